@@ -1,1 +1,21 @@
-//! Placeholder.
+//! What a plugin is: extension points as traits over the node table, statuses, manifests, and the plugin sets of a
+//! profile.
+//!
+//! A built-in plugin implements these traits directly; a component is driven through an implementation of the same
+//! traits. Nothing here knows wasm, Kubernetes' API machinery, time or threads.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+pub mod effect;
+pub mod manifest;
+pub mod plugin;
+pub mod status;
+
+pub use effect::{Effect, Permission};
+pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind, Point, Points};
+pub use plugin::{
+    Bind, Call, CycleId, DeltaSource, DryRunCase, Explanation, Filter, Normalize, Permit, PermitVerdict, Plugin,
+    PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore,
+    QueueSort, QueueingHint, Reserve, Score,
+};
+pub use status::{Code, Status};

@@ -3,4 +3,19 @@
 //! No I/O, no clock, builds for wasm: the same types serve the host and every Rust guest.
 
 pub mod api;
+pub mod delta;
+pub mod intern;
+pub mod label_table;
+pub mod node;
+pub mod node_set;
+pub mod pod;
 pub mod quantity;
+pub mod snapshot;
+pub mod symbols;
+
+pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ResourceColumns};
+pub use node::Node;
+pub use node_set::{NodeIdx, NodeSet};
+pub use pod::Pod;
+pub use snapshot::Snapshot;
+pub use symbols::{Sym, Symbols};

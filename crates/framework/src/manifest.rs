@@ -1,0 +1,159 @@
+//! What a plugin tells about itself before it is used.
+
+use berth_model::Columns;
+
+/// An extension point that the scheduler calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Point {
+    PreEnqueue,
+    QueueSort,
+    PreFilter,
+    Filter,
+    PostFilter,
+    PreScore,
+    Score,
+    Normalize,
+    Reserve,
+    Permit,
+    PreBind,
+    Bind,
+    PostBind,
+    QueueingHint,
+    Sign,
+}
+
+impl Point {
+    pub const ALL: [Point; 15] = [
+        Point::PreEnqueue,
+        Point::QueueSort,
+        Point::PreFilter,
+        Point::Filter,
+        Point::PostFilter,
+        Point::PreScore,
+        Point::Score,
+        Point::Normalize,
+        Point::Reserve,
+        Point::Permit,
+        Point::PreBind,
+        Point::Bind,
+        Point::PostBind,
+        Point::QueueingHint,
+        Point::Sign,
+    ];
+
+    /// The name that Kubernetes' metrics and messages use.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Point::PreEnqueue => "PreEnqueue",
+            Point::QueueSort => "QueueSort",
+            Point::PreFilter => "PreFilter",
+            Point::Filter => "Filter",
+            Point::PostFilter => "PostFilter",
+            Point::PreScore => "PreScore",
+            Point::Score => "Score",
+            Point::Normalize => "ScoreExtensionNormalize",
+            Point::Reserve => "Reserve",
+            Point::Permit => "Permit",
+            Point::PreBind => "PreBind",
+            Point::Bind => "Bind",
+            Point::PostBind => "PostBind",
+            Point::QueueingHint => "QueueingHint",
+            Point::Sign => "Sign",
+        }
+    }
+}
+
+/// The extension points that a plugin implements.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Points(u16);
+
+impl Points {
+    #[must_use]
+    pub fn contains(self, point: Point) -> bool {
+        self.0 >> (point as usize) & 1 == 1
+    }
+
+    pub fn insert(&mut self, point: Point) {
+        self.0 |= 1 << (point as usize);
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Point> {
+        Point::ALL.into_iter().filter(move |&point| self.contains(point))
+    }
+}
+
+impl FromIterator<Point> for Points {
+    fn from_iter<T: IntoIterator<Item = Point>>(points: T) -> Self {
+        let mut set = Self::default();
+        for point in points {
+            set.insert(point);
+        }
+        set
+    }
+}
+
+/// The parts of cluster state that a plugin's replica must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Needs {
+    pub columns: Columns,
+    /// When not empty, only these keys of [`berth_model::Column::Labels`].
+    pub label_keys: Vec<String>,
+    /// Other objects, whole, by kind.
+    pub objects: Vec<ObjectKind>,
+}
+
+/// A kind of object, as in `apiVersion` and `kind`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectKind {
+    pub api_version: String,
+    pub kind: String,
+}
+
+/// A cluster event that may make a pod schedulable which the plugin rejected (`reference`: plugins, section 2).
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ClusterEvent {
+    /// `Pod`, `Node`, `PersistentVolumeClaim`, or `<plural>.<version>.<group>`; `*` is every kind.
+    pub resource: String,
+    /// Bits of the action mask, lowest first: Add, Delete, UpdateNodeAllocatable, UpdateNodeLabel, UpdateNodeTaint,
+    /// UpdateNodeCondition, UpdateNodeAnnotation, UpdateNodeDeclaredFeature, UpdatePodLabel, UpdatePodScaleDown,
+    /// UpdatePodToleration, UpdatePodSchedulingGatesEliminated, UpdatePodGeneratedResourceClaim.
+    pub actions: u32,
+}
+
+impl ClusterEvent {
+    pub const ADD: u32 = 1;
+    pub const DELETE: u32 = 1 << 1;
+    pub const UPDATE_NODE_ALLOCATABLE: u32 = 1 << 2;
+    pub const UPDATE_NODE_LABEL: u32 = 1 << 3;
+    pub const UPDATE_NODE_TAINT: u32 = 1 << 4;
+    pub const UPDATE_NODE_CONDITION: u32 = 1 << 5;
+    pub const UPDATE_NODE_ANNOTATION: u32 = 1 << 6;
+    pub const UPDATE_NODE_DECLARED_FEATURE: u32 = 1 << 7;
+    pub const UPDATE_POD_LABEL: u32 = 1 << 8;
+    pub const UPDATE_POD_SCALE_DOWN: u32 = 1 << 9;
+    pub const UPDATE_POD_TOLERATION: u32 = 1 << 10;
+    pub const UPDATE_POD_SCHEDULING_GATES_ELIMINATED: u32 = 1 << 11;
+    pub const UPDATE_POD_GENERATED_RESOURCE_CLAIM: u32 = 1 << 12;
+    /// Every update bit.
+    pub const UPDATE: u32 = (1 << 13) - 1 - Self::ADD - Self::DELETE;
+    /// Every bit.
+    pub const ALL: u32 = (1 << 13) - 1;
+
+    #[must_use]
+    pub fn new(resource: &str, actions: u32) -> Self {
+        Self { resource: resource.to_owned(), actions }
+    }
+}
+
+/// A plugin's account of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Manifest {
+    /// The name by which profiles refer to it, `NodeAffinity` say.
+    pub name: String,
+    /// A version for people; identity is the digest of the binary.
+    pub version: String,
+    pub needs: Needs,
+    /// Events that may make a pod schedulable again; `None` means that every event may.
+    pub requeue: Option<Vec<ClusterEvent>>,
+}

@@ -1,0 +1,195 @@
+//! What changed in a [`Snapshot`](crate::snapshot::Snapshot) since a replica last looked, as columns.
+//!
+//! A delta carries only the columns that its replica declared a need for, and in each column only the rows that
+//! changed. Applying every delta in order, or one full delta, makes a replica equal to its source in those columns.
+
+use crate::{
+    node_set::NodeIdx,
+    pod::{HostPort, Taint},
+    symbols::Sym,
+};
+
+/// A column of the node table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Column {
+    /// `metadata.name`.
+    Name,
+    /// `spec.unschedulable`.
+    Unschedulable,
+    /// `metadata.labels`.
+    Labels,
+    /// `spec.taints`.
+    Taints,
+    /// `status.allocatable`, pods included.
+    Allocatable,
+    /// Sum of the requests of the pods on the node.
+    Requested,
+    /// The same for CPU and memory, with defaults for containers that request none.
+    NonZeroRequested,
+    /// Number of pods on the node.
+    PodCount,
+    /// `status.images`.
+    Images,
+    /// Host ports in use.
+    HostPorts,
+    /// `status.declaredFeatures`.
+    DeclaredFeatures,
+}
+
+impl Column {
+    pub const ALL: [Column; 11] = [
+        Column::Name,
+        Column::Unschedulable,
+        Column::Labels,
+        Column::Taints,
+        Column::Allocatable,
+        Column::Requested,
+        Column::NonZeroRequested,
+        Column::PodCount,
+        Column::Images,
+        Column::HostPorts,
+        Column::DeclaredFeatures,
+    ];
+
+    /// Position in [`Column::ALL`].
+    #[must_use]
+    pub fn index(self) -> usize {
+        self as usize
+    }
+}
+
+/// A set of columns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Columns(u16);
+
+impl Columns {
+    pub const NONE: Columns = Columns(0);
+
+    #[must_use]
+    pub fn all() -> Self {
+        Column::ALL.into_iter().collect()
+    }
+
+    #[must_use]
+    pub fn contains(self, column: Column) -> bool {
+        self.0 >> column.index() & 1 == 1
+    }
+
+    pub fn insert(&mut self, column: Column) {
+        self.0 |= 1 << column.index();
+    }
+
+    #[must_use]
+    pub fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+
+    pub fn iter(self) -> impl Iterator<Item = Column> {
+        Column::ALL.into_iter().filter(move |&column| self.contains(column))
+    }
+}
+
+impl FromIterator<Column> for Columns {
+    fn from_iter<T: IntoIterator<Item = Column>>(columns: T) -> Self {
+        let mut set = Self::default();
+        for column in columns {
+            set.insert(column);
+        }
+        set
+    }
+}
+
+/// Lists of one item type for several rows, end to end: row `i` holds `items[ends[i-1]..ends[i]]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lists<T> {
+    pub ends: Vec<u32>,
+    pub items: Vec<T>,
+}
+
+impl<T> Default for Lists<T> {
+    fn default() -> Self {
+        Self { ends: Vec::new(), items: Vec::new() }
+    }
+}
+
+impl<T> Lists<T> {
+    /// Appends the list of the next row.
+    pub fn push(&mut self, items: impl IntoIterator<Item = T>) {
+        self.items.extend(items);
+        self.ends.push(u32::try_from(self.items.len()).unwrap_or(u32::MAX));
+    }
+
+    /// The lists in row order; one whose bounds are impossible is empty.
+    pub fn iter(&self) -> impl Iterator<Item = &[T]> {
+        let starts = std::iter::once(0).chain(self.ends.iter().copied());
+        starts.zip(&self.ends).map(|(start, &end)| self.items.get(start as usize..end as usize).unwrap_or_default())
+    }
+}
+
+/// Amounts of several resources for several rows: `values[r][i]` is resource `names[r]` of row `i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResourceColumns {
+    pub names: Vec<Sym>,
+    pub values: Vec<Vec<i64>>,
+}
+
+/// New values of one column, in the order of [`ColumnChange::rows`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ColumnData {
+    Name(Vec<Sym>),
+    Unschedulable(Vec<bool>),
+    /// Key and value.
+    Labels(Lists<(Sym, Sym)>),
+    /// Ids of taint sets, announced in [`Delta::taint_sets`]; 0 is the empty set.
+    Taints(Vec<u32>),
+    /// `pods` among the names.
+    Allocatable(ResourceColumns),
+    /// Every resource that any node has in use; resources not named are not in use on these rows.
+    Requested(ResourceColumns),
+    NonZeroRequested {
+        milli_cpu: Vec<i64>,
+        memory: Vec<i64>,
+    },
+    PodCount(Vec<i64>),
+    /// Image names; sizes are announced in [`Delta::image_sizes`].
+    Images(Lists<Sym>),
+    HostPorts(Lists<HostPort>),
+    DeclaredFeatures(Lists<Sym>),
+}
+
+/// The rows of one column that changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ColumnChange {
+    pub rows: Vec<NodeIdx>,
+    pub data: ColumnData,
+}
+
+/// All that a replica must apply to catch up with `generation`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Delta {
+    pub generation: u64,
+    /// Forget everything first, symbols excepted.
+    pub full: bool,
+    /// Symbols made since the replica's last delta, in order.
+    pub symbols: Vec<(Sym, String)>,
+    pub taint_sets: Vec<(u32, Vec<Taint>)>,
+    /// Size in bytes by image name, for images that are new or whose size changed.
+    pub image_sizes: Vec<(Sym, i64)>,
+    pub removed: Vec<NodeIdx>,
+    pub added: Vec<NodeIdx>,
+    pub columns: Vec<ColumnChange>,
+}
+
+impl Delta {
+    /// Whether applying it would change nothing but the generation.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.full
+            && self.symbols.is_empty()
+            && self.taint_sets.is_empty()
+            && self.image_sizes.is_empty()
+            && self.removed.is_empty()
+            && self.added.is_empty()
+            && self.columns.is_empty()
+    }
+}

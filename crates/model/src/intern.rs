@@ -1,0 +1,1 @@
+//! From the API's objects to interned ones.

@@ -1,0 +1,104 @@
+//! Labels of all nodes, by key.
+
+use rustc_hash::FxHashMap;
+
+use crate::{node_set::NodeIdx, symbols::Sym};
+
+/// For each label key a column of value symbols. A key that few nodes carry costs only those nodes.
+#[derive(Clone, Debug, Default)]
+pub struct LabelTable {
+    columns: FxHashMap<Sym, LabelColumn>,
+    rows: Vec<Box<[(Sym, Sym)]>>,
+}
+
+/// The values of one label key over all nodes.
+#[derive(Clone, Debug)]
+pub enum LabelColumn {
+    /// Sorted by node.
+    Sparse(Vec<(NodeIdx, Sym)>),
+    /// Indexed by node; [`Sym::NONE`] where the key is absent. An empty value is [`LabelColumn::EMPTY`].
+    Dense(Vec<Sym>),
+}
+
+impl LabelColumn {
+    /// Stands for a label whose value is the empty string, which would otherwise read as absent.
+    pub const EMPTY: Sym = Sym(u32::MAX);
+
+    /// The value at `node`, or `None` where the key is absent.
+    #[must_use]
+    pub fn get(&self, node: NodeIdx) -> Option<Sym> {
+        let stored = match self {
+            Self::Sparse(values) => {
+                values.binary_search_by_key(&node, |(at, _)| *at).ok().and_then(|at| values.get(at)).map(|(_, v)| *v)
+            }
+            Self::Dense(values) => values.get(node.index()).copied().filter(|value| !value.is_none()),
+        };
+        stored.map(|value| if value == Self::EMPTY { Sym::NONE } else { value })
+    }
+
+    fn set(&mut self, node: NodeIdx, value: Option<Sym>) {
+        let stored = value.map(|value| if value.is_none() { Self::EMPTY } else { value });
+        match self {
+            Self::Sparse(values) => match (values.binary_search_by_key(&node, |(at, _)| *at), stored) {
+                (Ok(at), Some(value)) => values[at].1 = value,
+                (Ok(at), None) => drop(values.remove(at)),
+                (Err(at), Some(value)) => values.insert(at, (node, value)),
+                (Err(_), None) => {}
+            },
+            Self::Dense(values) => {
+                if node.index() >= values.len() {
+                    values.resize(node.index() + 1, Sym::NONE);
+                }
+                values[node.index()] = stored.unwrap_or_default();
+            }
+        }
+    }
+
+    /// A column that most nodes share is read by index, one that few share by search.
+    fn densify(&mut self, n_rows: usize) {
+        if let Self::Sparse(values) = self
+            && values.len() >= 8
+            && values.len() * 8 >= n_rows
+        {
+            let mut dense = vec![Sym::NONE; n_rows];
+            for &(node, value) in values.iter() {
+                if let Some(slot) = dense.get_mut(node.index()) {
+                    *slot = value;
+                }
+            }
+            *self = Self::Dense(dense);
+        }
+    }
+}
+
+impl LabelTable {
+    /// The column of `key`; `None` if no node ever carried it.
+    #[must_use]
+    pub fn column(&self, key: Sym) -> Option<&LabelColumn> {
+        self.columns.get(&key)
+    }
+
+    /// All labels of `node`.
+    #[must_use]
+    pub fn of(&self, node: NodeIdx) -> &[(Sym, Sym)] {
+        self.rows.get(node.index()).map_or(&[], |labels| labels)
+    }
+
+    pub(crate) fn set(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
+        if node.index() >= self.rows.len() {
+            self.rows.resize(node.index() + 1, Box::default());
+        }
+        let old = std::mem::replace(&mut self.rows[node.index()], labels.into());
+        for (key, _) in old.iter().filter(|(key, _)| !labels.iter().any(|(kept, _)| kept == key)) {
+            if let Some(column) = self.columns.get_mut(key) {
+                column.set(node, None);
+            }
+        }
+        let n_rows = self.rows.len();
+        for &(key, value) in labels {
+            let column = self.columns.entry(key).or_insert_with(|| LabelColumn::Sparse(Vec::new()));
+            column.set(node, Some(value));
+            column.densify(n_rows);
+        }
+    }
+}

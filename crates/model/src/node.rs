@@ -1,0 +1,27 @@
+//! A node's own facts, interned; what pods use of it is kept by the node table.
+
+use std::sync::Arc;
+
+use crate::{
+    api,
+    pod::{Resources, Taint},
+    symbols::Sym,
+};
+
+/// What `spec`, `status` and `metadata` of a node say that a plugin may look at.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Node {
+    pub name: Sym,
+    pub unschedulable: bool,
+    /// Sorted by key symbol.
+    pub labels: Vec<(Sym, Sym)>,
+    /// In the order of `spec.taints`.
+    pub taints: Vec<Taint>,
+    pub allocatable: Resources,
+    /// `status.allocatable.pods`.
+    pub allowed_pods: i64,
+    /// Name and size in bytes of each image name.
+    pub images: Vec<(Sym, i64)>,
+    pub declared_features: Vec<Sym>,
+    pub annotations: Arc<api::StringMap>,
+}

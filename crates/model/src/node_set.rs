@@ -1,0 +1,138 @@
+//! Node slots and sets of them.
+
+/// A node's slot in every table, stable while the node lives and reused only after it was removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeIdx(pub u32);
+
+impl NodeIdx {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet {
+    words: Vec<u64>,
+}
+
+impl NodeSet {
+    #[must_use]
+    pub fn from_words(words: Vec<u64>) -> Self {
+        Self { words }
+    }
+
+    #[must_use]
+    pub fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub fn clear(&mut self) {
+        self.words.fill(0);
+    }
+
+    pub fn insert(&mut self, node: NodeIdx) {
+        let word = node.index() / 64;
+        if word >= self.words.len() {
+            self.words.resize(word + 1, 0);
+        }
+        if let Some(word) = self.words.get_mut(word) {
+            *word |= 1 << (node.0 % 64);
+        }
+    }
+
+    pub fn remove(&mut self, node: NodeIdx) {
+        if let Some(word) = self.words.get_mut(node.index() / 64) {
+            *word &= !(1 << (node.0 % 64));
+        }
+    }
+
+    #[must_use]
+    pub fn contains(&self, node: NodeIdx) -> bool {
+        self.words.get(node.index() / 64).is_some_and(|word| word >> (node.0 % 64) & 1 == 1)
+    }
+
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.iter().map(|word| word.count_ones() as usize).sum()
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Members in ascending order.
+    pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
+        (0u32..).zip(&self.words).flat_map(|(index, &word)| Bits { word, base: index * 64 })
+    }
+
+    /// Keeps the members for which `keep` holds.
+    pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
+        for (index, word) in (0u32..).zip(&mut self.words) {
+            let mut kept = *word;
+            for node in (Bits { word: *word, base: index * 64 }) {
+                if !keep(node) {
+                    kept &= !(1 << (node.0 % 64));
+                }
+            }
+            *word = kept;
+        }
+    }
+
+    pub fn intersect(&mut self, other: &NodeSet) {
+        for (index, word) in self.words.iter_mut().enumerate() {
+            *word &= other.words.get(index).copied().unwrap_or(0);
+        }
+    }
+
+    pub fn subtract(&mut self, other: &NodeSet) {
+        for (word, gone) in self.words.iter_mut().zip(&other.words) {
+            *word &= !gone;
+        }
+    }
+
+    pub fn union(&mut self, other: &NodeSet) {
+        if self.words.len() < other.words.len() {
+            self.words.resize(other.words.len(), 0);
+        }
+        for (word, more) in self.words.iter_mut().zip(&other.words) {
+            *word |= more;
+        }
+    }
+
+    /// Whether every member is also in `other`.
+    #[must_use]
+    pub fn is_subset(&self, other: &NodeSet) -> bool {
+        self.words.iter().enumerate().all(|(index, &word)| word & !other.words.get(index).copied().unwrap_or(0) == 0)
+    }
+}
+
+impl FromIterator<NodeIdx> for NodeSet {
+    fn from_iter<T: IntoIterator<Item = NodeIdx>>(nodes: T) -> Self {
+        let mut set = Self::default();
+        for node in nodes {
+            set.insert(node);
+        }
+        set
+    }
+}
+
+struct Bits {
+    word: u64,
+    base: u32,
+}
+
+impl Iterator for Bits {
+    type Item = NodeIdx;
+
+    fn next(&mut self) -> Option<NodeIdx> {
+        if self.word == 0 {
+            return None;
+        }
+        let bit = self.word.trailing_zeros();
+        self.word &= self.word - 1;
+        Some(NodeIdx(self.base + bit))
+    }
+}

@@ -1,0 +1,191 @@
+//! A pod as plugins see it: interned, with its requests summed once.
+
+use std::sync::Arc;
+
+use crate::symbols::Sym;
+
+/// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Resources {
+    pub milli_cpu: i64,
+    pub memory: i64,
+    pub ephemeral_storage: i64,
+    /// Extended and other scalar resources by name, in the order of their names.
+    pub scalars: Vec<(Sym, i64)>,
+}
+
+impl Resources {
+    /// The amount of the resource called `name`; 0 when it is absent.
+    #[must_use]
+    pub fn get(&self, name: Sym) -> i64 {
+        match name {
+            Sym::CPU => self.milli_cpu,
+            Sym::MEMORY => self.memory,
+            Sym::EPHEMERAL_STORAGE => self.ephemeral_storage,
+            _ => self.scalars.iter().find(|(scalar, _)| *scalar == name).map_or(0, |(_, amount)| *amount),
+        }
+    }
+}
+
+/// `spec.tolerations[]`; the meaning of an empty key, operator or effect is Kubernetes'.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Toleration {
+    /// [`Sym::NONE`] matches every key.
+    pub key: Sym,
+    pub operator: TolerationOperator,
+    pub value: Sym,
+    /// `None` matches every effect.
+    pub effect: Option<TaintEffect>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TolerationOperator {
+    Equal,
+    Exists,
+    /// An operator that never matches: `Lt` and `Gt` are alpha and off in 1.36, anything else is unknown.
+    Never,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum TaintEffect {
+    NoSchedule,
+    PreferNoSchedule,
+    NoExecute,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Taint {
+    pub key: Sym,
+    pub value: Sym,
+    pub effect: TaintEffect,
+}
+
+impl Toleration {
+    /// Whether this toleration lets a pod onto a node with `taint` (Kubernetes docs, Taints and Tolerations).
+    #[must_use]
+    pub fn tolerates(&self, taint: &Taint) -> bool {
+        if self.effect.is_some_and(|effect| effect != taint.effect) || (!self.key.is_none() && self.key != taint.key) {
+            return false;
+        }
+        match self.operator {
+            TolerationOperator::Equal => self.value == taint.value,
+            TolerationOperator::Exists => true,
+            TolerationOperator::Never => false,
+        }
+    }
+}
+
+/// One requirement of a node selector term.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    pub key: Sym,
+    pub operator: Operator,
+    pub values: Vec<Sym>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    In,
+    NotIn,
+    Exists,
+    DoesNotExist,
+    Gt,
+    Lt,
+}
+
+/// A node selector term: all its requirements must hold.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeTerm {
+    pub labels: Vec<Requirement>,
+    /// On `metadata.name` only, with `In` or `NotIn` and one value.
+    pub fields: Vec<Requirement>,
+    /// A term that does not parse: it matches no node, and as a preferred term it fails the attempt with this text.
+    pub error: Option<String>,
+}
+
+impl NodeTerm {
+    /// A term without requirements is ignored, whatever it stands in.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.is_empty() && self.error.is_none()
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightedNodeTerm {
+    pub weight: i32,
+    pub term: NodeTerm,
+}
+
+/// A port claimed on the host; an empty protocol means TCP and an empty address every address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct HostPort {
+    pub address: Sym,
+    pub protocol: Sym,
+    pub port: i32,
+}
+
+impl HostPort {
+    /// Whether both cannot be served by one host.
+    #[must_use]
+    pub fn conflicts(&self, other: &HostPort) -> bool {
+        self.port > 0
+            && self.port == other.port
+            && self.protocol == other.protocol
+            && (self.address == other.address || self.address == Sym::ANY_ADDRESS || other.address == Sym::ANY_ADDRESS)
+    }
+}
+
+/// `spec.affinity.nodeAffinity` and `spec.nodeSelector`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NodeRules {
+    /// `spec.nodeSelector`; an absent one and an empty one differ in whether NodeAffinity's PreFilter skips.
+    pub selector: Option<Vec<(Sym, Sym)>>,
+    pub required: Option<Vec<NodeTerm>>,
+    pub preferred: Option<Vec<WeightedNodeTerm>>,
+}
+
+/// A pod, pending or placed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Pod {
+    pub uid: Arc<str>,
+    pub namespace: Sym,
+    pub name: Arc<str>,
+    /// Sorted by key symbol.
+    pub labels: Vec<(Sym, Sym)>,
+    pub scheduler_name: Sym,
+    pub priority: i32,
+    /// `spec.nodeName`; [`Sym::NONE`] while pending.
+    pub node_name: Sym,
+    /// `status.nominatedNodeName`.
+    pub nominated_node_name: Sym,
+    /// `metadata.deletionTimestamp` is set.
+    pub terminating: bool,
+    pub scheduling_gates: Vec<Sym>,
+    pub node_rules: NodeRules,
+    pub tolerations: Vec<Toleration>,
+    pub host_ports: Vec<HostPort>,
+    /// Normalised image names of init containers, containers and image volumes, repetitions kept.
+    pub images: Vec<Sym>,
+    /// Init and regular containers.
+    pub n_containers: u32,
+    /// Node features without which the pod cannot run (KEP-5328).
+    pub required_features: Vec<Sym>,
+    /// What the pod asks for, from its spec.
+    pub requests: Resources,
+    /// What a node's usage grows by: the status of an in-place resize counts (KEP-1287).
+    pub placed_requests: Resources,
+    /// CPU and memory of [`Self::placed_requests`] with 100m and 200 MiB for containers that request none.
+    pub placed_non_zero: NonZero,
+    /// What NodeResourcesFit scores: container sums with the same defaults, pod-level resources ignored.
+    pub scoring_requests: Resources,
+    /// What NodeResourcesBalancedAllocation scores: no defaults, pod-level resources honoured, status counts.
+    pub balanced_requests: Resources,
+}
+
+/// CPU and memory with the defaults for containers that request none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NonZero {
+    pub milli_cpu: i64,
+    pub memory: i64,
+}

@@ -1,0 +1,458 @@
+//! The node table: what plugins read, in the host and in every replica.
+//!
+//! Columns are indexed by [`NodeIdx`]; a slot that no node holds keeps zeroes. The host's cache writes rows through the
+//! `set_*` methods, a guest's replica through [`Snapshot::apply`]. Both read through the same accessors, so a rule
+//! cannot tell where it runs.
+
+use rustc_hash::FxHashMap;
+
+use crate::{
+    delta::{ColumnChange, ColumnData, Delta, ResourceColumns},
+    label_table::LabelTable,
+    node_set::{NodeIdx, NodeSet},
+    pod::{HostPort, NonZero, Resources, Taint},
+    symbols::{Sym, Symbols},
+};
+
+/// Amounts of every resource, one column a resource.
+#[derive(Clone, Debug, Default)]
+pub struct ResourceTable {
+    columns: FxHashMap<Sym, Vec<i64>>,
+}
+
+impl ResourceTable {
+    /// The column of `resource`: empty, or shorter than the table, where no node has any.
+    #[must_use]
+    pub fn column(&self, resource: Sym) -> &[i64] {
+        self.columns.get(&resource).map_or(&[], |column| column)
+    }
+
+    /// The amount of `resource` at `node`; 0 where it is absent.
+    #[must_use]
+    pub fn get(&self, resource: Sym, node: NodeIdx) -> i64 {
+        at(self.column(resource), node)
+    }
+
+    pub fn names(&self) -> impl Iterator<Item = Sym> {
+        self.columns.keys().copied()
+    }
+
+    fn set(&mut self, resource: Sym, node: NodeIdx, amount: i64) {
+        if amount == 0 && !self.columns.contains_key(&resource) {
+            return;
+        }
+        put(self.columns.entry(resource).or_default(), node, amount);
+    }
+
+    fn set_row(&mut self, node: NodeIdx, amounts: &Resources) {
+        for column in self.columns.values_mut() {
+            put(column, node, 0);
+        }
+        self.set(Sym::CPU, node, amounts.milli_cpu);
+        self.set(Sym::MEMORY, node, amounts.memory);
+        self.set(Sym::EPHEMERAL_STORAGE, node, amounts.ephemeral_storage);
+        for &(name, amount) in &amounts.scalars {
+            self.set(name, node, amount);
+        }
+    }
+
+    fn add_row(&mut self, node: NodeIdx, amounts: &Resources, sign: i64) {
+        let named = [
+            (Sym::CPU, amounts.milli_cpu),
+            (Sym::MEMORY, amounts.memory),
+            (Sym::EPHEMERAL_STORAGE, amounts.ephemeral_storage),
+        ];
+        for (name, amount) in named.into_iter().chain(amounts.scalars.iter().copied()) {
+            let sum = self.get(name, node).saturating_add(amount.saturating_mul(sign));
+            self.set(name, node, sum);
+        }
+    }
+
+    fn apply(&mut self, rows: &[NodeIdx], data: &ResourceColumns) {
+        for column in self.columns.values_mut() {
+            for &row in rows {
+                put(column, row, 0);
+            }
+        }
+        for (&name, values) in data.names.iter().zip(&data.values) {
+            for (&row, &value) in rows.iter().zip(values) {
+                self.set(name, row, value);
+            }
+        }
+    }
+}
+
+/// Which nodes hold which images.
+#[derive(Clone, Debug, Default)]
+pub struct ImageTable {
+    by_name: FxHashMap<Sym, Image>,
+    rows: Vec<Box<[Sym]>>,
+}
+
+/// One image name over all nodes.
+#[derive(Clone, Debug, Default)]
+pub struct Image {
+    /// Bytes, as the first node that reported the name said.
+    pub size: i64,
+    pub nodes: NodeSet,
+    pub n_nodes: usize,
+}
+
+impl ImageTable {
+    #[must_use]
+    pub fn get(&self, name: Sym) -> Option<&Image> {
+        self.by_name.get(&name)
+    }
+
+    /// The image names of `node`.
+    #[must_use]
+    pub fn of(&self, node: NodeIdx) -> &[Sym] {
+        self.rows.get(node.index()).map_or(&[], |names| names)
+    }
+
+    fn set(&mut self, node: NodeIdx, names: &[Sym]) {
+        if node.index() >= self.rows.len() {
+            self.rows.resize(node.index() + 1, Box::default());
+        }
+        let old = std::mem::replace(&mut self.rows[node.index()], names.into());
+        for name in old.iter().filter(|name| !names.contains(name)) {
+            if let Some(image) = self.by_name.get_mut(name)
+                && image.nodes.contains(node)
+            {
+                image.nodes.remove(node);
+                image.n_nodes -= 1;
+                if image.n_nodes == 0 {
+                    self.by_name.remove(name);
+                }
+            }
+        }
+        for name in names {
+            let image = self.by_name.entry(*name).or_default();
+            if !image.nodes.contains(node) {
+                image.nodes.insert(node);
+                image.n_nodes += 1;
+            }
+        }
+    }
+}
+
+/// The node table and the symbols it is written in.
+#[derive(Clone, Debug, Default)]
+pub struct Snapshot {
+    /// The strings behind all symbols here and in pods.
+    pub symbols: Symbols,
+    generation: u64,
+    live: NodeSet,
+    n_nodes: usize,
+    names: Vec<Sym>,
+    by_name: FxHashMap<Sym, NodeIdx>,
+    unschedulable: NodeSet,
+    labels: LabelTable,
+    taint_set_ids: Vec<u32>,
+    taint_sets: Vec<Vec<Taint>>,
+    allocatable: ResourceTable,
+    requested: ResourceTable,
+    non_zero_cpu: Vec<i64>,
+    non_zero_memory: Vec<i64>,
+    pod_counts: Vec<i64>,
+    images: ImageTable,
+    host_ports: Vec<Vec<HostPort>>,
+    declared_features: Vec<Box<[Sym]>>,
+}
+
+impl Snapshot {
+    /// The generation of the last change.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    /// All nodes.
+    #[must_use]
+    pub fn nodes(&self) -> &NodeSet {
+        &self.live
+    }
+
+    #[must_use]
+    pub fn n_nodes(&self) -> usize {
+        self.n_nodes
+    }
+
+    #[must_use]
+    pub fn name(&self, node: NodeIdx) -> Sym {
+        self.names.get(node.index()).copied().unwrap_or_default()
+    }
+
+    /// The node called `name`.
+    #[must_use]
+    pub fn find(&self, name: Sym) -> Option<NodeIdx> {
+        self.by_name.get(&name).copied()
+    }
+
+    /// Nodes with `spec.unschedulable`.
+    #[must_use]
+    pub fn unschedulable(&self) -> &NodeSet {
+        &self.unschedulable
+    }
+
+    #[must_use]
+    pub fn labels(&self) -> &LabelTable {
+        &self.labels
+    }
+
+    /// Id of the taint set of each node: a rule evaluates each distinct set once.
+    #[must_use]
+    pub fn taint_set_id(&self, node: NodeIdx) -> u32 {
+        self.taint_set_ids.get(node.index()).copied().unwrap_or(0)
+    }
+
+    /// Every taint set by id. Id 0 is the empty set and may be absent here.
+    #[must_use]
+    pub fn taint_sets(&self) -> &[Vec<Taint>] {
+        &self.taint_sets
+    }
+
+    /// `status.allocatable`; the resource `pods` is among the columns.
+    #[must_use]
+    pub fn allocatable(&self) -> &ResourceTable {
+        &self.allocatable
+    }
+
+    /// Sums over the pods on each node.
+    #[must_use]
+    pub fn requested(&self) -> &ResourceTable {
+        &self.requested
+    }
+
+    /// Milli-CPU requested, with 100m for each container that requests none.
+    #[must_use]
+    pub fn non_zero_cpu(&self) -> &[i64] {
+        &self.non_zero_cpu
+    }
+
+    /// Bytes requested, with 200 MiB for each container that requests none.
+    #[must_use]
+    pub fn non_zero_memory(&self) -> &[i64] {
+        &self.non_zero_memory
+    }
+
+    #[must_use]
+    pub fn pod_counts(&self) -> &[i64] {
+        &self.pod_counts
+    }
+
+    #[must_use]
+    pub fn images(&self) -> &ImageTable {
+        &self.images
+    }
+
+    /// Host ports in use at `node`.
+    #[must_use]
+    pub fn host_ports(&self, node: NodeIdx) -> &[HostPort] {
+        self.host_ports.get(node.index()).map_or(&[], |ports| ports)
+    }
+
+    /// `status.declaredFeatures` of `node`.
+    #[must_use]
+    pub fn declared_features(&self, node: NodeIdx) -> &[Sym] {
+        self.declared_features.get(node.index()).map_or(&[], |features| features)
+    }
+}
+
+/// Writing rows: for the owner of the table.
+impl Snapshot {
+    pub fn set_generation(&mut self, generation: u64) {
+        self.generation = generation;
+    }
+
+    pub fn add_node(&mut self, node: NodeIdx) {
+        if !self.live.contains(node) {
+            self.live.insert(node);
+            self.n_nodes += 1;
+        }
+    }
+
+    /// Empties the row, so that its slot can be given to another node.
+    pub fn remove_node(&mut self, node: NodeIdx) {
+        if !self.live.contains(node) {
+            return;
+        }
+        self.live.remove(node);
+        self.n_nodes -= 1;
+        self.set_name(node, Sym::NONE);
+        self.unschedulable.remove(node);
+        self.labels.set(node, &[]);
+        put(&mut self.taint_set_ids, node, 0);
+        self.allocatable.set_row(node, &Resources::default());
+        self.requested.set_row(node, &Resources::default());
+        put(&mut self.non_zero_cpu, node, 0);
+        put(&mut self.non_zero_memory, node, 0);
+        put(&mut self.pod_counts, node, 0);
+        self.images.set(node, &[]);
+        put(&mut self.host_ports, node, Vec::new());
+        put(&mut self.declared_features, node, Box::default());
+    }
+
+    pub fn set_name(&mut self, node: NodeIdx, name: Sym) {
+        let old = self.name(node);
+        if self.by_name.get(&old) == Some(&node) {
+            self.by_name.remove(&old);
+        }
+        put(&mut self.names, node, name);
+        if !name.is_none() {
+            self.by_name.insert(name, node);
+        }
+    }
+
+    pub fn set_unschedulable(&mut self, node: NodeIdx, unschedulable: bool) {
+        if unschedulable {
+            self.unschedulable.insert(node);
+        } else {
+            self.unschedulable.remove(node);
+        }
+    }
+
+    pub fn set_labels(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
+        self.labels.set(node, labels);
+    }
+
+    /// Gives `node` the set of exactly these taints, in this order, and returns the set's id.
+    pub fn set_taints(&mut self, node: NodeIdx, taints: &[Taint]) -> u32 {
+        if self.taint_sets.is_empty() {
+            self.taint_sets.push(Vec::new());
+        }
+        let known = self.taint_sets.iter().position(|set| set == taints);
+        let id = known.unwrap_or_else(|| {
+            self.taint_sets.push(taints.to_vec());
+            self.taint_sets.len() - 1
+        });
+        let id = u32::try_from(id).unwrap_or(u32::MAX);
+        put(&mut self.taint_set_ids, node, id);
+        id
+    }
+
+    pub fn set_allocatable(&mut self, node: NodeIdx, amounts: &Resources, allowed_pods: i64) {
+        self.allocatable.set_row(node, amounts);
+        self.allocatable.set(Sym::PODS, node, allowed_pods);
+    }
+
+    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away.
+    pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
+        self.requested.add_row(node, amounts, sign);
+        let cpu = at(&self.non_zero_cpu, node) + non_zero.milli_cpu * sign;
+        put(&mut self.non_zero_cpu, node, cpu);
+        let memory = at(&self.non_zero_memory, node) + non_zero.memory * sign;
+        put(&mut self.non_zero_memory, node, memory);
+        let pods = at(&self.pod_counts, node) + sign;
+        put(&mut self.pod_counts, node, pods);
+    }
+
+    /// The size of an image is the one that the first node reported, until no node has it.
+    pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
+        let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();
+        self.images.set(node, &names);
+        for (name, size) in images {
+            if let Some(image) = self.images.by_name.get_mut(name)
+                && image.n_nodes == 1
+                && image.nodes.contains(node)
+            {
+                image.size = *size;
+            }
+        }
+    }
+
+    pub fn set_host_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
+        put(&mut self.host_ports, node, ports);
+    }
+
+    pub fn set_declared_features(&mut self, node: NodeIdx, features: &[Sym]) {
+        put(&mut self.declared_features, node, features.into());
+    }
+}
+
+/// Following another table: for replicas.
+impl Snapshot {
+    /// Brings this replica up to `delta.generation`.
+    pub fn apply(&mut self, delta: &Delta) {
+        for (sym, text) in &delta.symbols {
+            self.symbols.announce(*sym, text);
+        }
+        if delta.full {
+            let symbols = std::mem::take(&mut self.symbols);
+            *self = Self { symbols, ..Self::default() };
+        }
+        for &node in &delta.removed {
+            self.remove_node(node);
+        }
+        for &node in &delta.added {
+            self.add_node(node);
+        }
+        for (id, taints) in &delta.taint_sets {
+            let index = *id as usize;
+            if index >= self.taint_sets.len() {
+                self.taint_sets.resize(index + 1, Vec::new());
+            }
+            self.taint_sets[index].clone_from(taints);
+        }
+        for change in &delta.columns {
+            self.apply_column(change);
+        }
+        for (name, size) in &delta.image_sizes {
+            if let Some(image) = self.images.by_name.get_mut(name) {
+                image.size = *size;
+            }
+        }
+        self.generation = delta.generation;
+    }
+
+    fn apply_column(&mut self, change: &ColumnChange) {
+        let rows = &change.rows;
+        match &change.data {
+            ColumnData::Name(names) => {
+                rows.iter().zip(names).for_each(|(&row, &name)| self.set_name(row, name));
+            }
+            ColumnData::Unschedulable(flags) => {
+                rows.iter().zip(flags).for_each(|(&row, &flag)| self.set_unschedulable(row, flag));
+            }
+            ColumnData::Labels(lists) => {
+                rows.iter().zip(lists.iter()).for_each(|(&row, labels)| self.labels.set(row, labels));
+            }
+            ColumnData::Taints(ids) => put_all(&mut self.taint_set_ids, rows, ids),
+            ColumnData::Allocatable(data) => self.allocatable.apply(rows, data),
+            ColumnData::Requested(data) => self.requested.apply(rows, data),
+            ColumnData::NonZeroRequested { milli_cpu, memory } => {
+                put_all(&mut self.non_zero_cpu, rows, milli_cpu);
+                put_all(&mut self.non_zero_memory, rows, memory);
+            }
+            ColumnData::PodCount(counts) => put_all(&mut self.pod_counts, rows, counts),
+            ColumnData::Images(lists) => {
+                rows.iter().zip(lists.iter()).for_each(|(&row, names)| self.images.set(row, names));
+            }
+            ColumnData::HostPorts(lists) => {
+                rows.iter().zip(lists.iter()).for_each(|(&row, ports)| put(&mut self.host_ports, row, ports.to_vec()));
+            }
+            ColumnData::DeclaredFeatures(lists) => {
+                rows.iter().zip(lists.iter()).for_each(|(&row, features)| self.set_declared_features(row, features));
+            }
+        }
+    }
+}
+
+/// The value at `node` of a column that may be shorter than the table.
+#[must_use]
+pub fn at(column: &[i64], node: NodeIdx) -> i64 {
+    column.get(node.index()).copied().unwrap_or(0)
+}
+
+fn put<T: Default + Clone>(column: &mut Vec<T>, node: NodeIdx, value: T) {
+    if node.index() >= column.len() {
+        column.resize(node.index() + 1, T::default());
+    }
+    column[node.index()] = value;
+}
+
+fn put_all<T: Default + Clone>(column: &mut Vec<T>, nodes: &[NodeIdx], values: &[T]) {
+    for (&node, value) in nodes.iter().zip(values) {
+        put(column, node, value.clone());
+    }
+}
