@@ -14,8 +14,8 @@ pub mod status;
 pub use effect::{Effect, Permission};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind, Point, Points};
 pub use plugin::{
-    Bind, Call, CycleId, DeltaSource, DryRunCase, Explanation, Filter, Normalize, Permit, PermitVerdict, Plugin,
-    PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore,
-    QueueSort, QueueingHint, Reserve, Score,
+    Bind, Call, Configure, CycleId, DeltaSource, DryRunCase, Explanation, Filter, Normalize, Permit, PermitVerdict,
+    Plugin, PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter,
+    PreScore, QueueSort, QueueingHint, Reserve, Score,
 };
 pub use status::{Code, Status};

@@ -118,6 +118,16 @@ impl fmt::Debug for dyn Plugin {
     }
 }
 
+/// How a plugin written in Rust comes to be: natively, and inside a component.
+pub trait Configure: Plugin + Sized + 'static {
+    /// What the plugin says about itself; the same for every configuration.
+    fn describe() -> Manifest;
+
+    /// # Errors
+    /// Why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
+    fn configure(args: &str) -> Result<Self, String>;
+}
+
 /// Makes configured instances of one binary, one for each profile that uses it.
 pub trait PluginFactory: Send + Sync + fmt::Debug {
     fn manifest(&self) -> &Manifest;
