@@ -3,6 +3,8 @@
 //! A delta carries only the columns that its replica declared a need for, and in each column only the rows that
 //! changed. Applying every delta in order, or one full delta, makes a replica equal to its source in those columns.
 
+use std::sync::Arc;
+
 use crate::{
     node_set::NodeIdx,
     pod::{HostPort, Taint},
@@ -164,6 +166,18 @@ pub struct ColumnChange {
     pub data: ColumnData,
 }
 
+/// An object other than pods and nodes, whole, or the news that it is gone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectChange {
+    pub api_version: String,
+    pub kind: String,
+    /// Empty for kinds without namespaces.
+    pub namespace: String,
+    pub name: String,
+    /// The object as the API server sent it; `None` when it was deleted.
+    pub json: Option<Arc<[u8]>>,
+}
+
 /// All that a replica must apply to catch up with `generation`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
@@ -178,6 +192,7 @@ pub struct Delta {
     pub removed: Vec<NodeIdx>,
     pub added: Vec<NodeIdx>,
     pub columns: Vec<ColumnChange>,
+    pub objects: Vec<ObjectChange>,
 }
 
 impl Delta {
@@ -191,5 +206,6 @@ impl Delta {
             && self.removed.is_empty()
             && self.added.is_empty()
             && self.columns.is_empty()
+            && self.objects.is_empty()
     }
 }

@@ -13,7 +13,7 @@ pub mod quantity;
 pub mod snapshot;
 pub mod symbols;
 
-pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ResourceColumns};
+pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, ResourceColumns};
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};
 pub use pod::Pod;

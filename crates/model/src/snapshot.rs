@@ -4,10 +4,12 @@
 //! `set_*` methods, a guest's replica through [`Snapshot::apply`]. Both read through the same accessors, so a rule
 //! cannot tell where it runs.
 
+use std::{collections::BTreeMap, sync::Arc};
+
 use rustc_hash::FxHashMap;
 
 use crate::{
-    delta::{ColumnChange, ColumnData, Delta, ResourceColumns},
+    delta::{ColumnChange, ColumnData, Delta, ObjectChange, ResourceColumns},
     label_table::LabelTable,
     node_set::{NodeIdx, NodeSet},
     pod::{HostPort, NonZero, Resources, Taint},
@@ -136,6 +138,36 @@ impl ImageTable {
     }
 }
 
+/// Objects other than pods and nodes, as JSON, by `apiVersion` and kind, then namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectTable {
+    kinds: BTreeMap<(String, String), BTreeMap<(String, String), Arc<[u8]>>>,
+}
+
+impl ObjectTable {
+    /// The object's JSON, if it exists and the plugin asked for its kind.
+    #[must_use]
+    pub fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<&Arc<[u8]>> {
+        let objects = self.kinds.get(&(api_version.to_owned(), kind.to_owned()))?;
+        objects.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// Namespace, name and JSON of all objects of one kind.
+    pub fn iter(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&str, &str, &Arc<[u8]>)> {
+        let objects = self.kinds.get(&(api_version.to_owned(), kind.to_owned()));
+        objects.into_iter().flatten().map(|((namespace, name), json)| (namespace.as_str(), name.as_str(), json))
+    }
+
+    pub fn apply(&mut self, change: &ObjectChange) {
+        let objects = self.kinds.entry((change.api_version.clone(), change.kind.clone())).or_default();
+        let key = (change.namespace.clone(), change.name.clone());
+        match &change.json {
+            Some(json) => drop(objects.insert(key, Arc::clone(json))),
+            None => drop(objects.remove(&key)),
+        }
+    }
+}
+
 /// The node table and the symbols it is written in.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -158,6 +190,7 @@ pub struct Snapshot {
     images: ImageTable,
     host_ports: Vec<Vec<HostPort>>,
     declared_features: Vec<Box<[Sym]>>,
+    objects: ObjectTable,
 }
 
 impl Snapshot {
@@ -256,6 +289,14 @@ impl Snapshot {
     #[must_use]
     pub fn declared_features(&self, node: NodeIdx) -> &[Sym] {
         self.declared_features.get(node.index()).map_or(&[], |features| features)
+    }
+}
+
+impl Snapshot {
+    /// Objects of the kinds that the plugin asked for.
+    #[must_use]
+    pub fn objects(&self) -> &ObjectTable {
+        &self.objects
     }
 }
 
@@ -401,6 +442,9 @@ impl Snapshot {
             if let Some(image) = self.images.by_name.get_mut(name) {
                 image.size = *size;
             }
+        }
+        for object in &delta.objects {
+            self.objects.apply(object);
         }
         self.generation = delta.generation;
     }
