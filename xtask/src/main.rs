@@ -1,3 +1,88 @@
-//! Placeholder.
+//! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
 
-fn main() {}
+mod checks;
+
+use std::{
+    env,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context, Result, bail};
+
+const HELP: &str = "\
+usage: cargo xtask COMMAND [ARGUMENT ...]
+
+  demo [ARG ...]   build Berth and run `berth demo`: a sandbox, nodes, pods, and where each pod went
+  test             run all tests
+  check            formatting, lints, crate directions and tidiness, without tests
+  ci               check, then test, then every golden case
+  setup            add the wasm target that the plugins need
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    let (command, rest) = arguments.split_first().map_or(("help", [].as_slice()), |(first, rest)| (first, rest));
+    let outcome = match command {
+        "demo" => demo(rest),
+        "test" => test(),
+        "check" => checks::all(),
+        "ci" => checks::all().and_then(|()| test()).and_then(|()| golden_cases(&[])),
+        "setup" => setup(),
+        "help" | "-h" | "--help" => {
+            eprint!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        unknown => {
+            eprintln!("unknown command `{unknown}`\n\n{HELP}");
+            return ExitCode::from(2);
+        }
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// Installs the wasm target if it is missing.
+fn setup() -> Result<()> {
+    const TARGET: &str = "wasm32-unknown-unknown";
+    let installed = Command::new("rustup").args(["target", "list", "--installed"]).output();
+    let installed = installed.context("running rustup; Berth's toolchain is pinned in rust-toolchain.toml")?;
+    if String::from_utf8_lossy(&installed.stdout).lines().any(|line| line.trim() == TARGET) {
+        return Ok(());
+    }
+    run("rustup", &["target", "add", TARGET])
+}
+
+fn demo(arguments: &[String]) -> Result<()> {
+    setup()?;
+    let mut command = vec!["run", "--package", "berth-host", "--bin", "berth", "--", "demo"];
+    command.extend(arguments.iter().map(String::as_str));
+    cargo(&command)
+}
+
+fn test() -> Result<()> {
+    setup()?;
+    cargo(&["test", "--locked"])
+}
+
+fn golden_cases(arguments: &[&str]) -> Result<()> {
+    let mut command = vec!["run", "--package", "oracle", "--", "tests/oracle/cases"];
+    command.extend(arguments);
+    cargo(&command)
+}
+
+fn cargo(arguments: &[&str]) -> Result<()> {
+    run(&env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
+}
+
+fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    let status = Command::new(program).args(arguments).status().with_context(|| format!("starting {program}"))?;
+    if !status.success() {
+        bail!("`{program} {}` failed", arguments.join(" "));
+    }
+    Ok(())
+}

@@ -138,10 +138,13 @@ impl ImageTable {
     }
 }
 
+/// Objects of one kind by namespace and name.
+type ObjectsByName = BTreeMap<(String, String), Arc<[u8]>>;
+
 /// Objects other than pods and nodes, as JSON, by `apiVersion` and kind, then namespace and name.
 #[derive(Clone, Debug, Default)]
 pub struct ObjectTable {
-    kinds: BTreeMap<(String, String), BTreeMap<(String, String), Arc<[u8]>>>,
+    kinds: BTreeMap<(String, String), ObjectsByName>,
 }
 
 impl ObjectTable {

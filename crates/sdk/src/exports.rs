@@ -1,0 +1,240 @@
+//! Each interface of the contract, answered by the plugin's framework traits.
+
+use berth_framework::{CycleId, Plugin, Status};
+use berth_model::{NodeIdx, NodeSet};
+
+use crate::{
+    bindings::{
+        bind::exports::berth::scheduler::bind, cycle::exports::berth::scheduler::cycle,
+        filter::exports::berth::scheduler::filter, lifecycle::exports::berth::scheduler::lifecycle,
+        normalize_score::exports::berth::scheduler::normalize_score, permit::exports::berth::scheduler::permit,
+        post_bind::exports::berth::scheduler::post_bind, post_filter::exports::berth::scheduler::post_filter,
+        pre_bind::exports::berth::scheduler::pre_bind, pre_enqueue::exports::berth::scheduler::pre_enqueue,
+        pre_filter::exports::berth::scheduler::pre_filter, pre_score::exports::berth::scheduler::pre_score,
+        queue_sort::exports::berth::scheduler::queue_sort, queueing_hint::exports::berth::scheduler::queueing_hint,
+        reserve::exports::berth::scheduler::reserve, score::exports::berth::scheduler::score,
+        shared::berth::scheduler::types as wit, sync::exports::berth::scheduler::sync,
+    },
+    convert,
+    guest::HasGuest,
+    log,
+};
+
+/// An interface was exported by a plugin whose traits lack it.
+fn absent() -> Status {
+    Status::error("the plugin does not implement the interface that it exports")
+}
+
+fn failed(status: Status) -> wit::Status {
+    convert::status_to_wit(status)
+}
+
+impl<T: HasGuest> lifecycle::Guest for T {
+    fn describe() -> lifecycle::Manifest {
+        log::install_panic_hook();
+        T::with(|guest| convert::manifest_to_wit(guest.describe()))
+    }
+
+    fn configure(args: String) -> Result<(), String> {
+        log::install_panic_hook();
+        T::with(|guest| guest.configure(&args))
+    }
+}
+
+impl<T: HasGuest> sync::Guest for T {
+    fn apply(delta: sync::Delta) {
+        T::with(|guest| guest.apply(&convert::delta(delta)));
+    }
+}
+
+impl<T: HasGuest> cycle::Guest for T {
+    fn begin(cycle: u64, pod: wit::Pod) {
+        T::with(|guest| guest.begin(CycleId(cycle), convert::pod(pod)));
+    }
+
+    fn end(cycle: u64) {
+        T::with(|guest| guest.end(CycleId(cycle)));
+    }
+}
+
+impl<T: HasGuest> pre_enqueue::Guest for T {
+    fn pre_enqueue(pod: wit::Pod) -> Result<(), wit::Status> {
+        let pod = convert::pod(pod);
+        let status = T::with(|guest| match guest.plugin().map(Plugin::pre_enqueue) {
+            Ok(Some(plugin)) => plugin.pre_enqueue(&pod),
+            Ok(None) => absent(),
+            Err(status) => status,
+        });
+        convert::status_to_result(status)
+    }
+}
+
+impl<T: HasGuest> queue_sort::Guest for T {
+    fn sort_key(pod: wit::Pod, queued_at: i64) -> (i64, i64) {
+        let pod = convert::pod(pod);
+        T::with(|guest| match guest.plugin().map(Plugin::queue_sort) {
+            Ok(Some(plugin)) => plugin.sort_key(&pod, queued_at),
+            Ok(None) | Err(_) => (0, queued_at),
+        })
+    }
+}
+
+impl<T: HasGuest> pre_filter::Guest for T {
+    fn pre_filter(cycle: u64) -> Result<Option<Vec<String>>, wit::Status> {
+        T::with(|guest| guest.call(cycle, |plugin, call| plugin.pre_filter().ok_or_else(absent)?.pre_filter(call)))
+            .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> filter::Guest for T {
+    fn filter(cycle: u64, candidates: Vec<u64>) -> Result<Vec<u64>, wit::Status> {
+        let mut candidates = NodeSet::from_words(candidates);
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.filter(call, &mut candidates))
+        })
+        .map_err(failed)?;
+        Ok(convert::rows_to_wit(&candidates))
+    }
+
+    fn explain(cycle: u64, rejected: Vec<u64>) -> Result<Vec<filter::Explanation>, wit::Status> {
+        let rejected = NodeSet::from_words(rejected);
+        T::with(|guest| guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.explain(call, &rejected)))
+            .map(convert::explanations_to_wit)
+            .map_err(failed)
+    }
+
+    fn dry_run(
+        cycle: u64,
+        pods: Vec<wit::Pod>,
+        cases: Vec<filter::DryRunCase>,
+    ) -> Result<Vec<wit::Status>, wit::Status> {
+        let pods: Vec<_> = pods.into_iter().map(convert::pod).collect();
+        let pods: Vec<_> = pods.iter().collect();
+        let cases = convert::dry_run_cases(cases);
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.dry_run(call, &pods, &cases))
+        })
+        .map(|statuses| statuses.into_iter().map(convert::status_to_wit).collect())
+        .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> post_filter::Guest for T {
+    fn post_filter(cycle: u64) -> Result<post_filter::Outcome, wit::Status> {
+        T::with(|guest| guest.call(cycle, |plugin, call| plugin.post_filter().ok_or_else(absent)?.post_filter(call)))
+            .map(convert::outcome_to_wit)
+            .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> pre_score::Guest for T {
+    fn pre_score(cycle: u64, nodes: Vec<u64>) -> Result<(), wit::Status> {
+        let nodes = NodeSet::from_words(nodes);
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.pre_score().ok_or_else(absent)?.pre_score(call, &nodes))
+        })
+        .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> score::Guest for T {
+    fn score(cycle: u64, nodes: Vec<u64>) -> Result<Vec<i64>, wit::Status> {
+        let nodes = NodeSet::from_words(nodes);
+        let mut scores = Vec::with_capacity(nodes.len());
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.score().ok_or_else(absent)?.score(call, &nodes, &mut scores))
+        })
+        .map_err(failed)?;
+        Ok(scores)
+    }
+}
+
+impl<T: HasGuest> normalize_score::Guest for T {
+    fn normalize_score(cycle: u64, nodes: Vec<u64>, mut scores: Vec<i64>) -> Result<Vec<i64>, wit::Status> {
+        let nodes = NodeSet::from_words(nodes);
+        T::with(|guest| {
+            guest
+                .call(cycle, |plugin, call| plugin.normalize().ok_or_else(absent)?.normalize(call, &nodes, &mut scores))
+        })
+        .map_err(failed)?;
+        Ok(scores)
+    }
+}
+
+impl<T: HasGuest> reserve::Guest for T {
+    fn reserve(cycle: u64, node: u32) -> Result<(), wit::Status> {
+        let status = T::with(|guest| {
+            guest.call(cycle, |plugin, call| Ok(plugin.reserve().ok_or_else(absent)?.reserve(call, NodeIdx(node))))
+        });
+        convert::status_to_result(status.unwrap_or_else(|status| status))
+    }
+
+    fn unreserve(cycle: u64, node: u32) {
+        let undone = T::with(|guest| {
+            guest.call(cycle, |plugin, call| {
+                plugin.reserve().ok_or_else(absent)?.unreserve(call, NodeIdx(node));
+                Ok(())
+            })
+        });
+        log::failure("unreserve", undone);
+    }
+}
+
+impl<T: HasGuest> permit::Guest for T {
+    fn permit(cycle: u64, node: u32) -> (permit::Verdict, Vec<wit::Effect>) {
+        let answer = T::with(|guest| {
+            guest.call(cycle, |plugin, call| Ok(plugin.permit().ok_or_else(absent)?.permit(call, NodeIdx(node))))
+        });
+        match answer {
+            Ok((verdict, effects)) => (convert::verdict_to_wit(verdict), convert::effects_to_wit(effects)),
+            Err(status) => (permit::Verdict::Deny(failed(status)), Vec::new()),
+        }
+    }
+}
+
+impl<T: HasGuest> pre_bind::Guest for T {
+    fn pre_bind(cycle: u64, node: u32) -> Result<Vec<wit::Effect>, wit::Status> {
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| plugin.pre_bind().ok_or_else(absent)?.pre_bind(call, NodeIdx(node)))
+        })
+        .map(convert::effects_to_wit)
+        .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> bind::Guest for T {
+    fn bind(cycle: u64, node: u32) -> Result<Vec<wit::Effect>, wit::Status> {
+        T::with(|guest| guest.call(cycle, |plugin, call| plugin.bind().ok_or_else(absent)?.bind(call, NodeIdx(node))))
+            .map(convert::effects_to_wit)
+            .map_err(failed)
+    }
+}
+
+impl<T: HasGuest> post_bind::Guest for T {
+    fn post_bind(cycle: u64, node: u32) {
+        let told = T::with(|guest| {
+            guest.call(cycle, |plugin, call| {
+                plugin.post_bind().ok_or_else(absent)?.post_bind(call, NodeIdx(node));
+                Ok(())
+            })
+        });
+        log::failure("post-bind", told);
+    }
+}
+
+impl<T: HasGuest> queueing_hint::Guest for T {
+    fn queueing_hint(
+        pod: wit::Pod,
+        event: wit::ClusterEvent,
+        old: Option<Vec<u8>>,
+        new: Option<Vec<u8>>,
+    ) -> queueing_hint::Hint {
+        let pod = convert::pod(pod);
+        let event = convert::cluster_event(&event);
+        let queue = T::with(|guest| match guest.plugin().map(Plugin::queueing_hint) {
+            Ok(Some(plugin)) => plugin.queueing_hint(&pod, &event, old.as_deref(), new.as_deref()),
+            Ok(None) | Err(_) => true,
+        });
+        if queue { queueing_hint::Hint::Queue } else { queueing_hint::Hint::Skip }
+    }
+}

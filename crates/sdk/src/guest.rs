@@ -1,0 +1,81 @@
+//! One plugin inside a component: the replica, the open cycles, and the plugin itself.
+
+use berth_framework::{Call, Configure, CycleId, Manifest, Plugin, Status};
+use berth_model::{Delta, Pod, Snapshot};
+
+/// What a component holds between calls.
+#[derive(Debug)]
+pub struct Guest {
+    describe: fn() -> Manifest,
+    configure: fn(&str) -> Result<Box<dyn Plugin>, String>,
+    plugin: Option<Box<dyn Plugin>>,
+    snapshot: Snapshot,
+    cycles: Vec<(CycleId, Pod)>,
+}
+
+impl Guest {
+    #[must_use]
+    pub fn new<P: Configure>() -> Self {
+        Self {
+            describe: P::describe,
+            configure: |args| P::configure(args).map(|plugin| Box::new(plugin) as Box<dyn Plugin>),
+            plugin: None,
+            snapshot: Snapshot::default(),
+            cycles: Vec::new(),
+        }
+    }
+
+    pub(crate) fn describe(&self) -> Manifest {
+        (self.describe)()
+    }
+
+    pub(crate) fn configure(&mut self, args: &str) -> Result<(), String> {
+        self.plugin = Some((self.configure)(args)?);
+        Ok(())
+    }
+
+    pub(crate) fn apply(&mut self, delta: &Delta) {
+        self.snapshot.apply(delta);
+    }
+
+    pub(crate) fn begin(&mut self, cycle: CycleId, pod: Pod) {
+        self.cycles.retain(|(open, _)| *open != cycle);
+        self.cycles.push((cycle, pod));
+    }
+
+    pub(crate) fn end(&mut self, cycle: CycleId) {
+        self.cycles.retain(|(open, _)| *open != cycle);
+        if let Some(plugin) = &mut self.plugin {
+            plugin.end_cycle(cycle);
+        }
+    }
+
+    /// The plugin, once it is configured.
+    pub(crate) fn plugin(&mut self) -> Result<&mut dyn Plugin, Status> {
+        match &mut self.plugin {
+            Some(plugin) => Ok(plugin.as_mut()),
+            None => Err(Status::error("called before configure")),
+        }
+    }
+
+    /// The plugin and what a call in `cycle` can see.
+    pub(crate) fn call<R>(
+        &mut self,
+        cycle: u64,
+        answer: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        let cycle = CycleId(cycle);
+        let Some((_, pod)) = self.cycles.iter().find(|(open, _)| *open == cycle) else {
+            return Err(Status::error("called outside a cycle"));
+        };
+        let Some(plugin) = &mut self.plugin else {
+            return Err(Status::error("called before configure"));
+        };
+        answer(plugin.as_mut(), &Call { cycle, pod, snapshot: &self.snapshot })
+    }
+}
+
+/// Where [`export!`](crate::export) keeps the component's [`Guest`].
+pub trait HasGuest {
+    fn with<R>(run: impl FnOnce(&mut Guest) -> R) -> R;
+}
