@@ -1,1 +1,200 @@
-//! From the API's objects to interned ones.
+//! From the API's objects to interned ones, once for each change of an object.
+
+use std::sync::Arc;
+
+use crate::{
+    api,
+    node::Node,
+    pod::{
+        HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
+        TolerationOperator, WeightedNodeTerm,
+    },
+    requests::{self, Requests},
+    symbols::{Sym, Symbols},
+};
+
+/// The pod as plugins see it.
+pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
+    let spec = &pod.spec;
+    let non_zero = requests::placed_non_zero(pod);
+    Pod {
+        uid: Arc::from(pod.metadata.uid.as_str()),
+        namespace: symbols.intern(&pod.metadata.namespace),
+        name: Arc::from(pod.metadata.name.as_str()),
+        labels: pairs(&pod.metadata.labels, symbols),
+        scheduler_name: symbols.intern(&spec.scheduler_name),
+        priority: spec.priority.unwrap_or(0),
+        node_name: symbols.intern(&spec.node_name),
+        nominated_node_name: symbols.intern(&pod.status.nominated_node_name),
+        terminating: pod.metadata.deletion_timestamp.is_some(),
+        scheduling_gates: spec.scheduling_gates.iter().map(|gate| symbols.intern(&gate.name)).collect(),
+        node_rules: node_rules(spec, symbols),
+        tolerations: spec.tolerations.iter().map(|it| toleration(it, symbols)).collect(),
+        host_ports: host_ports(spec, symbols),
+        images: images(spec, symbols),
+        n_containers: u32::try_from(spec.init_containers.len() + spec.containers.len()).unwrap_or(u32::MAX),
+        required_features: required_features(spec, symbols),
+        requests: resources(&requests::spec_requests(pod), symbols),
+        placed_requests: resources(&requests::placed_requests(pod), symbols),
+        placed_non_zero: NonZero { milli_cpu: non_zero.milli_cpu, memory: non_zero.memory },
+        scoring_requests: resources(&requests::scoring_requests(pod), symbols),
+        balanced_requests: resources(&requests::balanced_requests(pod), symbols),
+    }
+}
+
+/// The node's own facts.
+pub fn node(node: &api::Node, symbols: &mut Symbols) -> Node {
+    let allocatable = requests::allocatable(&node.status.allocatable);
+    Node {
+        name: symbols.intern(&node.metadata.name),
+        unschedulable: node.spec.unschedulable,
+        labels: pairs(&node.metadata.labels, symbols),
+        taints: node.spec.taints.iter().filter_map(|it| taint(it, symbols)).collect(),
+        allowed_pods: node.status.allocatable.get("pods").map_or(0, crate::quantity::Quantity::value),
+        allocatable: resources(&allocatable, symbols),
+        images: node
+            .status
+            .images
+            .iter()
+            .flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)))
+            .map(|(name, size)| (symbols.intern(name), size))
+            .collect(),
+        declared_features: node.status.declared_features.iter().map(|name| symbols.intern(name)).collect(),
+        annotations: Arc::new(node.metadata.annotations.clone()),
+    }
+}
+
+fn pairs(map: &api::StringMap, symbols: &mut Symbols) -> Vec<(Sym, Sym)> {
+    let mut pairs: Vec<_> = map.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+fn resources(requests: &Requests, symbols: &mut Symbols) -> Resources {
+    Resources {
+        milli_cpu: requests.milli_cpu,
+        memory: requests.memory,
+        ephemeral_storage: requests.ephemeral_storage,
+        // The map is sorted by name, and so are the reasons that users read.
+        scalars: requests.scalars.iter().map(|(name, amount)| (symbols.intern(name), *amount)).collect(),
+    }
+}
+
+fn taint_effect(effect: &str) -> Option<TaintEffect> {
+    match effect {
+        "NoSchedule" => Some(TaintEffect::NoSchedule),
+        "PreferNoSchedule" => Some(TaintEffect::PreferNoSchedule),
+        "NoExecute" => Some(TaintEffect::NoExecute),
+        _ => None,
+    }
+}
+
+/// A taint of unknown effect keeps nobody away.
+fn taint(taint: &api::Taint, symbols: &mut Symbols) -> Option<Taint> {
+    let effect = taint_effect(&taint.effect)?;
+    Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })
+}
+
+fn toleration(toleration: &api::Toleration, symbols: &mut Symbols) -> Toleration {
+    let effect = taint_effect(&toleration.effect);
+    let known_effect = effect.is_some() || toleration.effect.is_empty();
+    let operator = match toleration.operator.as_str() {
+        "" | "Equal" if known_effect => TolerationOperator::Equal,
+        "Exists" if known_effect => TolerationOperator::Exists,
+        _ => TolerationOperator::Never,
+    };
+    Toleration { key: symbols.intern(&toleration.key), operator, value: symbols.intern(&toleration.value), effect }
+}
+
+/// `spec.nodeSelector` and `spec.affinity.nodeAffinity`; also used for NodeAffinity's `addedAffinity`.
+pub fn node_rules(spec: &api::PodSpec, symbols: &mut Symbols) -> NodeRules {
+    let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
+    NodeRules {
+        selector: spec.node_selector.as_ref().map(|labels| pairs(labels, symbols)),
+        ..node_affinity(affinity, symbols)
+    }
+}
+
+/// The two lists of `nodeAffinity`, without a selector.
+pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Symbols) -> NodeRules {
+    let required = affinity.and_then(|affinity| affinity.required.as_ref());
+    let preferred = affinity.and_then(|affinity| affinity.preferred.as_ref());
+    NodeRules {
+        selector: None,
+        required: required.map(|selector| {
+            selector.node_selector_terms.iter().map(|term| node_term(term, symbols)).collect()
+        }),
+        preferred: preferred.map(|terms| {
+            let weighted = |term: &api::PreferredSchedulingTerm, symbols: &mut Symbols| WeightedNodeTerm {
+                weight: term.weight,
+                term: node_term(&term.preference, symbols),
+            };
+            terms.iter().map(|term| weighted(term, symbols)).collect()
+        }),
+    }
+}
+
+fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Symbols) -> NodeTerm {
+    NodeTerm {
+        error: crate::selector::node_term_error(term),
+        labels: term.match_expressions.iter().filter_map(|it| requirement(it, symbols)).collect(),
+        fields: term.match_fields.iter().filter_map(|it| requirement(it, symbols)).collect(),
+    }
+}
+
+/// `None` for an unknown operator: the term carries the error.
+fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Symbols) -> Option<Requirement> {
+    let operator = match requirement.operator.as_str() {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        _ => return None,
+    };
+    let values = requirement.values.iter().map(|value| symbols.intern(value)).collect();
+    Some(Requirement { key: symbols.intern(&requirement.key), operator, values })
+}
+
+/// Ports of containers and of sidecars; an init container that ends claims none.
+fn host_ports(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<HostPort> {
+    let sidecars = spec.init_containers.iter().filter(|it| it.restart_policy.as_deref() == Some("Always"));
+    let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
+    let or_default = |text: &str, default: Sym, symbols: &mut Symbols| {
+        if text.is_empty() { default } else { symbols.intern(text) }
+    };
+    ports
+        .filter(|port| port.host_port > 0)
+        .map(|port| HostPort {
+            address: or_default(&port.host_ip, Sym::ANY_ADDRESS, symbols),
+            protocol: or_default(&port.protocol, Sym::TCP, symbols),
+            port: port.host_port,
+        })
+        .collect()
+}
+
+fn images(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
+    let containers = spec.init_containers.iter().chain(&spec.containers).map(|container| container.image.as_str());
+    let volumes = spec.volumes.iter().filter_map(|volume| volume.pointer("/image/reference")?.as_str());
+    containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
+}
+
+/// Nodes report `name:tag`; a bare name means `latest` (`reference`: plugins, section 12).
+fn normalized_image_name(image: &str) -> String {
+    let has_tag = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
+    if has_tag { image.to_owned() } else { format!("{image}:latest") }
+}
+
+/// Features that a pod's spec implies in 1.36 (`reference`: plugins, section 19).
+fn required_features(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
+    let mut features = Vec::new();
+    let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);
+    if rules.any(|rule| rule.action == "RestartAllContainers") {
+        features.push(symbols.intern("RestartAllContainersOnContainerExits"));
+    }
+    if spec.host_network && spec.host_users == Some(false) {
+        features.push(symbols.intern("UserNamespacesHostNetworkSupport"));
+    }
+    features
+}

@@ -4,7 +4,6 @@
 
 pub mod api;
 pub mod delta;
-pub mod intern;
 pub mod label_table;
 pub mod node;
 pub mod node_set;
