@@ -6,7 +6,7 @@
 
 use std::fmt;
 
-use berth_model::{Delta, NodeIdx, NodeSet, Pod, Snapshot, Symbols};
+use berth_model::{Delta, NodeIdx, NodeSet, Pod, Snapshot};
 
 use crate::{
     effect::Effect,
@@ -146,12 +146,6 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
 /// May this pod enter activeQ? Any status but success keeps it out, gated.
 pub trait PreEnqueue {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status;
-
-    /// What a caller who has the strings behind the pod's symbols calls, so that reasons can quote the pod.
-    fn pre_enqueue_with(&mut self, pod: &Pod, symbols: &Symbols) -> Status {
-        let _ = symbols;
-        self.pre_enqueue(pod)
-    }
 }
 
 /// The pod's place in activeQ.

@@ -27,7 +27,7 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
         node_name: symbols.intern(&spec.node_name),
         nominated_node_name: symbols.intern(&pod.status.nominated_node_name),
         terminating: pod.metadata.deletion_timestamp.is_some(),
-        scheduling_gates: spec.scheduling_gates.iter().map(|gate| symbols.intern(&gate.name)).collect(),
+        scheduling_gates: spec.scheduling_gates.iter().map(|gate| Arc::from(gate.name.as_str())).collect(),
         node_rules: node_rules(spec, symbols),
         tolerations: spec.tolerations.iter().map(|it| toleration(it, symbols)).collect(),
         host_ports: host_ports(spec, symbols),

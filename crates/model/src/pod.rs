@@ -161,7 +161,8 @@ pub struct Pod {
     pub nominated_node_name: Sym,
     /// `metadata.deletionTimestamp` is set.
     pub terminating: bool,
-    pub scheduling_gates: Vec<Sym>,
+    /// By name: users read them in the reason for which a pod is held back.
+    pub scheduling_gates: Vec<Arc<str>>,
     pub node_rules: NodeRules,
     pub tolerations: Vec<Toleration>,
     pub host_ports: Vec<HostPort>,

@@ -43,7 +43,7 @@ pub(crate) fn pod(pod: wit::Pod) -> Pod {
         node_name: Sym(pod.node_name),
         nominated_node_name: Sym(pod.nominated_node_name),
         terminating: pod.terminating,
-        scheduling_gates: syms(pod.scheduling_gates),
+        scheduling_gates: pod.scheduling_gates.into_iter().map(Arc::from).collect(),
         node_rules: NodeRules {
             selector: pod.node_rules.selector.map(pairs),
             required: pod.node_rules.required.map(|terms| terms.into_iter().map(node_term).collect()),

@@ -1,0 +1,50 @@
+//! SchedulingGates: a pod with scheduling gates stays out of the queue.
+
+use berth_framework::{ClusterEvent, Point, PreEnqueue, Status};
+use berth_model::Pod;
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+};
+
+/// Holds back pods whose `spec.schedulingGates` is not empty.
+#[derive(Debug, Default)]
+pub struct SchedulingGates;
+
+impl BuiltIn for SchedulingGates {
+    const CARD: Card = Card {
+        name: "SchedulingGates",
+        points: &[Point::PreEnqueue],
+        columns: &[],
+        requeue: &[("Pod", ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED)],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    }
+}
+
+plugin!(SchedulingGates { pre_enqueue: PreEnqueue });
+
+impl PreEnqueue for SchedulingGates {
+    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+        if pod.scheduling_gates.is_empty() {
+            return Status::success();
+        }
+        Status::unresolvable(format!("waiting for scheduling gates: [{}]", pod.scheduling_gates.join(" ")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_are_named_in_order() {
+        let mut pod = Pod::default();
+        assert!(SchedulingGates.pre_enqueue(&pod).is_success());
+        pod.scheduling_gates = vec!["b".into(), "a".into()];
+        assert_eq!(SchedulingGates.pre_enqueue(&pod), Status::unresolvable("waiting for scheduling gates: [b a]"));
+    }
+}
