@@ -9,6 +9,8 @@
 pub mod effect;
 pub mod manifest;
 pub mod plugin;
+pub mod profile;
+pub mod run;
 pub mod status;
 
 pub use effect::{Effect, Permission};
@@ -18,4 +20,5 @@ pub use plugin::{
     Plugin, PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter,
     PreScore, QueueSort, QueueingHint, Reserve, Score,
 };
+pub use profile::{Grants, Instance, PluginIdx, PluginSet, Profile};
 pub use status::{Code, Status};

@@ -1,0 +1,197 @@
+//! A profile: which plugins run for one `schedulerName`, at which points, in which order, with which weights.
+//!
+//! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is named by its
+//! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
+
+use std::sync::Arc;
+
+use crate::{
+    effect::Permission,
+    manifest::Point,
+    plugin::{CycleId, DeltaSource, Plugin, PluginVersion},
+    status::Status,
+};
+
+/// A plugin's position in its profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginIdx(pub u32);
+
+impl PluginIdx {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What an operator allows a plugin to ask for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Grants(u16);
+
+impl Grants {
+    /// Everything: what the built-in plugins get.
+    pub const ALL: Grants = Grants(u16::MAX);
+
+    #[must_use]
+    pub fn allows(self, permission: Permission) -> bool {
+        self.0 >> (permission as usize) & 1 == 1
+    }
+
+    pub fn insert(&mut self, permission: Permission) {
+        self.0 |= 1 << (permission as usize);
+    }
+}
+
+impl FromIterator<Permission> for Grants {
+    fn from_iter<T: IntoIterator<Item = Permission>>(permissions: T) -> Self {
+        let mut grants = Self::default();
+        for permission in permissions {
+            grants.insert(permission);
+        }
+        grants
+    }
+}
+
+/// Which plugins run at each point, in order, and what their scores weigh.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSet {
+    order: [Vec<PluginIdx>; Point::ALL.len()],
+    weights: Vec<i64>,
+}
+
+impl PluginSet {
+    /// The plugins of `point`, first to last.
+    #[must_use]
+    pub fn at(&self, point: Point) -> &[PluginIdx] {
+        self.order.get(point as usize).map_or(&[], |plugins| plugins)
+    }
+
+    /// Puts `plugin` last at `point`.
+    pub fn enable(&mut self, point: Point, plugin: PluginIdx) {
+        if let Some(plugins) = self.order.get_mut(point as usize) {
+            plugins.push(plugin);
+        }
+    }
+
+    /// The weight of the plugin's scores; 1 unless it was set.
+    #[must_use]
+    pub fn weight(&self, plugin: PluginIdx) -> i64 {
+        self.weights.get(plugin.index()).copied().unwrap_or(1)
+    }
+
+    pub fn set_weight(&mut self, plugin: PluginIdx, weight: i64) {
+        if plugin.index() >= self.weights.len() {
+            self.weights.resize(plugin.index() + 1, 1);
+        }
+        if let Some(slot) = self.weights.get_mut(plugin.index()) {
+            *slot = weight;
+        }
+    }
+}
+
+/// A plugin in the service of one profile.
+#[derive(Debug)]
+pub struct Instance {
+    name: Arc<str>,
+    /// Its `pluginConfig` as JSON, kept for the next binary of the same name.
+    pub args: String,
+    pub grants: Grants,
+    pub plugin: Box<dyn Plugin>,
+}
+
+/// The plugins that serve one `schedulerName`.
+#[derive(Debug)]
+pub struct Profile {
+    pub scheduler_name: String,
+    /// Overrides the global setting; 0 adapts to the size of the cluster.
+    pub percentage_of_nodes_to_score: Option<i32>,
+    pub plugins: PluginSet,
+    instances: Vec<Instance>,
+}
+
+impl Profile {
+    #[must_use]
+    pub fn new(scheduler_name: &str) -> Self {
+        Self {
+            scheduler_name: scheduler_name.to_owned(),
+            percentage_of_nodes_to_score: None,
+            plugins: PluginSet::default(),
+            instances: Vec::new(),
+        }
+    }
+
+    /// Takes a plugin in, not yet enabled anywhere.
+    pub fn add(&mut self, plugin: Box<dyn Plugin>, args: &str, grants: Grants) -> PluginIdx {
+        let name = Arc::from(plugin.manifest().name.as_str());
+        self.instances.push(Instance { name, args: args.to_owned(), grants, plugin });
+        PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
+    }
+
+    /// Takes a plugin in and enables it, as the last one, at every point that it implements.
+    pub fn add_everywhere(&mut self, plugin: Box<dyn Plugin>, args: &str) -> PluginIdx {
+        let points = plugin.points();
+        let idx = self.add(plugin, args, Grants::ALL);
+        for point in points.iter() {
+            self.plugins.enable(point, idx);
+        }
+        idx
+    }
+
+    /// The plugin itself; `None` for an index of another profile.
+    #[must_use]
+    pub fn get(&mut self, plugin: PluginIdx) -> Option<&mut (dyn Plugin + 'static)> {
+        self.instances.get_mut(plugin.index()).map(|instance| &mut *instance.plugin)
+    }
+
+    #[must_use]
+    pub fn name(&self, plugin: PluginIdx) -> &Arc<str> {
+        static UNKNOWN: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
+        self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
+    }
+
+    #[must_use]
+    pub fn find(&self, name: &str) -> Option<PluginIdx> {
+        let position = self.instances.iter().position(|instance| &*instance.name == name)?;
+        u32::try_from(position).ok().map(PluginIdx)
+    }
+
+    #[must_use]
+    pub fn instances(&self) -> &[Instance] {
+        &self.instances
+    }
+
+    /// Puts another binary in the place of `plugin`; the old one is handed back.
+    pub fn replace(&mut self, plugin: PluginIdx, new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
+        let instance = self.instances.get_mut(plugin.index())?;
+        Some(std::mem::replace(&mut instance.plugin, new))
+    }
+
+    /// The binaries that answer, in the order in which plugins were taken in.
+    pub fn versions(&self) -> impl Iterator<Item = PluginVersion> + '_ {
+        self.instances.iter().map(|instance| instance.plugin.version())
+    }
+
+    /// Catches every replica up.
+    ///
+    /// # Errors
+    /// The first plugin that could not be fed, with its status.
+    pub fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), (PluginIdx, Status)> {
+        for (index, instance) in (0u32..).zip(&mut self.instances) {
+            instance.plugin.sync(source).map_err(|status| (PluginIdx(index), status))?;
+        }
+        Ok(())
+    }
+
+    /// Tells every plugin that a cycle is over.
+    pub fn end_cycle(&mut self, cycle: CycleId) {
+        for instance in &mut self.instances {
+            instance.plugin.end_cycle(cycle);
+        }
+    }
+}
+
+impl Instance {
+    #[must_use]
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+}

@@ -1,0 +1,144 @@
+//! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
+//!
+//! The order is [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`] and [`select`], or, when nothing
+//! fitted, [`explain`]. All of them write into one [`Attempt`], whose buffers are kept from cycle to cycle; whoever
+//! wants to look behind a decision finds every intermediate result there.
+
+mod bind;
+mod diagnosis;
+mod filter;
+mod pre_filter;
+mod score;
+mod select;
+
+use berth_model::{NodeIdx, NodeSet};
+
+pub use self::{
+    bind::{
+        BindRun, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind, reserve,
+        unreserve,
+    },
+    diagnosis::{Diagnosis, Rejection, histogram},
+    filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},
+    pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
+    score::{PluginScores, score},
+    select::{best, select},
+};
+use crate::{
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
+};
+
+/// A set of plugins of one profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginBits(Vec<bool>);
+
+impl PluginBits {
+    #[must_use]
+    pub fn contains(&self, plugin: PluginIdx) -> bool {
+        self.0.get(plugin.index()).copied().unwrap_or(false)
+    }
+
+    pub fn insert(&mut self, plugin: PluginIdx) {
+        if plugin.index() >= self.0.len() {
+            self.0.resize(plugin.index() + 1, false);
+        }
+        if let Some(slot) = self.0.get_mut(plugin.index()) {
+            *slot = true;
+        }
+    }
+
+    pub fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = PluginIdx> + '_ {
+        (0u32..).zip(&self.0).filter(|(_, set)| **set).map(|(index, _)| PluginIdx(index))
+    }
+}
+
+/// All that one pass over the plugins found out, and its scratch space.
+#[derive(Clone, Debug, Default)]
+pub struct Attempt {
+    /// What each PreFilter plugin said, in order, as far as they were asked.
+    pub pre_filters: Vec<PreFilterAnswer>,
+    /// Plugins whose Filter has nothing to say.
+    pub skipped_filters: PluginBits,
+    /// The nodes that PreFilter plugins left, when they narrowed them.
+    pub restriction: Option<Restriction>,
+    /// Nodes to look at, in the cluster's order.
+    pub candidates: Vec<NodeIdx>,
+    /// Nodes that passed.
+    pub feasible: NodeSet,
+    /// The same nodes in the order in which they were found.
+    pub feasible_order: Vec<NodeIdx>,
+    /// How many nodes have a verdict.
+    pub n_visited: usize,
+    /// What each Filter plugin removed, in the order of the plugins.
+    removed: Vec<NodeSet>,
+    /// Nodes that would not pass if the pods nominated to them were there.
+    rejected_with_nominated: Vec<Rejection>,
+    batch: NodeSet,
+    before: NodeSet,
+    /// Plugins that asked not to score.
+    pub skipped_scores: PluginBits,
+    /// Scores of each plugin that scored, in the order of the plugins.
+    pub scores: Vec<PluginScores>,
+    n_scored: usize,
+    /// Weighted sums, one for each member of `feasible` in ascending order.
+    pub totals: Vec<i64>,
+}
+
+impl Attempt {
+    /// Empties everything; the buffers stay.
+    pub fn clear(&mut self) {
+        self.pre_filters.clear();
+        self.skipped_filters.clear();
+        self.restriction = None;
+        self.candidates.clear();
+        self.clear_verdicts();
+        self.skipped_scores.clear();
+        self.n_scored = 0;
+        self.totals.clear();
+    }
+
+    /// The scores of this cycle; [`Self::scores`] may hold more, from earlier ones.
+    #[must_use]
+    pub fn plugin_scores(&self) -> &[PluginScores] {
+        self.scores.get(..self.n_scored).unwrap_or_default()
+    }
+
+    fn clear_verdicts(&mut self) {
+        self.feasible.clear();
+        self.feasible_order.clear();
+        self.n_visited = 0;
+        self.removed.iter_mut().for_each(NodeSet::clear);
+        self.rejected_with_nominated.clear();
+    }
+}
+
+/// A plugin that turned a pod down, and what it said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    pub plugin: PluginIdx,
+    pub status: Status,
+}
+
+impl Refusal {
+    /// A rejection stays what it is; anything else becomes an error that names the plugin.
+    fn new(profile: &Profile, plugin: PluginIdx, status: Status, doing: &str) -> Self {
+        if status.code.is_rejected() {
+            return Self { plugin, status };
+        }
+        let text = match status.code {
+            Code::Error => status.message(),
+            Code::Success
+            | Code::Unschedulable
+            | Code::UnschedulableAndUnresolvable
+            | Code::Wait
+            | Code::Skip
+            | Code::Pending => format!("unexpected status {}: {}", status.code.as_str(), status.message()),
+        };
+        Self { plugin, status: Status::error(format!("running {doing} plugin \"{}\": {text}", profile.name(plugin))) }
+    }
+}

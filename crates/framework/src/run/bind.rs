@@ -1,0 +1,188 @@
+//! The points after a node was chosen: Reserve, Permit, PreBind, Bind, PostBind, and PostFilter when none was.
+//!
+//! Nothing here acts: what plugins want done is collected with their names and handed back.
+
+use berth_model::NodeIdx;
+
+use super::{Diagnosis, Refusal};
+use crate::{
+    effect::Effect,
+    manifest::Point,
+    plugin::{Call, PermitVerdict},
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
+};
+
+/// No plugin may hold a pod longer than this, in milliseconds.
+const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
+
+fn plugin_at(profile: &Profile, point: Point, position: usize) -> Option<PluginIdx> {
+    profile.plugins.at(point).get(position).copied()
+}
+
+/// Announces the placement to every Reserve plugin until one refuses.
+///
+/// # Errors
+/// The plugin that refused or broke. The caller must then [`unreserve`].
+pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<(), Refusal> {
+    for position in 0..profile.plugins.at(Point::Reserve).len() {
+        let Some(plugin) = plugin_at(profile, Point::Reserve, position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.reserve()) else { continue };
+        let status = point.reserve(call, node);
+        if !status.is_success() {
+            return Err(Refusal::new(profile, plugin, status, "Reserve"));
+        }
+    }
+    Ok(())
+}
+
+/// Takes a placement back from every Reserve plugin, last to first.
+pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+    for position in (0..profile.plugins.at(Point::Reserve).len()).rev() {
+        let Some(plugin) = plugin_at(profile, Point::Reserve, position) else { continue };
+        if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.reserve()) {
+            point.unreserve(call, node);
+        }
+    }
+}
+
+/// What the Permit plugins said.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PermitRun {
+    /// Plugins that hold the pod, and for how many milliseconds at most. Empty: go on.
+    pub waits: Vec<(PluginIdx, u64)>,
+    pub effects: Vec<(PluginIdx, Effect)>,
+}
+
+/// Asks every Permit plugin until one refuses.
+///
+/// # Errors
+/// The plugin that refused or broke.
+pub fn permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PermitRun, Refusal> {
+    let mut run = PermitRun::default();
+    for position in 0..profile.plugins.at(Point::Permit).len() {
+        let Some(plugin) = plugin_at(profile, Point::Permit, position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.permit()) else { continue };
+        let (verdict, effects) = point.permit(call, node);
+        match verdict {
+            PermitVerdict::Allow => {}
+            PermitVerdict::Wait(timeout) => run.waits.push((plugin, timeout.min(MAX_PERMIT_WAIT))),
+            PermitVerdict::Deny(status) => return Err(Refusal::new(profile, plugin, status, "Permit")),
+        }
+        run.effects.extend(effects.into_iter().map(|effect| (plugin, effect)));
+    }
+    Ok(run)
+}
+
+/// Where PreBind stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreBindRun {
+    /// Every plugin is done.
+    Done,
+    /// `plugin` wants these effects carried out; then go on at position `next`.
+    Effects { plugin: PluginIdx, effects: Vec<Effect>, next: usize },
+}
+
+/// Runs PreBind plugins from position `from` on, up to the first that wants something done.
+///
+/// # Errors
+/// The plugin that refused or broke.
+pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usize) -> Result<PreBindRun, Refusal> {
+    for position in from..profile.plugins.at(Point::PreBind).len() {
+        let Some(plugin) = plugin_at(profile, Point::PreBind, position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.pre_bind()) else { continue };
+        match point.pre_bind(call, node) {
+            Ok(effects) if effects.is_empty() => {}
+            Ok(effects) => return Ok(PreBindRun::Effects { plugin, effects, next: position + 1 }),
+            Err(status) if status.code == Code::Skip => {}
+            Err(status) => return Err(Refusal::new(profile, plugin, status, "PreBind")),
+        }
+    }
+    Ok(PreBindRun::Done)
+}
+
+/// Which plugin binds, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindRun {
+    pub plugin: PluginIdx,
+    pub effects: Vec<Effect>,
+}
+
+/// Asks Bind plugins until one takes the pod.
+///
+/// # Errors
+/// The plugin that refused or broke, or an error because none took it.
+pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
+    let mut last = PluginIdx(u32::MAX);
+    for position in 0..profile.plugins.at(Point::Bind).len() {
+        let Some(plugin) = plugin_at(profile, Point::Bind, position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.bind()) else { continue };
+        last = plugin;
+        match point.bind(call, node) {
+            Ok(effects) if effects.is_empty() => {
+                let status = Status::error("it neither binds nor skips");
+                return Err(Refusal::new(profile, plugin, status, "Bind"));
+            }
+            Ok(effects) => return Ok(BindRun { plugin, effects }),
+            Err(status) if status.code == Code::Skip => {}
+            Err(status) => return Err(Refusal::new(profile, plugin, status, "Bind")),
+        }
+    }
+    Err(Refusal { plugin: last, status: Status::error("no Bind plugin took the pod") })
+}
+
+/// Tells every PostBind plugin.
+pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+    for position in 0..profile.plugins.at(Point::PostBind).len() {
+        let Some(plugin) = plugin_at(profile, Point::PostBind, position) else { break };
+        if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.post_bind()) {
+            point.post_bind(call, node);
+        }
+    }
+}
+
+/// What the PostFilter plugins made of a pod that fits nowhere.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PostFilterRun {
+    /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
+    pub nominate: Option<Option<NodeIdx>>,
+    pub effects: Vec<(PluginIdx, Effect)>,
+}
+
+/// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
+pub fn post_filter(profile: &mut Profile, call: &Call<'_>, diagnosis: &mut Diagnosis) -> PostFilterRun {
+    let mut run = PostFilterRun::default();
+    let mut reasons: Vec<String> = Vec::new();
+    for position in 0..profile.plugins.at(Point::PostFilter).len() {
+        let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.post_filter()) else { continue };
+        let (status, nominate) = match point.post_filter(call) {
+            Ok(outcome) => {
+                run.effects.extend(outcome.effects.into_iter().map(|effect| (plugin, effect)));
+                (outcome.status, outcome.nominate)
+            }
+            Err(status) => (status, None),
+        };
+        match status.code {
+            Code::Success => {
+                run.nominate = nominate;
+                reasons.clear();
+                break;
+            }
+            Code::Unschedulable => {
+                run.nominate = nominate.or(run.nominate);
+                reasons.extend(status.reasons);
+            }
+            Code::UnschedulableAndUnresolvable | Code::Pending => {
+                reasons.extend(status.reasons);
+                break;
+            }
+            Code::Error | Code::Wait | Code::Skip => {
+                reasons = status.reasons;
+                break;
+            }
+        }
+    }
+    diagnosis.post_filter_message = reasons.join(", ");
+    run
+}

@@ -1,0 +1,87 @@
+//! Why no node was found: statuses of nodes, and the message made of them.
+
+use std::collections::BTreeMap;
+
+use berth_model::NodeSet;
+
+use super::PluginBits;
+use crate::{
+    profile::PluginIdx,
+    status::{Code, Status},
+};
+
+/// Nodes that one plugin rejected alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    pub plugin: PluginIdx,
+    pub status: Status,
+    pub nodes: NodeSet,
+}
+
+/// What is known about a pod that fits nowhere.
+#[derive(Clone, Debug, Default)]
+pub struct Diagnosis {
+    /// How many nodes the message counts.
+    pub n_all_nodes: usize,
+    /// The status of every node, when PreFilter turned the pod down.
+    pub pre_filter_message: String,
+    pub rejections: Vec<Rejection>,
+    /// The status of nodes that stand in no rejection.
+    pub absent: Option<Status>,
+    /// Reasons of PostFilter plugins.
+    pub post_filter_message: String,
+    /// Plugins whose events may make the pod schedulable.
+    pub rejectors: PluginBits,
+    /// Those among them that wait for something outside the scheduler.
+    pub pending: PluginBits,
+}
+
+impl Diagnosis {
+    /// Notes that `plugin` turned the pod, or a node for it, down with `code`.
+    pub fn blame(&mut self, plugin: PluginIdx, code: Code) {
+        if code == Code::Pending {
+            self.pending.insert(plugin);
+        } else {
+            self.rejectors.insert(plugin);
+        }
+    }
+
+    /// The text of conditions and events: `0/3 nodes are available: 1 Insufficient cpu, 2 ...`.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let mut message = format!("0/{} nodes are available:", self.n_all_nodes);
+        if self.pre_filter_message.is_empty() {
+            let explicit = self.rejections.iter().map(|rejection| (&rejection.status, rejection.nodes.len()));
+            let n_explicit: usize = self.rejections.iter().map(|rejection| rejection.nodes.len()).sum();
+            let n_absent = self.n_all_nodes.saturating_sub(n_explicit);
+            let text = histogram(explicit.chain(self.absent.iter().map(|status| (status, n_absent))));
+            if !text.is_empty() {
+                message.push(' ');
+                message.push_str(&text);
+                message.push('.');
+            }
+        } else {
+            message.push(' ');
+            message.push_str(&self.pre_filter_message);
+            message.push('.');
+        }
+        if !self.post_filter_message.is_empty() {
+            message.push(' ');
+            message.push_str(&self.post_filter_message);
+        }
+        message
+    }
+}
+
+/// `<count> <reason>` for each reason, sorted as text and joined with commas. A node counts for each of its reasons.
+pub fn histogram<'a>(statuses: impl IntoIterator<Item = (&'a Status, usize)>) -> String {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for (status, n_nodes) in statuses.into_iter().filter(|(_, n_nodes)| *n_nodes > 0) {
+        for reason in &status.reasons {
+            *counts.entry(reason).or_default() += n_nodes;
+        }
+    }
+    let mut entries: Vec<String> = counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    entries.sort_unstable();
+    entries.join(", ")
+}

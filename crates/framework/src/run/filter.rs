@@ -1,0 +1,278 @@
+//! Filter: plugin by plugin over chunks of candidates, until enough nodes are found.
+//!
+//! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and
+//! without. Why a node was rejected is asked only afterwards, by [`explain`].
+
+use berth_model::{NodeIdx, NodeSet, Pod};
+
+use super::{Attempt, Diagnosis, Rejection};
+use crate::{
+    manifest::Point,
+    plugin::{Call, DryRunCase, Explanation, Filter},
+    profile::{PluginIdx, Profile},
+    status::Status,
+};
+
+/// Chunks smaller than this are not worth a call.
+const MIN_CHUNK: usize = 64;
+
+/// Pods nominated to nodes, of at least the priority of the pod in question and other than it.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nominated<'a> {
+    pub pods: &'a [&'a Pod],
+    /// One case a node; only `plus` is used.
+    pub cases: &'a [DryRunCase],
+}
+
+/// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
+pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) {
+    attempt.candidates.clear();
+    match &attempt.restriction {
+        None => attempt.candidates.extend_from_slice(order),
+        Some(restriction) => {
+            let find = |name: &String| call.snapshot.symbols.lookup(name).and_then(|name| call.snapshot.find(name));
+            let allowed: NodeSet = restriction.names.iter().filter_map(find).collect();
+            attempt.candidates.extend(order.iter().copied().filter(|&node| allowed.contains(node)));
+        }
+    }
+}
+
+/// Visits the candidates from position `start` on, around the end, until `limit` nodes passed.
+///
+/// # Errors
+/// A plugin broke; the attempt fails with this status.
+pub fn filter(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    (start, limit): (usize, usize),
+    nominated: &Nominated<'_>,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    attempt.clear_verdicts();
+    let candidates = std::mem::take(&mut attempt.candidates);
+    let result = visit(profile, call, &candidates, (start, limit), nominated, attempt);
+    attempt.candidates = candidates;
+    result
+}
+
+/// Filters one node alone.
+///
+/// # Errors
+/// As for [`filter`].
+pub fn filter_one(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    node: NodeIdx,
+    nominated: &Nominated<'_>,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    attempt.clear_verdicts();
+    visit(profile, call, &[node], (0, 1), nominated, attempt)
+}
+
+fn visit(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    candidates: &[NodeIdx],
+    (start, limit): (usize, usize),
+    nominated: &Nominated<'_>,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let n_candidates = candidates.len();
+    let (before, after) = candidates.split_at(start.checked_rem(n_candidates).unwrap_or(0));
+    let mut chunk = limit.max(MIN_CHUNK);
+    while attempt.n_visited < n_candidates && attempt.feasible_order.len() < limit {
+        let turn = Turn { after, before, skip: attempt.n_visited, take: chunk };
+        let mut batch = std::mem::take(&mut attempt.batch);
+        batch.clear();
+        turn.iter().for_each(|node| batch.insert(node));
+        let result = filter_batch(profile, call, nominated, &mut batch, attempt);
+        for node in turn.iter() {
+            attempt.n_visited += 1;
+            if batch.contains(node) {
+                attempt.feasible.insert(node);
+                attempt.feasible_order.push(node);
+                if attempt.feasible_order.len() >= limit {
+                    break;
+                }
+            }
+        }
+        attempt.batch = batch;
+        result?;
+        chunk *= 2;
+    }
+    Ok(())
+}
+
+/// A stretch of the rotated candidate list.
+#[derive(Clone, Copy)]
+struct Turn<'a> {
+    after: &'a [NodeIdx],
+    before: &'a [NodeIdx],
+    skip: usize,
+    take: usize,
+}
+
+impl Turn<'_> {
+    fn iter(&self) -> impl Iterator<Item = NodeIdx> {
+        self.after.iter().chain(self.before).copied().skip(self.skip).take(self.take)
+    }
+}
+
+fn filter_batch(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nominated: &Nominated<'_>,
+    batch: &mut NodeSet,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    if !nominated.cases.is_empty() {
+        filter_with_nominated(profile, call, nominated, batch, attempt)?;
+    }
+    let n_filters = profile.plugins.at(Point::Filter).len();
+    attempt.removed.resize_with(n_filters, NodeSet::default);
+    for position in 0..n_filters {
+        if batch.is_empty() {
+            break;
+        }
+        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+        attempt.before.clone_from(batch);
+        if let Err(status) = point.filter(call, batch) {
+            return Err(broken(profile, plugin, &status));
+        }
+        batch.intersect(&attempt.before);
+        attempt.before.subtract(batch);
+        if let Some(removed) = attempt.removed.get_mut(position) {
+            removed.union(&attempt.before);
+        }
+    }
+    Ok(())
+}
+
+/// The Filter plugin at `position`, unless it has nothing to say in this cycle.
+fn filter_at<'a>(
+    profile: &'a mut Profile,
+    position: usize,
+    attempt: &Attempt,
+) -> Option<(PluginIdx, &'a mut dyn Filter)> {
+    let plugin = *profile.plugins.at(Point::Filter).get(position)?;
+    if attempt.skipped_filters.contains(plugin) {
+        return None;
+    }
+    Some((plugin, profile.get(plugin)?.filter()?))
+}
+
+fn filter_with_nominated(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nominated: &Nominated<'_>,
+    batch: &mut NodeSet,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let mut cases: Vec<DryRunCase> = nominated.cases.iter().filter(|case| batch.contains(case.node)).cloned().collect();
+    for position in 0..profile.plugins.at(Point::Filter).len() {
+        if cases.is_empty() {
+            break;
+        }
+        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+        let answer = point.dry_run(call, nominated.pods, &cases);
+        let statuses = answer.map_err(|status| broken(profile, plugin, &status))?;
+        if statuses.len() != cases.len() {
+            let text = format!("{} statuses for {} cases", statuses.len(), cases.len());
+            return Err(broken(profile, plugin, &Status::error(text)));
+        }
+        let mut kept = Vec::with_capacity(cases.len());
+        for (case, status) in cases.into_iter().zip(statuses) {
+            if status.is_success() {
+                kept.push(case);
+            } else if status.code.is_rejected() {
+                batch.remove(case.node);
+                let nodes = NodeSet::from_iter([case.node]);
+                attempt.rejected_with_nominated.push(Rejection { plugin, status, nodes });
+            } else {
+                return Err(broken(profile, plugin, &status));
+            }
+        }
+        cases = kept;
+    }
+    Ok(())
+}
+
+fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> Status {
+    Status::error(format!("running \"{}\" filter plugin: {}", profile.name(plugin), status.message()))
+}
+
+/// Asks why the nodes that [`filter`] removed did not pass, and enters it in `diagnosis`.
+///
+/// # Errors
+/// A plugin broke; the attempt fails with this status.
+pub fn explain(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    attempt: &Attempt,
+    diagnosis: &mut Diagnosis,
+) -> Result<(), Status> {
+    diagnosis.rejections.extend_from_slice(&attempt.rejected_with_nominated);
+    for (position, removed) in attempt.removed.iter().enumerate() {
+        if removed.is_empty() {
+            continue;
+        }
+        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+        let answer = point.explain(call, removed);
+        let explanations = answer.map_err(|status| broken(profile, plugin, &status))?;
+        let mut unexplained = removed.clone();
+        for Explanation { status, mut nodes } in explanations {
+            if !status.code.is_rejected() {
+                return Err(broken(profile, plugin, &status));
+            }
+            nodes.intersect(&unexplained);
+            unexplained.subtract(&nodes);
+            diagnosis.rejections.push(Rejection { plugin, status, nodes });
+        }
+        if !unexplained.is_empty() {
+            let status = Status::unschedulable(format!("node(s) didn't pass plugin {}", profile.name(plugin)));
+            diagnosis.rejections.push(Rejection { plugin, status, nodes: unexplained });
+        }
+    }
+    if let Some(restriction) = &attempt.restriction {
+        let names = super::pre_filter::sorted_names(profile, &restriction.plugins);
+        diagnosis.absent = Some(Status::unresolvable(format!("node(s) didn't satisfy plugin(s) {names}")));
+        restriction.plugins.iter().for_each(|&plugin| diagnosis.rejectors.insert(plugin));
+    }
+    for position in 0..diagnosis.rejections.len() {
+        let Some(Rejection { plugin, status, .. }) = diagnosis.rejections.get(position) else { break };
+        let (plugin, code) = (*plugin, status.code);
+        diagnosis.blame(plugin, code);
+    }
+    Ok(())
+}
+
+/// Runs every Filter plugin that is not skipped on all of `nodes` by itself, and says what each would reject and why:
+/// for people who want the whole picture.
+///
+/// # Errors
+/// A plugin broke.
+pub fn explain_every_plugin(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    attempt: &Attempt,
+) -> Result<Vec<Rejection>, Status> {
+    let mut rejections = Vec::new();
+    for position in 0..profile.plugins.at(Point::Filter).len() {
+        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+        let mut passed = nodes.clone();
+        let answer = point.filter(call, &mut passed).and_then(|()| {
+            let mut removed = nodes.clone();
+            removed.subtract(&passed);
+            if removed.is_empty() { Ok(Vec::new()) } else { point.explain(call, &removed) }
+        });
+        let explanations = answer.map_err(|status| broken(profile, plugin, &status))?;
+        rejections.extend(explanations.into_iter().map(|Explanation { status, nodes }| Rejection {
+            plugin,
+            status,
+            nodes,
+        }));
+    }
+    Ok(rejections)
+}

@@ -1,0 +1,114 @@
+//! PreFilter: each plugin looks at the pod once, may narrow the nodes, and may turn the pod down outright.
+
+use std::collections::BTreeSet;
+
+use super::{Attempt, Refusal};
+use crate::{
+    manifest::Point,
+    plugin::Call,
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
+};
+
+/// What one PreFilter plugin said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PreFilterAnswer {
+    pub plugin: PluginIdx,
+    pub status: Status,
+    /// The node names to which it narrowed the candidates.
+    pub nodes: Option<Vec<String>>,
+}
+
+/// The only nodes that stay candidates.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Restriction {
+    pub names: BTreeSet<String>,
+    /// Who narrowed, in order.
+    pub plugins: Vec<PluginIdx>,
+}
+
+/// How PreFilter ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreFilterOutcome {
+    Proceed,
+    /// No node will do; the plugins are those responsible.
+    Rejected {
+        status: Status,
+        plugins: Vec<PluginIdx>,
+    },
+}
+
+/// Asks every PreFilter plugin.
+///
+/// # Errors
+/// A plugin broke; the attempt fails with this status.
+pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
+    let mut rejection = None;
+    for position in 0..profile.plugins.at(Point::PreFilter).len() {
+        let Some(&plugin) = profile.plugins.at(Point::PreFilter).get(position) else { break };
+        let Some(answer) =
+            profile.get(plugin).and_then(|plugin| plugin.pre_filter().map(|point| point.pre_filter(call)))
+        else {
+            continue;
+        };
+        let (status, nodes) = answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes));
+        attempt.pre_filters.push(PreFilterAnswer { plugin, status: status.clone(), nodes: nodes.clone() });
+        match status.code {
+            Code::Skip => attempt.skipped_filters.insert(plugin),
+            Code::UnschedulableAndUnresolvable => {
+                return Ok(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
+            }
+            Code::Unschedulable => {
+                rejection = Some(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
+            }
+            Code::Success => {
+                if let Some(rejected) = narrow(profile, attempt, plugin, nodes) {
+                    return Ok(rejected);
+                }
+            }
+            Code::Error | Code::Wait => return Err(Refusal::new(profile, plugin, status, "PreFilter").status),
+            Code::Pending => {
+                let text = format!("running PreFilter plugin \"{}\": {}", profile.name(plugin), status.message());
+                return Err(Status::error(text));
+            }
+        }
+    }
+    Ok(rejection.unwrap_or(PreFilterOutcome::Proceed))
+}
+
+/// Intersects the restriction with `nodes`; an empty result turns the pod down.
+fn narrow(
+    profile: &Profile,
+    attempt: &mut Attempt,
+    plugin: PluginIdx,
+    nodes: Option<Vec<String>>,
+) -> Option<PreFilterOutcome> {
+    let names: BTreeSet<String> = nodes?.into_iter().collect();
+    let restriction = match attempt.restriction.take() {
+        None => Restriction { names, plugins: vec![plugin] },
+        Some(Restriction { names: mut kept, mut plugins }) => {
+            kept.retain(|name| names.contains(name));
+            plugins.push(plugin);
+            Restriction { names: kept, plugins }
+        }
+    };
+    let plugins = restriction.plugins.clone();
+    let rejected = restriction.names.is_empty().then(|| {
+        let message = match plugins.as_slice() {
+            [only] => format!("node(s) didn't satisfy plugin {}", profile.name(*only)),
+            several => {
+                format!("node(s) didn't satisfy plugin(s) {} simultaneously", sorted_names(profile, several))
+            }
+        };
+        PreFilterOutcome::Rejected { status: Status::unresolvable(message), plugins }
+    });
+    attempt.restriction = Some(restriction);
+    rejected
+}
+
+/// Plugin names in order, `[A B]`.
+pub(super) fn sorted_names(profile: &Profile, plugins: &[PluginIdx]) -> String {
+    let mut names: Vec<&str> = plugins.iter().map(|&plugin| &**profile.name(plugin)).collect();
+    names.sort_unstable();
+    format!("[{}]", names.join(" "))
+}

@@ -1,0 +1,145 @@
+//! PreScore, Score, Normalize and weights: columns of scores, summed.
+
+use berth_model::NodeSet;
+
+use super::{Attempt, Refusal};
+use crate::{
+    manifest::Point,
+    plugin::Call,
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
+};
+
+/// The highest score a plugin may give after normalising.
+const MAX_SCORE: i64 = 100;
+
+/// One plugin's scores for the feasible nodes in ascending order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginScores {
+    pub plugin: PluginIdx,
+    pub weight: i64,
+    /// As Score gave them.
+    pub raw: Vec<i64>,
+    /// As they count, before the weight.
+    pub normalized: Vec<i64>,
+}
+
+/// Scores [`Attempt::feasible`] into [`Attempt::totals`]. A profile without Score plugins gives every node 1.
+///
+/// # Errors
+/// A plugin broke or gave impossible scores; the attempt fails with this status.
+pub fn score(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<(), Status> {
+    let nodes = std::mem::take(&mut attempt.feasible);
+    let result = score_nodes(profile, call, &nodes, attempt);
+    attempt.feasible = nodes;
+    result
+}
+
+fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
+    let n_nodes = nodes.len();
+    attempt.skipped_scores.clear();
+    attempt.n_scored = 0;
+    attempt.totals.clear();
+    if profile.plugins.at(Point::Score).is_empty() {
+        attempt.totals.resize(n_nodes, 1);
+        return Ok(());
+    }
+    attempt.totals.resize(n_nodes, 0);
+    pre_score(profile, call, nodes, attempt)?;
+    for position in 0..profile.plugins.at(Point::Score).len() {
+        let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
+        if !attempt.skipped_scores.contains(plugin) {
+            let scores = next_scores(attempt, plugin, profile.plugins.weight(plugin));
+            score_plugin(profile, call, nodes, scores)?;
+        }
+    }
+    for position in 0..attempt.n_scored {
+        let Some(scores) = attempt.scores.get_mut(position) else { break };
+        normalize_plugin(profile, call, nodes, scores)?;
+        for (total, score) in attempt.totals.iter_mut().zip(&scores.normalized) {
+            *total += score * scores.weight;
+        }
+    }
+    Ok(())
+}
+
+fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
+    for position in 0..profile.plugins.at(Point::PreScore).len() {
+        let Some(&plugin) = profile.plugins.at(Point::PreScore).get(position) else { break };
+        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.pre_score()) else { continue };
+        match point.pre_score(call, nodes) {
+            Ok(()) => {}
+            Err(status) if status.code == Code::Skip => attempt.skipped_scores.insert(plugin),
+            Err(status) => {
+                let refusal = Refusal::new(profile, plugin, Status::error(status.message()), "PreScore");
+                return Err(refusal.status);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The slot for the next plugin's scores, emptied.
+fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, weight: i64) -> &mut PluginScores {
+    let position = attempt.n_scored;
+    attempt.n_scored += 1;
+    if position >= attempt.scores.len() {
+        attempt.scores.push(PluginScores { plugin, weight, raw: Vec::new(), normalized: Vec::new() });
+    }
+    let scores = &mut attempt.scores[position];
+    scores.plugin = plugin;
+    scores.weight = weight;
+    scores.raw.clear();
+    scores.normalized.clear();
+    scores
+}
+
+fn score_plugin(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    scores: &mut PluginScores,
+) -> Result<(), Status> {
+    let plugin = scores.plugin;
+    let answer = match profile.get(plugin).and_then(|plugin| plugin.score()) {
+        Some(point) => point.score(call, nodes, &mut scores.raw).map_err(|status| status.message()),
+        None => Err("it has no Score".to_owned()),
+    };
+    let answer = answer.and_then(|()| {
+        let n_nodes = nodes.len();
+        if scores.raw.len() == n_nodes {
+            Ok(())
+        } else {
+            Err(format!("{} scores for {n_nodes} nodes", scores.raw.len()))
+        }
+    });
+    answer.map_err(|text| {
+        let name = profile.name(plugin);
+        Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}"))
+    })
+}
+
+fn normalize_plugin(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    scores: &mut PluginScores,
+) -> Result<(), Status> {
+    let plugin = scores.plugin;
+    scores.normalized.extend_from_slice(&scores.raw);
+    let normalize = profile.get(plugin).and_then(|plugin| plugin.normalize());
+    if let Some(Err(status)) = normalize.map(|point| point.normalize(call, nodes, &mut scores.normalized)) {
+        let (name, text) = (profile.name(plugin), status.message());
+        return Err(Status::error(format!(
+            "running Normalize on Score plugins: plugin \"{name}\" failed with: {text}"
+        )));
+    }
+    match scores.normalized.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) {
+        None => Ok(()),
+        Some(score) => Err(Status::error(format!(
+            "applying score defaultWeights on Score plugins: plugin \"{}\" returns an invalid score {score}, it should in \
+             the range of [0, {MAX_SCORE}] after normalizing",
+            profile.name(plugin)
+        ))),
+    }
+}
