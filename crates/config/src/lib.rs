@@ -1,1 +1,36 @@
-//! Placeholder.
+//! What did the operator ask for? Reads `KubeSchedulerConfiguration` documents into complete, validated [`Settings`].
+//!
+//! A document goes through one strict pass: `settings` reads the top level, `profile` one scheduling profile, whose
+//! plugin lists are laid over the defaults in `merge` and spread over the extension points in `expand`. Whatever is
+//! wrong is gathered with its field path and returned as one [`ConfigError`].
+//!
+//! This crate knows no plugin code and no other crate: a [`PluginCatalogue`] tells it which plugin implements which
+//! extension point. It neither reads files nor watches them.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod settings;
+
+mod args;
+mod extender;
+mod leader;
+mod profile;
+
+mod expand;
+mod in_tree;
+mod merge;
+mod point;
+
+mod duration;
+mod error;
+mod fields;
+mod names;
+
+pub use error::{ConfigError, Problem};
+pub use expand::PluginSets;
+pub use extender::{Extender, ExtenderTls, ManagedResource};
+pub use in_tree::InTree;
+pub use leader::LeaderElection;
+pub use point::{PluginCatalogue, Point, PointSet};
+pub use profile::Profile;
+pub use settings::{ClientConnection, Settings};

@@ -1,0 +1,107 @@
+//! Arguments of the built-in plugins: defaults filled in, values checked.
+//!
+//! The result is JSON without `apiVersion` and `kind`, complete enough that a plugin needs no defaults of its own.
+//! Wording and limits are kube-scheduler's. A nested file a plugin where there is more than a few numbers to check.
+
+mod node_affinity;
+mod resources;
+mod topology_spread;
+
+use serde_json::{Value, json};
+
+use crate::duration::{from_nanos, render_duration};
+use crate::error::Problems;
+use crate::fields::Fields;
+
+type ReadArgs = fn(&Fields<'_>) -> Value;
+
+/// Whether `plugin` is a built-in plugin that takes arguments.
+pub(crate) fn has_args(plugin: &str) -> bool {
+    reader_of(plugin).is_some()
+}
+
+/// Checked and complete arguments of a built-in plugin; `None` for any other plugin.
+pub(crate) fn complete_args(plugin: &str, path: &str, raw: Option<&Value>, problems: &Problems) -> Option<Value> {
+    let read = reader_of(plugin)?;
+    let fields = Fields::new(path, raw, problems);
+    fields.envelope(&format!("{plugin}Args"));
+    let args = read(&fields);
+    fields.finish();
+    Some(args)
+}
+
+fn reader_of(plugin: &str) -> Option<ReadArgs> {
+    match plugin {
+        "DefaultPreemption" => Some(default_preemption),
+        "DynamicResources" => Some(dynamic_resources),
+        "InterPodAffinity" => Some(inter_pod_affinity),
+        "NodeAffinity" => Some(node_affinity::read),
+        "NodeResourcesBalancedAllocation" => Some(resources::read_balanced_allocation),
+        "NodeResourcesFit" => Some(resources::read_fit),
+        "PodTopologySpread" => Some(topology_spread::read),
+        "VolumeBinding" => Some(volume_binding),
+        _ => None,
+    }
+}
+
+/// A tenth of the nodes, at least a hundred, are tried as places for a preemptor.
+fn default_preemption(fields: &Fields<'_>) -> Value {
+    let (percentage_field, absolute_field) = ("minCandidateNodesPercentage", "minCandidateNodesAbsolute");
+    let percentage = fields.whole32(percentage_field).unwrap_or(10);
+    let absolute = fields.whole32(absolute_field).unwrap_or(100);
+    if !(0..=100).contains(&percentage) {
+        fields.invalid(percentage_field, percentage, "not in valid range [0, 100]");
+    }
+    if absolute < 0 {
+        fields.invalid(absolute_field, absolute, "not in valid range [0, inf)");
+    }
+    if percentage == 0 && absolute == 0 {
+        for (field, other) in [(percentage_field, absolute_field), (absolute_field, percentage_field)] {
+            fields.invalid(field, 0, &format!("cannot be zero at the same time as {}", fields.at(other)));
+        }
+    }
+    json!({ percentage_field: percentage, absolute_field: absolute })
+}
+
+/// Allocation may search for ten seconds, and devices may take ten minutes to become ready.
+fn dynamic_resources(fields: &Fields<'_>) -> Value {
+    const SECOND: i64 = 1_000_000_000;
+    let filter_timeout = fields.duration("filterTimeout").unwrap_or(10 * SECOND);
+    if filter_timeout < 0 {
+        fields.invalid("filterTimeout", fields.text("filterTimeout"), "must be zero (no timeout) or positive");
+    }
+    let binding_timeout = fields.duration("bindingTimeout").unwrap_or(600 * SECOND);
+    if binding_timeout < SECOND {
+        fields.invalid("bindingTimeout", fields.text("bindingTimeout"), "must be at least 1 second");
+    }
+    json!({
+        "filterTimeout": render_duration(from_nanos(filter_timeout)),
+        "bindingTimeout": render_duration(from_nanos(binding_timeout)),
+    })
+}
+
+/// A required affinity of a running pod counts as a preference of the smallest weight the other way round.
+fn inter_pod_affinity(fields: &Fields<'_>) -> Value {
+    let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
+    if !(0..=100).contains(&weight) {
+        fields.invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]");
+    }
+    let ignore = fields.flag("ignorePreferredTermsOfExistingPods").unwrap_or(false);
+    json!({ "hardPodAffinityWeight": weight, "ignorePreferredTermsOfExistingPods": ignore })
+}
+
+/// Provisioning a volume may take ten minutes.
+fn volume_binding(fields: &Fields<'_>) -> Value {
+    let timeout = fields.whole("bindTimeoutSeconds").unwrap_or(600);
+    if timeout < 0 {
+        fields.invalid("bindTimeoutSeconds", timeout, "invalid BindTimeoutSeconds, should not be a negative value");
+    }
+    if fields.value("shape").is_some() {
+        let why = "cannot be set while the feature StorageCapacityScoring is off, remove it";
+        fields.problems.forbidden(&fields.at("shape"), why);
+    }
+    json!({ "bindTimeoutSeconds": timeout })
+}
+
+#[cfg(test)]
+mod tests;

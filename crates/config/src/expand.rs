@@ -1,0 +1,158 @@
+//! From a merged plugin selection to the exact list of plugins at each extension point.
+//!
+//! A point's own list goes first for what it shares with `multiPoint`, then come the other `multiPoint` plugins that
+//! implement the point, then what only the point's list names. `*` in the point's `disabled` shuts `multiPoint` out.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::error::Problems;
+use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet};
+use crate::point::{PluginCatalogue, Point};
+
+/// Which plugins run at each extension point of a profile, in order.
+///
+/// Names are as configured: whether the running program has the plugin is for the caller to check.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginSets {
+    by_point: BTreeMap<Point, Vec<String>>,
+    score_weights: BTreeMap<String, i64>,
+    named: Vec<String>,
+}
+
+/// The highest score of one plugin for one node, after normalising.
+const MAX_NODE_SCORE: i64 = 100;
+
+const NOT_FOUND_ADVICE: &str = "correct the name, or install the plugin";
+
+impl PluginSets {
+    /// The plugins at `point`, in the order in which they run.
+    #[must_use]
+    pub fn at(&self, point: Point) -> &[String] {
+        self.by_point.get(&point).map_or(&[], Vec::as_slice)
+    }
+
+    /// The score plugins in order, with their weights.
+    pub fn score_weights(&self) -> impl Iterator<Item = (&str, i64)> {
+        self.at(Point::Score).iter().map(|name| (name.as_str(), self.score_weights.get(name).copied().unwrap_or(1)))
+    }
+
+    /// Every plugin that the profile enables, once each, including those that end up running at no point.
+    #[must_use]
+    pub fn named(&self) -> &[String] {
+        &self.named
+    }
+}
+
+/// Where the profile stands, for messages.
+#[derive(Clone, Copy)]
+pub(crate) struct Context<'a> {
+    pub(crate) scheduler_name: &'a str,
+    /// The path of the profile's `plugins`.
+    pub(crate) path: &'a str,
+    pub(crate) catalogue: &'a dyn PluginCatalogue,
+    pub(crate) problems: &'a Problems,
+}
+
+/// Spreads `selection` over the extension points, checking it on the way.
+pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> PluginSets {
+    check_multi_point(&selection.multi_point, context);
+    let no_plugins = PluginSet::default();
+    let mut sets = PluginSets { named: selection.enabled_names(), ..PluginSets::default() };
+    for point in Point::ALL {
+        let own = selection.points.get(&point).unwrap_or(&no_plugins);
+        check_point(point, own, context);
+        let names = plugins_at(point, own, &selection.multi_point, context.catalogue);
+        sets.by_point.insert(point, names);
+    }
+    let own_scores = selection.points.get(&Point::Score).unwrap_or(&no_plugins);
+    for name in sets.at(Point::Score).to_vec() {
+        let weight = weight_of(&name, own_scores, &selection.multi_point);
+        sets.score_weights.insert(name, weight);
+    }
+    check_outcome(&sets, context);
+    sets
+}
+
+fn plugins_at(point: Point, own: &PluginSet, multi_point: &PluginSet, catalogue: &dyn PluginCatalogue) -> Vec<String> {
+    let implements = |name: &str| catalogue.points(name).is_some_and(|points| points.contains(point));
+    let is_inherited =
+        |plugin: &EnabledPlugin| !own.disables(ALL_PLUGINS) && !own.disables(&plugin.name) && implements(&plugin.name);
+    let is_overriding =
+        |name: &str| multi_point.enabled.iter().any(|plugin| plugin.name == name && is_inherited(plugin));
+
+    let (overriding, only_own): (Vec<_>, Vec<_>) =
+        own.enabled.iter().map(|plugin| plugin.name.clone()).partition(|name| is_overriding(name));
+    let inherited = multi_point.enabled.iter().filter(|plugin| !own.enables(&plugin.name) && is_inherited(plugin));
+
+    let mut names = overriding;
+    names.extend(inherited.map(|plugin| plugin.name.clone()));
+    names.extend(only_own);
+    names
+}
+
+/// The point's own entry decides before `multiPoint`'s; no weight means 1.
+fn weight_of(name: &str, own: &PluginSet, multi_point: &PluginSet) -> i64 {
+    let mut entries = own.enabled.iter().chain(&multi_point.enabled);
+    let weight = entries.find(|plugin| plugin.name == name).map_or(0, |plugin| i64::from(plugin.weight));
+    if weight == 0 { 1 } else { weight }
+}
+
+fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
+    let path = format!("{}.multiPoint", context.path);
+    let mut seen = BTreeSet::new();
+    for EnabledPlugin { name, .. } in &multi_point.enabled {
+        let Some(points) = context.catalogue.points(name) else {
+            // PreFilter is the first point that kube-scheduler expands, hence the one it complains about.
+            context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
+            continue;
+        };
+        let first_point = points.iter().next();
+        if let Some(point) = first_point.filter(|_| !seen.insert(name)) {
+            context.problems.add(&path, already_registered(point, name));
+        }
+    }
+}
+
+fn check_point(point: Point, own: &PluginSet, context: Context<'_>) {
+    let path = format!("{}.{}", context.path, point.field());
+    let mut seen = BTreeSet::new();
+    for EnabledPlugin { name, .. } in &own.enabled {
+        let message = match context.catalogue.points(name) {
+            None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.name()),
+            Some(points) if !points.contains(point) => {
+                format!("plugin {name:?} does not extend {}Plugin plugin", point.name())
+            }
+            Some(_) if !seen.insert(name) => already_registered(point, name),
+            Some(_) => continue,
+        };
+        context.problems.add(&path, message);
+    }
+}
+
+fn already_registered(point: Point, name: &str) -> String {
+    format!("plugin {name:?} already registered as \"{}Plugin\"", point.name())
+}
+
+fn check_outcome(sets: &PluginSets, context: Context<'_>) {
+    let Context { scheduler_name, path, problems, .. } = context;
+    let n_queue_sorts = sets.at(Point::QueueSort).len();
+    if n_queue_sorts != 1 {
+        let required = "only one queue sort plugin required for profile with scheduler name";
+        problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
+    }
+    if sets.at(Point::Bind).is_empty() {
+        problems.add(
+            path,
+            format!("at least one bind plugin is needed for profile with scheduler name {scheduler_name:?}"),
+        );
+    }
+    let total = sets
+        .score_weights()
+        .try_fold(0_i64, |total, (_, weight)| total.checked_add(weight.checked_mul(MAX_NODE_SCORE)?));
+    if total.is_none() {
+        problems.add(&format!("{path}.score"), "total score of Score plugins could overflow");
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,210 @@
+//! Expansion of plugin lists, against kube-scheduler's rules and error texts.
+
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSet};
+use crate::{InTree, PluginCatalogue, Point, PointSet, Profile};
+
+const DEFAULT_SCORES: &str = "TaintToleration 3, NodeAffinity 2, NodeResourcesFit 1, VolumeBinding 1, \
+    PodTopologySpread 2, InterPodAffinity 2, DynamicResources 2, NodeResourcesBalancedAllocation 1, ImageLocality 1";
+
+const DEFAULT_FILTERS: &str = "NodeUnschedulable, NodeName, TaintToleration, NodeAffinity, NodePorts, \
+    NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, PodTopologySpread, \
+    InterPodAffinity, DynamicResources, NodeDeclaredFeatures";
+
+/// The in-tree plugins and one from elsewhere, which filters and sorts.
+struct WithMine;
+
+impl PluginCatalogue for WithMine {
+    fn points(&self, plugin: &str) -> Option<PointSet> {
+        match plugin {
+            "Mine" => Some(PointSet::of(&[Point::Filter, Point::QueueSort])),
+            other => InTree.points(other),
+        }
+    }
+}
+
+fn profile(plugins: &Value) -> Profile {
+    Profile::from_json(Some(&json!({ "plugins": plugins })), &WithMine).expect("the profile is valid")
+}
+
+fn scores(profile: &Profile) -> String {
+    let scores: Vec<_> = profile.plugins.score_weights().map(|(name, weight)| format!("{name} {weight}")).collect();
+    scores.join(", ")
+}
+
+fn check_scores(plugins: &Value, expected: &str) {
+    assert_eq!(scores(&profile(plugins)), expected, "{plugins}");
+}
+
+fn check_error(plugins: &Value, expected: &str) {
+    let error = Profile::from_json(Some(&json!({ "plugins": plugins })), &WithMine).expect_err("must be refused");
+    assert_eq!(error.to_string(), expected, "{plugins}");
+}
+
+#[test]
+fn default_profile_runs_in_kube_scheduler_order() {
+    let plugins = Profile::from_json(None, &InTree).expect("defaults are valid").plugins;
+    let at = |point| plugins.at(point).join(", ");
+    assert_eq!(at(Point::PreEnqueue), "SchedulingGates, DynamicResources, DefaultPreemption");
+    assert_eq!(at(Point::QueueSort), "PrioritySort");
+    assert_eq!(
+        at(Point::PreFilter),
+        "NodeAffinity, NodePorts, NodeResourcesFit, VolumeRestrictions, NodeVolumeLimits, VolumeBinding, VolumeZone, \
+         PodTopologySpread, InterPodAffinity, DynamicResources, NodeDeclaredFeatures"
+    );
+    assert_eq!(at(Point::Filter), DEFAULT_FILTERS);
+    assert_eq!(at(Point::PostFilter), "DynamicResources, DefaultPreemption");
+    assert_eq!(
+        at(Point::PreScore),
+        "TaintToleration, NodeAffinity, NodeResourcesFit, VolumeBinding, PodTopologySpread, InterPodAffinity, \
+         NodeResourcesBalancedAllocation"
+    );
+    assert_eq!(at(Point::Reserve), "VolumeBinding, DynamicResources");
+    assert_eq!(at(Point::Permit), "");
+    assert_eq!(at(Point::PreBind), "VolumeBinding, DynamicResources");
+    assert_eq!(at(Point::Bind), "DefaultBinder");
+    assert_eq!(at(Point::PostBind), "");
+    assert_eq!(plugins.named().len(), 20);
+}
+
+#[test]
+fn scores_follow_the_lists() {
+    check_scores(&json!({}), DEFAULT_SCORES);
+    check_scores(
+        &json!({ "score": { "disabled": [{ "name": "ImageLocality" }] } }),
+        DEFAULT_SCORES.trim_end_matches(", ImageLocality 1"),
+    );
+    check_scores(
+        &json!({ "score": { "enabled": [{ "name": "NodeAffinity", "weight": 10 }] } }),
+        &format!("NodeAffinity 10, {}", DEFAULT_SCORES.replace("NodeAffinity 2, ", "")),
+    );
+    check_scores(
+        &json!({ "multiPoint": { "enabled": [{ "name": "NodeAffinity", "weight": 5 }] } }),
+        &DEFAULT_SCORES.replace("NodeAffinity 2", "NodeAffinity 5"),
+    );
+    let moved =
+        json!({ "disabled": [{ "name": "NodeAffinity" }], "enabled": [{ "name": "NodeAffinity", "weight": 5 }] });
+    let at_the_end = format!("{}, NodeAffinity 5", DEFAULT_SCORES.replace("NodeAffinity 2, ", ""));
+    check_scores(&json!({ "multiPoint": moved }), &at_the_end);
+    check_scores(&json!({ "score": moved }), &at_the_end);
+    check_scores(
+        &json!({ "score": {
+            "disabled": [{ "name": "*" }], "enabled": [{ "name": "NodeResourcesFit" }, { "name": "ImageLocality" }],
+        } }),
+        "NodeResourcesFit 1, ImageLocality 1",
+    );
+    check_scores(
+        &json!({
+            "multiPoint": { "enabled": [{ "name": "NodeResourcesFit", "weight": 16 }] },
+            "score": { "disabled": [{ "name": "NodeResourcesFit" }] },
+        }),
+        &DEFAULT_SCORES.replace("NodeResourcesFit 1, ", ""),
+    );
+}
+
+#[test]
+fn disabling_reaches_as_far_as_its_list() {
+    let only_fit_scores = profile(&json!({
+        "score": { "disabled": [{ "name": "*" }], "enabled": [{ "name": "NodeResourcesFit", "weight": 1 }] },
+    }));
+    assert!(only_fit_scores.plugins.at(Point::PreScore).contains(&"NodeResourcesFit".to_owned()));
+
+    let no_preemption = profile(&json!({ "multiPoint": { "disabled": [{ "name": "DefaultPreemption" }] } }));
+    assert_eq!(no_preemption.plugins.at(Point::PostFilter), ["DynamicResources"]);
+    assert_eq!(no_preemption.plugins.at(Point::PreEnqueue), ["SchedulingGates", "DynamicResources"]);
+
+    let bare = profile(&json!({ "multiPoint": {
+        "disabled": [{ "name": "*" }], "enabled": [{ "name": "PrioritySort" }, { "name": "DefaultBinder" }],
+    } }));
+    assert_eq!(bare.plugins.named(), ["PrioritySort", "DefaultBinder"]);
+    assert!(bare.plugins.at(Point::Filter).is_empty());
+
+    let nowhere = profile(&json!({ "score": { "disabled": [{ "name": "ImageLocality" }] } }));
+    assert!(nowhere.plugins.named().contains(&"ImageLocality".to_owned()));
+}
+
+#[test]
+fn own_list_goes_first_only_for_what_multi_point_shares() {
+    let profile = profile(&json!({
+        "filter": { "enabled": [{ "name": "Mine" }, { "name": "NodeName" }] },
+    }));
+    let expected = format!("NodeName, {}, Mine", DEFAULT_FILTERS.replace(" NodeName,", ""));
+    assert_eq!(profile.plugins.at(Point::Filter).join(", "), expected);
+}
+
+#[test]
+fn impossible_selections_are_refused_in_kube_scheduler_words() {
+    let advice = "correct the name, or install the plugin";
+    check_error(
+        &json!({ "multiPoint": { "enabled": [{ "name": "Nope" }] } }),
+        &format!("profile: plugins.multiPoint: PreFilterPlugin \"Nope\" does not exist: {advice}"),
+    );
+    check_error(
+        &json!({ "filter": { "enabled": [{ "name": "Nope" }] } }),
+        &format!("profile: plugins.filter: FilterPlugin \"Nope\" does not exist: {advice}"),
+    );
+    check_error(
+        &json!({ "filter": { "enabled": [{ "name": "ImageLocality" }] } }),
+        "profile: plugins.filter: plugin \"ImageLocality\" does not extend FilterPlugin plugin",
+    );
+    check_error(
+        &json!({ "filter": { "enabled": [{ "name": "NodeName" }, { "name": "NodeName" }] } }),
+        "profile: plugins.filter: plugin \"NodeName\" already registered as \"FilterPlugin\"",
+    );
+    check_error(
+        &json!({ "multiPoint": { "enabled": [{ "name": "NodeName" }, { "name": "NodeName" }] } }),
+        "profile: plugins.multiPoint: plugin \"NodeName\" already registered as \"FilterPlugin\"",
+    );
+    check_error(
+        &json!({ "queueSort": { "enabled": [{ "name": "Mine" }] } }),
+        "profile: plugins: only one queue sort plugin required for profile with scheduler name \"default-scheduler\", \
+         but got 2",
+    );
+    check_error(
+        &json!({ "multiPoint": { "disabled": [{ "name": "*" }] } }),
+        "profile: plugins: only one queue sort plugin required for profile with scheduler name \"default-scheduler\", \
+         but got 0\n\
+         profile: plugins: at least one bind plugin is needed for profile with scheduler name \"default-scheduler\"",
+    );
+    check_error(
+        &json!({ "score": { "disabled": [{ "name": "EBSLimits" }] } }),
+        "profile: plugins.score.disabled[0]: Invalid value: \"EBSLimits\": was invalid in version \
+         \"kubescheduler.config.k8s.io/v1\", use NodeVolumeLimits instead",
+    );
+}
+
+fn plugin_set() -> impl Strategy<Value = PluginSet> {
+    let name = || prop::sample::select(vec!["a", "b", "c", "d", "e", "f"]);
+    let enabled = prop::collection::btree_set(name(), 0..6);
+    let disabled = prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d", "e", "f", "*"]), 0..3);
+    (enabled, disabled, any::<bool>()).prop_map(|(enabled, disabled, backwards)| {
+        let mut enabled: Vec<_> =
+            enabled.into_iter().map(|name| EnabledPlugin { name: name.to_owned(), weight: 0 }).collect();
+        if backwards {
+            enabled.reverse();
+        }
+        PluginSet { enabled, disabled: disabled.into_iter().map(str::to_owned).collect() }
+    })
+}
+
+proptest! {
+    #[test]
+    fn merge_keeps_order_and_respects_disabled(default in plugin_set(), custom in plugin_set()) {
+        let merged = default.overlaid_by(&custom);
+        let names: Vec<_> = merged.enabled.iter().map(|plugin| plugin.name.as_str()).collect();
+        let is_disabled = |name: &str| merged.disables(ALL_PLUGINS) || merged.disables(name);
+
+        let inherited: Vec<_> =
+            default.enabled.iter().map(|plugin| plugin.name.as_str()).filter(|name| !is_disabled(name)).collect();
+        let added: Vec<_> =
+            custom.enabled.iter().map(|plugin| plugin.name.as_str()).filter(|name| !inherited.contains(name)).collect();
+        prop_assert_eq!(&names, &[inherited, added].concat());
+
+        for name in &names {
+            prop_assert!(!is_disabled(name) || custom.enables(name));
+            prop_assert_eq!(names.iter().filter(|other| *other == name).count(), 1);
+        }
+    }
+}

@@ -1,0 +1,198 @@
+//! HTTP extenders: schedulers' helpers outside the process, kept for compatibility with kube-scheduler.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::duration::{from_nanos, render_duration};
+use crate::fields::Fields;
+use crate::names::extended_resource_name_problem;
+
+/// How to reach one extender and what it is asked.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Extender {
+    /// Verbs are appended to this; it also names the extender in logs.
+    pub url_prefix: String,
+    /// Empty if the extender does not filter.
+    pub filter_verb: String,
+    /// Empty if the extender has no say in preemption.
+    pub preempt_verb: String,
+    /// Empty if the extender does not score.
+    pub prioritize_verb: String,
+    /// Factor for the extender's scores; positive if it scores.
+    pub weight: i64,
+    /// Empty if the extender does not bind. At most one extender does.
+    pub bind_verb: String,
+    /// Whether to speak HTTPS.
+    pub enable_https: bool,
+    /// `None`: HTTPS does not verify the extender's certificate.
+    pub tls_config: Option<ExtenderTls>,
+    /// How long one call may take.
+    pub http_timeout: Duration,
+    /// The extender knows the nodes itself, names suffice.
+    pub node_cache_capable: bool,
+    /// The extender is asked only for pods that want one of these; empty: for every pod.
+    pub managed_resources: Vec<ManagedResource>,
+    /// Scheduling goes on when the extender fails.
+    pub ignorable: bool,
+}
+
+/// TLS for talking to an extender. Data fields are base64, as in the file, and win over file names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtenderTls {
+    /// Don't verify the server's certificate.
+    pub insecure: bool,
+    /// The name to expect in the certificate, if not the host's.
+    pub server_name: String,
+    /// Client certificate.
+    pub cert_file: String,
+    /// Key of the client certificate.
+    pub key_file: String,
+    /// Trusted authorities.
+    pub ca_file: String,
+    /// Client certificate, inline.
+    pub cert_data: String,
+    /// Key of the client certificate, inline.
+    pub key_data: String,
+    /// Trusted authorities, inline.
+    pub ca_data: String,
+}
+
+/// An extended resource that an extender looks after.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ManagedResource {
+    /// Such as `example.com/gpu`.
+    pub name: String,
+    /// NodeResourcesFit leaves this resource to the extender.
+    pub ignored_by_scheduler: bool,
+}
+
+/// What kube-scheduler gives an extender that sets no timeout.
+const DEFAULT_HTTP_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Reads and checks `extenders`.
+pub(crate) fn read_extenders(fields: &Fields<'_>) -> Vec<Extender> {
+    let mut resources = BTreeSet::new();
+    let extenders: Vec<_> =
+        fields.objects("extenders").into_iter().map(|fields| read_extender(fields, &mut resources)).collect();
+    let n_binders = extenders.iter().filter(|extender| !extender.bind_verb.is_empty()).count();
+    if n_binders > 1 {
+        let message = format!("found {n_binders} extenders implementing bind");
+        fields.invalid("extenders", message, "only one extender can implement bind");
+    }
+    extenders
+}
+
+fn read_extender(fields: Fields<'_>, resources: &mut BTreeSet<String>) -> Extender {
+    let text = |name| fields.text(name).unwrap_or_default().to_owned();
+    let extender = Extender {
+        url_prefix: text("urlPrefix"),
+        filter_verb: text("filterVerb"),
+        preempt_verb: text("preemptVerb"),
+        prioritize_verb: text("prioritizeVerb"),
+        weight: fields.whole("weight").unwrap_or(0),
+        bind_verb: text("bindVerb"),
+        enable_https: fields.flag("enableHTTPS").unwrap_or(false),
+        tls_config: fields.value("tlsConfig").map(|_| read_tls(fields.object("tlsConfig"))),
+        http_timeout: read_timeout(&fields),
+        node_cache_capable: fields.flag("nodeCacheCapable").unwrap_or(false),
+        managed_resources: read_managed_resources(&fields, resources),
+        ignorable: fields.flag("ignorable").unwrap_or(false),
+    };
+    if !extender.prioritize_verb.is_empty() && extender.weight <= 0 {
+        fields.invalid("weight", extender.weight, "must have a positive weight applied to it");
+    }
+    fields.finish();
+    extender
+}
+
+fn read_timeout(fields: &Fields<'_>) -> Duration {
+    let nanos = fields.duration("httpTimeout").unwrap_or(0);
+    if nanos < 0 {
+        fields.invalid("httpTimeout", fields.text("httpTimeout"), "must not be negative");
+    }
+    if nanos > 0 { from_nanos(nanos) } else { DEFAULT_HTTP_TIMEOUT }
+}
+
+fn read_tls(fields: Fields<'_>) -> ExtenderTls {
+    let text = |name| fields.text(name).unwrap_or_default().to_owned();
+    let tls = ExtenderTls {
+        insecure: fields.flag("insecure").unwrap_or(false),
+        server_name: text("serverName"),
+        cert_file: text("certFile"),
+        key_file: text("keyFile"),
+        ca_file: text("caFile"),
+        cert_data: text("certData"),
+        key_data: text("keyData"),
+        ca_data: text("caData"),
+    };
+    fields.finish();
+    tls
+}
+
+/// `seen` spans all extenders: a resource has one manager.
+fn read_managed_resources(fields: &Fields<'_>, seen: &mut BTreeSet<String>) -> Vec<ManagedResource> {
+    let mut managed = Vec::new();
+    for resource in fields.objects("managedResources") {
+        let name = resource.text("name").unwrap_or_default().to_owned();
+        if let Some(problem) = extended_resource_name_problem(&name) {
+            resource.invalid("name", name.as_str(), &problem);
+        }
+        if !seen.insert(name.clone()) {
+            resource.invalid("name", name.as_str(), "duplicate extender managed resource name");
+        }
+        let ignored_by_scheduler = resource.flag("ignoredByScheduler").unwrap_or(false);
+        resource.finish();
+        managed.push(ManagedResource { name, ignored_by_scheduler });
+    }
+    managed
+}
+
+impl Extender {
+    /// The extender as an `extenders` entry.
+    pub(crate) fn to_json(&self) -> Value {
+        let managed_resources: Vec<_> = self.managed_resources.iter().map(ManagedResource::to_json).collect();
+        let mut entry = json!({
+            "urlPrefix": self.url_prefix,
+            "filterVerb": self.filter_verb,
+            "preemptVerb": self.preempt_verb,
+            "prioritizeVerb": self.prioritize_verb,
+            "weight": self.weight,
+            "bindVerb": self.bind_verb,
+            "enableHTTPS": self.enable_https,
+            "httpTimeout": render_duration(self.http_timeout),
+            "nodeCacheCapable": self.node_cache_capable,
+            "managedResources": managed_resources,
+            "ignorable": self.ignorable,
+        });
+        if let (Some(tls), Some(entry)) = (&self.tls_config, entry.as_object_mut()) {
+            entry.insert("tlsConfig".to_owned(), tls.to_json());
+        }
+        entry
+    }
+}
+
+impl ExtenderTls {
+    fn to_json(&self) -> Value {
+        let texts = [
+            ("serverName", &self.server_name),
+            ("certFile", &self.cert_file),
+            ("keyFile", &self.key_file),
+            ("caFile", &self.ca_file),
+            ("certData", &self.cert_data),
+            ("keyData", &self.key_data),
+            ("caData", &self.ca_data),
+        ];
+        let given = texts.into_iter().filter(|(_, text)| !text.is_empty());
+        let mut tls: Map<_, _> = given.map(|(name, text)| (name.to_owned(), json!(text))).collect();
+        tls.insert("insecure".to_owned(), self.insecure.into());
+        tls.into()
+    }
+}
+
+impl ManagedResource {
+    fn to_json(&self) -> Value {
+        json!({ "name": self.name, "ignoredByScheduler": self.ignored_by_scheduler })
+    }
+}

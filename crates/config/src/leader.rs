@@ -1,0 +1,91 @@
+//! Leader election: which lease the schedulers of a cluster compete for, and how patiently.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::duration::{from_nanos, render_duration};
+use crate::fields::Fields;
+
+/// How one of several schedulers becomes the one that schedules.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LeaderElection {
+    /// Off: this scheduler works without asking.
+    pub leader_elect: bool,
+    /// Others take over when a lease is this old.
+    pub lease_duration: Duration,
+    /// The leader gives up when it could not renew for this long.
+    pub renew_deadline: Duration,
+    /// Between two attempts to acquire or renew.
+    pub retry_period: Duration,
+    /// Name of the Lease object.
+    pub resource_name: String,
+    /// Namespace of the Lease object.
+    pub resource_namespace: String,
+}
+
+/// The only kind of lock that Kubernetes still has.
+const RESOURCE_LOCK: &str = "leases";
+
+const SECOND: i64 = 1_000_000_000;
+
+/// Reads and checks `leaderElection`. Like kube-scheduler, nothing but types is checked when election is off.
+pub(crate) fn read_leader_election(fields: Fields<'_>) -> LeaderElection {
+    let leader_elect = fields.flag("leaderElect").unwrap_or(true);
+    // Zero and the empty string count as unset, as in Kubernetes' own defaulting.
+    let duration = |name, default_seconds| {
+        let nanos = fields.duration(name).filter(|nanos| *nanos != 0);
+        nanos.unwrap_or(default_seconds * SECOND)
+    };
+    let [lease, renew, retry] =
+        [duration("leaseDuration", 15), duration("renewDeadline", 10), duration("retryPeriod", 2)];
+    let text = |name, default: &'static str| fields.text(name).filter(|text| !text.is_empty()).unwrap_or(default);
+    let lock = text("resourceLock", RESOURCE_LOCK);
+    let election = LeaderElection {
+        leader_elect,
+        lease_duration: from_nanos(lease),
+        renew_deadline: from_nanos(renew),
+        retry_period: from_nanos(retry),
+        resource_name: text("resourceName", "kube-scheduler").to_owned(),
+        resource_namespace: text("resourceNamespace", "kube-system").to_owned(),
+    };
+    if leader_elect {
+        for (name, nanos) in [("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)] {
+            if nanos < 0 {
+                fields.invalid(name, fields.text(name), "must be greater than zero");
+            }
+        }
+        if lease <= renew {
+            fields.invalid("leaseDuration", shown(lease), "LeaseDuration must be greater than RenewDeadline");
+        }
+        // The elector waits up to a fifth longer than the retry period between two attempts.
+        if i128::from(renew) * 5 <= i128::from(retry) * 6 {
+            fields.invalid("renewDeadline", shown(renew), "must be greater than 1.2 times retryPeriod");
+        }
+        if lock != RESOURCE_LOCK {
+            fields.invalid("resourceLock", lock, "resourceLock value must be \"leases\"");
+        }
+    }
+    fields.finish();
+    election
+}
+
+fn shown(nanos: i64) -> String {
+    let sign = if nanos < 0 { "-" } else { "" };
+    format!("{sign}{}", render_duration(Duration::from_nanos(nanos.unsigned_abs())))
+}
+
+impl LeaderElection {
+    /// The value of `leaderElection` in a document.
+    pub(crate) fn to_json(&self) -> Value {
+        json!({
+            "leaderElect": self.leader_elect,
+            "leaseDuration": render_duration(self.lease_duration),
+            "renewDeadline": render_duration(self.renew_deadline),
+            "retryPeriod": render_duration(self.retry_period),
+            "resourceLock": RESOURCE_LOCK,
+            "resourceName": self.resource_name,
+            "resourceNamespace": self.resource_namespace,
+        })
+    }
+}

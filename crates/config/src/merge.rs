@@ -1,0 +1,90 @@
+//! The operator's plugin lists laid over the default ones, before anything is known about extension points.
+//!
+//! Replacing happens in place, so giving a default plugin another weight does not move it; naming it in both `disabled`
+//! and `enabled` does move it, to the end.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::point::Point;
+
+/// In a `disabled` list: everything that is enabled by default.
+pub(crate) const ALL_PLUGINS: &str = "*";
+
+/// A plugin to run, with the weight as written; zero means that none was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct EnabledPlugin {
+    pub(crate) name: String,
+    pub(crate) weight: i32,
+}
+
+/// One key of `plugins`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PluginSet {
+    pub(crate) enabled: Vec<EnabledPlugin>,
+    pub(crate) disabled: Vec<String>,
+}
+
+impl PluginSet {
+    pub(crate) fn disables(&self, plugin: &str) -> bool {
+        self.disabled.iter().any(|name| name == plugin)
+    }
+
+    pub(crate) fn enables(&self, plugin: &str) -> bool {
+        self.enabled.iter().any(|enabled| enabled.name == plugin)
+    }
+
+    /// What results from `custom` being laid over `self`.
+    pub(crate) fn overlaid_by(&self, custom: &Self) -> Self {
+        let mut disabled = custom.disabled.clone();
+        for name in &self.disabled {
+            if !custom.disables(name) {
+                disabled.push(name.clone());
+            }
+        }
+        let mut merged = Self { enabled: Vec::new(), disabled };
+        let mut taken = BTreeSet::new();
+        if !merged.disables(ALL_PLUGINS) {
+            for default in &self.enabled {
+                if merged.disables(&default.name) {
+                    continue;
+                }
+                // The last mention wins; an earlier one stays behind and is later refused as a second registration.
+                let replacement = custom.enabled.iter().enumerate().rfind(|(_, plugin)| plugin.name == default.name);
+                if let Some((idx, plugin)) = replacement {
+                    taken.insert(idx);
+                    merged.enabled.push(plugin.clone());
+                } else {
+                    merged.enabled.push(default.clone());
+                }
+            }
+        }
+        let left = custom.enabled.iter().enumerate().filter(|(idx, _)| !taken.contains(idx));
+        merged.enabled.extend(left.map(|(_, plugin)| plugin.clone()));
+        merged
+    }
+}
+
+/// All of `plugins`, after merging and before `multiPoint` is spread over the points.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct PluginSelection {
+    pub(crate) multi_point: PluginSet,
+    /// Only points that were mentioned.
+    pub(crate) points: BTreeMap<Point, PluginSet>,
+    /// The points of pod-group scheduling, which is an alpha feature that is off: kept for display, never run.
+    pub(crate) placement: BTreeMap<&'static str, PluginSet>,
+}
+
+impl PluginSelection {
+    /// Every plugin enabled anywhere, once each, `multiPoint` first.
+    pub(crate) fn enabled_names(&self) -> Vec<String> {
+        let mut names: Vec<String> = Vec::new();
+        for set in std::iter::once(&self.multi_point).chain(self.points.values()) {
+            for plugin in &set.enabled {
+                if !names.contains(&plugin.name) {
+                    names.push(plugin.name.clone());
+                }
+            }
+        }
+        names
+    }
+}

@@ -1,0 +1,220 @@
+//! One scheduling profile: a scheduler name, the plugins that serve its pods and their arguments.
+//!
+//! A profile is read from one entry of `profiles`, laid over the default plugin set, expanded, and given complete
+//! arguments. Arguments of built-in plugins are checked here and filled with defaults; those of other plugins pass
+//! through untouched, because only the plugin can judge them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde_json::{Value, json};
+
+use crate::args::{complete_args, has_args};
+use crate::error::{ConfigError, Problems};
+use crate::expand::{Context, PluginSets, expand};
+use crate::fields::{API_VERSION, Fields};
+use crate::in_tree::{REMOVED, default_multi_point};
+use crate::merge::{EnabledPlugin, PluginSelection, PluginSet};
+use crate::point::{PluginCatalogue, Point};
+
+/// Pods whose `spec.schedulerName` is unset ask for this scheduler.
+pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
+
+/// A complete, validated scheduling profile.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// Matches `spec.schedulerName` of the pods that this profile places; unique among profiles.
+    pub scheduler_name: String,
+    /// Overrides the setting of the same name for this profile; 0 means adaptive.
+    pub percentage_of_nodes_to_score: Option<u8>,
+    /// Which plugins run where.
+    pub plugins: PluginSets,
+    /// Arguments by plugin name: complete for built-in plugins, without `apiVersion` and `kind`; as written for others.
+    pub plugin_config: BTreeMap<String, Value>,
+    selection: PluginSelection,
+}
+
+impl Profile {
+    /// Reads one `profiles` entry; `None` is the default profile. A missing `schedulerName` is `default-scheduler`.
+    ///
+    /// # Errors
+    /// Everything that is wrong with the entry, with paths relative to it.
+    pub fn from_json(entry: Option<&Value>, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
+        let problems = Problems::default();
+        let profile = Self::read(Fields::new("", entry, &problems), Some(DEFAULT_SCHEDULER_NAME), catalogue);
+        problems.settle("profile")?;
+        Ok(profile)
+    }
+
+    /// `fallback_name` serves when the file gives none; without it the name is required.
+    pub(crate) fn read(fields: Fields<'_>, fallback_name: Option<&str>, catalogue: &dyn PluginCatalogue) -> Self {
+        let given_name = fields.text("schedulerName").filter(|name| !name.is_empty());
+        if given_name.or(fallback_name).is_none() {
+            fields.required("schedulerName", "every profile needs a name if there are several");
+        }
+        let scheduler_name = given_name.or(fallback_name).unwrap_or_default().to_owned();
+        let percentage_of_nodes_to_score = read_percentage(&fields);
+        let selection = read_plugins(fields.object("plugins"));
+        let context = Context {
+            scheduler_name: &scheduler_name,
+            path: &fields.at("plugins"),
+            catalogue,
+            problems: fields.problems,
+        };
+        let plugins = expand(&selection, context);
+        let mut plugin_config = read_plugin_config(&fields);
+        add_default_args(&mut plugin_config, plugins.named());
+        fields.finish();
+        Self { scheduler_name, percentage_of_nodes_to_score, plugins, plugin_config, selection }
+    }
+
+    /// The profile as a `profiles` entry that reads back as the same profile.
+    pub(crate) fn to_json(&self) -> Value {
+        let mut plugins = BTreeMap::from([("multiPoint", set_to_json(&self.selection.multi_point))]);
+        plugins.extend(self.selection.points.iter().map(|(point, set)| (point.field(), set_to_json(set))));
+        plugins.extend(self.selection.placement.iter().map(|(field, set)| (*field, set_to_json(set))));
+        let plugin_config: Vec<Value> =
+            self.plugin_config.iter().map(|(name, args)| args_to_json(name, args)).collect();
+        let mut entry = json!({
+            "schedulerName": self.scheduler_name,
+            "plugins": plugins,
+            "pluginConfig": plugin_config,
+        });
+        if let (Some(percentage), Some(entry)) = (self.percentage_of_nodes_to_score, entry.as_object_mut()) {
+            entry.insert("percentageOfNodesToScore".to_owned(), percentage.into());
+        }
+        entry
+    }
+}
+
+/// A share of the nodes, in the document or in a profile.
+pub(crate) fn read_percentage(fields: &Fields<'_>) -> Option<u8> {
+    let percentage = fields.whole32("percentageOfNodesToScore")?;
+    let valid = u8::try_from(percentage).ok().filter(|percentage| *percentage <= 100);
+    if valid.is_none() {
+        fields.invalid("percentageOfNodesToScore", percentage, "not in valid range [0-100]");
+    }
+    valid
+}
+
+fn read_plugins(fields: Fields<'_>) -> PluginSelection {
+    let mut selection = PluginSelection {
+        multi_point: default_multi_point().overlaid_by(&read_set(fields.object("multiPoint"))),
+        ..PluginSelection::default()
+    };
+    for point in Point::ALL {
+        let set = read_set(fields.object(point.field()));
+        refuse_removed(&fields.at(point.field()), &set, fields.problems);
+        if set != PluginSet::default() {
+            selection.points.insert(point, set);
+        }
+    }
+    for field in ["placementGenerate", "placementScore"] {
+        let set = read_set(fields.object(field));
+        if set != PluginSet::default() {
+            selection.placement.insert(field, set);
+        }
+    }
+    fields.finish();
+    selection
+}
+
+fn read_set(fields: Fields<'_>) -> PluginSet {
+    let mut set = PluginSet::default();
+    for plugin in fields.objects("enabled") {
+        let weight = plugin.whole32("weight").unwrap_or(0);
+        set.enabled.extend(read_name(&plugin).map(|name| EnabledPlugin { name, weight }));
+        plugin.finish();
+    }
+    for plugin in fields.objects("disabled") {
+        set.disabled.extend(read_name(&plugin));
+        // Kubernetes uses one type for both lists, so a weight is allowed here and means nothing.
+        plugin.whole32("weight");
+        plugin.finish();
+    }
+    fields.finish();
+    set
+}
+
+fn read_name(plugin: &Fields<'_>) -> Option<String> {
+    let name = plugin.text("name").filter(|name| !name.is_empty());
+    if name.is_none() {
+        plugin.required("name", "the name of a plugin");
+    }
+    name.map(str::to_owned)
+}
+
+fn refuse_removed(path: &str, set: &PluginSet, problems: &Problems) {
+    let enabled = set.enabled.iter().map(|plugin| ("enabled", &plugin.name)).enumerate();
+    let disabled = set.disabled.iter().map(|name| ("disabled", name)).enumerate();
+    for (idx, (list, name)) in enabled.chain(disabled) {
+        if REMOVED.contains(&name.as_str()) {
+            problems.invalid(&format!("{path}.{list}[{idx}]"), name.as_str(), removed_message());
+        }
+    }
+}
+
+fn removed_message() -> String {
+    format!("was invalid in version {API_VERSION:?}, use NodeVolumeLimits instead")
+}
+
+fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<String, Value> {
+    let mut plugin_config = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for entry in fields.objects("pluginConfig") {
+        let raw = entry.value("args");
+        let Some(name) = read_name(&entry) else { continue };
+        if REMOVED.contains(&name.as_str()) {
+            entry.invalid("name", name.as_str(), &removed_message());
+        }
+        if !seen.insert(name.clone()) {
+            fields.problems.duplicate(&entry.at("name"), name.as_str());
+        }
+        let args = complete_args(&name, &entry.at("args"), raw, fields.problems).or(raw.cloned());
+        plugin_config.extend(args.map(|args| (name, args)));
+        entry.finish();
+    }
+    plugin_config
+}
+
+fn add_default_args(plugin_config: &mut BTreeMap<String, Value>, plugins: &[String]) {
+    // Defaults have nothing to complain about.
+    let no_problems = Problems::default();
+    for name in plugins {
+        if !plugin_config.contains_key(name) {
+            let args = complete_args(name, "", None, &no_problems);
+            plugin_config.extend(args.map(|args| (name.clone(), args)));
+        }
+    }
+}
+
+fn set_to_json(set: &PluginSet) -> Value {
+    let enabled: Vec<Value> = set.enabled.iter().map(enabled_to_json).collect();
+    let disabled: Vec<Value> = set.disabled.iter().map(|name| json!({ "name": name })).collect();
+    let mut lists = BTreeMap::new();
+    if !enabled.is_empty() {
+        lists.insert("enabled", enabled);
+    }
+    if !disabled.is_empty() {
+        lists.insert("disabled", disabled);
+    }
+    json!(lists)
+}
+
+fn enabled_to_json(plugin: &EnabledPlugin) -> Value {
+    match plugin.weight {
+        0 => json!({ "name": plugin.name }),
+        weight => json!({ "name": plugin.name, "weight": weight }),
+    }
+}
+
+fn args_to_json(name: &str, args: &Value) -> Value {
+    let mut args = args.clone();
+    if let Some(args) = args.as_object_mut().filter(|_| has_args(name)) {
+        args.insert("apiVersion".to_owned(), API_VERSION.into());
+        args.insert("kind".to_owned(), format!("{name}Args").into());
+    }
+    json!({ "name": name, "args": args })
+}
+
+#[cfg(test)]
+mod tests;

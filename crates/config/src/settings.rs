@@ -1,0 +1,236 @@
+//! The whole of a `KubeSchedulerConfiguration`, as the program uses it.
+//!
+//! [`Settings`] is complete: nothing in it is unset, and it only comes out of a document that passed every check. Fields
+//! are read and defaulted in one pass over the JSON tree; mistakes are gathered and returned together.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::error::{ConfigError, Problems};
+use crate::extender::{Extender, read_extenders};
+use crate::fields::{API_VERSION, Fields};
+use crate::in_tree::InTree;
+use crate::leader::{LeaderElection, read_leader_election};
+use crate::point::{PluginCatalogue, Point};
+use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, read_percentage};
+
+/// What the operator asked for, complete and validated.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Settings {
+    /// How many workers look at nodes at once; at least 1.
+    pub parallelism: u32,
+    /// Stop filtering when this share of the nodes was found feasible; 0 adapts to the size of the cluster.
+    pub percentage_of_nodes_to_score: u8,
+    /// A pod's first wait after a failed attempt.
+    pub pod_initial_backoff: Duration,
+    /// A pod's longest wait after failed attempts.
+    pub pod_max_backoff: Duration,
+    /// Whether and how this scheduler competes with others.
+    pub leader_election: LeaderElection,
+    /// How to talk to the API server.
+    pub client_connection: ClientConnection,
+    /// Serve `/debug/pprof`.
+    pub enable_profiling: bool,
+    /// Include contention in profiles.
+    pub enable_contention_profiling: bool,
+    /// Start watching only once this scheduler leads.
+    pub delay_cache_until_active: bool,
+    /// At least one; scheduler names are unique, the queue sort plugin is the same in all.
+    pub profiles: Vec<Profile>,
+    /// Consulted in order.
+    pub extenders: Vec<Extender>,
+}
+
+/// How to talk to the API server.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ClientConnection {
+    /// Path of a kubeconfig file; empty uses the cluster that the program runs in.
+    pub kubeconfig: String,
+    /// Sent as `Accept`; empty asks for the content type.
+    pub accept_content_types: String,
+    /// How objects are sent.
+    pub content_type: String,
+    /// Requests a second, on average; negative means no limit.
+    pub qps: f64,
+    /// Requests that may go out at once above the average.
+    pub burst: u32,
+}
+
+const KIND: &str = "KubeSchedulerConfiguration";
+
+impl Default for Settings {
+    /// One default profile and kube-scheduler's defaults everywhere.
+    fn default() -> Self {
+        let problems = Problems::default();
+        Self::read(&Fields::new("", None, &problems), &InTree)
+    }
+}
+
+impl Settings {
+    /// Reads a configuration document, YAML or JSON. `file_name` only serves error messages.
+    ///
+    /// # Errors
+    /// [`ConfigError::Syntax`] if the text does not parse, else [`ConfigError::Invalid`] with all that is wrong.
+    pub fn from_text(file_name: &str, text: &str, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
+        let document: Value = serde_saphyr::from_str(text)
+            .map_err(|source| ConfigError::Syntax { file: file_name.to_owned(), source: Box::new(source) })?;
+        let problems = Problems::default();
+        let fields = Fields::new("", Some(&document), &problems);
+        read_identity(&fields);
+        // A document of another kind would be reported as a list of unknown fields, which helps nobody.
+        problems.settle(file_name)?;
+        let settings = Self::read(&fields, catalogue);
+        fields.finish();
+        problems.settle(file_name)?;
+        Ok(settings)
+    }
+
+    /// The effective configuration as a document that reads back as the same settings.
+    ///
+    /// # Errors
+    /// If the YAML writer refuses, which no settings read by this crate provoke.
+    pub fn to_yaml(&self) -> Result<String, ConfigError> {
+        serde_saphyr::to_string(&self.to_json()).map_err(ConfigError::Render)
+    }
+
+    /// The same document as [`Settings::to_yaml`], as a JSON tree.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "parallelism": self.parallelism,
+            "percentageOfNodesToScore": self.percentage_of_nodes_to_score,
+            "podInitialBackoffSeconds": self.pod_initial_backoff.as_secs(),
+            "podMaxBackoffSeconds": self.pod_max_backoff.as_secs(),
+            "leaderElection": self.leader_election.to_json(),
+            "clientConnection": self.client_connection.to_json(),
+            "enableProfiling": self.enable_profiling,
+            "enableContentionProfiling": self.enable_contention_profiling,
+            "delayCacheUntilActive": self.delay_cache_until_active,
+            "profiles": self.profiles.iter().map(Profile::to_json).collect::<Vec<_>>(),
+            "extenders": self.extenders.iter().map(Extender::to_json).collect::<Vec<_>>(),
+        })
+    }
+
+    fn read(fields: &Fields<'_>, catalogue: &dyn PluginCatalogue) -> Self {
+        let (pod_initial_backoff, pod_max_backoff) = read_backoff(fields);
+        let enable_profiling = fields.flag("enableProfiling").unwrap_or(true);
+        Self {
+            parallelism: read_parallelism(fields),
+            percentage_of_nodes_to_score: read_percentage(fields).unwrap_or(0),
+            pod_initial_backoff,
+            pod_max_backoff,
+            leader_election: read_leader_election(fields.object("leaderElection")),
+            client_connection: read_client_connection(fields.object("clientConnection")),
+            enable_profiling,
+            enable_contention_profiling: fields.flag("enableContentionProfiling").unwrap_or(enable_profiling),
+            delay_cache_until_active: fields.flag("delayCacheUntilActive").unwrap_or(false),
+            profiles: read_profiles(fields, catalogue),
+            extenders: read_extenders(fields),
+        }
+    }
+}
+
+impl ClientConnection {
+    fn to_json(&self) -> Value {
+        json!({
+            "kubeconfig": self.kubeconfig,
+            "acceptContentTypes": self.accept_content_types,
+            "contentType": self.content_type,
+            "qps": self.qps,
+            "burst": self.burst,
+        })
+    }
+}
+
+fn read_identity(fields: &Fields<'_>) {
+    for (name, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        match fields.text(name) {
+            Some(found) if found == expected => {}
+            Some(found) => fields.problems.unsupported(&fields.at(name), found, &[expected]),
+            None => fields.required(name, &format!("begin the document with \"{name}: {expected}\"")),
+        }
+    }
+}
+
+fn read_parallelism(fields: &Fields<'_>) -> u32 {
+    // Enough to keep a few cores busy; kube-scheduler's number.
+    let parallelism = fields.whole32("parallelism").unwrap_or(16);
+    if parallelism <= 0 {
+        fields.invalid("parallelism", parallelism, "should be an integer value greater than zero");
+    }
+    u32::try_from(parallelism).unwrap_or(1)
+}
+
+fn read_backoff(fields: &Fields<'_>) -> (Duration, Duration) {
+    let initial = fields.whole("podInitialBackoffSeconds").unwrap_or(1);
+    let max = fields.whole("podMaxBackoffSeconds").unwrap_or(10);
+    if initial <= 0 {
+        fields.invalid("podInitialBackoffSeconds", initial, "must be greater than 0");
+    }
+    if max < initial {
+        fields.invalid("podMaxBackoffSeconds", max, "must be greater than or equal to PodInitialBackoffSeconds");
+    }
+    let seconds = |seconds| Duration::from_secs(u64::try_from(seconds).unwrap_or(0));
+    (seconds(initial), seconds(max))
+}
+
+fn read_client_connection(fields: Fields<'_>) -> ClientConnection {
+    let burst = fields.whole32("burst").filter(|burst| *burst != 0).unwrap_or(100);
+    if burst < 0 {
+        fields.invalid("burst", burst, "must be non-negative");
+    }
+    let content_type = fields.text("contentType").filter(|text| !text.is_empty());
+    let connection = ClientConnection {
+        kubeconfig: fields.text("kubeconfig").unwrap_or_default().to_owned(),
+        accept_content_types: fields.text("acceptContentTypes").unwrap_or_default().to_owned(),
+        content_type: content_type.unwrap_or("application/vnd.kubernetes.protobuf").to_owned(),
+        qps: fields.number("qps").filter(|qps| *qps != 0.0).unwrap_or(50.0),
+        burst: u32::try_from(burst).unwrap_or(0),
+    };
+    fields.finish();
+    connection
+}
+
+fn read_profiles(fields: &Fields<'_>, catalogue: &dyn PluginCatalogue) -> Vec<Profile> {
+    let mut entries = fields.objects("profiles");
+    if entries.is_empty() {
+        entries.push(Fields::new("profiles[0]", None, fields.problems));
+    }
+    let fallback_name = (entries.len() == 1).then_some(DEFAULT_SCHEDULER_NAME);
+    let profiles: Vec<_> = entries.into_iter().map(|entry| Profile::read(entry, fallback_name, catalogue)).collect();
+    check_together(&profiles, fields.problems);
+    profiles
+}
+
+/// Pods of all profiles wait in one queue, so there can be only one order.
+fn check_together(profiles: &[Profile], problems: &Problems) {
+    let mut names = BTreeSet::new();
+    for (idx, profile) in profiles.iter().enumerate() {
+        let name = profile.scheduler_name.as_str();
+        if !name.is_empty() && !names.insert(name) {
+            problems.duplicate(&format!("profiles[{idx}].schedulerName"), name);
+        }
+    }
+    let Some((first, others)) = profiles.split_first() else { return };
+    let queue_sort = first.plugins.at(Point::QueueSort);
+    for (idx, other) in (1..).zip(others) {
+        let found = other.plugins.at(Point::QueueSort);
+        if found != queue_sort {
+            let why = "queue sort plugins must be the same for all profiles";
+            problems.invalid(&format!("profiles[{idx}].plugins.queueSort"), found, why);
+        }
+        for name in queue_sort {
+            if other.plugin_config.get(name) != first.plugin_config.get(name) {
+                let why = "args of the queue sort plugin must be the same for all profiles";
+                problems.invalid(&format!("profiles[{idx}].pluginConfig"), name.as_str(), why);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
