@@ -1,0 +1,97 @@
+//! Binding: a pod gets its node, once.
+
+use axum::response::Response;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::api::{Api, Request, Target};
+use crate::decode::Decoded;
+use crate::object::{as_map, child_mut, items, metadata_mut, text};
+use crate::status::{Answer, StatusError};
+use crate::{clock, metadata, view, write};
+
+/// Answers a POST to `pods/NAME/binding`, or to `bindings` when the path names no pod.
+pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &Request) -> Answer<Response> {
+    if request.method != Method::POST {
+        return Err(StatusError::method_not_allowed());
+    }
+    let options = request.query.write_options("CreateOptions")?;
+    let binding: Value =
+        serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?;
+    let named = text(&binding, "/metadata/name");
+    let name = name.unwrap_or(named);
+    if !named.is_empty() && named != name {
+        return Err(StatusError::bad_request("name in URL does not match name in Binding object"));
+    }
+    let node = text(&binding, "/target/name");
+    if !matches!(text(&binding, "/target/kind"), "" | "Node") {
+        let found = text(&binding, "/target/kind");
+        let message = format!("target.kind: Unsupported value: \"{found}\": supported values: \"Node\", \"<empty>\"");
+        return Err(StatusError::internal(message));
+    }
+    if node.is_empty() {
+        return Err(StatusError::internal("target.name: Required value"));
+    }
+    bind(api, target, name, &binding, options.dry_run)?;
+    let mut status = view::success(serde_json::Map::new());
+    status["code"] = 201.into();
+    Ok(view::json_response(StatusCode::CREATED, status.to_string()))
+}
+
+fn bind(api: &Api, target: &Target, name: &str, binding: &Value, dry_run: bool) -> Answer<()> {
+    let kind = &target.kind;
+    let node = text(binding, "/target/name");
+    // Bound through the status subresource's path of writing, since the pod's spec is closed to ordinary updates.
+    let target = Target {
+        kind: std::sync::Arc::clone(kind),
+        namespace: target.namespace.clone(),
+        name: Some(name.to_owned()),
+        subresource: "binding".to_owned(),
+        watch: false,
+    };
+    write::update(api, &target, name, dry_run, |current| {
+        let uid = text(binding, "/metadata/uid");
+        metadata::check_precondition(kind, name, &target.namespace, uid, &current.value)?;
+        let refuse = |why: String| StatusError::conflict_on(kind, "pods/binding", name, &why);
+        if current.value.pointer("/metadata/deletionTimestamp").is_some() {
+            return Err(refuse(format!("pod {name} is being deleted, cannot be assigned to a host")));
+        }
+        let bound = text(&current.value, "/spec/nodeName");
+        if !bound.is_empty() {
+            return Err(refuse(format!("pod {name} is already assigned to node \"{bound}\"")));
+        }
+        if !items(&current.value, "/spec/schedulingGates").is_empty() {
+            return Err(refuse(format!("pod {name} has non-empty .spec.schedulingGates")));
+        }
+        Ok(Decoded { value: bound_pod(&current.value, binding, node), warnings: Vec::new() })
+    })?;
+    Ok(())
+}
+
+fn bound_pod(pod: &Value, binding: &Value, node: &str) -> Value {
+    let mut pod = pod.clone();
+    child_mut(&mut pod, "spec").insert("nodeName".to_owned(), node.into());
+    for field in ["labels", "annotations"] {
+        if let Some(extra) = binding.pointer(&format!("/metadata/{field}")).and_then(Value::as_object) {
+            let own = as_map(metadata_mut(&mut pod).entry(field).or_insert(Value::Null));
+            own.extend(extra.clone());
+        }
+    }
+    let status = child_mut(&mut pod, "status");
+    status.remove("nominatedNodeName");
+    let scheduled = json!({"type": "PodScheduled", "status": "True", "lastTransitionTime": clock::now()});
+    set_condition(status.entry("conditions").or_insert_with(|| json!([])), scheduled);
+    pod
+}
+
+/// Puts a condition in the place of the one of its type.
+pub(crate) fn set_condition(conditions: &mut Value, condition: Value) {
+    let Some(list) = conditions.as_array_mut() else {
+        *conditions = json!([condition]);
+        return;
+    };
+    match list.iter_mut().find(|other| other.get("type") == condition.get("type")) {
+        Some(other) => *other = condition,
+        None => list.push(condition),
+    }
+}

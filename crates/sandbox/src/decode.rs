@@ -1,0 +1,135 @@
+//! From a request body to an object of a kind: type meta checked, unknown fields dropped, values normalised.
+
+use serde_json::Value;
+
+use crate::kinds::{Decoding, Kind};
+use crate::object::{as_map, drop_nulls, text};
+use crate::query::FieldValidation;
+use crate::status::{Answer, FieldError, StatusError};
+use crate::{duplicates, events, quantity, schema};
+
+/// A decoded object and what the client should be warned about.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    /// The object without type meta.
+    pub(crate) value: Value,
+    /// Texts for `Warning` headers.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// Decodes a parsed body; `raw` is the JSON text to look for repeated fields in, if there is one.
+pub(crate) fn decode(kind: &Kind, mut body: Value, raw: Option<&[u8]>, validation: FieldValidation) -> Answer<Decoded> {
+    let mut unknown = Vec::new();
+    let type_meta = check_type_meta(kind, &body);
+    if let (Err(error), true) = (&type_meta, kind.is_custom()) {
+        return Err(StatusError::from_type_meta(error, &body));
+    }
+    type_meta.map_err(|error| StatusError::from_type_meta(&error, &body))?;
+    let duplicates = match (raw, validation) {
+        (Some(raw), FieldValidation::Warn | FieldValidation::Strict) => duplicates::find(raw),
+        _ => Vec::new(),
+    };
+    prune(kind, &mut body, &mut unknown)?;
+    let complaints: Vec<String> = duplicates
+        .iter()
+        .map(|path| format!("duplicate field \"{path}\""))
+        .chain(unknown.iter().map(|path| format!("unknown field \"{path}\"")))
+        .collect();
+    if validation == FieldValidation::Strict && !complaints.is_empty() {
+        let why = format!("strict decoding error: {}", complaints.join(", "));
+        return Err(cannot_handle(kind, &kind.version, &kind.kind, &why));
+    }
+    let members = as_map(&mut body);
+    members.remove("apiVersion");
+    members.remove("kind");
+    let warnings = if validation == FieldValidation::Warn { complaints } else { Vec::new() };
+    Ok(Decoded { value: normalise(kind, body), warnings })
+}
+
+/// Drops fields that the kind doesn't have, and refuses values of the wrong type.
+pub(crate) fn prune(kind: &Kind, body: &mut Value, unknown: &mut Vec<String>) -> Answer<()> {
+    match &kind.decoding {
+        Decoding::Typed(decode) => {
+            quantity::check(body).map_err(|why| cannot_handle(kind, &kind.version, &kind.kind, &why))?;
+            let mut typed = std::mem::take(body);
+            let members = as_map(&mut typed);
+            members.insert("apiVersion".to_owned(), kind.api_version().into());
+            members.insert("kind".to_owned(), kind.kind.as_str().into());
+            let known =
+                decode(&typed).map_err(|error| cannot_handle(kind, &kind.version, &kind.kind, &error.to_string()))?;
+            schema::prune_unknown(&mut typed, &known, "", unknown);
+            *body = typed;
+        }
+        Decoding::Custom(schema) => schema.prune(body, unknown),
+    }
+    Ok(())
+}
+
+/// Brings a decoded object without type meta into the form in which it is stored.
+pub(crate) fn normalise(kind: &Kind, mut value: Value) -> Value {
+    if kind.is_custom() {
+        return value;
+    }
+    drop_nulls(&mut value);
+    quantity::canonicalise(&mut value);
+    if kind.is("events.k8s.io", "events") { events::to_core(value) } else { value }
+}
+
+/// Why the type meta of a body doesn't fit.
+#[derive(Debug)]
+pub(crate) enum TypeMetaError {
+    /// A message for 400.
+    Bad(String),
+    /// A custom resource of another kind.
+    OtherKind { wanted: String, group: String },
+}
+
+impl StatusError {
+    fn from_type_meta(error: &TypeMetaError, body: &Value) -> Self {
+        match error {
+            TypeMetaError::Bad(message) => Self::bad_request(message.as_str()),
+            TypeMetaError::OtherKind { wanted, group } => {
+                let found = text(body, "/kind");
+                let error = FieldError::invalid("kind", &found.into(), &format!("must be {wanted}"));
+                Self::invalid_named(found, group, text(body, "/metadata/name"), &[error])
+            }
+        }
+    }
+}
+
+fn check_type_meta(kind: &Kind, body: &Value) -> Result<(), TypeMetaError> {
+    let (api_version, found) = (text(body, "/apiVersion"), text(body, "/kind"));
+    let wanted = kind.api_version();
+    if kind.is_custom() {
+        if !api_version.is_empty() && api_version != wanted {
+            let message = format!(
+                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
+            );
+            return Err(TypeMetaError::Bad(message));
+        }
+        if !found.is_empty() && found != kind.kind {
+            return Err(TypeMetaError::OtherKind { wanted: kind.kind.clone(), group: kind.group.clone() });
+        }
+        return Ok(());
+    }
+    let (found_or_wanted, wanted_kind) = (if found.is_empty() { &kind.kind } else { found }, &kind.kind);
+    if !api_version.is_empty() && api_version != wanted {
+        let version = api_version.rsplit('/').next().unwrap_or(api_version);
+        let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
+        return Err(TypeMetaError::Bad(format!(
+            "{found_or_wanted} in version \"{version}\" cannot be handled as a {wanted_kind}: no kind \"{found_or_wanted}\" is registered for version \"{api_version}\" {scheme}"
+        )));
+    }
+    if found_or_wanted != wanted_kind {
+        let version = &kind.version;
+        return Err(TypeMetaError::Bad(format!(
+            "{found} in version \"{version}\" cannot be handled as a {wanted_kind}: converting ({version}.{found}) to ({}.{wanted_kind}): unknown conversion",
+            if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() },
+        )));
+    }
+    Ok(())
+}
+
+fn cannot_handle(kind: &Kind, version: &str, found: &str, why: &str) -> StatusError {
+    StatusError::bad_request(format!("{found} in version \"{version}\" cannot be handled as a {}: {why}", kind.kind))
+}

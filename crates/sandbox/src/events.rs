@@ -1,0 +1,30 @@
+//! Events are stored once and seen through two APIs; this is the translation between core/v1 and `events.k8s.io/v1`.
+
+use serde_json::{Map, Value};
+
+/// Pairs of (core, events.k8s.io) names for members that only move.
+const RENAMED: [(&str, &str); 7] = [
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+];
+
+/// From `events.k8s.io/v1` to the stored form, which is that of core/v1.
+pub(crate) fn to_core(event: Value) -> Value {
+    rename(event, |key| RENAMED.iter().find(|(_, new)| *new == key).map(|(core, _)| *core))
+}
+
+/// From the stored form to `events.k8s.io/v1`.
+pub(crate) fn to_events_v1(event: &Value) -> Value {
+    rename(event.clone(), |key| RENAMED.iter().find(|(core, _)| *core == key).map(|(_, new)| *new))
+}
+
+fn rename(event: Value, name_of: impl Fn(&str) -> Option<&'static str>) -> Value {
+    let Value::Object(members) = event else { return event };
+    let renamed = members.into_iter().map(|(key, member)| (name_of(&key).map_or(key, str::to_owned), member));
+    Value::Object(renamed.collect::<Map<_, _>>())
+}

@@ -1,0 +1,196 @@
+//! Field selectors: which fields a kind can be selected by, and whether an object has them.
+
+use serde_json::Value;
+
+use crate::kinds::{Decoding, Kind};
+use crate::label_selector::LabelSelector;
+
+/// A parsed field selector; all requirements must hold.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct FieldSelector(Vec<Requirement>);
+
+#[derive(Debug, Clone)]
+struct Requirement {
+    field: String,
+    pointer: String,
+    value: String,
+    equal: bool,
+}
+
+/// Both selectors of a request.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Selector {
+    /// By labels.
+    pub(crate) labels: LabelSelector,
+    /// By fields.
+    pub(crate) fields: FieldSelector,
+}
+
+impl Selector {
+    /// Whether everything matches.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.labels.is_empty() && self.fields.0.is_empty()
+    }
+
+    /// Whether a stored object matches.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.labels.matches(object) && self.fields.matches(object)
+    }
+}
+
+impl FieldSelector {
+    /// Reads a selector over `kind`; the error is the API server's message.
+    pub(crate) fn parse(kind: &Kind, text: &str) -> Result<Self, String> {
+        let mut requirements = Vec::new();
+        for term in split_unescaped(text) {
+            if term.is_empty() {
+                continue;
+            }
+            let Some((field, equal, value)) = split_operator(&term) else {
+                return Err(format!("invalid selector: '{text}'; can't understand '{term}'"));
+            };
+            let Some(pointer) = pointer(kind, field) else {
+                return Err(format!("field label not supported: {field}"));
+            };
+            let requirement = Requirement { field: field.to_owned(), pointer, value: unescape(value), equal };
+            requirements.push(requirement);
+        }
+        Ok(Self(requirements))
+    }
+
+    /// The name that the selector pins down, if it does.
+    pub(crate) fn name(&self) -> Option<&str> {
+        let pinned = self.0.iter().find(|requirement| requirement.field == "metadata.name" && requirement.equal);
+        pinned.map(|requirement| requirement.value.as_str())
+    }
+
+    /// Whether a stored object has the fields.
+    pub(crate) fn matches(&self, object: &Value) -> bool {
+        self.0.iter().all(|requirement| {
+            let found = match object.pointer(&requirement.pointer) {
+                Some(Value::String(text)) => *text == requirement.value,
+                Some(Value::Null) | None => requirement.value == absent(&requirement.field),
+                Some(other) => other.to_string() == requirement.value,
+            };
+            found == requirement.equal
+        })
+    }
+}
+
+/// What a missing field counts as.
+fn absent(field: &str) -> &'static str {
+    match field {
+        "spec.unschedulable" | "spec.hostNetwork" => "false",
+        "status.successful" | "status.replicas" => "0",
+        _ => "",
+    }
+}
+
+/// Where a selectable field is stored, or nothing for fields that can't be selected by.
+fn pointer(kind: &Kind, field: &str) -> Option<String> {
+    let generic = field == "metadata.name" || (field == "metadata.namespace" && kind.namespaced);
+    let selectable = match &kind.decoding {
+        Decoding::Custom(schema) => schema.selectable_fields.iter().any(|path| path == field),
+        Decoding::Typed(_) => built_in_fields(kind).contains(&field),
+    };
+    if !generic && !selectable {
+        return None;
+    }
+    Some(match (kind.plural.as_str(), field) {
+        ("events", "source") => "/source/component".to_owned(),
+        ("events", "reportingController") => "/reportingComponent".to_owned(),
+        ("events", regarding) if regarding.starts_with("regarding.") => {
+            format!("/{}", regarding.replacen("regarding", "involvedObject", 1).replace('.', "/"))
+        }
+        ("jobs", "status.successful") => "/status/succeeded".to_owned(),
+        _ => format!("/{}", field.replace('.', "/")),
+    })
+}
+
+fn built_in_fields(kind: &Kind) -> &'static [&'static str] {
+    match (kind.group.as_str(), kind.plural.as_str()) {
+        ("", "pods") => &[
+            "spec.nodeName",
+            "spec.restartPolicy",
+            "spec.schedulerName",
+            "spec.serviceAccountName",
+            "spec.hostNetwork",
+            "status.phase",
+            "status.podIP",
+            "status.nominatedNodeName",
+        ],
+        ("", "nodes") => &["spec.unschedulable"],
+        ("", "namespaces") => &["status.phase"],
+        ("", "secrets") => &["type"],
+        ("", "events") => &[
+            "involvedObject.kind",
+            "involvedObject.namespace",
+            "involvedObject.name",
+            "involvedObject.uid",
+            "involvedObject.apiVersion",
+            "involvedObject.resourceVersion",
+            "involvedObject.fieldPath",
+            "reason",
+            "reportingComponent",
+            "source",
+            "type",
+        ],
+        ("events.k8s.io", "events") => &[
+            "regarding.kind",
+            "regarding.namespace",
+            "regarding.name",
+            "regarding.uid",
+            "regarding.apiVersion",
+            "regarding.resourceVersion",
+            "regarding.fieldPath",
+            "reason",
+            "reportingController",
+            "type",
+        ],
+        ("batch", "jobs") => &["status.successful"],
+        ("", "replicationcontrollers") | ("apps", "replicasets") => &["status.replicas"],
+        ("resource.k8s.io", "resourceslices") => &["spec.nodeName", "spec.driver"],
+        _ => &[],
+    }
+}
+
+fn split_operator(term: &str) -> Option<(&str, bool, &str)> {
+    let position = term.find(['=', '!'])?;
+    let (field, rest) = term.split_at(position);
+    if let Some(value) = rest.strip_prefix("!=") {
+        return Some((field, false, value));
+    }
+    let value = rest.strip_prefix("==").or_else(|| rest.strip_prefix('='))?;
+    Some((field, true, value))
+}
+
+/// Splits at commas that no backslash protects.
+fn split_unescaped(text: &str) -> Vec<String> {
+    let mut terms = vec![String::new()];
+    let mut escaped = false;
+    for c in text.chars() {
+        if c == ',' && !escaped {
+            terms.push(String::new());
+            continue;
+        }
+        escaped = c == '\\' && !escaped;
+        if let Some(term) = terms.last_mut() {
+            term.push(c);
+        }
+    }
+    terms
+}
+
+fn unescape(value: &str) -> String {
+    let mut result = String::with_capacity(value.len());
+    let mut escaped = false;
+    for c in value.chars() {
+        if c == '\\' && !escaped {
+            escaped = true;
+        } else {
+            escaped = false;
+            result.push(c);
+        }
+    }
+    result
+}

@@ -1,0 +1,170 @@
+//! The life of pods on nodes that run nothing: a bound pod starts after a while, a deleted one goes after a while.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::{Instant, sleep_until};
+
+use crate::api::Api;
+use crate::binding::set_condition;
+use crate::clock;
+use crate::delete::{DeleteOptions, delete};
+use crate::kinds::Kind;
+use crate::object::{Object, child_mut, items, text};
+use crate::store::{ChangeKind, Collection};
+
+/// How many changes are looked at in one go.
+const BATCH: usize = 512;
+
+/// A step in a pod's life that is due at a time.
+#[derive(Debug)]
+struct Due {
+    at: Instant,
+    key: String,
+    uid: String,
+}
+
+/// Pods that wait for their next step. Each queue has one delay, so both stay sorted.
+#[derive(Debug, Default)]
+struct Queues {
+    starting: VecDeque<Due>,
+    stopping: VecDeque<Due>,
+}
+
+/// Follows the pods until the server stops.
+pub(crate) async fn run(api: Arc<Api>, start_delay: Duration, stop_delay: Duration) {
+    let Some(kind) = api.registry.built_in("", "pods") else { return };
+    let pods = api.store.collection("pods");
+    let mut latest = pods.subscribe();
+    let mut stopping = api.stopping.clone();
+    let mut queues = Queues::default();
+    let (existing, mut position) = pods.list("");
+    for object in existing {
+        queues.observe(&object, None, start_delay, stop_delay);
+    }
+    loop {
+        latest.borrow_and_update();
+        position = follow(&pods, &mut queues, position, start_delay, stop_delay);
+        queues.work(&api, &kind, &pods);
+        let next = queues.next();
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => return,
+            changed = latest.changed() => if changed.is_err() { return },
+            () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
+        }
+    }
+}
+
+/// Reads all changes after `position` and returns the new position.
+fn follow(pods: &Collection, queues: &mut Queues, mut position: u64, start: Duration, stop: Duration) -> u64 {
+    loop {
+        let Ok(changes) = pods.changes_after(position, BATCH) else {
+            let (existing, current) = pods.list("");
+            for object in existing {
+                queues.observe(&object, None, start, stop);
+            }
+            return current;
+        };
+        let Some(last) = changes.last() else { return position };
+        position = last.object.revision;
+        for change in changes.iter().filter(|change| change.kind != ChangeKind::Deleted) {
+            queues.observe(&change.object, change.before.as_deref(), start, stop);
+        }
+    }
+}
+
+impl Queues {
+    fn observe(&mut self, pod: &Object, before: Option<&Object>, start_delay: Duration, stop_delay: Duration) {
+        let is_bound = |pod: &Object| !text(&pod.value, "/spec/nodeName").is_empty();
+        let is_leaving = |pod: &Object| pod.value.pointer("/metadata/deletionTimestamp").is_some();
+        let due = |delay: Duration| Due {
+            at: Instant::now() + delay,
+            key: crate::store::key(pod.namespace(), pod.name()),
+            uid: text(&pod.value, "/metadata/uid").to_owned(),
+        };
+        if !is_bound(pod) {
+            return;
+        }
+        if is_leaving(pod) {
+            if !before.is_some_and(is_leaving) {
+                self.stopping.push_back(due(stop_delay));
+            }
+        } else if !before.is_some_and(is_bound) && text(&pod.value, "/status/phase") == "Pending" {
+            self.starting.push_back(due(start_delay));
+        }
+    }
+
+    fn next(&self) -> Option<Instant> {
+        self.starting.front().into_iter().chain(self.stopping.front()).map(|due| due.at).min()
+    }
+
+    fn work(&mut self, api: &Api, kind: &Kind, pods: &Collection) {
+        while let Some(due) = pop_due(&mut self.starting) {
+            start(pods, &due);
+        }
+        while let Some(due) = pop_due(&mut self.stopping) {
+            let options = DeleteOptions { grace: Some(0), uid: due.uid, ..DeleteOptions::default() };
+            let (namespace, name) = due.key.split_once('/').unwrap_or_default();
+            if let Err(error) = delete(api, kind, namespace, name, &options) {
+                tracing::trace!(pod = due.key, ?error, "pod was gone already");
+            }
+        }
+    }
+}
+
+fn pop_due(queue: &mut VecDeque<Due>) -> Option<Due> {
+    queue.pop_front_if(|due| due.at <= Instant::now())
+}
+
+fn start(pods: &Collection, due: &Due) {
+    while let Some(current) = pods.get(&due.key) {
+        let pod = &current.value;
+        let is_same = text(pod, "/metadata/uid") == due.uid;
+        let is_leaving = pod.pointer("/metadata/deletionTimestamp").is_some();
+        if !is_same || is_leaving || text(pod, "/status/phase") != "Pending" {
+            return;
+        }
+        if pods.replace(&due.key, &current, running(pod, current.revision)).is_ok() {
+            return;
+        }
+    }
+}
+
+/// The pod with the status that a kubelet reports once all containers run.
+fn running(pod: &Value, revision: u64) -> Value {
+    let now = clock::now();
+    let address = format!("10.{}.{}.{}", 64 + (revision >> 16) % 64, (revision >> 8) % 256, revision % 256);
+    let statuses = |pointer: &str| -> Vec<Value> {
+        items(pod, pointer)
+            .iter()
+            .map(|container| {
+                json!({
+                    "name": text(container, "/name"),
+                    "image": text(container, "/image"),
+                    "imageID": "",
+                    "lastState": {},
+                    "ready": true,
+                    "started": true,
+                    "restartCount": 0,
+                    "state": {"running": {"startedAt": now}},
+                })
+            })
+            .collect()
+    };
+    let mut next = pod.clone();
+    let status = child_mut(&mut next, "status");
+    status.insert("phase".to_owned(), "Running".into());
+    status.insert("startTime".to_owned(), now.as_str().into());
+    status.insert("podIP".to_owned(), address.as_str().into());
+    status.insert("podIPs".to_owned(), json!([{"ip": address}]));
+    status.insert("hostIP".to_owned(), "10.0.0.1".into());
+    status.insert("hostIPs".to_owned(), json!([{"ip": "10.0.0.1"}]));
+    status.insert("containerStatuses".to_owned(), statuses("/spec/containers").into());
+    let conditions = status.entry("conditions").or_insert_with(|| json!([]));
+    for kind in ["PodReadyToStartContainers", "Initialized", "Ready", "ContainersReady"] {
+        set_condition(conditions, json!({"type": kind, "status": "True", "lastTransitionTime": now}));
+    }
+    next
+}

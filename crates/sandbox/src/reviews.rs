@@ -1,0 +1,53 @@
+//! Questions that the API answers without storing anything: who am I, may I. In the sandbox everybody may.
+
+use std::sync::Arc;
+
+use axum::response::Response;
+use http::{Method, StatusCode};
+use serde_json::{Value, json};
+
+use crate::api::{Api, Request, Target};
+use crate::object::as_map;
+use crate::registry::VirtualResource;
+use crate::status::{Answer, StatusError};
+use crate::{binding, view};
+
+/// Answers a POST to a virtual resource.
+pub(crate) fn answer(
+    api: &Arc<Api>,
+    resource: VirtualResource,
+    namespace: &str,
+    request: &Request,
+) -> Answer<Response> {
+    if request.method != Method::POST || resource.namespaced == namespace.is_empty() {
+        return Err(StatusError::method_not_allowed());
+    }
+    if resource.plural == "bindings" {
+        let Some(kind) = api.registry.built_in("", "pods") else { return Err(StatusError::no_such_resource()) };
+        let namespace = namespace.to_owned();
+        let target = Target { kind, namespace, name: None, subresource: "binding".to_owned(), watch: false };
+        return binding::answer(api, &target, None, request);
+    }
+    let mut review: Value =
+        serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?;
+    let group = resource.group;
+    let members = as_map(&mut review);
+    members.insert("apiVersion".to_owned(), format!("{group}/v1").into());
+    members.insert("kind".to_owned(), resource.kind.into());
+    members.insert("status".to_owned(), status(resource.plural));
+    Ok(view::json_response(StatusCode::CREATED, review.to_string()))
+}
+
+fn status(plural: &str) -> Value {
+    let user = json!({"username": "admin", "groups": ["system:masters", "system:authenticated"]});
+    match plural {
+        "selfsubjectreviews" => json!({"userInfo": user}),
+        "tokenreviews" => json!({"authenticated": true, "user": user}),
+        "selfsubjectrulesreviews" => json!({
+            "incomplete": false,
+            "resourceRules": [{"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]}],
+            "nonResourceRules": [{"verbs": ["*"], "nonResourceURLs": ["*"]}],
+        }),
+        _ => json!({"allowed": true, "reason": "the sandbox allows everything"}),
+    }
+}

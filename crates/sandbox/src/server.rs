@@ -1,0 +1,143 @@
+//! The running server: started with options, reached by URL or kubeconfig, stopped.
+
+use std::future::IntoFuture;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::Request;
+use axum::serve::ListenerExt;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::api::Api;
+use crate::apply::Appliers;
+use crate::registry::Registry;
+use crate::store::Store;
+use crate::{kubelet, namespaces};
+
+/// How a sandbox behaves.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// Where to listen; port 0 takes a free one.
+    pub listen: SocketAddr,
+    /// How long after its binding a pod is running and ready.
+    pub pod_start_delay: Duration,
+    /// How long after its deletion a bound pod is gone, and a namespace is emptied. The pod's own grace period is
+    /// shown but not waited for.
+    pub pod_stop_delay: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
+            pod_start_delay: Duration::from_millis(50),
+            pod_stop_delay: Duration::from_millis(50),
+        }
+    }
+}
+
+/// Why a sandbox didn't start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The address can't be listened on.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The wanted address.
+        address: SocketAddr,
+        /// What the system says.
+        #[source]
+        source: std::io::Error,
+    },
+    /// The objects that every cluster has could not be created.
+    #[error("cannot create the initial objects: {0}")]
+    Initial(String),
+}
+
+/// A running Kubernetes API. Dropping it leaves the server running until the runtime ends; see [`Sandbox::stop`].
+#[derive(Debug)]
+pub struct Sandbox {
+    address: SocketAddr,
+    stopping: watch::Sender<bool>,
+    tasks: Vec<JoinHandle<()>>,
+}
+
+impl Sandbox {
+    /// Starts a server with empty collections, the usual namespaces and the system's priority classes.
+    pub async fn start(options: Options) -> Result<Self, Error> {
+        let address = options.listen;
+        let listen_error = |source| Error::Listen { address, source };
+        let listener = TcpListener::bind(address).await.map_err(listen_error)?;
+        let address = listener.local_addr().map_err(listen_error)?;
+        let (stopping, receiver) = watch::channel(false);
+        let api = Arc::new(Api {
+            store: Store::default(),
+            registry: Registry::new(),
+            appliers: Appliers::default(),
+            stopping: receiver.clone(),
+        });
+        namespaces::create_initial(&api).map_err(|error| Error::Initial(format!("{:?}", error.to_status())))?;
+        for kind in api.registry.kinds() {
+            api.store.collection(&kind.collection());
+        }
+        api.store.compact();
+        let tasks = vec![
+            tokio::spawn(kubelet::run(Arc::clone(&api), options.pod_start_delay, options.pod_stop_delay)),
+            tokio::spawn(namespaces::run(Arc::clone(&api), options.pod_stop_delay)),
+            tokio::spawn(serve(listener, api, receiver)),
+        ];
+        Ok(Self { address, stopping, tasks })
+    }
+
+    /// The address that the server listens on, with the port it has taken.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The URL for clients.
+    pub fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// A kubeconfig file for `kubectl` and other clients, as YAML text.
+    pub fn kubeconfig(&self) -> String {
+        format!(
+            "apiVersion: v1\nkind: Config\ncurrent-context: sandbox\nclusters:\n- name: sandbox\n  cluster:\n    server: {}\ncontexts:\n- name: sandbox\n  context:\n    cluster: sandbox\n    user: sandbox\n    namespace: default\nusers:\n- name: sandbox\n  user: {{}}\n",
+            self.url()
+        )
+    }
+
+    /// Ends all watches, lets running requests finish and stops listening.
+    pub async fn stop(self) {
+        self.stopping.send_replace(true);
+        for task in self.tasks {
+            // A task that panicked has nothing left to wait for.
+            let _ = task.await;
+        }
+    }
+}
+
+async fn serve(listener: TcpListener, api: Arc<Api>, mut stopping: watch::Receiver<bool>) {
+    let router: Router = Router::new().fallback(move |request: Request| {
+        let api = Arc::clone(&api);
+        async move {
+            let (parts, body) = request.into_parts();
+            api.handle(parts, body).await
+        }
+    });
+    let listener = listener.tap_io(|stream| {
+        if let Err(error) = stream.set_nodelay(true) {
+            tracing::debug!(%error, "cannot set TCP_NODELAY");
+        }
+    });
+    let stopped = async move {
+        // An error means that the handle is gone, which also ends the server.
+        let _ = stopping.wait_for(|stopping| *stopping).await;
+    };
+    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stopped).into_future().await {
+        tracing::error!(%error, "server failed");
+    }
+}

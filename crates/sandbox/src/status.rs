@@ -1,0 +1,300 @@
+//! Failures as the Kubernetes API words them: a `Status` object with a code, a reason and details.
+//!
+//! Clients branch on `reason` and people read `message`, so both follow what a real API server answers.
+
+use axum::body::Body;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use serde_json::{Map, Value, json};
+
+use crate::kinds::Kind;
+
+/// The result of everything that answers a request.
+pub(crate) type Answer<T> = Result<T, StatusError>;
+
+/// A failed request.
+#[derive(Debug)]
+pub(crate) struct StatusError(Box<Failure>);
+
+#[derive(Debug)]
+struct Failure {
+    code: StatusCode,
+    reason: &'static str,
+    message: String,
+    metadata: Value,
+    details: Map<String, Value>,
+    retry_after: Option<u64>,
+    warnings: Vec<String>,
+}
+
+/// What is wrong with one field of an object.
+#[derive(Debug, Clone)]
+pub(crate) struct FieldError {
+    reason: &'static str,
+    field: String,
+    message: String,
+}
+
+impl FieldError {
+    /// The field is missing; `detail` may be empty.
+    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
+        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
+        Self { reason: "FieldValueRequired", field: field.into(), message }
+    }
+
+    /// The field has a value that breaks a rule.
+    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        let message = format!("Invalid value: {value}: {detail}");
+        Self { reason: "FieldValueInvalid", field: field.into(), message }
+    }
+
+    /// The field isn't one of the `supported` values.
+    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
+        let supported = supported.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ");
+        let message = format!("Unsupported value: {value}: supported values: {supported}");
+        Self { reason: "FieldValueNotSupported", field: field.into(), message }
+    }
+
+    /// The field may not be set, or not be changed.
+    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
+        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {detail}") }
+    }
+
+    /// The value repeats another element of its list.
+    pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
+        Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
+    }
+
+    /// The value is longer than the `limit`.
+    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
+        let message = format!("Too long: may not be more than {limit} bytes");
+        Self { reason: "FieldValueTooLong", field: field.into(), message }
+    }
+
+    fn cause(&self) -> Value {
+        json!({"reason": self.reason, "message": self.message, "field": self.field})
+    }
+}
+
+impl StatusError {
+    /// A failure without details.
+    pub(crate) fn new(code: StatusCode, reason: &'static str, message: impl Into<String>) -> Self {
+        Self(Box::new(Failure {
+            code,
+            reason,
+            message: message.into(),
+            metadata: json!({}),
+            details: Map::new(),
+            retry_after: None,
+            warnings: Vec::new(),
+        }))
+    }
+
+    /// 400 `BadRequest`.
+    pub(crate) fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "BadRequest", message)
+    }
+
+    /// 500 without a reason, for what the API server doesn't classify.
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "", message)
+    }
+
+    /// 404 for a path that leads nowhere inside a known group version.
+    pub(crate) fn no_such_resource() -> Self {
+        Self::new(StatusCode::NOT_FOUND, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 405 for a verb that the resource doesn't have.
+    pub(crate) fn method_not_allowed() -> Self {
+        let message = "the server does not allow this method on the requested resource";
+        Self::new(StatusCode::METHOD_NOT_ALLOWED, "MethodNotAllowed", message)
+    }
+
+    /// 415 listing the accepted media types.
+    pub(crate) fn unknown_format(accepted: &str) -> Self {
+        let message =
+            format!("the body of the request was in an unknown format - accepted media types include: {accepted}");
+        Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    }
+
+    /// 406 listing what can be answered.
+    pub(crate) fn not_acceptable(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_ACCEPTABLE, "NotAcceptable", message)
+    }
+
+    /// 404 for an object.
+    pub(crate) fn not_found(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" not found", kind.qualified_resource());
+        Self::new(StatusCode::NOT_FOUND, "NotFound", message).about(kind, name, &kind.plural)
+    }
+
+    /// 409 `AlreadyExists`.
+    pub(crate) fn already_exists(kind: &Kind, name: &str) -> Self {
+        let message = format!("{} \"{name}\" already exists", kind.qualified_resource());
+        Self::new(StatusCode::CONFLICT, "AlreadyExists", message).about(kind, name, &kind.plural)
+    }
+
+    /// 409 `Conflict` on an object, saying why.
+    pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Self {
+        Self::conflict_on(kind, &kind.plural, name, why)
+    }
+
+    /// 409 `Conflict` on a subresource such as `pods/binding`.
+    pub(crate) fn conflict_on(kind: &Kind, resource: &str, name: &str, why: &str) -> Self {
+        let qualified = kind.qualify(resource);
+        let message = format!("Operation cannot be fulfilled on {qualified} \"{name}\": {why}");
+        Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name, resource)
+    }
+
+    /// 409 because somebody else has written since the caller read.
+    pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
+        let why = "the object has been modified; please apply your changes to the latest version and try again";
+        Self::conflict(kind, name, why)
+    }
+
+    /// 403 by an admission rule.
+    pub(crate) fn forbidden(kind: &Kind, name: &str, why: &str) -> Self {
+        let message = format!("{} \"{name}\" is forbidden: {why}", kind.qualified_resource());
+        Self::new(StatusCode::FORBIDDEN, "Forbidden", message).about(kind, name, &kind.plural)
+    }
+
+    /// 422 with one cause per field.
+    pub(crate) fn invalid(kind: &Kind, name: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_named(&kind.kind, &kind.group, name, errors)
+    }
+
+    /// 422 for something that isn't one of the kinds, such as the options of a request.
+    pub(crate) fn invalid_named(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
+        let mut texts: Vec<String> = Vec::new();
+        for error in errors {
+            let text = format!("{}: {}", error.field, error.message);
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        let list = match texts.as_slice() {
+            [only] => only.clone(),
+            several => format!("[{}]", several.join(", ")),
+        };
+        let qualified = if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") };
+        let message = format!("{qualified} \"{name}\" is invalid: {list}");
+        let mut error = Self::new(StatusCode::UNPROCESSABLE_ENTITY, "Invalid", message);
+        for (key, text) in [("name", name), ("group", group), ("kind", kind)] {
+            error = error.detail(key, text);
+        }
+        error.0.details.insert("causes".to_owned(), errors.iter().map(FieldError::cause).collect());
+        error
+    }
+
+    /// 422 of the options of a request, such as `ListOptions`.
+    pub(crate) fn invalid_options(options: &str, errors: &[FieldError]) -> Self {
+        Self::invalid_named(options, "meta.k8s.io", "", errors)
+    }
+
+    /// 410 for a revision that the history doesn't reach any more.
+    pub(crate) fn expired(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::GONE, "Expired", message)
+    }
+
+    /// 504 for a revision that doesn't exist yet.
+    pub(crate) fn too_large_revision(wanted: u64, current: u64) -> Self {
+        let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
+        let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
+        let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
+        error.0.details.insert("causes".to_owned(), cause);
+        error.retry_after(1)
+    }
+
+    /// Adds a cause; admission and eviction explain themselves that way.
+    pub(crate) fn cause(mut self, reason: &str, message: &str, field: Option<&str>) -> Self {
+        let mut cause = json!({"reason": reason, "message": message});
+        if let Some(field) = field {
+            cause["field"] = field.into();
+        }
+        let causes = self.0.details.entry("causes").or_insert_with(|| json!([]));
+        if let Some(causes) = causes.as_array_mut() {
+            causes.push(cause);
+        }
+        self
+    }
+
+    /// Tells the client when to try again, in the header and the details.
+    pub(crate) fn retry_after(mut self, seconds: u64) -> Self {
+        self.0.details.insert("retryAfterSeconds".to_owned(), seconds.into());
+        self.0.retry_after = Some(seconds);
+        self
+    }
+
+    /// Attaches list metadata; an expired `continue` token hands out a fresh one there.
+    pub(crate) fn with_metadata(mut self, metadata: Value) -> Self {
+        self.0.metadata = metadata;
+        self
+    }
+
+    /// Attaches `Warning` headers that were collected before the failure.
+    pub(crate) fn with_warnings(mut self, warnings: &[String]) -> Self {
+        self.0.warnings.extend_from_slice(warnings);
+        self
+    }
+
+    /// The HTTP status.
+    pub(crate) fn code(&self) -> StatusCode {
+        self.0.code
+    }
+
+    /// The `Status` object, as it also appears in an `ERROR` event of a watch.
+    pub(crate) fn to_status(&self) -> Value {
+        let failure = &self.0;
+        let mut status = json!({
+            "kind": "Status",
+            "apiVersion": "v1",
+            "metadata": failure.metadata,
+            "status": "Failure",
+            "message": failure.message,
+            "code": failure.code.as_u16(),
+        });
+        if !failure.reason.is_empty() {
+            status["reason"] = failure.reason.into();
+        }
+        if !failure.details.is_empty() {
+            status["details"] = Value::Object(failure.details.clone());
+        }
+        status
+    }
+
+    fn about(self, kind: &Kind, name: &str, resource: &str) -> Self {
+        self.detail("name", name).detail("group", &kind.group).detail("kind", resource)
+    }
+
+    fn detail(mut self, key: &str, text: &str) -> Self {
+        if !text.is_empty() {
+            self.0.details.insert(key.to_owned(), text.into());
+        }
+        self
+    }
+}
+
+impl IntoResponse for StatusError {
+    fn into_response(self) -> Response {
+        let mut response = Response::new(Body::from(self.to_status().to_string()));
+        *response.status_mut() = self.0.code;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let Some(seconds) = self.0.retry_after {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        append_warnings(headers, &self.0.warnings);
+        response
+    }
+}
+
+/// Adds one `Warning` header a text, in the form that kubectl prints.
+pub(crate) fn append_warnings(headers: &mut http::HeaderMap, warnings: &[String]) {
+    for warning in warnings {
+        let quoted = Value::from(warning.as_str()).to_string();
+        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
+            headers.append(header::WARNING, value);
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! Collections of objects with a bounded history of their changes.
+//!
+//! All collections draw resource versions from one counter. A version is drawn under the collection's lock, so within
+//! a collection versions only grow, and a version read under that lock is one that later writes exceed. Locks are held
+//! for a map operation and one serialisation, never across an await.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use serde_json::Value;
+use tokio::sync::watch;
+
+use crate::object::Object;
+
+/// How many changes a collection remembers. A watcher that falls further behind must list again.
+const HISTORY: usize = 16_384;
+
+/// All collections.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    counter: Arc<AtomicU64>,
+    collections: RwLock<HashMap<String, Arc<Collection>>>,
+}
+
+/// The objects of one resource.
+#[derive(Debug)]
+pub(crate) struct Collection {
+    counter: Arc<AtomicU64>,
+    contents: Mutex<Contents>,
+    latest: watch::Sender<u64>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    objects: BTreeMap<String, Arc<Object>>,
+    history: VecDeque<Arc<Change>>,
+    /// Changes up to this version are forgotten.
+    floor: u64,
+}
+
+/// What happened to an object.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ChangeKind {
+    /// It came into being.
+    Added,
+    /// It was written.
+    Modified,
+    /// It went away.
+    Deleted,
+}
+
+/// One change of one object.
+#[derive(Debug)]
+pub(crate) struct Change {
+    /// What happened.
+    pub(crate) kind: ChangeKind,
+    /// The object's key.
+    pub(crate) key: String,
+    /// The state before, unless it was added.
+    pub(crate) before: Option<Arc<Object>>,
+    /// The state after; for a deletion the last state under the deletion's version.
+    pub(crate) object: Arc<Object>,
+}
+
+/// The key of an object: `namespace/name`, or the name of a cluster-scoped one.
+pub(crate) fn key(namespace: &str, name: &str) -> String {
+    if namespace.is_empty() { name.to_owned() } else { format!("{namespace}/{name}") }
+}
+
+/// Somebody else has written the object meanwhile.
+#[derive(Debug)]
+pub(crate) struct Outdated;
+
+/// The history doesn't reach back to the wanted version; `floor` is the oldest that it does reach.
+#[derive(Debug)]
+pub(crate) struct Forgotten {
+    /// The oldest version that can still be asked for.
+    pub(crate) floor: u64,
+}
+
+impl Store {
+    /// The collection of that name, made when first asked for.
+    pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
+        let existing = self.collections.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        existing.unwrap_or_else(|| {
+            let mut collections = self.collections.write().unwrap_or_else(PoisonError::into_inner);
+            Arc::clone(collections.entry(name.to_owned()).or_insert_with(|| Arc::new(self.new_collection())))
+        })
+    }
+
+    /// Every collection that was ever asked for.
+    pub(crate) fn collections(&self) -> Vec<Arc<Collection>> {
+        self.collections.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    }
+
+    /// Forgets all changes so far, so that a watch from before is refused like one from before a compaction.
+    pub(crate) fn compact(&self) {
+        self.counter.fetch_add(1, Ordering::SeqCst);
+        for collection in self.collections() {
+            collection.compact();
+        }
+    }
+
+    /// The newest resource version.
+    pub(crate) fn revision(&self) -> u64 {
+        self.counter.load(Ordering::SeqCst)
+    }
+
+    fn new_collection(&self) -> Collection {
+        let floor = self.revision();
+        let contents = Contents { floor, ..Contents::default() };
+        Collection {
+            counter: Arc::clone(&self.counter),
+            contents: Mutex::new(contents),
+            latest: watch::Sender::new(floor),
+        }
+    }
+}
+
+impl Collection {
+    /// The object under `key`.
+    pub(crate) fn get(&self, key: &str) -> Option<Arc<Object>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// Adds an object unless the key is taken.
+    pub(crate) fn create(&self, key: &str, value: Value) -> Option<Arc<Object>> {
+        let mut contents = self.lock();
+        if contents.objects.contains_key(key) {
+            return None;
+        }
+        let object = Arc::new(Object::new(value, self.next()));
+        contents.objects.insert(key.to_owned(), Arc::clone(&object));
+        self.record(contents, ChangeKind::Added, key, None, &object);
+        Some(object)
+    }
+
+    /// Puts `value` in the place of the version `current`.
+    pub(crate) fn replace(&self, key: &str, current: &Object, value: Value) -> Result<Arc<Object>, Outdated> {
+        let mut contents = self.lock();
+        let before = contents.current(key, current)?;
+        let object = Arc::new(Object::new(value, self.next()));
+        contents.objects.insert(key.to_owned(), Arc::clone(&object));
+        self.record(contents, ChangeKind::Modified, key, Some(before), &object);
+        Ok(object)
+    }
+
+    /// Removes the version `current`; `last` is the state that watchers see.
+    pub(crate) fn remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
+        let mut contents = self.lock();
+        let before = contents.current(key, current)?;
+        let object = Arc::new(Object::new(last, self.next()));
+        contents.objects.remove(key);
+        self.record(contents, ChangeKind::Deleted, key, Some(before), &object);
+        Ok(object)
+    }
+
+    /// The objects of a namespace (all for an empty one) and the version of that state.
+    pub(crate) fn list(&self, namespace: &str) -> (Vec<Arc<Object>>, u64) {
+        let contents = self.lock();
+        (contents.select(namespace), self.counter.load(Ordering::SeqCst))
+    }
+
+    /// The objects as they were at `revision`.
+    pub(crate) fn list_at(&self, namespace: &str, revision: u64) -> Result<Vec<Arc<Object>>, Forgotten> {
+        let contents = self.lock();
+        if revision < contents.floor {
+            return Err(Forgotten { floor: contents.floor });
+        }
+        let mut objects: BTreeMap<String, Arc<Object>> = contents.objects.clone();
+        for change in contents.history.iter().rev().take_while(|change| change.object.revision > revision) {
+            match &change.before {
+                Some(before) => objects.insert(change.key.clone(), Arc::clone(before)),
+                None => objects.remove(&change.key),
+            };
+        }
+        drop(contents);
+        Ok(objects.into_iter().filter(|(key, _)| in_namespace(key, namespace)).map(|(_, object)| object).collect())
+    }
+
+    /// The changes after `revision`, oldest first, at most `limit`.
+    pub(crate) fn changes_after(&self, revision: u64, limit: usize) -> Result<Vec<Arc<Change>>, Forgotten> {
+        let contents = self.lock();
+        if revision < contents.floor {
+            return Err(Forgotten { floor: contents.floor });
+        }
+        let start = contents.history.partition_point(|change| change.object.revision <= revision);
+        Ok(contents.history.range(start..).take(limit).cloned().collect())
+    }
+
+    /// The newest version that this collection's state is known to be current at.
+    pub(crate) fn revision(&self) -> u64 {
+        let _contents = self.lock();
+        self.counter.load(Ordering::SeqCst)
+    }
+
+    /// Wakes whenever there are new changes.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<u64> {
+        self.latest.subscribe()
+    }
+
+    /// How many objects there are.
+    pub(crate) fn len(&self) -> usize {
+        self.lock().objects.len()
+    }
+
+    fn compact(&self) {
+        let mut contents = self.lock();
+        contents.history.clear();
+        contents.floor = self.counter.load(Ordering::SeqCst);
+    }
+
+    fn next(&self) -> u64 {
+        self.counter.fetch_add(1, Ordering::SeqCst) + 1
+    }
+
+    fn record(
+        &self,
+        mut contents: MutexGuard<'_, Contents>,
+        kind: ChangeKind,
+        key: &str,
+        before: Option<Arc<Object>>,
+        object: &Arc<Object>,
+    ) {
+        let change = Change { kind, key: key.to_owned(), before, object: Arc::clone(object) };
+        contents.history.push_back(Arc::new(change));
+        if contents.history.len() > HISTORY
+            && let Some(oldest) = contents.history.pop_front()
+        {
+            contents.floor = oldest.object.revision;
+        }
+        drop(contents);
+        self.latest.send_replace(object.revision);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Contents {
+    fn current(&self, key: &str, expected: &Object) -> Result<Arc<Object>, Outdated> {
+        match self.objects.get(key) {
+            Some(object) if object.revision == expected.revision => Ok(Arc::clone(object)),
+            Some(_) | None => Err(Outdated),
+        }
+    }
+
+    fn select(&self, namespace: &str) -> Vec<Arc<Object>> {
+        if namespace.is_empty() {
+            return self.objects.values().cloned().collect();
+        }
+        let start = format!("{namespace}/");
+        self.objects
+            .range(start..)
+            .take_while(|(key, _)| in_namespace(key, namespace))
+            .map(|(_, object)| Arc::clone(object))
+            .collect()
+    }
+}
+
+fn in_namespace(key: &str, namespace: &str) -> bool {
+    namespace.is_empty() || key.strip_prefix(namespace).is_some_and(|rest| rest.starts_with('/'))
+}
