@@ -1,1 +1,27 @@
-//! Placeholder.
+//! Kubernetes at the edge: what the API server says comes in as [`WatchEvent`]s, what the scheduler decided goes out
+//! through a [`Writer`] and an [`EventRecorder`].
+//!
+//! This is the only crate that knows `kube`. It knows nothing of queues, plugins or configuration: the host hands it
+//! finished decisions and a channel. Every request has the shape that kube-scheduler 1.36 gives it.
+//!
+//! Deliberately absent: leader election, and any cache of objects. Of what it has seen, a watch remembers names, uids
+//! and resource versions only, so that it can tell what vanished while it was not looking.
+
+mod api_error;
+mod clock;
+mod connect;
+mod event;
+mod object;
+mod retry;
+mod watch;
+mod write;
+
+#[cfg(test)]
+mod fake;
+
+pub use connect::{ConnectError, ConnectOptions, Connection, Origin, connect};
+pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
+pub use kube::Client;
+pub use object::{ObjectRef, PodRef};
+pub use watch::{KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
+pub use write::{Evicted, Nomination, PatchType, PodCondition, StatusPatch, WriteError, Writer};

@@ -1,0 +1,223 @@
+//! Finding the API server and the credentials for it.
+//!
+//! The order is kubectl's, with one difference: a pod's own service account comes before `~/.kube/config`, so that an
+//! image with a stray file in its home still talks to the cluster that it runs in.
+
+use std::{
+    ffi::OsString,
+    path::{Path, PathBuf},
+};
+
+use http::{HeaderValue, header::USER_AGENT};
+use kube::{
+    Client, Config,
+    config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
+};
+use tracing::info;
+
+pub use error::{ConnectError, Origin};
+
+mod error;
+mod proxy;
+#[cfg(test)]
+mod tests;
+
+/// Where to look for a cluster, and how to introduce oneself.
+#[derive(Clone, Debug, Default)]
+pub struct ConnectOptions {
+    /// This file and no other.
+    pub kubeconfig: Option<PathBuf>,
+    /// A context of the kubeconfig, instead of its current one.
+    pub context: Option<String>,
+    /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
+    pub user_agent: String,
+}
+
+/// A client, and what it was made from.
+#[derive(Clone)]
+pub struct Connection {
+    pub client: Client,
+    pub origin: Origin,
+    /// The API server's address.
+    pub server: String,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { client: _, origin, server } = self;
+        f.debug_struct("Connection").field("origin", origin).field("server", server).finish_non_exhaustive()
+    }
+}
+
+/// Makes a client from the first of these that is there: the file named in the options, the files named by
+/// `KUBECONFIG`, the service account of the pod that this runs in (unless a context is named), `~/.kube/config`.
+///
+/// Reads files and may run the credential plugin that a kubeconfig names, but sends no request.
+pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
+    connect_in(options, Surroundings::of_process()).await
+}
+
+/// What the process was started with.
+#[derive(Debug, Default)]
+struct Surroundings {
+    kubeconfig: Option<OsString>,
+    home: Option<PathBuf>,
+    in_cluster: bool,
+}
+
+impl Surroundings {
+    fn of_process() -> Self {
+        Self {
+            kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
+            home: std::env::home_dir(),
+            in_cluster: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+        }
+    }
+}
+
+async fn connect_in(options: &ConnectOptions, surroundings: Surroundings) -> Result<Connection, ConnectError> {
+    let origin = find(options, surroundings)?;
+    let mut config = match &origin {
+        Origin::InCluster => {
+            Config::incluster().map_err(|source| ConnectError::InCluster { reason: error::one_line(&source) })?
+        }
+        Origin::File(_) | Origin::KubeconfigVariable(_) | Origin::Home(_) => {
+            let kubeconfig = read(&origin)?;
+            check(&kubeconfig, options.context.as_deref(), &origin)?;
+            from_kubeconfig(kubeconfig, options, &origin).await?
+        }
+    };
+    // Retries are each writer's own business: only it knows which requests may be sent twice.
+    config.default_retry = false;
+    if !options.user_agent.is_empty() {
+        let value = HeaderValue::from_str(&options.user_agent)
+            .map_err(|_| ConnectError::UserAgent { value: options.user_agent.clone() })?;
+        config.headers.push((USER_AGENT, value));
+    }
+    let server = config.cluster_url.to_string();
+    let client = Client::try_from(config)
+        .map_err(|source| ConnectError::Client { origin: origin.clone(), reason: error::one_line(&source) })?;
+    info!(%origin, server, "connecting to the cluster");
+    Ok(Connection { client, origin, server })
+}
+
+fn find(options: &ConnectOptions, surroundings: Surroundings) -> Result<Origin, ConnectError> {
+    if let Some(path) = &options.kubeconfig {
+        return Ok(Origin::File(path.clone()));
+    }
+    if let Some(value) = surroundings.kubeconfig {
+        let paths = std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty());
+        return Ok(Origin::KubeconfigVariable(paths.collect()));
+    }
+    if surroundings.in_cluster && options.context.is_none() {
+        return Ok(Origin::InCluster);
+    }
+    let path = surroundings.home.map(|home| home.join(".kube/config"));
+    path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
+}
+
+/// Reads and merges the files. Of several, as kubectl has it, those that don't exist are passed over.
+fn read(origin: &Origin) -> Result<Kubeconfig, ConnectError> {
+    let paths = origin.files();
+    let mut merged: Option<Kubeconfig> = None;
+    for path in paths {
+        if paths.len() > 1 && !path.exists() {
+            continue;
+        }
+        let next = Kubeconfig::read_from(path).map_err(|reason| error::unreadable(path, reason))?;
+        merged = Some(match merged {
+            None => next,
+            Some(merged) => merged.merge(next).map_err(|reason| error::unreadable(path, reason))?,
+        });
+    }
+    merged.ok_or_else(|| ConnectError::NoFile { origin: origin.clone() })
+}
+
+/// Looks for the mistakes that people make, so that each is told with the file and the field at fault.
+fn check(config: &Kubeconfig, context: Option<&str>, origin: &Origin) -> Result<(), ConnectError> {
+    let missing = |field: &'static str, name: &str, known: Vec<String>| ConnectError::Unknown {
+        origin: origin.clone(),
+        field,
+        name: name.to_owned(),
+        known,
+    };
+    let Some(name) = context.or(config.current_context.as_deref()).filter(|name| !name.is_empty()) else {
+        return Err(ConnectError::NoContext { origin: origin.clone() });
+    };
+    let found = config.contexts.iter().find(|named| named.name == name).and_then(|named| named.context.as_ref());
+    let Some(context) = found else {
+        return Err(missing("context", name, config.contexts.iter().map(|named| named.name.clone()).collect()));
+    };
+
+    let cluster = config.clusters.iter().find(|named| named.name == context.cluster);
+    let Some(cluster) = cluster.and_then(|named| named.cluster.as_ref()) else {
+        let known = config.clusters.iter().map(|named| named.name.clone()).collect();
+        return Err(missing("cluster", &context.cluster, known));
+    };
+    check_cluster(cluster, &context.cluster, origin)?;
+
+    let Some(user_name) = context.user.as_deref().filter(|name| !name.is_empty()) else { return Ok(()) };
+    let user = config.auth_infos.iter().find(|named| named.name == user_name);
+    match user {
+        Some(user) => user.auth_info.as_ref().map_or(Ok(()), |user| check_user(user, user_name, origin)),
+        None => Err(missing("user", user_name, config.auth_infos.iter().map(|named| named.name.clone()).collect())),
+    }
+}
+
+fn check_cluster(cluster: &Cluster, name: &str, origin: &Origin) -> Result<(), ConnectError> {
+    let field = |field: &str| format!("clusters[{name}].cluster.{field}");
+    match cluster.server.as_deref().map(str::parse::<http::Uri>) {
+        Some(Ok(server)) if server.host().is_some() => {}
+        _ => {
+            let server = cluster.server.clone().unwrap_or_default();
+            return Err(ConnectError::Server { origin: origin.clone(), field: field("server"), server });
+        }
+    }
+    if cluster.certificate_authority_data.is_none() {
+        check_file(cluster.certificate_authority.as_deref(), &field("certificate-authority"), origin)?;
+    }
+    Ok(())
+}
+
+fn check_user(user: &AuthInfo, name: &str, origin: &Origin) -> Result<(), ConnectError> {
+    let field = |field: &str| format!("users[{name}].user.{field}");
+    if user.client_certificate_data.is_none() {
+        check_file(user.client_certificate.as_deref(), &field("client-certificate"), origin)?;
+    }
+    if user.client_key_data.is_none() {
+        check_file(user.client_key.as_deref(), &field("client-key"), origin)?;
+    }
+    if user.token.is_none() {
+        check_file(user.token_file.as_deref(), &field("tokenFile"), origin)?;
+    }
+    Ok(())
+}
+
+fn check_file(path: Option<&str>, field: &str, origin: &Origin) -> Result<(), ConnectError> {
+    let Some(path) = path.map(Path::new) else { return Ok(()) };
+    match std::fs::read(path) {
+        Ok(_) => Ok(()),
+        Err(reason) => Err(ConnectError::Credential {
+            origin: origin.clone(),
+            field: field.to_owned(),
+            path: path.to_owned(),
+            reason: reason.to_string(),
+        }),
+    }
+}
+
+async fn from_kubeconfig(
+    kubeconfig: Kubeconfig,
+    options: &ConnectOptions,
+    origin: &Origin,
+) -> Result<Config, ConnectError> {
+    let pick = KubeConfigOptions { context: options.context.clone(), ..KubeConfigOptions::default() };
+    let asks_for_proxy = proxy::is_asked_for(&kubeconfig, options.context.as_deref());
+    let mut config = Config::from_custom_kubeconfig(kubeconfig, &pick)
+        .await
+        .map_err(|source| ConnectError::Client { origin: origin.clone(), reason: error::one_line(&source) })?;
+    if !asks_for_proxy && proxy::is_bypassed(&config.cluster_url, std::env::var("NO_PROXY").ok().as_deref()) {
+        config.proxy_url = None;
+    }
+    Ok(config)
+}

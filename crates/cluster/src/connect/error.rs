@@ -1,0 +1,94 @@
+//! Why no client could be made: one sentence that names the file, the field and what to do.
+
+use std::{
+    fmt,
+    path::{Path, PathBuf},
+};
+
+use kube::config::KubeconfigError;
+
+/// Where the address and the credentials of the API server came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// The file that was asked for.
+    File(PathBuf),
+    /// The files that `KUBECONFIG` names.
+    KubeconfigVariable(Vec<PathBuf>),
+    /// The service account of the pod that this process runs in.
+    InCluster,
+    /// `~/.kube/config`.
+    Home(PathBuf),
+}
+
+impl Origin {
+    pub(super) fn files(&self) -> &[PathBuf] {
+        match self {
+            Self::File(path) | Self::Home(path) => std::slice::from_ref(path),
+            Self::KubeconfigVariable(paths) => paths,
+            Self::InCluster => &[],
+        }
+    }
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) | Self::Home(path) => write!(f, "kubeconfig {}", path.display()),
+            Self::KubeconfigVariable(paths) => {
+                let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+                write!(f, "kubeconfig {} (from KUBECONFIG)", paths.join(", "))
+            }
+            Self::InCluster => f.write_str("the pod's service account"),
+        }
+    }
+}
+
+/// Why no client could be made.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConnectError {
+    #[error(
+        "found no cluster to connect to: no kubeconfig was given, KUBECONFIG is not set, this is not a pod of a \
+         cluster, and there is no ~/.kube/config; name a kubeconfig"
+    )]
+    NoCluster,
+    #[error("{origin} does not exist; name a file that does, or unset KUBECONFIG")]
+    NoFile { origin: Origin },
+    #[error("kubeconfig {} cannot be read: {reason}; check the path and its permissions", .path.display())]
+    Unreadable { path: PathBuf, reason: String },
+    #[error("kubeconfig {} is malformed: {reason}; `kubectl config view` shows what kubectl makes of it", .path.display())]
+    Malformed { path: PathBuf, reason: String },
+    #[error("{origin} has no current-context; name a context, or set one with `kubectl config use-context`")]
+    NoContext { origin: Origin },
+    #[error("{origin} has no {field} {name:?}; {}", there_are(.known))]
+    Unknown { origin: Origin, field: &'static str, name: String, known: Vec<String> },
+    #[error("{origin}: {field} is {server:?}, which is not the URL of an API server; write https://host:port")]
+    Server { origin: Origin, field: String, server: String },
+    #[error("{origin}: {field} names {}, which cannot be read: {reason}; correct the path or its permissions", .path.display())]
+    Credential { origin: Origin, field: String, path: PathBuf, reason: String },
+    /// Certificates that aren't, a credential plugin that fails, a proxy that can't be used.
+    #[error("{origin} cannot be used: {reason}")]
+    Client { origin: Origin, reason: String },
+    #[error("the pod's service account cannot be used: {reason}; is its token mounted?")]
+    InCluster { reason: String },
+    #[error("the user agent {value:?} cannot be sent in a header; use printable ASCII")]
+    UserAgent { value: String },
+}
+
+pub(super) fn unreadable(path: &Path, error: KubeconfigError) -> ConnectError {
+    let path = path.to_owned();
+    match error {
+        KubeconfigError::ReadConfig(reason, _) => ConnectError::Unreadable { path, reason: reason.to_string() },
+        KubeconfigError::Parse(reason) => ConnectError::Malformed { path, reason: one_line(&reason) },
+        other => ConnectError::Malformed { path, reason: one_line(&other) },
+    }
+}
+
+/// Parsers explain themselves over several lines; the first says it.
+pub(super) fn one_line(error: &dyn std::error::Error) -> String {
+    let text = error.to_string();
+    text.lines().next().unwrap_or_default().trim_end_matches(':').to_owned()
+}
+
+fn there_are(known: &[String]) -> String {
+    if known.is_empty() { "there is none at all".into() } else { format!("there is {}", known.join(", ")) }
+}

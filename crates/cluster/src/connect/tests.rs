@@ -1,0 +1,135 @@
+//! Kubeconfigs right and wrong, and one real HTTP server.
+
+use std::{fs, future::IntoFuture};
+
+use axum::{Json, Router, extract::Request, routing::post};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::{PodRef, Writer};
+
+use super::*;
+
+/// A kubeconfig for `server`, with `user` as the fields of its only user.
+fn kubeconfig(server: &str, user: &str) -> String {
+    format!(
+        "apiVersion: v1\nkind: Config\ncurrent-context: here\n\
+         contexts: [{{name: here, context: {{cluster: c, user: u}}}}, {{name: there, context: {{cluster: lost}}}}]\n\
+         clusters: [{{name: c, cluster: {{server: {server:?}}}}}]\n\
+         users: [{{name: u, user: {{{user}}}}}]\n"
+    )
+}
+
+fn file(dir: &TempDir, text: &str) -> PathBuf {
+    let path = dir.path().join("config");
+    fs::write(&path, text).unwrap();
+    path
+}
+
+fn at(path: &Path) -> ConnectOptions {
+    ConnectOptions { kubeconfig: Some(path.to_owned()), user_agent: "berth/1".into(), ..ConnectOptions::default() }
+}
+
+/// The error that a kubeconfig gives, with the folder's name left out.
+async fn error(text: &str, context: Option<&str>) -> String {
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, text);
+    let options = ConnectOptions { context: context.map(str::to_owned), ..at(&path) };
+    let error = connect_in(&options, Surroundings::default()).await.unwrap_err().to_string();
+    assert_eq!(error.lines().count(), 1, "{error}");
+    error.replace(dir.path().to_str().unwrap(), "DIR")
+}
+
+#[tokio::test]
+async fn mistakes_are_told_with_file_and_field() {
+    let good = kubeconfig("https://k:6443", "token: t");
+    assert_eq!(
+        error(&good, Some("nowhere")).await,
+        "kubeconfig DIR/config has no context \"nowhere\"; there is here, there"
+    );
+    assert_eq!(error(&good, Some("there")).await, "kubeconfig DIR/config has no cluster \"lost\"; there is c");
+    assert_eq!(
+        error(&good.replace("user: u}", "user: x}"), None).await,
+        "kubeconfig DIR/config has no user \"x\"; there is u"
+    );
+    assert_eq!(
+        error(&good.replace("current-context: here\n", ""), None).await,
+        "kubeconfig DIR/config has no current-context; name a context, or set one with `kubectl config use-context`"
+    );
+    assert_eq!(
+        error(&kubeconfig("", "token: t"), None).await,
+        "kubeconfig DIR/config: clusters[c].cluster.server is \"\", which is not the URL of an API server; write \
+         https://host:port"
+    );
+    assert_eq!(
+        error(&kubeconfig("https://k:6443", "client-certificate: lost.crt"), None).await,
+        "kubeconfig DIR/config: users[u].user.client-certificate names DIR/lost.crt, which cannot be read: No such \
+         file or directory (os error 2); correct the path or its permissions"
+    );
+}
+
+#[tokio::test]
+async fn malformed_files_are_told_in_one_line() {
+    let told = error("contexts: [", None).await;
+    assert!(told.starts_with("kubeconfig DIR/config is malformed: "), "{told}");
+    let told = error(&kubeconfig("https://k:6443", "client-certificate-data: '!', client-key-data: '!'"), None).await;
+    assert!(told.starts_with("kubeconfig DIR/config cannot be used: "), "{told}");
+}
+
+#[tokio::test]
+async fn a_missing_file_is_told() {
+    let error = connect_in(&at(Path::new("/nowhere/config")), Surroundings::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "kubeconfig /nowhere/config cannot be read: No such file or directory (os error 2); check the path and its \
+         permissions"
+    );
+    let error = connect_in(&ConnectOptions::default(), Surroundings::default()).await.unwrap_err();
+    assert_eq!(error, ConnectError::NoCluster);
+}
+
+#[test]
+fn the_first_place_that_is_there_is_taken() {
+    let home = TempDir::new().unwrap();
+    let surroundings = |kubeconfig: Option<&str>, in_cluster| Surroundings {
+        kubeconfig: kubeconfig.map(OsString::from),
+        home: Some(home.path().to_owned()),
+        in_cluster,
+    };
+    let any = ConnectOptions::default();
+    let named = ConnectOptions { context: Some("x".into()), ..ConnectOptions::default() };
+
+    assert_eq!(find(&at(Path::new("f")), surroundings(Some("a:b"), true)), Ok(Origin::File("f".into())));
+    let files = vec!["a".into(), "b".into()];
+    assert_eq!(find(&any, surroundings(Some("a::b"), true)), Ok(Origin::KubeconfigVariable(files)));
+    assert_eq!(find(&any, surroundings(None, true)), Ok(Origin::InCluster));
+    assert_eq!(find(&named, surroundings(None, true)), Err(ConnectError::NoCluster));
+
+    let path = home.path().join(".kube/config");
+    fs::create_dir(home.path().join(".kube")).unwrap();
+    fs::write(&path, "").unwrap();
+    assert_eq!(find(&any, surroundings(None, false)), Ok(Origin::Home(path.clone())));
+    assert_eq!(find(&named, surroundings(None, true)), Ok(Origin::Home(path)));
+}
+
+#[tokio::test]
+async fn a_client_speaks_plain_http_with_token_and_user_agent() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    let echo = |request: Request| async move {
+        let header = |name: &str| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        assert_eq!(header("authorization").as_deref(), Some("Bearer secret"));
+        assert_eq!(header("user-agent").as_deref(), Some("berth/1"));
+        Json::<Value>(json!({"kind": "Status", "status": "Success"}))
+    };
+    let app = Router::new().route("/api/v1/namespaces/default/pods/a/binding", post(echo));
+    tokio::spawn(axum::serve(listener, app).into_future());
+
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, &kubeconfig(&format!("http://{address}"), "token: secret"));
+    let connection = connect(&at(&path)).await.unwrap();
+    assert_eq!(connection.origin, Origin::File(path));
+    assert_eq!(connection.server, format!("http://{address}/"));
+    let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
+    assert_eq!(Writer::new(connection.client).bind(&pod, "n1").await, Ok(()));
+}

@@ -1,0 +1,108 @@
+//! Events: what the scheduler tells users about a pod, as `events.k8s.io/v1` objects.
+//!
+//! [`EventRecorder::record`] never waits: it queues the event for a background task, which folds repetitions into
+//! series (`event/series.rs`) and sends the rest. An event that finds the queue full is counted and forgotten, as is
+//! one that the API server won't have: events are a courtesy, and must not hold up scheduling.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use kube::Client;
+use tokio::sync::{mpsc, oneshot};
+
+use post::Poster;
+
+mod post;
+mod series;
+#[cfg(test)]
+mod tests;
+
+/// Events that may wait to be looked at; kube-scheduler's bound.
+const QUEUE_LEN: usize = 1000;
+
+/// What the event is about. Its resource version counts: the same event about a changed object starts a new series.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct ObjectReference {
+    pub kind: String,
+    pub api_version: String,
+    /// Empty for objects without a namespace.
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub resource_version: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EventType {
+    Normal,
+    Warning,
+}
+
+/// An event to tell.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewEvent {
+    pub type_: EventType,
+    /// `Scheduled`, `FailedScheduling`, ...
+    pub reason: String,
+    /// `Binding`, `Scheduling`, ...
+    pub action: String,
+    /// The message. Cut off at 1024 bytes; not part of what makes two events alike.
+    pub note: String,
+    pub regarding: ObjectReference,
+    pub related: Option<ObjectReference>,
+    /// The `schedulerName` of the profile that speaks.
+    pub reporting_controller: String,
+}
+
+/// Tells events in the background. Cheap to clone; the task behind it ends, once everything queued is sent, when the
+/// last clone is dropped.
+#[derive(Clone, Debug)]
+pub struct EventRecorder {
+    queue: mpsc::Sender<Command>,
+    n_dropped: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Record(Box<NewEvent>),
+    /// Answer when all that was queued before is sent or given up.
+    Flush(oneshot::Sender<()>),
+}
+
+impl EventRecorder {
+    /// Starts a recorder. Events say that they come from the instance `<schedulerName>-<hostname>`.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn spawn(client: Client, hostname: impl Into<String>) -> Self {
+        let (queue, commands) = mpsc::channel(QUEUE_LEN);
+        tokio::spawn(Poster::new(client, hostname.into()).run(commands));
+        Self { queue, n_dropped: Arc::default() }
+    }
+
+    /// Queues an event, or drops it if 1000 are waiting already. Never waits.
+    pub fn record(&self, event: NewEvent) {
+        if self.queue.try_send(Command::Record(Box::new(event))).is_err() {
+            self.n_dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many events found the queue full.
+    pub fn n_dropped(&self) -> u64 {
+        self.n_dropped.load(Ordering::Relaxed)
+    }
+
+    /// Waits until all events recorded before are sent or given up. False if `timeout` came first.
+    pub async fn flush(&self, timeout: Duration) -> bool {
+        let flushed = async {
+            let (done, wait) = oneshot::channel();
+            self.queue.send(Command::Flush(done)).await.ok()?;
+            wait.await.ok()
+        };
+        tokio::time::timeout(timeout, flushed).await.is_ok_and(|flushed| flushed.is_some())
+    }
+}

@@ -1,0 +1,173 @@
+//! The task that sends events.
+
+use std::{sync::Arc, time::Duration};
+
+use http::{Method, header};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
+    time::{Instant, MissedTickBehavior, interval_at},
+};
+use tracing::{debug, warn};
+
+use crate::{
+    api_error::Failure,
+    clock,
+    object::{ObjectRef, collection_path},
+    retry::RetryPolicy,
+};
+
+use super::{
+    Command,
+    series::{Action, Request, SeriesTable},
+};
+
+/// How often a series' count is brought up to date.
+const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
+/// How often old series are looked for.
+const END_EVERY: Duration = Duration::from_secs(6 * 60);
+/// Events sent at a time. The two requests of one series may overtake each other; all that can be lost is a count.
+const MAX_OPEN_REQUESTS: usize = 16;
+/// Events being sent or waiting for another try. Beyond this the queue fills, and then drops: an API server that is
+/// away for long must not cost memory without bound.
+const MAX_IN_FLIGHT: usize = 1000;
+/// The longest that one try may take.
+const TRY_TIMEOUT: Duration = Duration::from_secs(30);
+
+const RETRIES: RetryPolicy = RetryPolicy {
+    tries: 12,
+    first_wait: Duration::from_secs(10),
+    factor: 1,
+    jitter_percent: 25,
+    retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429),
+};
+
+/// The state of the task.
+pub(super) struct Poster {
+    sender: Sender,
+    series: SeriesTable,
+    in_flight: JoinSet<()>,
+}
+
+/// What one request needs.
+#[derive(Clone)]
+struct Sender {
+    client: Client,
+    places: Arc<Semaphore>,
+}
+
+impl Poster {
+    pub(super) fn new(client: Client, hostname: String) -> Self {
+        let sender = Sender { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) };
+        Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new() }
+    }
+
+    /// Runs until the last recorder is gone and everything is sent.
+    pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
+        let now = Instant::now();
+        let mut refresh = interval_at(now + REFRESH_EVERY, REFRESH_EVERY);
+        let mut end = interval_at(now + END_EVERY, END_EVERY);
+        refresh.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        end.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        loop {
+            tokio::select! {
+                command = commands.recv(), if self.in_flight.len() < MAX_IN_FLIGHT => match command {
+                    Some(Command::Record(event)) => {
+                        let request = self.series.observe(&event, clock::now());
+                        self.send_all(request);
+                    }
+                    Some(Command::Flush(done)) => {
+                        self.drain().await;
+                        // Whoever asked may have stopped waiting.
+                        let _ = done.send(());
+                    }
+                    None => break,
+                },
+                _ = refresh.tick() => self.send_all(self.series.refresh()),
+                _ = end.tick() => {
+                    let ended = self.series.end_old(clock::now());
+                    self.send_all(ended);
+                }
+                Some(_) = self.in_flight.join_next() => {}
+            }
+        }
+        self.drain().await;
+    }
+
+    fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
+        for request in requests {
+            self.in_flight.spawn(self.sender.clone().send(request));
+        }
+    }
+
+    async fn drain(&mut self) {
+        while self.in_flight.join_next().await.is_some() {}
+    }
+}
+
+impl Sender {
+    async fn send(self, mut request: Request) {
+        let mut n_failed = 0;
+        loop {
+            let failure = match self.attempt(&request).await {
+                Ok(()) => return,
+                Err(failure) => failure,
+            };
+            // The event that the series belongs to has expired, or was never stored: tell it anew.
+            if failure.code() == Some(404) && request.action == Action::PatchSeries {
+                request.action = Action::Post;
+                continue;
+            }
+            n_failed += 1;
+            let event = &request.name;
+            match RETRIES.wait_after(&failure, n_failed) {
+                Some(wait) => {
+                    debug!(event, reason = %failure, "event not sent; trying again");
+                    tokio::time::sleep(wait).await;
+                }
+                // An earlier try whose answer was lost.
+                None if failure.code() == Some(409) => return debug!(event, "event exists already"),
+                None => return warn!(event, reason = %failure, "giving up on an event"),
+            }
+        }
+    }
+
+    async fn attempt(&self, request: &Request) -> Result<(), Failure> {
+        // The semaphore is never closed, so an error can't occur; without a place the request goes out all the same.
+        let _place = self.places.acquire().await.ok();
+        let answer = tokio::time::timeout(TRY_TIMEOUT, self.client.request::<Value>(http_request(request)?));
+        answer.await.map_err(|_| Failure::TimedOut(TRY_TIMEOUT))??;
+        Ok(())
+    }
+}
+
+fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, Failure> {
+    let (group, version, plural) = ("events.k8s.io", "v1", "events");
+    let namespace = Some(request.namespace.clone());
+    let (method, path, content_type, body) = match request.action {
+        Action::Post => {
+            let path = collection_path(group, version, namespace.as_deref(), plural);
+            (Method::POST, path, "application/json", request.event.to_string())
+        }
+        Action::PatchSeries => {
+            let name = request.name.clone();
+            let object =
+                ObjectRef { group: group.into(), version: version.into(), plural: plural.into(), namespace, name };
+            let series = json!({"series": request.event["series"]}).to_string();
+            let path = object.path(None).map(|path| path.to_string());
+            (Method::PATCH, path, "application/strategic-merge-patch+json", series)
+        }
+    };
+    let bad_request =
+        |message: String| Failure::Api(kube::core::Status::failure(&message, "BadRequest").with_code(400).boxed());
+    let path = path.map_err(|reason| bad_request(reason.to_string()))?;
+    http::Request::builder()
+        .method(method)
+        .uri(path)
+        .header(header::ACCEPT, "application/json")
+        .header(header::CONTENT_TYPE, content_type)
+        .body(body.into_bytes())
+        .map_err(|reason| bad_request(reason.to_string()))
+}

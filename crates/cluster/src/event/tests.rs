@@ -1,0 +1,97 @@
+//! The recorder against an API server played by the test. Time is paused: waiting between tries costs nothing.
+
+use serde_json::json;
+
+use crate::fake;
+
+use super::*;
+
+fn scheduled(pod: &str) -> NewEvent {
+    NewEvent {
+        type_: EventType::Normal,
+        reason: "Scheduled".into(),
+        action: "Binding".into(),
+        note: format!("Successfully assigned default/{pod} to n1"),
+        regarding: ObjectReference {
+            kind: "Pod".into(),
+            api_version: "v1".into(),
+            namespace: "default".into(),
+            name: pod.into(),
+            uid: "1".into(),
+            resource_version: "102".into(),
+        },
+        related: None,
+        reporting_controller: "default-scheduler".into(),
+    }
+}
+
+const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+const MINUTE: Duration = Duration::from_secs(60);
+
+#[tokio::test(start_paused = true)]
+async fn a_repeated_event_is_patched_with_its_series() {
+    let (client, mut server) = fake::server();
+    let recorder = EventRecorder::spawn(client, "vm");
+    recorder.record(scheduled("a"));
+    let call = server.next().await;
+    assert_eq!(call.line(), format!("POST {EVENTS}"));
+    assert_eq!(call.content_type.as_deref(), Some("application/json"));
+    let name = call.body["metadata"]["name"].as_str().unwrap().to_owned();
+    call.answer(201, &json!({}));
+
+    recorder.record(scheduled("a"));
+    let call = server.next().await;
+    assert_eq!(call.line(), format!("PATCH {EVENTS}/{name}"));
+    assert_eq!(call.content_type.as_deref(), Some("application/strategic-merge-patch+json"));
+    let last_observed = call.body["series"]["lastObservedTime"].clone();
+    assert_eq!(call.body, json!({"series": {"count": 2, "lastObservedTime": last_observed}}));
+
+    // The event expired in the meantime: it is posted again, whole.
+    call.refuse(404, "NotFound", "events not found");
+    let call = server.next().await;
+    assert_eq!(call.line(), format!("POST {EVENTS}"));
+    assert_eq!(call.body["series"]["count"], 2);
+    call.answer(201, &json!({}));
+    assert!(recorder.flush(MINUTE).await);
+    assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_retried_and_refusals_are_final() {
+    let (client, mut server) = fake::server();
+    let recorder = EventRecorder::spawn(client, "vm");
+    recorder.record(scheduled("a"));
+    server.next().await.lose();
+    server.next().await.refuse(503, "ServiceUnavailable", "later");
+    server.next().await.refuse(409, "AlreadyExists", "exists");
+    recorder.record(scheduled("b"));
+    server.next().await.refuse(403, "Forbidden", "namespace is being terminated");
+    assert!(recorder.flush(MINUTE).await);
+    assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
+    let (client, mut server) = fake::server();
+    let recorder = EventRecorder::spawn(client, "vm");
+    recorder.record(scheduled("a"));
+    let call = server.next().await;
+    let waiting = recorder.clone();
+    let flushed = tokio::spawn(async move { waiting.flush(MINUTE).await });
+    call.answer(201, &json!({}));
+    assert!(flushed.await.unwrap());
+
+    recorder.record(scheduled("b"));
+    let _silent = server.next().await;
+    assert!(!recorder.flush(Duration::from_secs(1)).await);
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_beyond_the_queue_are_counted() {
+    let (client, _server) = fake::server();
+    let recorder = EventRecorder::spawn(client, "vm");
+    for n in 0..QUEUE_LEN + 5 {
+        recorder.record(scheduled(&n.to_string()));
+    }
+    assert_eq!(recorder.n_dropped(), 5);
+}

@@ -1,0 +1,114 @@
+//! Watches: the cluster's pods, nodes and whatever else was asked for, as one stream of [`WatchEvent`]s.
+//!
+//! Each kind has a task of its own that lists, watches, reconnects and relists (`watch/session.rs`). All feed one
+//! bounded channel. When its reader is slow the tasks wait, and so, in the end, does the API server: nothing is dropped.
+//!
+//! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
+//! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied
+//! twice in the same resource version; each kind says once, after its first complete list, that it is synced.
+//!
+//! `kube::runtime::watcher` isn't used. It relists at resource version 0, which may go back in time after an API
+//! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
+//! decode loses the whole page.
+
+use std::fmt;
+
+use berth_model::api;
+use kube::Client;
+use tokio::{sync::mpsc, task::JoinSet};
+
+use kind::Kind;
+use session::Session;
+
+mod kind;
+mod known;
+mod session;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+/// Something changed in the cluster.
+///
+/// A deleted object is its last state, as the API server sent it. If it vanished unseen, only `name`, `namespace` and
+/// `uid` of its metadata are set.
+#[derive(Clone, Debug, PartialEq)]
+pub enum WatchEvent {
+    PodApplied(Box<api::Pod>),
+    PodDeleted(Box<api::Pod>),
+    NodeApplied(Box<api::Node>),
+    NodeDeleted(Box<api::Node>),
+    /// Every pod that existed when the first list was made has been applied.
+    PodsSynced,
+    NodesSynced,
+    ObjectApplied {
+        /// As in [`KindRef::kind`].
+        kind: String,
+        /// Empty for objects without a namespace.
+        namespace: String,
+        name: String,
+        /// The whole object but `metadata.managedFields`.
+        json: serde_json::Value,
+    },
+    ObjectDeleted {
+        kind: String,
+        namespace: String,
+        name: String,
+    },
+    Synced {
+        kind: String,
+    },
+}
+
+/// A kind of object to watch besides pods and nodes.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KindRef {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// As in paths: `persistentvolumeclaims`.
+    pub plural: String,
+}
+
+/// What to watch, in all namespaces.
+#[derive(Clone, Debug, Default)]
+pub struct Watches {
+    /// All pods that have not run to their end: a pod that succeeds or fails is reported as deleted.
+    pub pods: bool,
+    pub nodes: bool,
+    pub kinds: Vec<KindRef>,
+}
+
+/// The running watches. Dropping it ends them.
+pub struct WatchHandle {
+    tasks: JoinSet<()>,
+}
+
+impl WatchHandle {
+    /// Ends all watches and waits until no more events can come.
+    pub async fn shutdown(mut self) {
+        self.tasks.shutdown().await;
+    }
+}
+
+impl fmt::Debug for WatchHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WatchHandle").field("n_tasks", &self.tasks.len()).finish()
+    }
+}
+
+/// Starts a watch for each kind asked for. They run until the handle or the channel's receiver is dropped; no failure
+/// of the API server ends them.
+///
+/// Must be called inside a tokio runtime.
+pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
+    let pods = watches.pods.then_some(Kind::Pods);
+    let nodes = watches.nodes.then_some(Kind::Nodes);
+    let others = watches.kinds.into_iter().map(Kind::Other);
+
+    let mut tasks = JoinSet::new();
+    for kind in pods.into_iter().chain(nodes).chain(others) {
+        tasks.spawn(Session::new(client.clone(), kind, sink.clone()).run());
+    }
+    WatchHandle { tasks }
+}

@@ -1,0 +1,148 @@
+//! What differs between the kinds that can be watched: where they live and how they are decoded.
+
+use berth_model::api;
+use serde::Deserialize;
+use serde_json::Value;
+
+use crate::object::{BadName, collection_path};
+
+use super::{KindRef, WatchEvent};
+
+/// A kind of object under watch.
+#[derive(Clone, Debug)]
+pub(super) enum Kind {
+    Pods,
+    Nodes,
+    Other(KindRef),
+}
+
+/// What every object says about itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Identity {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+}
+
+impl Kind {
+    pub(super) fn path(&self) -> Result<String, BadName> {
+        match self {
+            Self::Pods => collection_path("", "v1", None, "pods"),
+            Self::Nodes => collection_path("", "v1", None, "nodes"),
+            Self::Other(kind) => collection_path(&kind.group, &kind.version, None, &kind.plural),
+        }
+    }
+
+    pub(super) fn field_selector(&self) -> Option<&'static str> {
+        match self {
+            Self::Pods => Some("status.phase!=Succeeded,status.phase!=Failed"),
+            Self::Nodes | Self::Other(_) => None,
+        }
+    }
+
+    /// For the log.
+    pub(super) fn plural(&self) -> &str {
+        match self {
+            Self::Pods => "pods",
+            Self::Nodes => "nodes",
+            Self::Other(kind) => &kind.plural,
+        }
+    }
+
+    pub(super) fn applied(&self, json: &str) -> serde_json::Result<(Identity, WatchEvent)> {
+        Ok(match self {
+            Self::Pods => {
+                let pod: Box<api::Pod> = serde_json::from_str(json)?;
+                (Identity::of(&pod.metadata), WatchEvent::PodApplied(pod))
+            }
+            Self::Nodes => {
+                let node: Box<api::Node> = serde_json::from_str(json)?;
+                (Identity::of(&node.metadata), WatchEvent::NodeApplied(node))
+            }
+            Self::Other(kind) => {
+                let identity = Identity::read(json)?;
+                let mut json: Value = serde_json::from_str(json)?;
+                if let Some(metadata) = json.get_mut("metadata").and_then(Value::as_object_mut) {
+                    metadata.remove("managedFields");
+                }
+                let (namespace, name) = (identity.namespace.clone(), identity.name.clone());
+                (identity, WatchEvent::ObjectApplied { kind: kind.kind.clone(), namespace, name, json })
+            }
+        })
+    }
+
+    /// The deletion of an object of which this is the last state. One that can't be decoded is gone all the same.
+    pub(super) fn deleted(&self, identity: &Identity, json: &str) -> WatchEvent {
+        let mut event = self.vanished(identity);
+        match &mut event {
+            WatchEvent::PodDeleted(pod) => {
+                if let Ok(last) = serde_json::from_str(json) {
+                    *pod = last;
+                }
+            }
+            WatchEvent::NodeDeleted(node) => {
+                if let Ok(last) = serde_json::from_str(json) {
+                    *node = last;
+                }
+            }
+            _ => {}
+        }
+        event
+    }
+
+    /// The deletion of an object of which no more than the identity is known.
+    pub(super) fn vanished(&self, identity: &Identity) -> WatchEvent {
+        match self {
+            Self::Pods => {
+                WatchEvent::PodDeleted(Box::new(api::Pod { metadata: identity.metadata(), ..api::Pod::default() }))
+            }
+            Self::Nodes => {
+                WatchEvent::NodeDeleted(Box::new(api::Node { metadata: identity.metadata(), ..api::Node::default() }))
+            }
+            Self::Other(kind) => WatchEvent::ObjectDeleted {
+                kind: kind.kind.clone(),
+                namespace: identity.namespace.clone(),
+                name: identity.name.clone(),
+            },
+        }
+    }
+
+    pub(super) fn synced(&self) -> WatchEvent {
+        match self {
+            Self::Pods => WatchEvent::PodsSynced,
+            Self::Nodes => WatchEvent::NodesSynced,
+            Self::Other(kind) => WatchEvent::Synced { kind: kind.kind.clone() },
+        }
+    }
+}
+
+impl Identity {
+    /// Reads the identity alone: this works for objects of which the rest can't be decoded.
+    pub(super) fn read(json: &str) -> serde_json::Result<Self> {
+        #[derive(Deserialize)]
+        struct Object {
+            metadata: Identity,
+        }
+        serde_json::from_str(json).map(|object: Object| object.metadata)
+    }
+
+    fn of(metadata: &api::ObjectMeta) -> Self {
+        Self {
+            namespace: metadata.namespace.clone(),
+            name: metadata.name.clone(),
+            uid: metadata.uid.clone(),
+            resource_version: metadata.resource_version.clone(),
+        }
+    }
+
+    fn metadata(&self) -> api::ObjectMeta {
+        api::ObjectMeta {
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            uid: self.uid.clone(),
+            ..api::ObjectMeta::default()
+        }
+    }
+}

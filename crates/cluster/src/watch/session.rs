@@ -1,0 +1,325 @@
+//! The life of one kind's watch: list, follow, reconnect, relist.
+//!
+//! A session either knows the resource version from which to go on, or must list first. Lists are streamed over the
+//! watch itself, as kube-scheduler's are; a server that refuses or ignores this is asked for pages instead, from then
+//! on. Whatever ended a connection, a session that was healthy goes on at once, and one that was not waits first, a
+//! little longer each time.
+
+use std::{pin::Pin, time::Duration};
+
+use futures::AsyncBufRead;
+use kube::{
+    Client,
+    core::{
+        Request, Status,
+        params::{ListParams, WatchParams},
+    },
+    runtime::watcher::DefaultBackoff,
+};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use tokio::{sync::mpsc, time::Instant};
+use tracing::{debug, error, info, warn};
+
+use crate::{api_error::Failure, retry::jitter};
+
+use super::{
+    WatchEvent,
+    kind::{Identity, Kind},
+    known::{Known, News},
+    wire::{Frame, Lines, ReadError},
+};
+
+/// Servers end a watch after this time, up to a minute later. Shorter than client-go's 5 to 10 minutes because it also
+/// bounds how long a connection that died silently goes unnoticed.
+const WATCH_SECONDS: u32 = 240;
+/// How much later than agreed a server may end a watch.
+const GRACE: Duration = Duration::from_secs(10);
+/// A server that streams lists is not silent for this long in the middle of one.
+const LIST_PATIENCE: Duration = Duration::from_secs(30);
+/// Objects in a page of an unstreamed list.
+const PAGE_SIZE: u32 = 500;
+/// The longest that one page may take.
+const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
+/// A connection that lasted this long was healthy: what comes next needs no waiting.
+const HEALTHY: Duration = Duration::from_secs(5);
+
+/// One kind under watch.
+pub(super) struct Session {
+    client: Client,
+    kind: Kind,
+    sink: mpsc::Sender<WatchEvent>,
+    known: Known,
+    list_style: ListStyle,
+    /// Where to go on; `None` asks for a list.
+    resume_from: Option<String>,
+    synced: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ListStyle {
+    Streamed,
+    Paged,
+}
+
+/// Why a connection ended before its time.
+#[derive(Debug, thiserror::Error)]
+enum Fault {
+    /// Nobody listens any more.
+    #[error("the receiver of the watch is gone")]
+    Closed,
+    /// The resource version is too old to go on from.
+    #[error("the changes since the last connection are no longer kept: {0}")]
+    Expired(String),
+    #[error("this server does not stream lists: {0}")]
+    NotStreamed(String),
+    #[error(transparent)]
+    Request(#[from] Failure),
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    #[error("the answer is not a list: {0}")]
+    Malformed(#[from] serde_json::Error),
+}
+
+impl Session {
+    pub(super) fn new(client: Client, kind: Kind, sink: mpsc::Sender<WatchEvent>) -> Self {
+        Self {
+            client,
+            kind,
+            sink,
+            known: Known::default(),
+            list_style: ListStyle::Streamed,
+            resume_from: None,
+            synced: false,
+        }
+    }
+
+    /// Runs until the receiver of the events is gone.
+    pub(super) async fn run(mut self) {
+        let path = match self.kind.path() {
+            Ok(path) => path,
+            Err(reason) => return error!(%reason, "cannot watch this kind"),
+        };
+        let mut waits = DefaultBackoff::default();
+        let sink = self.sink.clone();
+        loop {
+            let began = Instant::now();
+            let ended = tokio::select! {
+                ended = Box::pin(self.connect(&path)) => ended,
+                () = sink.closed() => return,
+            };
+            match ended {
+                Ok(()) => debug!(path, "watch ended by the server"),
+                Err(Fault::Closed) => return,
+                Err(Fault::Expired(reason)) => {
+                    info!(path, reason, "relisting");
+                    self.resume_from = None;
+                }
+                Err(Fault::NotStreamed(reason)) => {
+                    info!(path, reason, "listing in pages from now on");
+                    self.list_style = ListStyle::Paged;
+                    continue;
+                }
+                Err(fault) => warn!(path, reason = %fault, "watch broke; reconnecting"),
+            }
+            if began.elapsed() < HEALTHY {
+                tokio::time::sleep(waits.next().unwrap_or(HEALTHY)).await;
+            }
+        }
+    }
+
+    /// One connection, from where the last one ended. `Ok` when the server ended it in good order.
+    async fn connect(&mut self, path: &str) -> Result<(), Fault> {
+        let listing = self.resume_from.is_none() && self.list_style == ListStyle::Streamed;
+        if self.resume_from.is_none() {
+            self.known.begin_relist();
+            if self.list_style == ListStyle::Paged {
+                let resource_version = self.list_pages(path).await?;
+                self.complete_list(resource_version).await?;
+            }
+        }
+        let seconds = WATCH_SECONDS + jitter(60);
+        let mut lines = Lines::new(self.open(path, seconds, listing).await?);
+        if listing && !self.stream_list(&mut lines).await? {
+            return Ok(());
+        }
+        self.follow(&mut lines, Duration::from_secs(seconds.into()) + GRACE).await
+    }
+
+    async fn open(
+        &self,
+        path: &str,
+        seconds: u32,
+        send_initial_events: bool,
+    ) -> Result<Pin<Box<dyn AsyncBufRead + Send>>, Fault> {
+        let params = WatchParams {
+            field_selector: self.kind.field_selector().map(str::to_owned),
+            timeout: Some(seconds),
+            bookmarks: true,
+            send_initial_events,
+            ..WatchParams::default()
+        };
+        // For a streamed list an unset version asks for the newest state, where "0" would take any cached one.
+        let resume_from = self.resume_from.as_deref().unwrap_or_default();
+        let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
+        let request = request.map_err(Failure::from)?;
+        let opened = tokio::time::timeout(LIST_PATIENCE, self.client.request_stream(request));
+        match opened.await.map_err(|_| Failure::TimedOut(LIST_PATIENCE))?.map_err(Failure::from) {
+            Ok(body) => Ok(Box::pin(body)),
+            Err(failure) => Err(match failure.code() {
+                Some(400 | 405 | 422 | 501) if send_initial_events => Fault::NotStreamed(failure.to_string()),
+                Some(410) => Fault::Expired(failure.to_string()),
+                _ => failure.into(),
+            }),
+        }
+    }
+
+    /// Reads the objects that exist. False if the server hung up before it was through.
+    async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, Fault> {
+        loop {
+            let frame = match lines.next(LIST_PATIENCE).await {
+                Err(ReadError::Idle(_)) => return Err(Fault::NotStreamed("the list has no end".into())),
+                frame => frame?,
+            };
+            match frame {
+                None => return Ok(false),
+                Some(Frame::Applied(json)) => self.apply(json).await?,
+                Some(Frame::Deleted(json)) => self.delete(json).await?,
+                Some(Frame::Error(status)) => return Err(refused(status)),
+                Some(Frame::Bookmark { ends_list: false, .. }) => {}
+                Some(Frame::Bookmark { resource_version, ends_list: true }) => {
+                    self.complete_list(resource_version).await?;
+                    return Ok(true);
+                }
+            }
+        }
+    }
+
+    /// Reads the objects that exist, page by page, and returns the resource version of the whole.
+    async fn list_pages(&mut self, path: &str) -> Result<String, Fault> {
+        let mut params = ListParams {
+            field_selector: self.kind.field_selector().map(str::to_owned),
+            limit: Some(PAGE_SIZE),
+            ..ListParams::default()
+        };
+        loop {
+            let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
+            let request = request.map_err(Failure::from)?;
+            let answer = tokio::time::timeout(PAGE_TIMEOUT, self.client.request_text(request));
+            let text = answer.await.map_err(|_| Failure::TimedOut(PAGE_TIMEOUT))?.map_err(Failure::from)?;
+            let page: Page<'_> = serde_json::from_str(&text)?;
+            for item in page.items.unwrap_or_default() {
+                self.apply(item.get()).await?;
+            }
+            match page.metadata.r#continue.filter(|token| !token.is_empty()) {
+                Some(token) => params.continue_token = Some(token),
+                None => return Ok(page.metadata.resource_version),
+            }
+        }
+    }
+
+    async fn complete_list(&mut self, resource_version: String) -> Result<(), Fault> {
+        for gone in self.known.end_relist() {
+            self.send(self.kind.vanished(&gone)).await?;
+        }
+        if !self.synced {
+            self.synced = true;
+            self.send(self.kind.synced()).await?;
+        }
+        self.resume_from = Some(resource_version);
+        Ok(())
+    }
+
+    async fn follow(&mut self, lines: &mut Lines, patience: Duration) -> Result<(), Fault> {
+        while let Some(frame) = lines.next(patience).await? {
+            match frame {
+                Frame::Applied(json) => self.apply(json).await?,
+                Frame::Deleted(json) => self.delete(json).await?,
+                Frame::Bookmark { resource_version, .. } => self.resume_from = Some(resource_version),
+                Frame::Error(status) => return Err(refused(status)),
+            }
+        }
+        Ok(())
+    }
+
+    async fn apply(&mut self, json: &str) -> Result<(), Fault> {
+        let (identity, event) = match self.kind.applied(json) {
+            Ok((identity, event)) => (identity, Some(event)),
+            Err(reason) => {
+                let Some(identity) = self.identify(json, &reason) else { return Ok(()) };
+                (identity, None)
+            }
+        };
+        let news = self.known.observe(&identity);
+        if let News::Replaced { old } = &news {
+            self.send(self.kind.vanished(old)).await?;
+        }
+        if let Some(event) = event.filter(|_| news != News::Nothing) {
+            self.send(event).await?;
+        }
+        self.advance(identity);
+        Ok(())
+    }
+
+    async fn delete(&mut self, json: &str) -> Result<(), Fault> {
+        let identity = match Identity::read(json) {
+            Ok(identity) => identity,
+            Err(reason) => {
+                error!(kind = self.kind.plural(), %reason, "cannot decode the metadata of a deleted object");
+                return Ok(());
+            }
+        };
+        if self.known.forget(&identity) {
+            self.send(self.kind.deleted(&identity, json)).await?;
+        }
+        self.advance(identity);
+        Ok(())
+    }
+
+    /// Says which object can't be decoded. Until its next change, its previous state stands.
+    fn identify(&self, json: &str, reason: &serde_json::Error) -> Option<Identity> {
+        let kind = self.kind.plural();
+        match Identity::read(json) {
+            Ok(identity) => {
+                let Identity { namespace, name, .. } = &identity;
+                error!(kind, namespace, name, %reason, "cannot decode this object; ignoring this version of it");
+                Some(identity)
+            }
+            Err(_) => {
+                error!(kind, %reason, "cannot decode an object, not even its name; ignoring it");
+                None
+            }
+        }
+    }
+
+    /// While a list is read, the versions of its objects say nothing about where to go on.
+    fn advance(&mut self, identity: Identity) {
+        if self.resume_from.is_some() && !identity.resource_version.is_empty() {
+            self.resume_from = Some(identity.resource_version);
+        }
+    }
+
+    async fn send(&self, event: WatchEvent) -> Result<(), Fault> {
+        self.sink.send(event).await.map_err(|_| Fault::Closed)
+    }
+}
+
+#[derive(Deserialize)]
+struct Page<'a> {
+    metadata: PageMetadata,
+    #[serde(borrow)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PageMetadata {
+    resource_version: String,
+    r#continue: Option<String>,
+}
+
+fn refused(status: Box<Status>) -> Fault {
+    let gone = status.code == 410;
+    let failure = Failure::Api(status);
+    if gone { Fault::Expired(failure.to_string()) } else { failure.into() }
+}

@@ -1,0 +1,242 @@
+//! Watches against an API server played by the test. Time is paused: waiting costs nothing.
+
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use crate::fake::{self, Server, Stream};
+
+use super::*;
+
+fn pod(name: &str, uid: &str, resource_version: &str) -> Value {
+    json!({"kind": "Pod", "apiVersion": "v1", "metadata": {
+        "namespace": "default", "name": name, "uid": uid, "resourceVersion": resource_version,
+        "managedFields": [{"manager": "kubectl"}],
+    }, "spec": {"containers": [{"name": "c"}]}, "status": {"phase": "Pending"}})
+}
+
+fn expired() -> Value {
+    json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old resource version: 1 (411)"})
+}
+
+/// Events as short text: what, name, uid and version.
+fn brief(event: &WatchEvent) -> String {
+    match event {
+        WatchEvent::PodApplied(pod) => {
+            let m = &pod.metadata;
+            format!("+{} {} {}", m.name, m.uid, m.resource_version)
+        }
+        WatchEvent::PodDeleted(pod) => format!("-{} {}", pod.metadata.name, pod.metadata.uid),
+        WatchEvent::PodsSynced => "synced".into(),
+        other => format!("{other:?}"),
+    }
+}
+
+struct Watch {
+    server: Server,
+    events: mpsc::Receiver<WatchEvent>,
+    handle: WatchHandle,
+}
+
+impl Watch {
+    fn of(watches: Watches) -> Self {
+        let (client, server) = fake::server();
+        let (sink, events) = mpsc::channel(16);
+        let handle = spawn_watches(&client, watches, &sink);
+        Self { server, events, handle }
+    }
+
+    fn pods() -> Self {
+        Self::of(Watches { pods: true, ..Watches::default() })
+    }
+
+    /// Takes the client through a streamed list at version 10.
+    async fn listed(&mut self, pods: &[Value]) -> Stream {
+        let mut stream = self.server.next().await.stream();
+        for pod in pods {
+            stream.send("ADDED", pod).await;
+        }
+        stream.end_list("10").await;
+        for _ in 0..=pods.len() {
+            self.next().await;
+        }
+        stream
+    }
+
+    async fn next(&mut self) -> String {
+        brief(&self.events.recv().await.expect("watches never end"))
+    }
+
+    async fn expect(&mut self, events: &[&str]) {
+        for event in events {
+            assert_eq!(self.next().await, *event);
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_is_streamed_as_kube_scheduler_asks_for_it() {
+    let mut watch = Watch::pods();
+    let call = watch.server.next().await;
+    assert_eq!(call.line(), "GET /api/v1/pods");
+    for query in [
+        "watch=true",
+        "allowWatchBookmarks=true",
+        "sendInitialEvents=true",
+        "resourceVersionMatch=NotOlderThan",
+        "resourceVersion=",
+        "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed",
+    ] {
+        assert!(call.has(query), "{query} is missing from {}", call.query);
+    }
+    let mut stream = call.stream();
+    stream.send("ADDED", &pod("a", "1", "7")).await;
+    stream.end_list("10").await;
+    stream.send("MODIFIED", &pod("a", "1", "11")).await;
+    stream.send("DELETED", &pod("a", "1", "12")).await;
+    watch.expect(&["+a 1 7", "synced", "+a 1 11", "-a 1"]).await;
+    watch.handle.shutdown().await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_broken_watch_goes_on_from_the_last_version() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.listed(&[pod("a", "1", "7")]).await;
+    stream.send("MODIFIED", &pod("a", "1", "14")).await;
+    watch.expect(&["+a 1 14"]).await;
+    stream.break_off();
+
+    let call = watch.server.next().await;
+    assert!(call.has("resourceVersion=14") && !call.has("sendInitialEvents=true"), "{}", call.query);
+    let mut stream = call.stream();
+    stream.send("BOOKMARK", &json!({"metadata": {"resourceVersion": "20"}})).await;
+    stream.send("ADDED", &pod("b", "2", "21")).await;
+    watch.expect(&["+b 2 21"]).await;
+    drop(stream);
+    assert!(watch.server.next().await.has("resourceVersion=21"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_relist_after_410_reports_what_vanished_and_repeats_nothing() {
+    let mut watch = Watch::pods();
+    let pods = [pod("kept", "1", "5"), pod("changed", "2", "6"), pod("gone", "3", "7"), pod("replaced", "4", "8")];
+    let mut stream = watch.listed(&pods).await;
+    stream.send("ERROR", &expired()).await;
+
+    let call = watch.server.next().await;
+    assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
+    let mut stream = call.stream();
+    for pod in [pod("kept", "1", "5"), pod("changed", "2", "30"), pod("replaced", "9", "31"), pod("new", "5", "32")] {
+        stream.send("ADDED", &pod).await;
+    }
+    stream.end_list("40").await;
+    watch.expect(&["+changed 2 30", "-replaced 4", "+replaced 9 31", "+new 5 32", "-gone 3"]).await;
+
+    stream.send("MODIFIED", &pod("new", "5", "41")).await;
+    watch.expect(&["+new 5 41"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_breaks_off_deletes_nothing() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.listed(&[pod("a", "1", "7"), pod("b", "2", "8")]).await;
+    stream.send("ERROR", &expired()).await;
+    let mut stream = watch.server.next().await.stream();
+    stream.send("ADDED", &pod("a", "1", "7")).await;
+    drop(stream);
+
+    let mut stream = watch.server.next().await.stream();
+    stream.send("ADDED", &pod("b", "2", "8")).await;
+    stream.end_list("50").await;
+    watch.expect(&["-a 1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
+    let mut watch = Watch::pods();
+    watch.server.next().await.refuse(422, "Invalid", "sendInitialEvents is forbidden for watch");
+
+    let call = watch.server.next().await;
+    assert!(call.has("limit=500") && !call.has("watch=true"), "{}", call.query);
+    let page = |token: Option<&str>, items: Value| json!({"kind": "PodList", "metadata": {"resourceVersion": "10", "continue": token}, "items": items});
+    // One item of the page can't be decoded; the others count.
+    let broken = json!({"metadata": {"name": "broken", "namespace": "default", "uid": "x"}, "spec": 3});
+    call.answer(200, &page(Some("more"), json!([pod("a", "1", "7"), broken])));
+    let call = watch.server.next().await;
+    assert!(call.has("continue=more"), "{}", call.query);
+    call.answer(200, &page(None, json!([pod("b", "2", "8")])));
+    watch.expect(&["+a 1 7", "+b 2 8", "synced"]).await;
+
+    let call = watch.server.next().await;
+    assert!(call.has("watch=true") && call.has("resourceVersion=10"), "{}", call.query);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_ignores_the_wish_for_a_streamed_list_is_asked_for_pages() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.server.next().await.stream();
+    stream.send("ADDED", &pod("a", "1", "7")).await;
+    watch.expect(&["+a 1 7"]).await;
+    assert!(watch.server.next().await.has("limit=500"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_cannot_be_decoded_costs_only_itself() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.listed(&[pod("a", "1", "7")]).await;
+    let mut broken = pod("a", "1", "11");
+    broken["spec"] = json!("nonsense");
+    stream.send("MODIFIED", &broken).await;
+    stream.send("ADDED", &pod("b", "2", "12")).await;
+    broken["metadata"]["resourceVersion"] = json!("13");
+    stream.send("DELETED", &broken).await;
+    watch.expect(&["+b 2 12", "-a 1"]).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_keeps_hanging_up_is_given_rest() {
+    let mut watch = Watch::pods();
+    let began = tokio::time::Instant::now();
+    for _ in 0..6 {
+        watch.server.next().await.lose();
+    }
+    assert!(began.elapsed() > std::time::Duration::from_secs(10), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn other_kinds_come_as_json_without_managed_fields() {
+    let kind = KindRef {
+        group: "apps".into(),
+        version: "v1".into(),
+        kind: "StatefulSet".into(),
+        plural: "statefulsets".into(),
+    };
+    let mut watch = Watch::of(Watches { kinds: vec![kind], ..Watches::default() });
+    let call = watch.server.next().await;
+    assert_eq!(call.line(), "GET /apis/apps/v1/statefulsets");
+    let mut stream = call.stream();
+    let object = json!({"kind": "StatefulSet", "metadata": {
+        "namespace": "default", "name": "web", "uid": "1", "resourceVersion": "3", "managedFields": [{}],
+    }, "spec": {"replicas": 3}});
+    stream.send("ADDED", &object).await;
+    stream.end_list("4").await;
+    stream.send("DELETED", &object).await;
+
+    let (kind, namespace, name) = ("StatefulSet".to_owned(), "default".to_owned(), "web".to_owned());
+    let mut json = object;
+    json["metadata"].as_object_mut().unwrap().remove("managedFields");
+    for expected in [
+        WatchEvent::ObjectApplied { kind: kind.clone(), namespace: namespace.clone(), name: name.clone(), json },
+        WatchEvent::Synced { kind: kind.clone() },
+        WatchEvent::ObjectDeleted { kind, namespace, name },
+    ] {
+        assert_eq!(watch.events.recv().await, Some(expected));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn watches_end_with_their_reader() {
+    let mut watch = Watch::pods();
+    let _stream = watch.listed(&[]).await;
+    drop(watch.events);
+    while watch.handle.tasks.join_next().await.is_some() {}
+}

@@ -1,0 +1,250 @@
+//! Writes: what the scheduler decided, carried out one request at a time.
+//!
+//! A [`Writer`] retries what is worth retrying and reports what is left as one [`WriteError`]. All clones of a writer
+//! share a bound on open requests, so that a burst of decisions can't swamp the API server; a request that waits
+//! between two tries holds no place.
+
+use std::{fmt, sync::Arc, time::Duration};
+
+use http::{Method, Request, Uri, header};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tracing::debug;
+
+use crate::{
+    api_error::Failure,
+    clock,
+    object::{ObjectRef, PodRef},
+    retry::RetryPolicy,
+};
+
+pub use error::WriteError;
+pub use status::{Nomination, PodCondition, StatusPatch};
+
+mod error;
+mod status;
+#[cfg(test)]
+mod tests;
+
+/// Requests that one writer and its clones keep open at a time. More than a scheduler needs to saturate an API server
+/// at a few milliseconds a request, and few enough to open a connection each, as HTTP/1.1 has to.
+const MAX_OPEN_REQUESTS: usize = 64;
+
+/// The longest that one attempt may take: a little longer than a slow admission webhook is given.
+const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(35);
+
+/// A lost or overloaded answer: the pod stays assumed until it is clear whether it was bound.
+const BIND_RETRIES: RetryPolicy = RetryPolicy {
+    tries: 5,
+    first_wait: Duration::from_millis(100),
+    factor: 3,
+    jitter_percent: 20,
+    retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429),
+};
+
+/// As kube-scheduler retries its status patches: these may also meet a conflict inside the server.
+const WRITE_RETRIES: RetryPolicy = RetryPolicy {
+    tries: 4,
+    first_wait: Duration::from_millis(10),
+    factor: 5,
+    jitter_percent: 10,
+    retry_on: |failure| failure.is_ambiguous() || matches!(failure.code(), Some(409 | 429)),
+};
+
+/// As [`WRITE_RETRIES`], for what a caller wrote against a version that it had read: a conflict is the caller's.
+const REPLACE_RETRIES: RetryPolicy =
+    RetryPolicy { retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429), ..WRITE_RETRIES };
+
+/// How the body of a patch is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PatchType {
+    /// RFC 6902.
+    Json,
+    /// RFC 7386.
+    Merge,
+    /// Kubernetes' own; built-in kinds only.
+    StrategicMerge,
+}
+
+/// What became of a victim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evicted {
+    /// It was asked to go.
+    Deleted,
+    /// Somebody else had deleted it already.
+    AlreadyGone,
+}
+
+/// Carries out writes. Cheap to clone.
+#[derive(Clone)]
+pub struct Writer {
+    client: Client,
+    places: Arc<Semaphore>,
+}
+
+impl Writer {
+    /// A writer that keeps at most 64 requests open.
+    pub fn new(client: Client) -> Self {
+        Self { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) }
+    }
+
+    /// Assigns the pod to the node.
+    ///
+    /// If the answer to one try is lost and a later one finds the pod bound to this very node, it was bound by us and
+    /// this succeeds.
+    pub async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), WriteError> {
+        let path = pod.object().path(Some("binding"))?;
+        let binding = json!({
+            "kind": "Binding",
+            "apiVersion": "v1",
+            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
+            "target": {"kind": "Node", "name": node},
+        });
+        let outcome = self.send(BIND_RETRIES, &Method::POST, &path, JSON, Some(&binding)).await;
+        let Err(GivenUp { failure, maybe_done }) = outcome else { return Ok(()) };
+        let undecided = failure.is_ambiguous() || failure.code() == Some(409);
+        if maybe_done && undecided && self.is_bound(pod, node).await {
+            return Ok(());
+        }
+        Err(failure.into())
+    }
+
+    /// Writes what differs between `patch` and the status that it was made from. Nothing to write: no request.
+    pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
+        let Some(body) = patch.body(clock::now()) else { return Ok(()) };
+        let path = pod.object().path(Some("status"))?;
+        self.send(WRITE_RETRIES, &Method::PATCH, &path, PatchType::StrategicMerge.content_type(), Some(&body)).await?;
+        Ok(())
+    }
+
+    /// Asks for the pod's deletion with its own grace period.
+    ///
+    /// The request names no uid, as kube-scheduler's doesn't: a pod that has just taken the name would go instead.
+    pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
+        let path = pod.object().path(None)?;
+        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        self.send(WRITE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await?;
+        Ok(())
+    }
+
+    /// Removes a victim of preemption: marks it with `patch`, then deletes it. Budgets are not consulted; the
+    /// scheduler has weighed them.
+    pub async fn evict(&self, pod: &PodRef, patch: &StatusPatch) -> Result<Evicted, WriteError> {
+        let mut outcome = self.patch_status(pod, patch).await;
+        if outcome.is_ok() {
+            outcome = self.delete_pod(pod).await;
+        }
+        match outcome {
+            Ok(()) => Ok(Evicted::Deleted),
+            Err(WriteError::NotFound { .. }) => Ok(Evicted::AlreadyGone),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Patches any object, or one of its subresources, and returns it as it then is.
+    pub async fn patch_object(
+        &self,
+        object: &ObjectRef,
+        subresource: Option<&str>,
+        patch_type: PatchType,
+        body: &Value,
+    ) -> Result<Value, WriteError> {
+        let path = object.path(subresource)?;
+        Ok(self.send(REPLACE_RETRIES, &Method::PATCH, &path, patch_type.content_type(), Some(body)).await?)
+    }
+
+    /// Replaces any object, or one of its subresources, and returns it as it then is. With a resource version in the
+    /// body, a change made by somebody else since is a [`WriteError::Conflict`].
+    pub async fn put_object(
+        &self,
+        object: &ObjectRef,
+        subresource: Option<&str>,
+        body: &Value,
+    ) -> Result<Value, WriteError> {
+        let path = object.path(subresource)?;
+        Ok(self.send(REPLACE_RETRIES, &Method::PUT, &path, JSON, Some(body)).await?)
+    }
+
+    /// Whether the pod, and not a later one of its name, is on the node. No answer counts as no.
+    async fn is_bound(&self, pod: &PodRef, node: &str) -> bool {
+        let Ok(path) = pod.object().path(None) else { return false };
+        let Ok(found) = self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await else { return false };
+        found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
+    }
+
+    /// One request, tried as often as `retries` allow.
+    async fn send(
+        &self,
+        retries: RetryPolicy,
+        method: &Method,
+        path: &Uri,
+        content_type: &str,
+        body: Option<&Value>,
+    ) -> Result<Value, GivenUp> {
+        let body = body.map(Value::to_string).unwrap_or_default();
+        let mut n_failed = 0;
+        let mut maybe_done = false;
+        loop {
+            let request = Request::builder()
+                .method(method)
+                .uri(path)
+                .header(header::ACCEPT, JSON)
+                .header(header::CONTENT_TYPE, content_type)
+                .body(body.clone().into_bytes())
+                .map_err(kube::Error::HttpError);
+            let attempt = match request {
+                Ok(request) => self.attempt(request).await,
+                Err(error) => Err(error.into()),
+            };
+            let failure = match attempt {
+                Ok(answer) => return Ok(answer),
+                Err(failure) => failure,
+            };
+            n_failed += 1;
+            maybe_done |= failure.is_ambiguous();
+            let Some(wait) = retries.wait_after(&failure, n_failed) else {
+                return Err(GivenUp { failure, maybe_done });
+            };
+            debug!(%method, %path, reason = %failure, ?wait, "trying again");
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn attempt(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+        // The semaphore is never closed, so an error can't occur; without a place the request goes out all the same.
+        let _place = self.places.acquire().await.ok();
+        let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, self.client.request::<Value>(request));
+        Ok(answer.await.map_err(|_| Failure::TimedOut(ATTEMPT_TIMEOUT))??)
+    }
+}
+
+impl fmt::Debug for Writer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer").field("n_free_places", &self.places.available_permits()).finish_non_exhaustive()
+    }
+}
+
+const JSON: &str = "application/json";
+
+impl PatchType {
+    fn content_type(self) -> &'static str {
+        match self {
+            Self::Json => "application/json-patch+json",
+            Self::Merge => "application/merge-patch+json",
+            Self::StrategicMerge => "application/strategic-merge-patch+json",
+        }
+    }
+}
+
+/// The last failure of a request, and whether one of its tries may have taken effect.
+struct GivenUp {
+    failure: Failure,
+    maybe_done: bool,
+}
+
+impl From<GivenUp> for WriteError {
+    fn from(given_up: GivenUp) -> Self {
+        given_up.failure.into()
+    }
+}

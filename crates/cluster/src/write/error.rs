@@ -1,0 +1,39 @@
+//! Why a write failed for good.
+
+use crate::{api_error::Failure, object::BadName};
+
+/// Why a write failed for good. Its text is the API server's own message where there is one, since users read it in
+/// events and conditions.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WriteError {
+    /// The object is gone.
+    #[error("{message}")]
+    NotFound { message: String },
+    /// The object has changed: it is bound already, or is being deleted, or was written by somebody else.
+    #[error("{message}")]
+    Conflict { message: String },
+    /// The API server won't have it, whatever the number of tries.
+    #[error("{message}")]
+    Rejected { code: u16, message: String },
+    /// No tries are left, and none brought a clear answer. The write may have taken effect.
+    #[error("{message}")]
+    Unavailable { message: String },
+}
+
+impl From<Failure> for WriteError {
+    fn from(failure: Failure) -> Self {
+        let message = failure.to_string();
+        match failure.code() {
+            Some(404) => Self::NotFound { message },
+            Some(409) => Self::Conflict { message },
+            Some(code @ 400..=499) if code != 429 => Self::Rejected { code, message },
+            _ => Self::Unavailable { message },
+        }
+    }
+}
+
+impl From<BadName> for WriteError {
+    fn from(bad: BadName) -> Self {
+        Self::Rejected { code: 400, message: bad.to_string() }
+    }
+}

@@ -1,0 +1,184 @@
+//! Writes against an API server played by the test. Time is paused: waiting between tries costs nothing.
+
+use tokio::task::JoinHandle;
+
+use crate::fake::{self, Server};
+
+use super::*;
+
+fn pod() -> PodRef {
+    PodRef { namespace: "default".into(), name: "basic-1".into(), uid: "18fbdd53-4a98-402b-92be-64e1aac13e9d".into() }
+}
+
+fn bind_to(node: &'static str) -> (Server, JoinHandle<Result<(), WriteError>>) {
+    let (client, server) = fake::server();
+    let writer = Writer::new(client);
+    (server, tokio::spawn(async move { writer.bind(&pod(), node).await }))
+}
+
+fn bound_to(node: &str, uid: &str) -> Value {
+    json!({"kind": "Pod", "metadata": {"name": "basic-1", "uid": uid}, "spec": {"nodeName": node}})
+}
+
+const TAKEN: &str = "Operation cannot be fulfilled on pods/binding \"basic-1\": pod basic-1 is already assigned to \
+                     node \"n1\"";
+const BINDING: &str = "POST /api/v1/namespaces/default/pods/basic-1/binding";
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_looks_like_kube_schedulers() {
+    let (mut server, outcome) = bind_to("n1");
+    let call = server.next().await;
+    assert_eq!((call.line().as_str(), call.query.as_str()), (BINDING, ""));
+    assert_eq!(call.content_type.as_deref(), Some("application/json"));
+    let expected = json!({
+        "kind": "Binding", "apiVersion": "v1",
+        "metadata": {"name": "basic-1", "namespace": "default", "uid": "18fbdd53-4a98-402b-92be-64e1aac13e9d"},
+        "target": {"kind": "Node", "name": "n1"},
+    });
+    assert_eq!(call.body, expected);
+    call.answer(201, &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}));
+    assert_eq!(outcome.await.unwrap(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_binding_whose_answer_was_lost_is_found_to_have_succeeded() {
+    let (mut server, outcome) = bind_to("n1");
+    let mut n_bound = 0;
+
+    // The first try takes effect, but nobody hears of it.
+    let first = server.next().await;
+    assert_eq!(first.line(), BINDING);
+    n_bound += 1;
+    first.lose();
+    // A real server refuses the second.
+    let second = server.next().await;
+    assert_eq!(second.line(), BINDING);
+    second.refuse(409, "Conflict", TAKEN);
+
+    let look = server.next().await;
+    assert_eq!(look.line(), "GET /api/v1/namespaces/default/pods/basic-1");
+    look.answer(200, &bound_to("n1", &pod().uid));
+    assert_eq!(outcome.await.unwrap(), Ok(()));
+    assert_eq!(n_bound, 1);
+    assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_somebody_else_bound_is_a_conflict() {
+    for found in [bound_to("n2", &pod().uid), bound_to("n1", "another pod of that name")] {
+        let (mut server, outcome) = bind_to("n1");
+        server.next().await.refuse(500, "InternalError", "etcdserver: request timed out");
+        server.next().await.refuse(409, "Conflict", TAKEN);
+        server.next().await.answer(200, &found);
+        assert_eq!(outcome.await.unwrap(), Err(WriteError::Conflict { message: TAKEN.into() }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_first_answer_of_conflict_is_believed() {
+    let (mut server, outcome) = bind_to("n1");
+    server.next().await.refuse(409, "Conflict", TAKEN);
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::Conflict { message: TAKEN.into() }));
+    assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_missing_pod_is_told_from_other_refusals() {
+    let (mut server, outcome) = bind_to("n1");
+    server.next().await.refuse(404, "NotFound", "pods \"basic-1\" not found");
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::NotFound { message: "pods \"basic-1\" not found".into() }));
+
+    let (mut server, outcome) = bind_to("n1");
+    server.next().await.refuse(403, "Forbidden", "no");
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::Rejected { code: 403, message: "no".into() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_asks_for_time_gets_it() {
+    let (mut server, outcome) = bind_to("n1");
+    let began = tokio::time::Instant::now();
+    let busy = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "later",
+        "details": {"retryAfterSeconds": 7}});
+    server.next().await.answer(429, &busy);
+    server.next().await.answer(201, &json!({"kind": "Status", "status": "Success"}));
+    assert_eq!(outcome.await.unwrap(), Ok(()));
+    assert!(began.elapsed() >= Duration::from_secs(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn tries_are_bounded_and_the_last_word_is_a_look() {
+    let (mut server, outcome) = bind_to("n1");
+    for _ in 0..BIND_RETRIES.tries {
+        server.next().await.lose();
+    }
+    server.next().await.answer(200, &bound_to("", &pod().uid));
+    let error = outcome.await.unwrap().unwrap_err();
+    assert_eq!(error, WriteError::Unavailable { message: "connection reset by peer".into() });
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_silent_server_is_not_waited_for_for_ever() {
+    let (mut server, outcome) = bind_to("n1");
+    let _silent = server.next().await;
+    server.next().await.answer(201, &json!({}));
+    assert_eq!(outcome.await.unwrap(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_is_marked_then_deleted() {
+    let (client, mut server) = fake::server();
+    let condition = PodCondition {
+        type_: "DisruptionTarget".into(),
+        status: "True".into(),
+        reason: "PreemptionByScheduler".into(),
+        message: "default-scheduler: preempting to accommodate a higher priority pod".into(),
+        observed_generation: 1,
+    };
+    let patch = StatusPatch { condition: Some(condition), ..StatusPatch::default() };
+    let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), &patch).await });
+
+    let call = server.next().await;
+    assert_eq!(call.line(), "PATCH /api/v1/namespaces/default/pods/basic-1/status");
+    assert_eq!(call.content_type.as_deref(), Some("application/strategic-merge-patch+json"));
+    call.answer(200, &json!({"kind": "Pod"}));
+    let call = server.next().await;
+    assert_eq!(call.line(), "DELETE /api/v1/namespaces/default/pods/basic-1");
+    assert_eq!(call.body, json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
+    call.refuse(404, "NotFound", "pods \"basic-1\" not found");
+    assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_to_write_makes_no_request() {
+    let (client, mut server) = fake::server();
+    assert_eq!(Writer::new(client).patch_status(&pod(), &StatusPatch::default()).await, Ok(()));
+    assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_object_can_be_replaced_and_patched() {
+    let (client, mut server) = fake::server();
+    let claim = ObjectRef {
+        group: String::new(),
+        version: "v1".into(),
+        plural: "persistentvolumeclaims".into(),
+        namespace: Some("default".into()),
+        name: "data".into(),
+    };
+    let outcome = tokio::spawn(async move {
+        let writer = Writer::new(client);
+        let put = writer.put_object(&claim, None, &json!({"a": 1})).await;
+        let patch = writer.patch_object(&claim, Some("status"), PatchType::Merge, &json!({"b": 2})).await;
+        (put, patch)
+    });
+    let call = server.next().await;
+    assert_eq!(call.line(), "PUT /api/v1/namespaces/default/persistentvolumeclaims/data");
+    call.refuse(409, "Conflict", "the object has been modified");
+    let call = server.next().await;
+    assert_eq!(call.line(), "PATCH /api/v1/namespaces/default/persistentvolumeclaims/data/status");
+    assert_eq!(call.content_type.as_deref(), Some("application/merge-patch+json"));
+    call.answer(200, &json!({"b": 2}));
+    let (put, patch) = outcome.await.unwrap();
+    assert_eq!(put, Err(WriteError::Conflict { message: "the object has been modified".into() }));
+    assert_eq!(patch, Ok(json!({"b": 2})));
+}
