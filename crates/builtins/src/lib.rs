@@ -1,1 +1,42 @@
-//! Placeholder.
+//! What each built-in plugin of kube-scheduler 1.36 decides. A module a plugin.
+//!
+//! A rule reads the columns of the node table through the calls of `berth_framework` and returns its decision; it
+//! does no I/O, knows no clock and starts no thread, so the same code is linked into the host and wrapped as a
+//! component. Start reading at [`BuiltIn`], then at [`NodeName`], the smallest rule over nodes.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod args;
+mod built_in;
+mod default_binder;
+mod image_locality;
+mod node_affinity;
+mod node_check;
+mod node_declared_features;
+mod node_name;
+mod node_ports;
+mod node_resources_balanced_allocation;
+mod node_resources_fit;
+mod node_rules;
+mod node_unschedulable;
+mod normalize;
+mod priority_sort;
+mod scheduling_gates;
+mod scored_resources;
+mod taint_toleration;
+#[cfg(test)]
+mod testing;
+
+pub use built_in::{BuiltIn, Card, factories, factory};
+pub use default_binder::DefaultBinder;
+pub use image_locality::ImageLocality;
+pub use node_affinity::NodeAffinity;
+pub use node_declared_features::NodeDeclaredFeatures;
+pub use node_name::NodeName;
+pub use node_ports::NodePorts;
+pub use node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
+pub use node_resources_fit::NodeResourcesFit;
+pub use node_unschedulable::NodeUnschedulable;
+pub use priority_sort::PrioritySort;
+pub use scheduling_gates::SchedulingGates;
+pub use taint_toleration::TaintToleration;

@@ -1,0 +1,44 @@
+//! DefaultBinder: asks for the pod to be bound to the node chosen for it.
+
+use berth_framework::{Bind, Call, Effect, Point, Status};
+use berth_model::NodeIdx;
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+};
+
+/// Binds through the API server's `binding` subresource, which the host writes.
+#[derive(Debug, Default)]
+pub struct DefaultBinder;
+
+impl BuiltIn for DefaultBinder {
+    const CARD: Card = Card { name: "DefaultBinder", points: &[Point::Bind], columns: &[], requeue: &[] };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    }
+}
+
+plugin!(DefaultBinder { bind: Bind });
+
+impl Bind for DefaultBinder {
+    fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        Ok(vec![Effect::Bind])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::CycleId;
+    use berth_model::{Pod, Snapshot};
+
+    use super::*;
+
+    #[test]
+    fn asks_for_the_binding() {
+        let (pod, snapshot) = (Pod::default(), Snapshot::default());
+        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+        assert_eq!(DefaultBinder.bind(&call, NodeIdx(0)), Ok(vec![Effect::Bind]));
+    }
+}

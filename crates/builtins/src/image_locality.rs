@@ -1,0 +1,94 @@
+//! ImageLocality: prefers nodes that already hold the pod's images.
+
+use berth_framework::{Call, Point, Score, Status};
+use berth_model::{Column, NodeSet, snapshot::Image};
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+    normalize::MAX_SCORE,
+};
+
+/// Scores the bytes of the pod's images that a node holds. An image counts for more the more nodes hold it, lest all pods
+/// of an image go to the one node that pulled it first.
+#[derive(Debug, Default)]
+pub struct ImageLocality;
+
+impl BuiltIn for ImageLocality {
+    const CARD: Card =
+        Card { name: "ImageLocality", points: &[Point::Score], columns: &[Column::Images], requeue: &[] };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    }
+}
+
+plugin!(ImageLocality { score: Score });
+
+const MIB: i64 = 1024 * 1024;
+/// Less than this is not worth going for.
+const MIN_BYTES: i64 = 23 * MIB;
+/// For each container; more than this makes no difference.
+const MAX_BYTES: i64 = 1000 * MIB;
+
+/// The image's bytes, scaled by the share of nodes that hold it.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "Kubernetes computes in float64 and truncates"
+)]
+fn spread_bytes(image: &Image, n_nodes: usize) -> i64 {
+    let share = image.n_nodes as f64 / n_nodes as f64;
+    (image.size as f64 * share) as i64
+}
+
+fn score_of(bytes: i64, n_containers: u32) -> i64 {
+    let max = MAX_BYTES.saturating_mul(i64::from(n_containers));
+    let bytes = if bytes < MIN_BYTES { MIN_BYTES } else { bytes.min(max) };
+    MAX_SCORE.saturating_mul(bytes - MIN_BYTES) / (max - MIN_BYTES)
+}
+
+impl Score for ImageLocality {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let snapshot = call.snapshot;
+        let known = call.pod.images.iter().filter_map(|name| snapshot.images().get(*name));
+        let held: Vec<(&NodeSet, i64)> =
+            known.map(|image| (&image.nodes, spread_bytes(image, snapshot.n_nodes()))).collect();
+        scores.extend(nodes.iter().map(|node| {
+            let here = held.iter().filter(|(holders, _)| holders.contains(node));
+            score_of(here.map(|(_, bytes)| bytes).sum(), call.pod.n_containers)
+        }));
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::{Cluster, scores};
+
+    /// Ten nodes, of which the first `n` hold each image; the score of the first node.
+    fn first_score(images: &[(i64, usize)], n_containers: u32) -> i64 {
+        let mut cluster = Cluster::default();
+        let names: Vec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();
+        for node in 0..10 {
+            let held = names.iter().zip(images).filter(|(_, (_, n_holders))| node < *n_holders);
+            let held: Vec<_> = held.map(|(name, (mib, _))| (*name, mib * MIB)).collect();
+            cluster.node(&format!("n{node}"), |node| node.images = held);
+        }
+        let mut pod = cluster.pod();
+        pod.images = names;
+        pod.n_containers = n_containers;
+        scores(&mut ImageLocality, &cluster, &pod).unwrap().0[0]
+    }
+
+    #[test]
+    fn worked_examples() {
+        assert_eq!(first_score(&[(500, 5), (200, 10)], 2), 21);
+        assert_eq!(first_score(&[(300, 4)], 1), 9);
+        assert_eq!(first_score(&[(20, 1)], 1), 0);
+        assert_eq!(first_score(&[(1000, 10)], 1), 100);
+        assert_eq!(first_score(&[(9000, 10)], 1), 100);
+        assert_eq!(first_score(&[], 0), 0);
+    }
+}

@@ -1,0 +1,171 @@
+//! NodeAffinity: `spec.nodeSelector`, `spec.affinity.nodeAffinity`, and the affinity that a profile adds to all its pods.
+
+mod added;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+
+use berth_framework::{
+    Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Status,
+};
+use berth_model::{
+    Column, NodeIdx, NodeSet, Pod, Sym,
+    pod::{NodeTerm, Operator, WeightedNodeTerm},
+};
+
+use self::added::AddedAffinity;
+use crate::{
+    built_in::{BuiltIn, Card, plugin},
+    node_check::{dry_run_each, explain_each},
+    node_rules::{Rule, Scratch, matches_any},
+    normalize::normalize,
+};
+
+/// Keeps pods to the nodes that they select, and prefers those that they prefer.
+#[derive(Debug, Default)]
+pub struct NodeAffinity {
+    added: AddedAffinity,
+    scratch: Scratch,
+}
+
+impl BuiltIn for NodeAffinity {
+    const CARD: Card = Card {
+        name: "NodeAffinity",
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        columns: &[Column::Name, Column::Labels],
+        requeue: &[
+            ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
+            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
+        ],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        Ok(Self { added: AddedAffinity::parse(Self::NAME, args)?, scratch: Scratch::default() })
+    }
+}
+
+plugin!(NodeAffinity {
+    pre_filter: PreFilter,
+    filter: Filter,
+    pre_score: PreScore,
+    score: Score,
+    normalize: Normalize,
+});
+
+/// The rules of `spec.nodeSelector`.
+fn selector(pod: &Pod) -> impl Iterator<Item = Rule<'_>> {
+    pod.node_rules.selector.iter().flatten().map(Rule::equality)
+}
+
+/// The node names to which the terms confine the pod; `None` when some term does not name nodes.
+fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {
+    let mut names = BTreeSet::new();
+    for term in terms {
+        let mut lists = term.fields.iter().filter(|field| field.operator == Operator::In).map(|field| &field.values);
+        let first = lists.next()?;
+        let rest: Vec<_> = lists.collect();
+        names.extend(first.iter().filter(|name| rest.iter().all(|list| list.contains(name))));
+    }
+    Some(names)
+}
+
+/// Preferred terms that count.
+fn preferred(pod: &Pod) -> impl Iterator<Item = (usize, &WeightedNodeTerm)> {
+    let terms = pod.node_rules.preferred.iter().flatten().enumerate();
+    terms.filter(|(_, preference)| preference.weight != 0 && !preference.term.is_empty())
+}
+
+impl NodeAffinity {
+    fn check(&self, call: &Call<'_>, node: NodeIdx) -> Status {
+        let snapshot = call.snapshot;
+        if self.added.required().is_some_and(|terms| !matches_any(terms, snapshot, node)) {
+            return Status::unresolvable("node(s) didn't match scheduler-enforced node affinity");
+        }
+        let required = call.pod.node_rules.required.as_deref();
+        let is_selected = selector(call.pod).all(|rule| rule.matches(snapshot, node));
+        if is_selected && required.is_none_or(|terms| matches_any(terms, snapshot, node)) {
+            return Status::success();
+        }
+        Status::unresolvable("node(s) didn't match Pod's node affinity/selector")
+    }
+}
+
+impl PreFilter for NodeAffinity {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        let rules = &call.pod.node_rules;
+        if rules.required.is_none() && rules.selector.is_none() && self.added.required().is_none() {
+            return Err(Status::skip());
+        }
+        let Some(names) = rules.required.as_deref().filter(|terms| !terms.is_empty()).and_then(named_nodes) else {
+            return Ok(None);
+        };
+        if names.is_empty() {
+            return Err(Status::unresolvable("pod affinity terms conflict"));
+        }
+        Ok(Some(names.into_iter().map(|name| call.snapshot.symbols.text(name).to_owned()).collect()))
+    }
+}
+
+impl Filter for NodeAffinity {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        self.added.resolve(&call.snapshot.symbols);
+        if let Some(terms) = self.added.required() {
+            self.scratch.narrow_to_any(terms, call.snapshot, candidates);
+        }
+        selector(call.pod).for_each(|rule| rule.narrow(call.snapshot, candidates));
+        if let Some(terms) = &call.pod.node_rules.required {
+            self.scratch.narrow_to_any(terms, call.snapshot, candidates);
+        }
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        self.added.resolve(&call.snapshot.symbols);
+        Ok(explain_each(rejected, |node| self.check(call, node)))
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        self.added.resolve(&call.snapshot.symbols);
+        Ok(dry_run_each(cases, |node| self.check(call, node)))
+    }
+}
+
+impl PreScore for NodeAffinity {
+    fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        if call.pod.node_rules.preferred.is_none() && self.added.preferred().is_empty() {
+            return Err(Status::skip());
+        }
+        let broken = preferred(call.pod).filter_map(|(at, it)| Some((at, it.term.error.as_ref()?)));
+        let errors: Vec<String> = broken.map(|(at, error)| format!("[{at}]{error}")).collect();
+        match errors.as_slice() {
+            [] => Ok(()),
+            [only] => Err(Status::error(only)),
+            several => Err(Status::error(format!("[{}]", several.join(", ")))),
+        }
+    }
+}
+
+impl Score for NodeAffinity {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        self.added.resolve(&call.snapshot.symbols);
+        let start = scores.len();
+        scores.resize(start + nodes.len(), 0);
+        let scores = scores.get_mut(start..).unwrap_or_default();
+        for (weight, term) in self.added.preferred() {
+            self.scratch.add_weight(term, *weight, call.snapshot, nodes, scores);
+        }
+        for (_, preference) in preferred(call.pod) {
+            let weight = i64::from(preference.weight);
+            self.scratch.add_weight(&preference.term, weight, call.snapshot, nodes, scores);
+        }
+        Ok(())
+    }
+}
+
+impl Normalize for NodeAffinity {
+    fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        normalize(scores, false);
+        Ok(())
+    }
+}

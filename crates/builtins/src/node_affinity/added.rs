@@ -1,0 +1,201 @@
+//! `NodeAffinityArgs.addedAffinity`: node affinity that a profile adds to each of its pods.
+//!
+//! Args are text, the node table is symbols. The strings are looked up, never interned: a replica does not own its
+//! symbols. A string that has no symbol yet equals nothing in the table, and is looked up again once there are more
+//! symbols.
+
+use berth_model::{
+    Sym, Symbols,
+    pod::{Operator, Requirement},
+};
+use serde::Deserialize;
+
+use crate::{
+    args,
+    node_rules::{Rule, Subject, Term},
+};
+
+/// Stands for a string without a symbol. No table reaches this number, so it equals no key and no value.
+const UNKNOWN: Sym = Sym(u32::MAX);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct NodeAffinityArgs {
+    added_affinity: Option<AffinityArgs>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct AffinityArgs {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
+    required: Option<SelectorArgs>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    preferred: Option<Vec<PreferenceArgs>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct SelectorArgs {
+    node_selector_terms: Option<Vec<TermArgs>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PreferenceArgs {
+    weight: i32,
+    preference: TermArgs,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct TermArgs {
+    match_expressions: Option<Vec<RequirementArgs>>,
+    match_fields: Option<Vec<RequirementArgs>>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RequirementArgs {
+    key: String,
+    operator: String,
+    values: Option<Vec<String>>,
+}
+
+/// The added affinity, with its strings looked up as far as they are known.
+#[derive(Debug, Default)]
+pub(super) struct AddedAffinity {
+    required: Option<Vec<AddedTerm>>,
+    preferred: Vec<(i64, AddedTerm)>,
+    n_symbols: usize,
+}
+
+#[derive(Debug)]
+pub(super) struct AddedTerm {
+    rules: Vec<AddedRule>,
+}
+
+#[derive(Debug)]
+struct AddedRule {
+    /// `None` for `metadata.name`.
+    key: Option<String>,
+    values: Vec<String>,
+    bound: Option<i64>,
+    resolved: Requirement,
+}
+
+impl AddedAffinity {
+    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
+        let args: NodeAffinityArgs = args::parse(plugin, args)?;
+        let affinity = args.added_affinity.unwrap_or_default();
+        let required = match affinity.required {
+            None => None,
+            Some(selector) => Some(terms(selector.node_selector_terms.unwrap_or_default())?),
+        };
+        let mut preferred = Vec::new();
+        for PreferenceArgs { weight, preference } in affinity.preferred.unwrap_or_default() {
+            let term = AddedTerm::parse(preference)?;
+            if weight != 0 && !term.rules.is_empty() {
+                preferred.push((i64::from(weight), term));
+            }
+        }
+        Ok(Self { required, preferred, n_symbols: 0 })
+    }
+
+    pub(super) fn required(&self) -> Option<&[AddedTerm]> {
+        self.required.as_deref()
+    }
+
+    /// Weights and terms that count.
+    pub(super) fn preferred(&self) -> &[(i64, AddedTerm)] {
+        &self.preferred
+    }
+
+    /// Looks the strings up again if there are new symbols.
+    pub(super) fn resolve(&mut self, symbols: &Symbols) {
+        if self.n_symbols == symbols.len() {
+            return;
+        }
+        self.n_symbols = symbols.len();
+        let terms = self.required.iter_mut().flatten().chain(self.preferred.iter_mut().map(|(_, term)| term));
+        for rule in terms.flat_map(|term| &mut term.rules) {
+            rule.resolve(symbols);
+        }
+    }
+}
+
+fn terms(args: Vec<TermArgs>) -> Result<Vec<AddedTerm>, String> {
+    args.into_iter().map(AddedTerm::parse).collect()
+}
+
+impl AddedTerm {
+    fn parse(args: TermArgs) -> Result<Self, String> {
+        let mut rules = Vec::new();
+        for requirement in args.match_expressions.unwrap_or_default() {
+            rules.push(AddedRule::parse(Some(requirement.key.clone()), requirement)?);
+        }
+        for requirement in args.match_fields.unwrap_or_default() {
+            if requirement.key != "metadata.name" {
+                return Err(format!("addedAffinity: {:?} is not a field that can be selected", requirement.key));
+            }
+            let is_supported = matches!(requirement.operator.as_str(), "In" | "NotIn");
+            if !is_supported || requirement.values.as_ref().is_none_or(|values| values.len() != 1) {
+                return Err("addedAffinity: matchFields takes In or NotIn with one value".to_owned());
+            }
+            rules.push(AddedRule::parse(None, requirement)?);
+        }
+        Ok(Self { rules })
+    }
+}
+
+impl Term for AddedTerm {
+    fn can_match(&self) -> bool {
+        !self.rules.is_empty()
+    }
+
+    fn rules<'a>(&'a self, _symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>> {
+        self.rules.iter().map(|rule| Rule {
+            subject: rule.key.as_ref().map_or(Subject::Name, |_| Subject::Label(rule.resolved.key)),
+            operator: rule.resolved.operator,
+            values: &rule.resolved.values,
+            bound: rule.bound,
+        })
+    }
+}
+
+impl AddedRule {
+    fn parse(key: Option<String>, args: RequirementArgs) -> Result<Self, String> {
+        let values = args.values.unwrap_or_default();
+        let refused = |why: &str| Err(format!("addedAffinity: {} on {:?} {why}", args.operator, args.key));
+        let operator = match args.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            "Exists" => Operator::Exists,
+            "DoesNotExist" => Operator::DoesNotExist,
+            "Gt" => Operator::Gt,
+            "Lt" => Operator::Lt,
+            _ => return refused("is not an operator"),
+        };
+        let bound = values.first().and_then(|value| value.parse().ok());
+        match operator {
+            Operator::In | Operator::NotIn if values.is_empty() => return refused("needs values"),
+            Operator::Exists | Operator::DoesNotExist if !values.is_empty() => return refused("takes no values"),
+            Operator::Gt | Operator::Lt if values.len() != 1 || bound.is_none() => return refused("needs one integer"),
+            Operator::In
+            | Operator::NotIn
+            | Operator::Exists
+            | Operator::DoesNotExist
+            | Operator::Gt
+            | Operator::Lt => {}
+        }
+        let resolved = Requirement { key: UNKNOWN, operator, values: vec![UNKNOWN; values.len()] };
+        Ok(Self { key, values, bound, resolved })
+    }
+
+    fn resolve(&mut self, symbols: &Symbols) {
+        let lookup = |text: &str| symbols.lookup(text).unwrap_or(UNKNOWN);
+        self.resolved.key = self.key.as_deref().map_or(UNKNOWN, lookup);
+        for (sym, text) in self.resolved.values.iter_mut().zip(&self.values) {
+            *sym = lookup(text);
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! NodePorts: two pods cannot claim the same port of one host.
+
+use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_model::{Column, NodeSet, Pod, pod::HostPort};
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+    node_check::{explain_each, pass_or},
+};
+
+/// Compares the pod's host ports with those in use on a node.
+#[derive(Debug, Default)]
+pub struct NodePorts {
+    /// The ports of the node that is being tried out.
+    in_use: Vec<HostPort>,
+}
+
+impl BuiltIn for NodePorts {
+    const CARD: Card = Card {
+        name: "NodePorts",
+        points: &[Point::PreFilter, Point::Filter],
+        columns: &[Column::HostPorts],
+        requeue: &[
+            ("Pod", ClusterEvent::DELETE),
+            ("Node", ClusterEvent::ADD),
+            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
+        ],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self::default())
+    }
+}
+
+plugin!(NodePorts { pre_filter: PreFilter, filter: Filter });
+
+fn is_free(wanted: &[HostPort], in_use: &[HostPort]) -> bool {
+    !in_use.iter().any(|used| wanted.iter().any(|port| port.conflicts(used)))
+}
+
+fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
+    pass_or(is_free(&pod.host_ports, in_use), || {
+        Status::unschedulable("node(s) didn't have free ports for the requested pod ports")
+    })
+}
+
+impl NodePorts {
+    /// The ports in use on the node of `case` once its pods have gone and come. Ports are a set: one that goes with a
+    /// pod is free even if another pod claims it too.
+    fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
+        let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
+        let gone = |port: &&HostPort| case.minus.iter().any(|index| ports(index).contains(port));
+        self.in_use.clear();
+        self.in_use.extend(call.snapshot.host_ports(case.node).iter().filter(|port| !gone(port)));
+        self.in_use.extend(case.plus.iter().flat_map(ports));
+        &self.in_use
+    }
+}
+
+impl PreFilter for NodePorts {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        if call.pod.host_ports.is_empty() { Err(Status::skip()) } else { Ok(None) }
+    }
+}
+
+impl Filter for NodePorts {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        candidates.retain(|node| is_free(&call.pod.host_ports, call.snapshot.host_ports(node)));
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(explain_each(rejected, |node| check(call.pod, call.snapshot.host_ports(node))))
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        Ok(cases.iter().map(|case| check(call.pod, self.ports_of_case(call, pods, case))).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::Sym;
+
+    use super::*;
+    use crate::testing::{Cluster, show, verdicts};
+
+    const REJECTED: &str = "Unschedulable: node(s) didn't have free ports for the requested pod ports";
+
+    fn port(address: Sym, protocol: Sym, port: i32) -> HostPort {
+        HostPort { address, protocol, port }
+    }
+
+    #[test]
+    fn ports_conflict_by_protocol_number_and_address() {
+        let mut cluster = Cluster::default();
+        let (udp, one, two) = (cluster.sym("UDP"), cluster.sym("10.0.0.1"), cluster.sym("10.0.0.2"));
+        let any = Sym::ANY_ADDRESS;
+        let cases = [
+            (port(any, Sym::TCP, 80), port(any, Sym::TCP, 80), false),
+            (port(any, Sym::TCP, 80), port(one, Sym::TCP, 80), false),
+            (port(one, Sym::TCP, 80), port(any, Sym::TCP, 80), false),
+            (port(one, Sym::TCP, 80), port(one, Sym::TCP, 80), false),
+            (port(one, Sym::TCP, 80), port(two, Sym::TCP, 80), true),
+            (port(any, Sym::TCP, 80), port(any, udp, 80), true),
+            (port(any, Sym::TCP, 80), port(any, Sym::TCP, 81), true),
+        ];
+        for (wanted, used, passes) in cases {
+            let mut cluster = Cluster::default();
+            let node = cluster.node("n", |_| ());
+            cluster.take_ports(node, &[used]);
+            let pod = Pod { host_ports: vec![wanted], ..Pod::default() };
+            let expected = if passes { "" } else { REJECTED };
+            assert_eq!(verdicts(&mut NodePorts::default(), &cluster, &pod), [expected], "{wanted:?} {used:?}");
+        }
+    }
+
+    #[test]
+    fn pods_without_host_ports_skip() {
+        let cluster = Cluster::default();
+        let pod = cluster.pod();
+        assert_eq!(NodePorts::default().pre_filter(&cluster.call(&pod)), Err(Status::skip()));
+    }
+
+    #[test]
+    fn dry_run_frees_and_takes_ports() {
+        let mut cluster = Cluster::default();
+        let http = port(Sym::ANY_ADDRESS, Sym::TCP, 80);
+        let node = cluster.node("n", |_| ());
+        cluster.take_ports(node, &[http]);
+        let holder = Pod { host_ports: vec![http], ..Pod::default() };
+        let pod = holder.clone();
+        let cases = [
+            DryRunCase { node, minus: vec![], plus: vec![] },
+            DryRunCase { node, minus: vec![0], plus: vec![] },
+            DryRunCase { node, minus: vec![0], plus: vec![0] },
+        ];
+        let statuses = NodePorts::default().dry_run(&cluster.call(&pod), &[&holder], &cases).unwrap();
+        assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [REJECTED, "", REJECTED]);
+    }
+}

@@ -1,0 +1,156 @@
+//! NodeResourcesBalancedAllocation: prefers nodes that the pod leaves more evenly used.
+//!
+//! Since 1.36 the score is a difference: 75 says that the pod changes nothing, more that it evens the node out.
+
+use berth_framework::{Call, Point, PreScore, Score, Status};
+use berth_model::{Column, NodeSet};
+use serde::Deserialize;
+
+use crate::{
+    args,
+    built_in::{BuiltIn, Card, plugin},
+    normalize::MAX_SCORE,
+    scored_resources::{ResourceArgs, ScoredResource, scored_resources, views},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct NodeResourcesBalancedAllocationArgs {
+    resources: Option<Vec<ResourceArgs>>,
+}
+
+/// Compares the deviation of the used fractions with and without the pod.
+#[derive(Debug)]
+pub struct NodeResourcesBalancedAllocation {
+    resources: Vec<ScoredResource>,
+}
+
+impl BuiltIn for NodeResourcesBalancedAllocation {
+    const CARD: Card = Card {
+        name: "NodeResourcesBalancedAllocation",
+        points: &[Point::PreScore, Point::Score],
+        columns: &[Column::Allocatable, Column::Requested],
+        requeue: &[],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        let args: NodeResourcesBalancedAllocationArgs = args::parse(Self::NAME, args)?;
+        Ok(Self { resources: scored_resources(args.resources, 1)? })
+    }
+}
+
+plugin!(NodeResourcesBalancedAllocation { pre_score: PreScore, score: Score });
+
+impl PreScore for NodeResourcesBalancedAllocation {
+    fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        let requests = &call.pod.balanced_requests;
+        let is_best_effort = self.resources.iter().all(|resource| resource.request(requests, call.snapshot) == 0);
+        if is_best_effort { Err(Status::skip()) } else { Ok(()) }
+    }
+}
+
+impl Score for NodeResourcesBalancedAllocation {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let snapshot = call.snapshot;
+        let used = |name| snapshot.requested().column(name);
+        let views = views(&self.resources, &call.pod.balanced_requests, snapshot, used);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        scores.extend(nodes.iter().map(|node| {
+            with.clear();
+            without.clear();
+            for (view, (allocatable, used)) in views.iter().filter_map(|view| Some((view, view.amounts(node)?))) {
+                with.push(used_fraction(used.saturating_add(view.request), allocatable));
+                without.push(used_fraction(used, allocatable));
+            }
+            MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&with) - balance(&without)) / 2
+        }));
+        Ok(())
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "Kubernetes computes in float64")]
+fn used_fraction(requested: i64, allocatable: i64) -> f64 {
+    (requested as f64 / allocatable as f64).min(1.0)
+}
+
+/// 100 for equal fractions, less the more they deviate.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    reason = "Kubernetes computes in float64 and truncates; the order of operations decides the last score"
+)]
+fn balance(fractions: &[f64]) -> i64 {
+    let deviation = match fractions {
+        [] | [_] => 0.0,
+        [first, second] => ((first - second) / 2.0).abs(),
+        several => {
+            let n = several.len() as f64;
+            let mean = several.iter().fold(0.0, |sum, fraction| sum + fraction) / n;
+            let squares = several.iter().fold(0.0, |sum, fraction| sum + (fraction - mean) * (fraction - mean));
+            (squares / n).sqrt()
+        }
+    };
+    ((1.0 - deviation) * MAX_SCORE as f64) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::pod::Resources;
+
+    use super::*;
+    use crate::testing::{Cluster, scores};
+
+    const GI: i64 = 1 << 30;
+
+    fn amounts(milli_cpu: i64, memory: i64) -> Resources {
+        Resources { milli_cpu, memory, ..Resources::default() }
+    }
+
+    #[test]
+    fn worked_examples() {
+        let mut cluster = Cluster::default();
+        for (name, used) in [("a", amounts(1000, 6 * GI)), ("b", amounts(2000, 2 * GI))] {
+            let node = cluster.node(name, |node| node.allocatable = amounts(4000, 8 * GI));
+            cluster.place(node, &used);
+        }
+        let mut pod = cluster.pod();
+        pod.balanced_requests = amounts(1000, GI);
+        let mut plugin = NodeResourcesBalancedAllocation::new("null").unwrap();
+        assert_eq!(scores(&mut plugin, &cluster, &pod).unwrap().0, [78, 72]);
+    }
+
+    #[test]
+    fn deviations() {
+        let cases: [(&[f64], i64); 6] = [
+            (&[], 100),
+            (&[0.9], 100),
+            (&[0.25, 0.75], 75),
+            (&[0.5, 0.875], 81),
+            (&[0.5, 0.25], 87),
+            (&[0.5, 0.875, 0.2], 72),
+        ];
+        for (fractions, expected) in cases {
+            assert_eq!(balance(fractions), expected, "{fractions:?}");
+        }
+        assert!((used_fraction(9, 4) - 1.0).abs() < f64::EPSILON, "more than all is all");
+    }
+
+    #[test]
+    fn resources_that_cannot_be_scored_are_left_out() {
+        let mut cluster = Cluster::default();
+        let gpu = cluster.sym("example.com/gpu");
+        let node = cluster.node("n", |node| {
+            node.allocatable = Resources { scalars: vec![(gpu, 4)], ..amounts(4000, 0) };
+        });
+        cluster.place(node, &Resources { scalars: vec![(gpu, 4)], ..amounts(1000, 0) });
+        let args = r#"{"resources":[{"name":"cpu"},{"name":"memory","weight":1},{"name":"example.com/gpu"},
+            {"name":"unheard"},{"name":"pods"}]}"#;
+        let mut plugin = NodeResourcesBalancedAllocation::new(args).unwrap();
+        let mut pod = cluster.pod();
+        pod.balanced_requests = amounts(1000, GI);
+        assert_eq!(scores(&mut plugin, &cluster, &pod).unwrap().0, [75], "only cpu is left");
+        pod.balanced_requests = Resources::default();
+        assert_eq!(scores(&mut plugin, &cluster, &pod), Err(Status::skip()));
+        assert!(NodeResourcesBalancedAllocation::new(r#"{"resources":[{"name":"cpu","weight":2}]}"#).is_err());
+    }
+}

@@ -1,0 +1,177 @@
+//! NodeResourcesFit: a pod goes where its requests fit, and where the scoring strategy likes it best.
+
+mod scoring;
+#[cfg(test)]
+mod tests;
+
+use berth_framework::{
+    Call, ClusterEvent, Code, DryRunCase, Explanation, Filter, Point, PreFilter, PreScore, Score, Status,
+};
+use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot, Sym, snapshot::at};
+use serde::Deserialize;
+
+use self::scoring::{Strategy, StrategyArgs};
+use crate::{
+    args,
+    built_in::{BuiltIn, Card, plugin},
+    node_check::explain_each,
+    scored_resources::{is_extended, views},
+};
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct NodeResourcesFitArgs {
+    ignored_resources: Option<Vec<String>>,
+    ignored_resource_groups: Option<Vec<String>>,
+    scoring_strategy: Option<StrategyArgs>,
+}
+
+/// Compares requests with what is allocatable and not yet requested.
+#[derive(Debug)]
+pub struct NodeResourcesFit {
+    ignored_resources: Vec<String>,
+    ignored_groups: Vec<String>,
+    strategy: Strategy,
+    /// What the pod of the current call asks for, in the order of the reasons.
+    wanted: Vec<(Sym, i64)>,
+}
+
+impl BuiltIn for NodeResourcesFit {
+    const CARD: Card = Card {
+        name: "NodeResourcesFit",
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score],
+        columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
+        requeue: &[
+            ("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_SCALE_DOWN),
+            ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
+            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
+            ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
+        ],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        let args: NodeResourcesFitArgs = args::parse(Self::NAME, args)?;
+        let ignored_groups = args.ignored_resource_groups.unwrap_or_default();
+        if let Some(group) = ignored_groups.iter().find(|group| group.contains('/')) {
+            return Err(format!("ignoredResourceGroups: {group} must not contain a slash"));
+        }
+        Ok(Self {
+            ignored_resources: args.ignored_resources.unwrap_or_default(),
+            ignored_groups,
+            strategy: Strategy::new(args.scoring_strategy.unwrap_or_default())?,
+            wanted: Vec::new(),
+        })
+    }
+}
+
+plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score });
+
+/// A request that does not fit into what is left.
+fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
+    request > allocatable.saturating_sub(requested)
+}
+
+fn is_full(allowed_pods: i64, n_pods: i64) -> bool {
+    n_pods.saturating_add(1) > allowed_pods
+}
+
+impl NodeResourcesFit {
+    fn note_wants(&mut self, call: &Call<'_>) {
+        let requests = &call.pod.requests;
+        let basic = [
+            (Sym::CPU, requests.milli_cpu),
+            (Sym::MEMORY, requests.memory),
+            (Sym::EPHEMERAL_STORAGE, requests.ephemeral_storage),
+        ];
+        let Self { wanted, ignored_resources, ignored_groups, .. } = self;
+        let is_ignored = |name: &str| {
+            let group = name.split_once('/').map_or(name, |(group, _)| group);
+            is_extended(name)
+                && (ignored_resources.iter().any(|ignored| ignored == name)
+                    || ignored_groups.iter().any(|ignored| ignored == group))
+        };
+        let scalars = requests.scalars.iter().copied();
+        wanted.clear();
+        wanted.extend(basic.into_iter().filter(|(_, amount)| *amount > 0));
+        wanted.extend(scalars.filter(|(name, amount)| *amount != 0 && !is_ignored(call.snapshot.symbols.text(*name))));
+    }
+
+    /// The verdict on a node with `n_more` pods and the requests that `more` tells on top of what it has.
+    fn check(&self, snapshot: &Snapshot, node: NodeIdx, n_more: i64, more: impl Fn(Sym) -> i64) -> Status {
+        let mut reasons = Vec::new();
+        let mut code = Code::Unschedulable;
+        let n_pods = at(snapshot.pod_counts(), node).saturating_add(n_more);
+        if is_full(snapshot.allocatable().get(Sym::PODS, node), n_pods) {
+            reasons.push("Too many pods".to_owned());
+        }
+        for &(name, request) in &self.wanted {
+            let allocatable = snapshot.allocatable().get(name, node);
+            let requested = snapshot.requested().get(name, node).saturating_add(more(name));
+            if is_short(request, allocatable, requested) {
+                reasons.push(format!("Insufficient {}", snapshot.symbols.text(name)));
+                if request > allocatable {
+                    code = Code::UnschedulableAndUnresolvable;
+                }
+            }
+        }
+        if reasons.is_empty() { Status::success() } else { Status { code, reasons } }
+    }
+
+    fn check_case(&self, snapshot: &Snapshot, pods: &[&Pod], case: &DryRunCase) -> Status {
+        let sum = |indices: &[u32], of: &dyn Fn(&Pod) -> i64| -> i64 {
+            indices.iter().filter_map(|&index| pods.get(index as usize)).map(|pod| of(pod)).sum()
+        };
+        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of) - sum(&case.minus, of);
+        self.check(snapshot, case.node, difference(&|_| 1), |name| difference(&|pod| pod.placed_requests.get(name)))
+    }
+}
+
+impl PreFilter for NodeResourcesFit {
+    fn pre_filter(&mut self, _call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        Ok(None)
+    }
+}
+
+impl Filter for NodeResourcesFit {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        self.note_wants(call);
+        let snapshot = call.snapshot;
+        let (allowed_pods, n_pods) = (snapshot.allocatable().column(Sym::PODS), snapshot.pod_counts());
+        candidates.retain(|node| !is_full(at(allowed_pods, node), at(n_pods, node)));
+        for &(name, request) in &self.wanted {
+            let (allocatable, requested) = (snapshot.allocatable().column(name), snapshot.requested().column(name));
+            candidates.retain(|node| !is_short(request, at(allocatable, node), at(requested, node)));
+        }
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        self.note_wants(call);
+        Ok(explain_each(rejected, |node| self.check(call.snapshot, node, 0, |_| 0)))
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        self.note_wants(call);
+        Ok(cases.iter().map(|case| self.check_case(call.snapshot, pods, case)).collect())
+    }
+}
+
+impl PreScore for NodeResourcesFit {
+    fn pre_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl Score for NodeResourcesFit {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let snapshot = call.snapshot;
+        let used = |name| match name {
+            Sym::CPU => snapshot.non_zero_cpu(),
+            Sym::MEMORY => snapshot.non_zero_memory(),
+            _ => snapshot.requested().column(name),
+        };
+        let views = views(self.strategy.resources(), &call.pod.scoring_requests, snapshot, used);
+        scores.extend(nodes.iter().map(|node| self.strategy.score(&views, node)));
+        Ok(())
+    }
+}

@@ -1,0 +1,184 @@
+//! The scoring strategies of NodeResourcesFit. All arithmetic is in integers, truncated where Kubernetes truncates.
+
+use berth_model::NodeIdx;
+use serde::Deserialize;
+
+use crate::{
+    normalize::MAX_SCORE,
+    scored_resources::{ResourceArgs, ResourceView, ScoredResource, scored_resources},
+};
+
+/// `scoringStrategy` in the args.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct StrategyArgs {
+    r#type: StrategyType,
+    resources: Option<Vec<ResourceArgs>>,
+    requested_to_capacity_ratio: Option<RatioArgs>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+enum StrategyType {
+    #[default]
+    LeastAllocated,
+    MostAllocated,
+    RequestedToCapacityRatio,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct RatioArgs {
+    shape: Option<Vec<PointArgs>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct PointArgs {
+    utilization: i64,
+    score: i64,
+}
+
+/// How used nodes should be, and by which resources that is told.
+#[derive(Debug)]
+pub(super) struct Strategy {
+    kind: Kind,
+    resources: Vec<ScoredResource>,
+}
+
+#[derive(Debug)]
+enum Kind {
+    LeastAllocated,
+    MostAllocated,
+    RequestedToCapacityRatio(Shape),
+}
+
+/// A piecewise linear function from utilization (0 to 100) to score: points of strictly rising utilization.
+#[derive(Debug)]
+struct Shape(Vec<(i64, i64)>);
+
+/// Scores in a shape go to 10.
+const SHAPE_SCALE: i64 = MAX_SCORE / 10;
+
+impl Strategy {
+    pub(super) fn new(args: StrategyArgs) -> Result<Self, String> {
+        let resources = scored_resources(args.resources, 100)?;
+        let kind = match args.r#type {
+            StrategyType::LeastAllocated => Kind::LeastAllocated,
+            StrategyType::MostAllocated => Kind::MostAllocated,
+            StrategyType::RequestedToCapacityRatio => {
+                let shape = args.requested_to_capacity_ratio.unwrap_or_default().shape.unwrap_or_default();
+                Kind::RequestedToCapacityRatio(Shape::new(&shape)?)
+            }
+        };
+        Ok(Self { kind, resources })
+    }
+
+    pub(super) fn resources(&self) -> &[ScoredResource] {
+        &self.resources
+    }
+
+    /// The weighted mean over the resources of a node.
+    pub(super) fn score(&self, views: &[ResourceView<'_>], node: NodeIdx) -> i64 {
+        let (mut sum, mut weights) = (0_i64, 0_i64);
+        for view in views {
+            let Some((allocatable, used)) = view.amounts(node) else { continue };
+            let score = self.resource_score(used.saturating_add(view.request), allocatable);
+            if score > 0 || self.counts_zero() {
+                sum += score * view.weight;
+                weights += view.weight;
+            }
+        }
+        match (&self.kind, weights) {
+            (_, 0) => 0,
+            (Kind::LeastAllocated | Kind::MostAllocated, _) => sum / weights,
+            (Kind::RequestedToCapacityRatio(_), _) => rounded_quotient(sum, weights),
+        }
+    }
+
+    /// A ratio of 0 leaves the resource out of the mean.
+    fn counts_zero(&self) -> bool {
+        match self.kind {
+            Kind::LeastAllocated | Kind::MostAllocated => true,
+            Kind::RequestedToCapacityRatio(_) => false,
+        }
+    }
+
+    fn resource_score(&self, requested: i64, allocatable: i64) -> i64 {
+        let percent = |amount: i64| amount.saturating_mul(MAX_SCORE) / allocatable;
+        match &self.kind {
+            Kind::LeastAllocated if requested > allocatable => 0,
+            Kind::LeastAllocated => percent(allocatable - requested),
+            Kind::MostAllocated => percent(requested.min(allocatable)),
+            Kind::RequestedToCapacityRatio(shape) if requested > allocatable => shape.at(MAX_SCORE),
+            Kind::RequestedToCapacityRatio(shape) => shape.at(percent(requested)),
+        }
+    }
+}
+
+/// The quotient of two numbers that are not negative, halves rounded up.
+fn rounded_quotient(sum: i64, weights: i64) -> i64 {
+    (2 * sum + weights) / (2 * weights)
+}
+
+impl Shape {
+    fn new(points: &[PointArgs]) -> Result<Self, String> {
+        if points.is_empty() {
+            return Err("requestedToCapacityRatio: shape needs at least one point".to_owned());
+        }
+        let mut last = -1;
+        for point in points {
+            if point.utilization <= last || point.utilization > 100 {
+                return Err(
+                    "requestedToCapacityRatio: utilization must rise from point to point, within 0..100".to_owned()
+                );
+            }
+            if !(0..=10).contains(&point.score) {
+                return Err(format!("requestedToCapacityRatio: score {} is not within 0..10", point.score));
+            }
+            last = point.utilization;
+        }
+        Ok(Self(points.iter().map(|point| (point.utilization, point.score * SHAPE_SCALE)).collect()))
+    }
+
+    fn at(&self, utilization: i64) -> i64 {
+        let Some(mut before) = self.0.first().copied() else { return 0 };
+        for &(x, y) in &self.0 {
+            if utilization <= x {
+                let (x0, y0) = before;
+                return if x == x0 { y } else { y0 + (y - y0) * (utilization - x0) / (x - x0) };
+            }
+            before = (x, y);
+        }
+        before.1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_interpolate() {
+        let points = [(0, 0), (40, 8), (100, 2)].map(|(utilization, score)| PointArgs { utilization, score });
+        let shape = Shape::new(&points).unwrap();
+        for (utilization, expected) in [(0, 0), (20, 40), (40, 80), (50, 70), (70, 50), (75, 45), (87, 33), (100, 20)] {
+            assert_eq!(shape.at(utilization), expected, "{utilization}");
+        }
+        let late =
+            Shape::new(&[PointArgs { utilization: 20, score: 3 }, PointArgs { utilization: 65, score: 9 }]).unwrap();
+        assert_eq!([0, 20, 65, 100].map(|utilization| late.at(utilization)), [30, 30, 90, 90]);
+    }
+
+    #[test]
+    fn shapes_are_checked() {
+        for points in [&[][..], &[(10, 1), (10, 2)], &[(0, 11)], &[(101, 1)], &[(-1, 1)]] {
+            let points: Vec<_> = points.iter().map(|&(utilization, score)| PointArgs { utilization, score }).collect();
+            assert!(Shape::new(&points).is_err(), "{points:?}");
+        }
+    }
+
+    #[test]
+    fn halves_round_up() {
+        assert_eq!([(103, 2), (102, 2), (10, 3), (11, 3)].map(|(sum, n)| rounded_quotient(sum, n)), [52, 51, 3, 4]);
+    }
+}

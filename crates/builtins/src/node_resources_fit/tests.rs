@@ -1,0 +1,139 @@
+//! Fitting and scoring on small clusters.
+
+use berth_framework::CycleId;
+use berth_model::pod::Resources;
+
+use super::*;
+use crate::testing::{Cluster, scores, show, verdicts};
+
+const GI: i64 = 1 << 30;
+
+fn amounts(milli_cpu: i64, memory: i64) -> Resources {
+    Resources { milli_cpu, memory, ..Resources::default() }
+}
+
+fn fit(args: &str) -> NodeResourcesFit {
+    NodeResourcesFit::new(args).unwrap()
+}
+
+/// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs, and a pod of half of that on it.
+fn half_used() -> (Cluster, NodeIdx, Sym) {
+    let mut cluster = Cluster::default();
+    let gpu = cluster.sym("example.com/gpu");
+    let node = cluster.node("n", |node| {
+        node.allocatable =
+            Resources { milli_cpu: 4000, memory: 8 * GI, ephemeral_storage: 10 * GI, scalars: vec![(gpu, 4)] };
+        node.allowed_pods = 2;
+    });
+    let used = Resources { milli_cpu: 2000, memory: 4 * GI, ephemeral_storage: 5 * GI, scalars: vec![(gpu, 2)] };
+    cluster.place(node, &used);
+    (cluster, node, gpu)
+}
+
+#[test]
+fn reasons_and_codes() {
+    let (cluster, _, gpu) = half_used();
+    let with_gpus = |n, requests| Resources { scalars: vec![(gpu, n)], ..requests };
+    let disk = |bytes| Resources { ephemeral_storage: bytes, ..Resources::default() };
+    let cases = [
+        (Resources::default(), ""),
+        (amounts(2000, 4 * GI), ""),
+        (amounts(2001, 0), "Unschedulable: Insufficient cpu"),
+        (amounts(4001, 0), "UnschedulableAndUnresolvable: Insufficient cpu"),
+        (amounts(3000, 5 * GI), "Unschedulable: Insufficient cpu, Insufficient memory"),
+        (amounts(3000, 9 * GI), "UnschedulableAndUnresolvable: Insufficient cpu, Insufficient memory"),
+        (disk(6 * GI), "Unschedulable: Insufficient ephemeral-storage"),
+        (with_gpus(2, amounts(1, 1)), ""),
+        (with_gpus(3, amounts(3000, 1)), "Unschedulable: Insufficient cpu, Insufficient example.com/gpu"),
+        (with_gpus(0, amounts(1, 1)), ""),
+    ];
+    for (requests, expected) in cases {
+        let pod = Pod { requests, ..Pod::default() };
+        assert_eq!(verdicts(&mut fit("null"), &cluster, &pod), [expected], "{:?}", pod.requests);
+    }
+}
+
+#[test]
+fn pods_are_counted_even_when_nothing_is_requested() {
+    let (mut cluster, node, _) = half_used();
+    cluster.place(node, &Resources::default());
+    assert_eq!(verdicts(&mut fit("null"), &cluster, &cluster.pod()), ["Unschedulable: Too many pods"]);
+    let pod = Pod { requests: amounts(9000, 0), ..Pod::default() };
+    let expected = "UnschedulableAndUnresolvable: Too many pods, Insufficient cpu";
+    assert_eq!(verdicts(&mut fit("null"), &cluster, &pod), [expected]);
+}
+
+#[test]
+fn ignored_resources() {
+    let (mut cluster, _, gpu) = half_used();
+    let hugepages = cluster.sym("hugepages-2Mi");
+    let request = |scalars| Pod { requests: Resources { scalars, ..Resources::default() }, ..Pod::default() };
+    let by_name = r#"{"ignoredResources":["example.com/gpu","hugepages-2Mi"]}"#;
+    let by_group = r#"{"ignoredResourceGroups":["example.com"]}"#;
+    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request(vec![(gpu, 9)])), [""]);
+    assert_eq!(verdicts(&mut fit(by_group), &cluster, &request(vec![(gpu, 9)])), [""]);
+    let expected = "UnschedulableAndUnresolvable: Insufficient hugepages-2Mi";
+    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request(vec![(hugepages, 9)])), [expected], "not extended");
+}
+
+#[test]
+fn dry_run_counts_pods_that_go_and_come() {
+    let (mut cluster, node, _) = half_used();
+    cluster.place(node, &amounts(1000, GI));
+    let pod = Pod { requests: amounts(2000, GI), ..Pod::default() };
+    let placed = |requests| Pod { placed_requests: requests, ..Pod::default() };
+    let (small, large) = (placed(amounts(1000, GI)), placed(amounts(2000, 4 * GI)));
+    let cases: [(&[u32], &[u32], &str); 5] = [
+        (&[], &[], "Unschedulable: Too many pods, Insufficient cpu"),
+        (&[0], &[], ""),
+        (&[1], &[], ""),
+        (&[1], &[0], "Unschedulable: Too many pods"),
+        (&[0], &[1], "Unschedulable: Too many pods, Insufficient cpu, Insufficient memory"),
+    ];
+    for (minus, plus, expected) in cases {
+        let case = DryRunCase { node, minus: minus.to_vec(), plus: plus.to_vec() };
+        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &cluster.snapshot };
+        let statuses = fit("null").dry_run(&call, &[&small, &large], &[case]).unwrap();
+        assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [expected], "-{minus:?} +{plus:?}");
+    }
+}
+
+/// The nodes A and B of the worked examples, and their scores for a pod of 1 CPU and 1 GiB.
+fn example_scores(args: &str) -> Vec<i64> {
+    let mut cluster = Cluster::default();
+    for (name, used) in [("a", amounts(1000, 6 * GI)), ("b", amounts(2000, 2 * GI))] {
+        let node = cluster.node(name, |node| node.allocatable = amounts(4000, 8 * GI));
+        cluster.place(node, &used);
+    }
+    let pod = Pod { scoring_requests: amounts(1000, GI), ..Pod::default() };
+    scores(&mut fit(args), &cluster, &pod).unwrap().0
+}
+
+#[test]
+fn worked_examples() {
+    assert_eq!(example_scores("null"), [31, 43]);
+    assert_eq!(example_scores(r#"{"scoringStrategy":{"type":"MostAllocated"}}"#), [68, 56]);
+    let ratio = r#"{"scoringStrategy":{"type":"RequestedToCapacityRatio","requestedToCapacityRatio":{"shape":[
+        {"utilization":0,"score":0},{"utilization":40,"score":8},{"utilization":100,"score":2}]}}}"#;
+    assert_eq!(example_scores(ratio)[0], 52);
+    let weighted =
+        r#"{"scoringStrategy":{"type":"LeastAllocated","resources":[{"name":"cpu","weight":3},{"name":"memory"}]}}"#;
+    assert_eq!(example_scores(weighted), [(3 * 50 + 12) / 4, (3 * 25 + 62) / 4]);
+    let nothing = r#"{"scoringStrategy":{"resources":[{"name":"example.com/none"},{"name":"pods"}]}}"#;
+    assert_eq!(example_scores(nothing), [0, 0]);
+}
+
+#[test]
+fn wrong_args_are_refused() {
+    let refused = [
+        r#"{"scoringStrategy":{"type":"Random"}}"#,
+        r#"{"scoringStrategy":{"type":"RequestedToCapacityRatio"}}"#,
+        r#"{"scoringStrategy":{"resources":[{"name":"cpu","weight":101}]}}"#,
+        r#"{"scoringStrategy":{"resources":[{"name":"cpu","weight":-1}]}}"#,
+        r#"{"ignoredResourceGroups":["a/b"]}"#,
+        r#"{"ignored":[]}"#,
+    ];
+    for args in refused {
+        assert!(NodeResourcesFit::new(args).is_err(), "{args}");
+    }
+}

@@ -1,0 +1,162 @@
+//! Matching node selector terms against the label columns.
+//!
+//! A term narrows a set of nodes requirement by requirement: one column lookup for each, then a comparison of symbols
+//! for each node that is left. The same [`Rule::admits`] decides for a set and for a single node.
+
+use berth_model::{
+    NodeIdx, NodeSet, Snapshot, Sym, Symbols,
+    pod::{NodeTerm, Operator, Requirement},
+};
+
+/// What a rule looks at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Subject {
+    Label(Sym),
+    /// `metadata.name`.
+    Name,
+}
+
+/// One requirement, ready to be compared.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rule<'a> {
+    pub(crate) subject: Subject,
+    pub(crate) operator: Operator,
+    pub(crate) values: &'a [Sym],
+    /// The integer that `Gt` and `Lt` compare with; nothing is greater or less than `None`.
+    pub(crate) bound: Option<i64>,
+}
+
+impl<'a> Rule<'a> {
+    fn of(subject: Subject, requirement: &'a Requirement, symbols: &Symbols) -> Self {
+        let is_ordered = matches!(requirement.operator, Operator::Gt | Operator::Lt);
+        let bound = if is_ordered { requirement.values.first().and_then(|&sym| integer(sym, symbols)) } else { None };
+        Self { subject, operator: requirement.operator, values: &requirement.values, bound }
+    }
+
+    /// The label `key` equals `value`, as in `spec.nodeSelector`.
+    pub(crate) fn equality((key, value): &'a (Sym, Sym)) -> Self {
+        let values = std::slice::from_ref(value);
+        Self { subject: Subject::Label(*key), operator: Operator::In, values, bound: None }
+    }
+
+    /// Whether a node on which the subject has this value passes; `None` is an absent label.
+    fn admits(&self, found: Option<Sym>, symbols: &Symbols) -> bool {
+        let is_listed = || found.is_some_and(|value| self.values.contains(&value));
+        let number = || found.and_then(|value| integer(value, symbols));
+        match self.operator {
+            Operator::In => is_listed(),
+            Operator::NotIn => !is_listed(),
+            Operator::Exists => found.is_some(),
+            Operator::DoesNotExist => found.is_none(),
+            Operator::Gt => number().zip(self.bound).is_some_and(|(number, bound)| number > bound),
+            Operator::Lt => number().zip(self.bound).is_some_and(|(number, bound)| number < bound),
+        }
+    }
+
+    /// Keeps the nodes of `nodes` that pass.
+    pub(crate) fn narrow(&self, snapshot: &Snapshot, nodes: &mut NodeSet) {
+        let symbols = &snapshot.symbols;
+        match self.subject {
+            Subject::Name => nodes.retain(|node| self.admits(Some(snapshot.name(node)), symbols)),
+            Subject::Label(key) => match snapshot.labels().column(key) {
+                Some(column) => nodes.retain(|node| self.admits(column.get(node), symbols)),
+                None if self.admits(None, symbols) => {}
+                None => nodes.clear(),
+            },
+        }
+    }
+
+    pub(crate) fn matches(&self, snapshot: &Snapshot, node: NodeIdx) -> bool {
+        let found = match self.subject {
+            Subject::Name => Some(snapshot.name(node)),
+            Subject::Label(key) => snapshot.labels().column(key).and_then(|column| column.get(node)),
+        };
+        self.admits(found, &snapshot.symbols)
+    }
+}
+
+fn integer(sym: Sym, symbols: &Symbols) -> Option<i64> {
+    symbols.text(sym).parse().ok()
+}
+
+/// A node selector term, of a pod or of a plugin's args.
+pub(crate) trait Term {
+    /// A term without requirements is passed over, and one that does not parse matches nothing.
+    fn can_match(&self) -> bool;
+    fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>>;
+
+    fn narrow(&self, snapshot: &Snapshot, nodes: &mut NodeSet) {
+        if self.can_match() {
+            self.rules(&snapshot.symbols).for_each(|rule| rule.narrow(snapshot, nodes));
+        } else {
+            nodes.clear();
+        }
+    }
+
+    fn matches(&self, snapshot: &Snapshot, node: NodeIdx) -> bool {
+        self.can_match() && self.rules(&snapshot.symbols).all(|rule| rule.matches(snapshot, node))
+    }
+}
+
+impl Term for NodeTerm {
+    fn can_match(&self) -> bool {
+        !self.is_empty() && self.error.is_none()
+    }
+
+    fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>> {
+        let labels = self.labels.iter().map(|it| Rule::of(Subject::Label(it.key), it, symbols));
+        labels.chain(self.fields.iter().map(|it| Rule::of(Subject::Name, it, symbols)))
+    }
+}
+
+/// Sets of nodes reused from call to call.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    matched: NodeSet,
+    left: NodeSet,
+}
+
+impl Scratch {
+    /// Keeps the nodes of `nodes` that match at least one of `terms`.
+    pub(crate) fn narrow_to_any<T: Term>(&mut self, terms: &[T], snapshot: &Snapshot, nodes: &mut NodeSet) {
+        if let [term] = terms {
+            return term.narrow(snapshot, nodes);
+        }
+        self.matched.clear();
+        for term in terms {
+            copy(&mut self.left, nodes);
+            self.left.subtract(&self.matched);
+            term.narrow(snapshot, &mut self.left);
+            self.matched.union(&self.left);
+        }
+        nodes.intersect(&self.matched);
+    }
+
+    /// Adds `weight` to the score of each node of `nodes` that matches `term`. Scores are in ascending order of nodes.
+    pub(crate) fn add_weight<T: Term>(
+        &mut self,
+        term: &T,
+        weight: i64,
+        snapshot: &Snapshot,
+        nodes: &NodeSet,
+        scores: &mut [i64],
+    ) {
+        copy(&mut self.left, nodes);
+        term.narrow(snapshot, &mut self.left);
+        for (score, node) in scores.iter_mut().zip(nodes.iter()) {
+            if self.left.contains(node) {
+                *score += weight;
+            }
+        }
+    }
+}
+
+/// Whether the node matches at least one of `terms`.
+pub(crate) fn matches_any<T: Term>(terms: &[T], snapshot: &Snapshot, node: NodeIdx) -> bool {
+    terms.iter().any(|term| term.matches(snapshot, node))
+}
+
+fn copy(into: &mut NodeSet, from: &NodeSet) {
+    into.clear();
+    into.union(from);
+}

@@ -1,0 +1,34 @@
+//! Kubernetes' default normalisation of scores.
+
+/// The highest score that a node can get from a plugin.
+pub(crate) const MAX_SCORE: i64 = 100;
+
+/// Scales scores so that the highest becomes 100. Reversed, the highest becomes 0 and 0 becomes 100.
+pub(crate) fn normalize(scores: &mut [i64], reversed: bool) {
+    let max = scores.iter().copied().max().unwrap_or(0);
+    for score in scores {
+        let share = if max == 0 { 0 } else { score.saturating_mul(MAX_SCORE) / max };
+        *score = if reversed { MAX_SCORE - share } else { share };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scales_to_the_highest() {
+        let cases: [(&[i64], bool, &[i64]); 5] = [
+            (&[50, 20, 0], false, &[100, 40, 0]),
+            (&[0, 0], false, &[0, 0]),
+            (&[0, 1, 3], true, &[100, 67, 0]),
+            (&[0, 0], true, &[100, 100]),
+            (&[], true, &[]),
+        ];
+        for (raw, reversed, expected) in cases {
+            let mut scores = raw.to_vec();
+            normalize(&mut scores, reversed);
+            assert_eq!(scores, expected, "{raw:?}");
+        }
+    }
+}

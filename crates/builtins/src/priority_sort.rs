@@ -1,0 +1,43 @@
+//! PrioritySort: pods of higher priority first, among equals the one that has waited longest.
+
+use berth_framework::{Point, QueueSort};
+use berth_model::Pod;
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+};
+
+/// Orders activeQ by priority, then by the time of queueing.
+#[derive(Debug, Default)]
+pub struct PrioritySort;
+
+impl BuiltIn for PrioritySort {
+    const CARD: Card = Card { name: "PrioritySort", points: &[Point::QueueSort], columns: &[], requeue: &[] };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    }
+}
+
+plugin!(PrioritySort { queue_sort: QueueSort });
+
+impl QueueSort for PrioritySort {
+    fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        (-i64::from(pod.priority), queued_at)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn higher_priority_then_longer_wait_comes_first() {
+        let key = |priority, at| PrioritySort.sort_key(&Pod { priority, ..Pod::default() }, at);
+        assert!(key(10, 5) < key(9, 1));
+        assert!(key(10, 5) < key(10, 6));
+        assert!(key(0, 0) < key(-1, 0));
+        assert!(key(i32::MAX, 0) < key(i32::MIN, 0));
+    }
+}

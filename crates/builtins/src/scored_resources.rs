@@ -1,0 +1,90 @@
+//! The resources that a scoring plugin weighs: from its args to columns.
+
+use berth_model::{NodeIdx, Snapshot, Sym, pod::Resources, snapshot::at};
+use serde::Deserialize;
+
+/// An entry of `resources` in the args of a plugin that scores by resources.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ResourceArgs {
+    name: String,
+    /// 0 stands for 1.
+    #[serde(default)]
+    weight: i64,
+}
+
+/// A resource to score by.
+#[derive(Clone, Debug)]
+pub(crate) struct ScoredResource {
+    name: String,
+    weight: i64,
+    /// Neither cpu, memory, ephemeral storage nor pods: counts only for pods that request it.
+    is_scalar: bool,
+}
+
+/// One scored resource over all nodes, for one pod.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResourceView<'a> {
+    pub(crate) weight: i64,
+    pub(crate) request: i64,
+    allocatable: &'a [i64],
+    used: &'a [i64],
+}
+
+impl ResourceView<'_> {
+    /// The node's allocatable amount and what is requested of it without the pod; `None` where there is nothing to
+    /// score.
+    pub(crate) fn amounts(&self, node: NodeIdx) -> Option<(i64, i64)> {
+        let allocatable = at(self.allocatable, node);
+        (allocatable != 0).then(|| (allocatable, at(self.used, node)))
+    }
+}
+
+/// Fills in defaults and checks that every weight lies in `1..=max_weight`.
+pub(crate) fn scored_resources(
+    args: Option<Vec<ResourceArgs>>,
+    max_weight: i64,
+) -> Result<Vec<ScoredResource>, String> {
+    let defaults = || ["cpu", "memory"].map(|name| ResourceArgs { name: name.to_owned(), weight: 1 }).to_vec();
+    let args = args.filter(|args| !args.is_empty()).unwrap_or_else(defaults);
+    let mut resources = Vec::with_capacity(args.len());
+    for ResourceArgs { name, weight } in args {
+        let weight = if weight == 0 { 1 } else { weight };
+        if !(1..=max_weight).contains(&weight) {
+            return Err(format!("resources: the weight of {name} must lie between 1 and {max_weight}, not {weight}"));
+        }
+        let is_scalar = !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pods");
+        resources.push(ScoredResource { name, weight, is_scalar });
+    }
+    Ok(resources)
+}
+
+impl ScoredResource {
+    /// What a pod requests of this resource.
+    pub(crate) fn request(&self, requests: &Resources, snapshot: &Snapshot) -> i64 {
+        snapshot.symbols.lookup(&self.name).map_or(0, |name| requests.get(name))
+    }
+}
+
+/// The columns of the resources that can be scored for a pod with `requests`; `used` chooses the column of what is in
+/// use.
+pub(crate) fn views<'a>(
+    resources: &[ScoredResource],
+    requests: &Resources,
+    snapshot: &'a Snapshot,
+    used: impl Fn(Sym) -> &'a [i64],
+) -> Vec<ResourceView<'a>> {
+    let view = |resource: &ScoredResource| {
+        let name = snapshot.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
+        let request = requests.get(name);
+        let allocatable = snapshot.allocatable().column(name);
+        let is_scored = request != 0 || !resource.is_scalar;
+        is_scored.then(|| ResourceView { weight: resource.weight, request, allocatable, used: used(name) })
+    };
+    resources.iter().filter_map(view).collect()
+}
+
+/// Whether `name` belongs to a vendor, as opposed to Kubernetes' own scalars (hugepages, attachable volumes).
+pub(crate) fn is_extended(name: &str) -> bool {
+    name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
+}

@@ -1,0 +1,175 @@
+//! TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes without `PreferNoSchedule`
+//! taints.
+//!
+//! Nodes share few distinct taint sets, so each set is judged once in a call and nodes look their verdict up by the id
+//! of their set.
+
+use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreScore, Score, Status};
+use berth_model::{
+    Column, NodeIdx, NodeSet, Pod,
+    pod::{Taint, TaintEffect},
+};
+
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+    node_check::{dry_run_each, explain_each, pass_or},
+    normalize::normalize,
+};
+
+/// Compares `spec.taints` of nodes with `spec.tolerations` of the pod.
+#[derive(Debug, Default)]
+pub struct TaintToleration {
+    verdicts: Vec<Option<bool>>,
+    counts: Vec<Option<i64>>,
+}
+
+impl BuiltIn for TaintToleration {
+    const CARD: Card = Card {
+        name: "TaintToleration",
+        points: &[Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        columns: &[Column::Taints],
+        requeue: &[
+            ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
+            ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
+        ],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self::default())
+    }
+}
+
+plugin!(TaintToleration { filter: Filter, pre_score: PreScore, score: Score, normalize: Normalize });
+
+fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
+    pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))
+}
+
+/// Whether every taint that keeps pods away is tolerated.
+fn admits(pod: &Pod, taints: &[Taint]) -> bool {
+    taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint))
+}
+
+/// How many taints that only discourage are not tolerated.
+fn n_discouraging(pod: &Pod, taints: &[Taint]) -> i64 {
+    let discouraging = taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+    discouraging.map(|taint| i64::from(!is_tolerated(pod, taint))).sum()
+}
+
+/// What `judge` says about the taints of a node, each distinct set judged once.
+fn once_per_set<T: Copy>(
+    call: &Call<'_>,
+    known: &mut Vec<Option<T>>,
+    judge: impl Fn(&Pod, &[Taint]) -> T,
+) -> impl FnMut(NodeIdx) -> T {
+    let sets = call.snapshot.taint_sets();
+    known.clear();
+    known.resize(sets.len(), None);
+    move |node| {
+        let id = call.snapshot.taint_set_id(node) as usize;
+        let taints = sets.get(id).map_or(&[][..], |set| set);
+        match known.get_mut(id) {
+            Some(verdict) => *verdict.get_or_insert_with(|| judge(call.pod, taints)),
+            None => judge(call.pod, taints),
+        }
+    }
+}
+
+impl TaintToleration {
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
+        let mut passes = once_per_set(call, &mut self.verdicts, admits);
+        move |node| pass_or(passes(node), || Status::unresolvable("node(s) had untolerated taint(s)"))
+    }
+}
+
+impl Filter for TaintToleration {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        candidates.retain(once_per_set(call, &mut self.verdicts, admits));
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(explain_each(rejected, self.check(call)))
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        Ok(dry_run_each(cases, self.check(call)))
+    }
+}
+
+impl PreScore for TaintToleration {
+    fn pre_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        Ok(())
+    }
+}
+
+impl Score for TaintToleration {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        scores.extend(nodes.iter().map(once_per_set(call, &mut self.counts, n_discouraging)));
+        Ok(())
+    }
+}
+
+impl Normalize for TaintToleration {
+    fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        normalize(scores, true);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::pod::{Toleration, TolerationOperator};
+
+    use super::*;
+    use crate::testing::{Cluster, scores, verdicts};
+
+    const REJECTED: &str = "UnschedulableAndUnresolvable: node(s) had untolerated taint(s)";
+
+    fn taint(cluster: &mut Cluster, key: &str, value: &str, effect: TaintEffect) -> Taint {
+        Taint { key: cluster.sym(key), value: cluster.sym(value), effect }
+    }
+
+    #[test]
+    fn every_hard_taint_needs_a_toleration() {
+        let mut cluster = Cluster::default();
+        let gpu = taint(&mut cluster, "gpu", "yes", TaintEffect::NoSchedule);
+        let down = taint(&mut cluster, "down", "", TaintEffect::NoExecute);
+        let soft = taint(&mut cluster, "soft", "", TaintEffect::PreferNoSchedule);
+        for (name, taints) in [("n0", vec![]), ("n1", vec![gpu]), ("n2", vec![soft]), ("n3", vec![soft, gpu, down])] {
+            cluster.node(name, |node| node.taints = taints);
+        }
+        let mut pod = cluster.pod();
+        let mut plugin = TaintToleration::default();
+        assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED, "", REJECTED]);
+        let equal = Toleration { key: gpu.key, operator: TolerationOperator::Equal, value: gpu.value, effect: None };
+        pod.tolerations = vec![equal];
+        assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", "", "", REJECTED]);
+        pod.tolerations.push(Toleration { key: down.key, operator: TolerationOperator::Exists, ..equal });
+        assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", "", "", ""]);
+        pod.tolerations = vec![Toleration { operator: TolerationOperator::Never, ..equal }];
+        assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED, "", REJECTED]);
+    }
+
+    #[test]
+    fn fewer_discouraging_taints_score_higher() {
+        let mut cluster = Cluster::default();
+        let soft: Vec<Taint> = ["a", "b", "c", "tolerated"]
+            .map(|key| taint(&mut cluster, key, "", TaintEffect::PreferNoSchedule))
+            .to_vec();
+        let tolerated = soft[3];
+        cluster.node("n0", |node| node.taints = vec![tolerated]);
+        cluster.node("n1", |node| node.taints = vec![soft[0], tolerated]);
+        cluster.node("n2", |node| node.taints = soft);
+        let mut pod = cluster.pod();
+        pod.tolerations = vec![Toleration {
+            key: tolerated.key,
+            operator: TolerationOperator::Exists,
+            value: tolerated.value,
+            effect: Some(TaintEffect::PreferNoSchedule),
+        }];
+        let result = scores(&mut TaintToleration::default(), &cluster, &pod);
+        assert_eq!(result, Ok((vec![0, 1, 3], vec![100, 67, 0])));
+    }
+}
