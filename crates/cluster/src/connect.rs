@@ -95,8 +95,11 @@ async fn connect_in(options: &ConnectOptions, surroundings: Surroundings) -> Res
         config.headers.push((USER_AGENT, value));
     }
     let server = config.cluster_url.to_string();
-    let client = Client::try_from(config)
-        .map_err(|source| ConnectError::Client { origin: origin.clone(), reason: error::one_line(&source) })?;
+    let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
+    let client = Client::try_from(config).map_err(|source| {
+        let plugin = plugin.map(|command| format!("credential plugin {command}: ")).unwrap_or_default();
+        ConnectError::Client { origin: origin.clone(), reason: plugin + &error::one_line(&source) }
+    })?;
     info!(%origin, server, "connecting to the cluster");
     Ok(Connection { client, origin, server })
 }

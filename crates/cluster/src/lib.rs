@@ -24,4 +24,4 @@ pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use kube::Client;
 pub use object::{ObjectRef, PodRef};
 pub use watch::{KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
-pub use write::{Evicted, Nomination, PatchType, PodCondition, StatusPatch, WriteError, Writer};
+pub use write::{Evicted, Nomination, PatchType, PodCondition, RequestRate, StatusPatch, WriteError, Writer};

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
+use rate::Throttle;
+
 use crate::{
     api_error::Failure,
     clock,
@@ -20,9 +22,11 @@ use crate::{
 };
 
 pub use error::WriteError;
+pub use rate::RequestRate;
 pub use status::{Nomination, PodCondition, StatusPatch};
 
 mod error;
+mod rate;
 mod status;
 #[cfg(test)]
 mod tests;
@@ -81,12 +85,18 @@ pub enum Evicted {
 pub struct Writer {
     client: Client,
     places: Arc<Semaphore>,
+    throttle: Option<Arc<Throttle>>,
 }
 
 impl Writer {
-    /// A writer that keeps at most 64 requests open.
+    /// A writer that keeps at most 64 requests open and sends as fast as that allows.
     pub fn new(client: Client) -> Self {
-        Self { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) }
+        Self { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle: None }
+    }
+
+    /// The same, but no faster than `rate`. Tries count like first requests.
+    pub fn with_rate(self, rate: RequestRate) -> Self {
+        Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
     /// Assigns the pod to the node.
@@ -214,6 +224,9 @@ impl Writer {
     async fn attempt(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
         // The semaphore is never closed, so an error can't occur; without a place the request goes out all the same.
         let _place = self.places.acquire().await.ok();
+        if let Some(throttle) = &self.throttle {
+            throttle.wait().await;
+        }
         let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, self.client.request::<Value>(request));
         Ok(answer.await.map_err(|_| Failure::TimedOut(ATTEMPT_TIMEOUT))??)
     }

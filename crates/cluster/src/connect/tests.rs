@@ -77,6 +77,14 @@ async fn malformed_files_are_told_in_one_line() {
 }
 
 #[tokio::test]
+async fn a_credential_plugin_that_cannot_run_is_named() {
+    let plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./lost, interactiveMode: Never}";
+    let told = error(&kubeconfig("https://k:6443", plugin), None).await;
+    let expected = "kubeconfig DIR/config cannot be used: credential plugin DIR/./lost: ";
+    assert!(told.starts_with(expected), "{told}");
+}
+
+#[tokio::test]
 async fn a_missing_file_is_told() {
     let error = connect_in(&at(Path::new("/nowhere/config")), Surroundings::default()).await.unwrap_err();
     assert_eq!(

@@ -264,6 +264,20 @@ mod tests {
     }
 
     #[test]
+    fn a_related_object_is_named_and_makes_another_series() {
+        let mut table = SeriesTable::new("vm".into());
+        let mut event = failed("104", "Preempted by pod 2 on node n1");
+        table.observe(&event, time("03:00:00"));
+        event.related = Some(ObjectReference { uid: "2".into(), name: "mid-1".into(), ..event.regarding.clone() });
+        let posted = table.observe(&event, time("03:00:01")).unwrap();
+        let expected = json!({
+            "kind": "Pod", "namespace": "default", "name": "mid-1", "uid": "2", "apiVersion": "v1",
+            "resourceVersion": "104",
+        });
+        assert_eq!((posted.action, &posted.event["related"]), (Action::Post, &expected));
+    }
+
+    #[test]
     fn an_event_about_a_node_goes_to_the_default_namespace() {
         let mut event = failed("1", "m");
         event.regarding.namespace.clear();

@@ -1,0 +1,74 @@
+//! A bound on requests per second, as `clientConnection.qps` and `burst` give it.
+
+use std::time::Duration;
+
+use tokio::{sync::Mutex, time::Instant};
+
+/// How many requests may be sent.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RequestRate {
+    /// In the long run. Zero or less: as many as there are.
+    pub per_second: f32,
+    /// At once, after a quiet time.
+    pub burst: u32,
+}
+
+/// Makes requests wait for their turn.
+#[derive(Debug)]
+pub(super) struct Throttle {
+    interval: Duration,
+    /// How far ahead of an even pace requests may run.
+    slack: Duration,
+    /// When the next request would be due if all came at an even pace.
+    due: Mutex<Option<Instant>>,
+}
+
+impl Throttle {
+    pub(super) fn new(rate: RequestRate) -> Self {
+        let interval = Duration::try_from_secs_f32(1.0 / rate.per_second).unwrap_or_default();
+        Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: Mutex::new(None) }
+    }
+
+    /// Waits until one more request may be sent. Whoever came first goes first.
+    pub(super) async fn wait(&self) {
+        let turn = {
+            let mut due = self.due.lock().await;
+            let now = Instant::now();
+            let turn = due.map_or(now, |due| due.max(now));
+            *due = turn.checked_add(self.interval);
+            turn
+        };
+        if let Some(earliest) = turn.checked_sub(self.slack) {
+            tokio::time::sleep_until(earliest).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    async fn seconds_for(n_requests: u32, rate: RequestRate) -> f32 {
+        let throttle = Throttle::new(rate);
+        let began = Instant::now();
+        for _ in 0..n_requests {
+            throttle.wait().await;
+        }
+        began.elapsed().as_secs_f32()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_burst_goes_at_once_and_the_rest_at_the_rate() {
+        let rate = RequestRate { per_second: 10.0, burst: 20 };
+        assert!(seconds_for(20, rate).await < 0.01);
+        let seconds = seconds_for(50, rate).await;
+        assert!((2.9..3.2).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn no_rate_is_no_bound() {
+        for per_second in [0.0, -1.0, f32::NAN] {
+            assert!(seconds_for(1000, RequestRate { per_second, burst: 1 }).await < 0.01);
+        }
+    }
+}
