@@ -1,0 +1,177 @@
+//! What a replica has missed, column by column.
+
+use std::collections::BTreeSet;
+
+use berth_framework::{DeltaSource, Needs, ObjectKind};
+use berth_model::{
+    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, ResourceColumns, Sym,
+    snapshot::{ResourceTable, at},
+};
+
+use crate::{cache::Cache, change_log::Change, objects::ObjectKey};
+
+impl DeltaSource for Cache {
+    fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
+        let symbols = self.snapshot.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
+        let mut delta = match self.changed_since(needs, generation) {
+            Some(delta) => delta,
+            None => self.everything(needs),
+        };
+        delta.symbols = symbols;
+        delta.generation = self.log.generation();
+        delta
+    }
+
+    fn generation(&self) -> u64 {
+        self.log.generation()
+    }
+}
+
+impl Cache {
+    fn everything(&self, needs: &Needs) -> Delta {
+        let rows: Vec<NodeIdx> = self.snapshot.nodes().iter().collect();
+        let wanted = |key: &ObjectKey| wants(&needs.objects, key);
+        let objects = self.objects.by_key.iter().filter(|(key, _)| wanted(key));
+        let mut delta = Delta {
+            full: true,
+            objects: objects.map(|(key, json)| key.change(Some(json.clone()))).collect(),
+            ..Delta::default()
+        };
+        for column in needs.columns.iter() {
+            self.send_column(column, rows.clone(), needs, 0, &mut delta);
+        }
+        delta.added = rows;
+        delta
+    }
+
+    /// `None` when the log does not reach back to `generation`.
+    fn changed_since(&self, needs: &Needs, generation: u64) -> Option<Delta> {
+        let mut delta = Delta::default();
+        let mut rows: [Vec<NodeIdx>; Column::ALL.len()] = Default::default();
+        let mut objects: BTreeSet<&ObjectKey> = BTreeSet::new();
+        for (at, change) in self.log.since(generation)? {
+            match change {
+                Change::Added(node) if self.log.is_newest_addition(*node, at) => {
+                    if self.snapshot.nodes().contains(*node) {
+                        delta.added.push(*node);
+                    }
+                }
+                Change::Removed(node) if self.log.is_newest_removal(*node, at) => delta.removed.push(*node),
+                Change::Added(_) | Change::Removed(_) => {}
+                Change::Columns(node, columns) => {
+                    if !self.snapshot.nodes().contains(*node) {
+                        continue;
+                    }
+                    for column in columns.iter() {
+                        if needs.columns.contains(column)
+                            && self.log.is_newest(*node, column, at)
+                            && let Some(rows) = rows.get_mut(column.index())
+                        {
+                            rows.push(*node);
+                        }
+                    }
+                }
+                Change::Object(key) => {
+                    if wants(&needs.objects, key) {
+                        objects.insert(key);
+                    }
+                }
+            }
+        }
+        for (column, rows) in Column::ALL.into_iter().zip(rows) {
+            if !rows.is_empty() {
+                self.send_column(column, rows, needs, generation, &mut delta);
+            }
+        }
+        delta.objects = objects.into_iter().map(|key| self.object_change(key)).collect();
+        Some(delta)
+    }
+
+    fn object_change(&self, key: &ObjectKey) -> ObjectChange {
+        key.change(self.objects.by_key.get(key).cloned())
+    }
+
+    /// Adds the values of `column` at `rows`, and what a replica of `generation` must know to read them.
+    fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, generation: u64, delta: &mut Delta) {
+        let snapshot = &self.snapshot;
+        let data = match column {
+            Column::Name => ColumnData::Name(rows.iter().map(|&row| snapshot.name(row)).collect()),
+            Column::Unschedulable => {
+                ColumnData::Unschedulable(rows.iter().map(|&row| snapshot.unschedulable().contains(row)).collect())
+            }
+            Column::Labels => ColumnData::Labels(self.labels(&rows, &needs.label_keys)),
+            Column::Taints => {
+                self.announce_taint_sets(generation, delta);
+                ColumnData::Taints(rows.iter().map(|&row| snapshot.taint_set_id(row)).collect())
+            }
+            Column::Allocatable => ColumnData::Allocatable(resources(snapshot.allocatable(), &rows)),
+            Column::Requested => ColumnData::Requested(resources(snapshot.requested(), &rows)),
+            Column::NonZeroRequested => ColumnData::NonZeroRequested {
+                milli_cpu: gather(snapshot.non_zero_cpu(), &rows),
+                memory: gather(snapshot.non_zero_memory(), &rows),
+            },
+            Column::PodCount => ColumnData::PodCount(gather(snapshot.pod_counts(), &rows)),
+            Column::Images => {
+                let lists = lists(&rows, |row| snapshot.images().of(row));
+                self.announce_image_sizes(&lists.items, delta);
+                ColumnData::Images(lists)
+            }
+            Column::HostPorts => ColumnData::HostPorts(lists(&rows, |row| snapshot.host_ports(row))),
+            Column::DeclaredFeatures => {
+                ColumnData::DeclaredFeatures(lists(&rows, |row| snapshot.declared_features(row)))
+            }
+        };
+        delta.columns.push(ColumnChange { rows, data });
+    }
+
+    /// Labels of `rows`, only those of `keys` unless there are none.
+    fn labels(&self, rows: &[NodeIdx], keys: &[String]) -> Lists<(Sym, Sym)> {
+        if keys.is_empty() {
+            return lists(rows, |row| self.snapshot.labels().of(row));
+        }
+        let keys: Vec<Sym> = keys.iter().filter_map(|key| self.snapshot.symbols.lookup(key)).collect();
+        let mut labels = Lists::default();
+        for &row in rows {
+            labels.push(self.snapshot.labels().of(row).iter().filter(|(key, _)| keys.contains(key)).copied());
+        }
+        labels
+    }
+
+    fn announce_taint_sets(&self, generation: u64, delta: &mut Delta) {
+        for (id, taints) in (0u32..).zip(self.snapshot.taint_sets()) {
+            if self.log.taint_set_is_new(id as usize, generation) {
+                delta.taint_sets.push((id, taints.clone()));
+            }
+        }
+    }
+
+    /// Every image on a changed row: a name that a replica drops and meets again would have lost its size.
+    fn announce_image_sizes(&self, names: &[Sym], delta: &mut Delta) {
+        let names: BTreeSet<Sym> = names.iter().copied().collect();
+        let size = |name: Sym| self.snapshot.images().get(name).map(|image| (name, image.size));
+        delta.image_sizes.extend(names.into_iter().filter_map(size));
+    }
+}
+
+fn wants(kinds: &[ObjectKind], key: &ObjectKey) -> bool {
+    kinds.iter().any(|kind| kind.kind == key.kind && kind.api_version == key.api_version)
+}
+
+fn gather(column: &[i64], rows: &[NodeIdx]) -> Vec<i64> {
+    rows.iter().map(|&row| at(column, row)).collect()
+}
+
+fn resources(table: &ResourceTable, rows: &[NodeIdx]) -> ResourceColumns {
+    let mut names: Vec<Sym> = table.names().collect();
+    names.sort_unstable();
+    let values = names.iter().map(|&name| gather(table.column(name), rows)).collect();
+    ResourceColumns { names, values }
+}
+
+fn lists<'a, T: Clone + 'a>(rows: &[NodeIdx], of: impl Fn(NodeIdx) -> &'a [T]) -> Lists<T> {
+    let mut lists = Lists::default();
+    for &row in rows {
+        lists.push(of(row).iter().cloned());
+    }
+    lists
+}

@@ -1,0 +1,121 @@
+//! Nodes come, change and go.
+
+use std::sync::Arc;
+
+use berth_model::{Column, Columns, Node, NodeIdx, Sym};
+
+use crate::cache::{Cache, CachedNode};
+
+impl Cache {
+    /// Enters a node, or brings the known one of this name up to date; only columns that differ are touched. Gives
+    /// back the facts known before.
+    pub fn set_node(&mut self, node: Node) -> Option<Node> {
+        let name = node.name;
+        if let Some((idx, known)) = self.nodes.get_mut(&name).and_then(|entry| entry.row.as_mut()) {
+            let idx = *idx;
+            let old = std::mem::replace(known, node.clone());
+            self.write_changes(idx, &old, &node);
+            return Some(old);
+        }
+        let idx = self.take_slot();
+        let entry = self.nodes.entry(name).or_default();
+        entry.row = Some((idx, node.clone()));
+        let pods = entry.pods.clone();
+        self.write_new(idx, &node, &pods);
+        None
+    }
+
+    /// Takes a node out. Pods that are still on it stay known, and count again if the node comes back.
+    pub fn remove_node(&mut self, name: Sym) -> Option<Node> {
+        let entry = self.nodes.get_mut(&name)?;
+        let (idx, node) = entry.row.take()?;
+        if entry.pods.is_empty() {
+            self.nodes.remove(&name);
+        }
+        self.zones.remove(idx, &node.labels);
+        self.snapshot.remove_node(idx);
+        let generation = self.log.record_removed(idx);
+        self.snapshot.set_generation(generation);
+        self.free.push(idx);
+        Some(node)
+    }
+
+    fn take_slot(&mut self) -> NodeIdx {
+        self.free.pop().unwrap_or_else(|| {
+            self.n_slots += 1;
+            NodeIdx(self.n_slots - 1)
+        })
+    }
+
+    fn write_new(&mut self, idx: NodeIdx, node: &Node, pods: &[Arc<str>]) {
+        self.snapshot.add_node(idx);
+        let generation = self.log.record_added(idx);
+        self.snapshot.set_generation(generation);
+        self.snapshot.set_name(idx, node.name);
+        for column in Column::ALL {
+            self.write_column(idx, column, node);
+        }
+        for pod in pods.iter().filter_map(|uid| self.pods.get(uid)) {
+            let pod = pod.pod();
+            self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
+        }
+        self.write_host_ports(idx, pods);
+        self.zones.add(idx, &node.labels);
+        self.record_row(idx, Columns::all());
+    }
+
+    fn write_changes(&mut self, idx: NodeIdx, old: &Node, new: &Node) {
+        let mut columns = Columns::NONE;
+        for column in Column::ALL {
+            if differs(column, old, new) {
+                self.write_column(idx, column, new);
+                columns.insert(column);
+            }
+        }
+        self.zones.relabel(idx, &old.labels, &new.labels);
+        self.record_row(idx, columns);
+    }
+
+    /// Writes a column that follows from the node's own facts.
+    fn write_column(&mut self, idx: NodeIdx, column: Column, node: &Node) {
+        match column {
+            Column::Unschedulable => self.snapshot.set_unschedulable(idx, node.unschedulable),
+            Column::Labels => self.snapshot.set_labels(idx, &node.labels),
+            Column::Taints => {
+                let id = self.snapshot.set_taints(idx, &node.taints);
+                self.log.note_taint_set(id);
+            }
+            Column::Allocatable => self.snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods),
+            Column::Images => self.snapshot.set_images(idx, &node.images),
+            Column::DeclaredFeatures => self.snapshot.set_declared_features(idx, &node.declared_features),
+            Column::Name | Column::Requested | Column::NonZeroRequested | Column::PodCount | Column::HostPorts => {}
+        }
+    }
+
+    /// The ports of all pods on a node: of two pods with the same port, one may leave.
+    pub(crate) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[Arc<str>]) {
+        let mut ports: Vec<_> =
+            pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();
+        ports.sort_unstable_by_key(|port| (port.port, port.protocol, port.address));
+        ports.dedup();
+        self.snapshot.set_host_ports(idx, ports);
+    }
+}
+
+impl CachedNode {
+    pub(crate) fn idx(&self) -> Option<NodeIdx> {
+        self.row.as_ref().map(|(idx, _)| *idx)
+    }
+}
+
+fn differs(column: Column, old: &Node, new: &Node) -> bool {
+    match column {
+        Column::Unschedulable => old.unschedulable != new.unschedulable,
+        Column::Labels => old.labels != new.labels,
+        Column::Taints => old.taints != new.taints,
+        Column::Allocatable => old.allocatable != new.allocatable || old.allowed_pods != new.allowed_pods,
+        Column::Images => old.images != new.images,
+        Column::DeclaredFeatures => old.declared_features != new.declared_features,
+        Column::Name | Column::Requested | Column::NonZeroRequested | Column::PodCount | Column::HostPorts => false,
+    }
+}

@@ -1,0 +1,57 @@
+//! Objects other than pods and nodes, whole, for the plugins that ask for their kinds.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_model::{Delta, ObjectChange};
+
+use crate::cache::Cache;
+
+/// Which object: empty namespace for kinds without namespaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ObjectKey {
+    pub api_version: String,
+    pub kind: String,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Objects {
+    pub(crate) by_key: BTreeMap<Arc<ObjectKey>, Arc<[u8]>>,
+}
+
+impl ObjectKey {
+    /// The object as a delta sends it.
+    pub(crate) fn change(&self, json: Option<Arc<[u8]>>) -> ObjectChange {
+        ObjectChange {
+            api_version: self.api_version.clone(),
+            kind: self.kind.clone(),
+            namespace: self.namespace.clone(),
+            name: self.name.clone(),
+            json,
+        }
+    }
+}
+
+impl Cache {
+    /// Stores an object, or with `None` forgets it. Gives back what was there before.
+    pub fn set_object(&mut self, key: ObjectKey, json: Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
+        let key = Arc::new(key);
+        let old = match &json {
+            Some(json) => self.objects.by_key.insert(Arc::clone(&key), Arc::clone(json)),
+            None => self.objects.by_key.remove(&key),
+        };
+        if old == json {
+            return old;
+        }
+        let objects = vec![key.change(json)];
+        let generation = self.log.record_object(key);
+        self.snapshot.apply(&Delta { generation, objects, ..Delta::default() });
+        old
+    }
+
+    #[must_use]
+    pub fn object(&self, key: &ObjectKey) -> Option<&Arc<[u8]>> {
+        self.objects.by_key.get(key)
+    }
+}

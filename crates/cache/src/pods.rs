@@ -1,0 +1,201 @@
+//! Pods on nodes: assumed by the scheduler, or seen there.
+//!
+//! A call that does not fit the pod's state is an [`Inconsistency`]: worth a line in the log, never fatal. The cache
+//! then holds what the API server said last.
+
+use std::sync::Arc;
+
+use berth_model::{Column, Columns, Pod, Sym};
+
+use crate::cache::Cache;
+
+/// A pod in the cache.
+#[derive(Clone, Debug)]
+pub struct CachedPod {
+    pod: Arc<Pod>,
+    node: Sym,
+    state: State,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    Assumed,
+    Added,
+}
+
+impl CachedPod {
+    #[must_use]
+    pub fn pod(&self) -> &Arc<Pod> {
+        &self.pod
+    }
+
+    /// The node that it is on, or assumed to be.
+    #[must_use]
+    pub fn node(&self) -> Sym {
+        self.node
+    }
+
+    /// Placed by the scheduler, not yet seen at its node.
+    #[must_use]
+    pub fn is_assumed(&self) -> bool {
+        self.state == State::Assumed
+    }
+}
+
+/// The debt of whoever assumed a pod: hand it to [`Cache::forget`] when the binding fails, or to
+/// [`Assumed::settled`] when the API server took the pod over.
+#[must_use]
+#[derive(Debug, PartialEq, Eq)]
+pub struct Assumed {
+    uid: Arc<str>,
+    node: Sym,
+}
+
+impl Assumed {
+    /// The binding succeeded, or the pod is gone from the cache: there is nothing to give back.
+    pub fn settled(self) {
+        drop(self);
+    }
+
+    #[must_use]
+    pub fn node(&self) -> Sym {
+        self.node
+    }
+}
+
+/// What [`Cache::add_pod`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    New,
+    /// The pod was assumed on this node, the same or another.
+    Confirmed {
+        assumed_on: Sym,
+    },
+    /// It had been added before; the pod as it was.
+    Updated {
+        old: Arc<Pod>,
+    },
+}
+
+/// A pod that left the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Removed {
+    pub pod: Arc<Pod>,
+    pub node: Sym,
+    pub was_assumed: bool,
+}
+
+/// A call that does not fit what the cache knows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Inconsistency {
+    #[error("pod {uid}({name}) is in the cache, so can't be assumed")]
+    AlreadyPresent { uid: Arc<str>, name: Arc<str> },
+    #[error("pod {uid} wasn't assumed so cannot be forgotten")]
+    NotAssumed { uid: Arc<str> },
+    #[error("a pod without a uid can't be cached")]
+    NoUid,
+}
+
+impl Cache {
+    /// Counts `pod` on `node` before the API server knows.
+    ///
+    /// # Errors
+    /// The cache already holds the pod, or it has no uid.
+    pub fn assume(&mut self, pod: &Arc<Pod>, node: Sym) -> Result<Assumed, Inconsistency> {
+        if pod.uid.is_empty() {
+            return Err(Inconsistency::NoUid);
+        }
+        if self.pods.contains_key(&pod.uid) {
+            return Err(Inconsistency::AlreadyPresent { uid: Arc::clone(&pod.uid), name: Arc::clone(&pod.name) });
+        }
+        self.n_assumed += 1;
+        self.place(Arc::clone(pod), node, State::Assumed);
+        Ok(Assumed { uid: Arc::clone(&pod.uid), node })
+    }
+
+    /// Takes an assumption back. The pod as it was assumed; `None` when it had left the cache meanwhile.
+    ///
+    /// # Errors
+    /// The pod was seen at a node meanwhile and stays there.
+    pub fn forget(&mut self, assumed: Assumed) -> Result<Option<Arc<Pod>>, Inconsistency> {
+        let Some(cached) = self.pods.get(&assumed.uid) else { return Ok(None) };
+        if !cached.is_assumed() {
+            return Err(Inconsistency::NotAssumed { uid: assumed.uid });
+        }
+        Ok(self.remove_pod(&assumed.uid).map(|removed| removed.pod))
+    }
+
+    /// Enters a pod that the API server shows on `pod.node_name`, or brings it up to date. An assumed pod becomes a
+    /// real one, wherever it turned up.
+    ///
+    /// # Errors
+    /// The pod has no uid.
+    pub fn add_pod(&mut self, pod: Arc<Pod>) -> Result<Added, Inconsistency> {
+        if pod.uid.is_empty() {
+            return Err(Inconsistency::NoUid);
+        }
+        let node = pod.node_name;
+        let found = match self.pods.get_mut(&pod.uid) {
+            Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
+                let was_assumed = known.is_assumed();
+                known.state = State::Added;
+                let old = std::mem::replace(&mut known.pod, pod);
+                self.n_assumed -= usize::from(was_assumed);
+                return Ok(if was_assumed { Added::Confirmed { assumed_on: node } } else { Added::Updated { old } });
+            }
+            Some(_) => match self.remove_pod(&pod.uid) {
+                Some(old) if old.was_assumed => Added::Confirmed { assumed_on: old.node },
+                Some(old) => Added::Updated { old: old.pod },
+                None => Added::New,
+            },
+            None => Added::New,
+        };
+        self.place(pod, node, State::Added);
+        Ok(found)
+    }
+
+    /// Takes a pod out, assumed or added.
+    pub fn remove_pod(&mut self, uid: &str) -> Option<Removed> {
+        let CachedPod { pod, node, state } = self.pods.remove(uid)?;
+        let was_assumed = state == State::Assumed;
+        self.n_assumed -= usize::from(was_assumed);
+        if let Some(entry) = self.nodes.get_mut(&node) {
+            if let Some(position) = entry.pods.iter().position(|other| **other == *uid) {
+                entry.pods.swap_remove(position);
+            }
+            if entry.row.is_none() && entry.pods.is_empty() {
+                self.nodes.remove(&node);
+            }
+        }
+        self.count(&pod, node, -1);
+        Some(Removed { pod, node, was_assumed })
+    }
+
+    fn place(&mut self, pod: Arc<Pod>, node: Sym, state: State) {
+        self.nodes.entry(node).or_default().pods.push(Arc::clone(&pod.uid));
+        self.pods.insert(Arc::clone(&pod.uid), CachedPod { pod: Arc::clone(&pod), node, state });
+        self.count(&pod, node, 1);
+    }
+
+    /// Adds the pod to the sums of its node, or with `sign` -1 takes it away.
+    fn count(&mut self, pod: &Pod, node: Sym, sign: i64) {
+        let Some(entry) = self.nodes.get(&node) else { return };
+        let Some(idx) = entry.idx() else { return };
+        let mut columns: Columns =
+            [Column::Requested, Column::NonZeroRequested, Column::PodCount].into_iter().collect();
+        self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, sign);
+        if !pod.host_ports.is_empty() {
+            let pods = entry.pods.clone();
+            self.write_host_ports(idx, &pods);
+            columns.insert(Column::HostPorts);
+        }
+        self.record_row(idx, columns);
+    }
+}
+
+/// Whether both count alike on their node.
+fn same_usage(old: &Pod, new: &Pod) -> bool {
+    old.placed_requests == new.placed_requests
+        && old.placed_non_zero == new.placed_non_zero
+        && old.host_ports == new.host_ports
+}

@@ -1,0 +1,366 @@
+//! Replicas follow the cache through any sequence of changes; assumptions leave no trace; slots are reused cleanly.
+
+use std::sync::Arc;
+
+use berth_framework::{DeltaSource, Needs, ObjectKind};
+use berth_model::{
+    Column, Columns, Node, NodeIdx, Pod, Snapshot, Sym,
+    pod::{HostPort, NonZero, Resources, Taint, TaintEffect},
+    snapshot::{ResourceTable, at},
+};
+use proptest::prelude::*;
+
+use crate::{Added, Assumed, Cache, Inconsistency, ObjectKey};
+
+fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
+    let symbols = cache.symbols_mut();
+    let zone = symbols.intern(["a", "b", "c"][usize::from(variant % 3)]);
+    let (disk, gpu, image) = (symbols.intern("disk"), symbols.intern("example.com/gpu"), symbols.intern("busybox"));
+    let mut labels = vec![(Sym::ZONE_LABEL, zone)];
+    if variant & 8 != 0 {
+        labels.push((disk, symbols.intern("ssd")));
+    }
+    let taint = Taint { key: symbols.intern("t"), value: Sym::NONE, effect: TaintEffect::NoSchedule };
+    let feature = symbols.intern("feature");
+    Node {
+        name: symbols.intern(name),
+        unschedulable: variant & 1 != 0,
+        labels,
+        taints: if variant & 2 != 0 { vec![taint] } else { Vec::new() },
+        allocatable: Resources {
+            milli_cpu: 1000 * i64::from(variant),
+            scalars: if variant & 4 != 0 { vec![(gpu, 2)] } else { Vec::new() },
+            ..Resources::default()
+        },
+        allowed_pods: 110,
+        images: if variant & 16 != 0 { vec![(image, i64::from(variant))] } else { Vec::new() },
+        declared_features: if variant & 32 != 0 { vec![feature] } else { Vec::new() },
+        ..Node::default()
+    }
+}
+
+fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
+    let symbols = cache.symbols_mut();
+    let gpu = symbols.intern("example.com/gpu");
+    let port = HostPort { address: Sym::ANY_ADDRESS, protocol: Sym::TCP, port: i32::from(variant % 3) + 80 };
+    Arc::new(Pod {
+        uid: Arc::from(uid),
+        name: Arc::from(uid),
+        node_name: symbols.intern(node),
+        host_ports: if variant & 1 == 0 { vec![port] } else { Vec::new() },
+        placed_requests: Resources {
+            milli_cpu: i64::from(variant) * 10,
+            scalars: if variant & 2 != 0 { vec![(gpu, 1)] } else { Vec::new() },
+            ..Resources::default()
+        },
+        placed_non_zero: NonZero { milli_cpu: 100, memory: i64::from(variant) },
+        ..Pod::default()
+    })
+}
+
+fn all_needs() -> Needs {
+    let kind = ObjectKind { api_version: "v1".to_owned(), kind: "Service".to_owned() };
+    Needs { columns: Columns::all(), label_keys: Vec::new(), objects: vec![kind] }
+}
+
+/// A table as text, row by row, so that two of them compare whatever way they came about.
+fn picture(snapshot: &Snapshot) -> Vec<String> {
+    let text = |sym: Sym| snapshot.symbols.text(sym).to_owned();
+    let resources = |table: &ResourceTable, node: NodeIdx| {
+        let mut amounts: Vec<_> = table.names().map(|name| (text(name), table.get(name, node))).collect();
+        amounts.retain(|(_, amount)| *amount != 0);
+        amounts.sort();
+        amounts
+    };
+    let image = |name: Sym| {
+        let image = snapshot.images().get(name).expect("an image that a node has");
+        (text(name), image.size, image.n_nodes, image.nodes.iter().collect::<Vec<_>>())
+    };
+    let row = |node: NodeIdx| {
+        let taints = snapshot.taint_sets().get(snapshot.taint_set_id(node) as usize).cloned().unwrap_or_default();
+        let labels: Vec<_> = snapshot.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect();
+        let by_column = |(key, _): &(Sym, Sym)| snapshot.labels().column(*key).and_then(|column| column.get(node));
+        let values: Vec<_> = snapshot.labels().of(node).iter().map(by_column).collect();
+        format!(
+            "{node:?} {} {} {labels:?} {values:?} {taints:?} {:?} {:?} {} {} {} {:?} {:?} {:?}",
+            text(snapshot.name(node)),
+            snapshot.unschedulable().contains(node),
+            resources(snapshot.allocatable(), node),
+            resources(snapshot.requested(), node),
+            at(snapshot.non_zero_cpu(), node),
+            at(snapshot.non_zero_memory(), node),
+            at(snapshot.pod_counts(), node),
+            snapshot.images().of(node).iter().map(|&name| image(name)).collect::<Vec<_>>(),
+            snapshot.host_ports(node),
+            snapshot.declared_features(node).iter().map(|&feature| text(feature)).collect::<Vec<_>>(),
+        )
+    };
+    let found = |node: NodeIdx| assert_eq!(snapshot.find(snapshot.name(node)), Some(node));
+    if snapshot.nodes().iter().next().is_some_and(|node| !snapshot.name(node).is_none()) {
+        snapshot.nodes().iter().for_each(found);
+    }
+    let objects = snapshot.objects().iter("v1", "Service").map(|object| format!("{object:?}"));
+    snapshot.nodes().iter().map(row).chain(objects).collect()
+}
+
+fn catch_up(cache: &Cache, needs: &Needs, replica: &mut Snapshot) {
+    let delta = cache.delta_since(needs, replica.generation(), replica.symbols.len());
+    replica.apply(&delta);
+}
+
+fn full_copy(cache: &Cache, needs: &Needs) -> Snapshot {
+    let mut replica = Snapshot::default();
+    catch_up(cache, needs, &mut replica);
+    replica
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    SetNode(u8, u8),
+    RemoveNode(u8),
+    AddPod(u8, u8, u8),
+    RemovePod(u8),
+    Assume(u8, u8, u8),
+    Forget,
+    SetObject(u8, bool),
+    CatchUp(u8),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        3 => (0..6u8, any::<u8>()).prop_map(|(node, variant)| Op::SetNode(node, variant)),
+        1 => (0..6u8).prop_map(Op::RemoveNode),
+        3 => (0..8u8, 0..6u8, any::<u8>()).prop_map(|(pod, node, variant)| Op::AddPod(pod, node, variant)),
+        1 => (0..8u8).prop_map(Op::RemovePod),
+        2 => (0..8u8, 0..6u8, any::<u8>()).prop_map(|(pod, node, variant)| Op::Assume(pod, node, variant)),
+        1 => Just(Op::Forget),
+        1 => (0..3u8, any::<bool>()).prop_map(|(object, exists)| Op::SetObject(object, exists)),
+        2 => (0..3u8).prop_map(Op::CatchUp),
+    ]
+}
+
+fn service(name: u8) -> ObjectKey {
+    ObjectKey {
+        api_version: "v1".to_owned(),
+        kind: "Service".to_owned(),
+        namespace: "n".to_owned(),
+        name: name.to_string(),
+    }
+}
+
+fn perform(cache: &mut Cache, debts: &mut Vec<Assumed>, op: &Op) {
+    match *op {
+        Op::SetNode(name, variant) => {
+            let node = node(cache, &format!("node-{name}"), variant);
+            cache.set_node(node);
+        }
+        Op::RemoveNode(name) => {
+            let name = cache.symbols_mut().intern(&format!("node-{name}"));
+            cache.remove_node(name);
+        }
+        Op::AddPod(uid, node, variant) => {
+            let pod = pod(cache, &format!("pod-{uid}"), &format!("node-{node}"), variant);
+            cache.add_pod(pod).expect("it has a uid");
+        }
+        Op::RemovePod(uid) => drop(cache.remove_pod(&format!("pod-{uid}"))),
+        Op::Assume(uid, node, variant) => {
+            let pod = pod(cache, &format!("pod-{uid}"), "", variant);
+            let node = cache.symbols_mut().intern(&format!("node-{node}"));
+            debts.extend(cache.assume(&pod, node));
+        }
+        Op::Forget => {
+            if let Some(assumed) = debts.pop() {
+                let _ = cache.forget(assumed);
+            }
+        }
+        Op::SetObject(name, exists) => {
+            cache.set_object(service(name), exists.then(|| Arc::from(&b"{}"[..])));
+        }
+        Op::CatchUp(_) => {}
+    }
+}
+
+/// What the columns of the table must be, counted afresh from the pods that the cache holds.
+fn check_sums(cache: &Cache) {
+    let snapshot = cache.snapshot();
+    for node in snapshot.nodes().iter() {
+        let pods: Vec<_> = cache.pods_on(snapshot.name(node)).collect();
+        let cpu: i64 = pods.iter().map(|pod| pod.placed_requests.milli_cpu).sum();
+        assert_eq!(snapshot.requested().get(Sym::CPU, node), cpu);
+        assert_eq!(at(snapshot.pod_counts(), node), i64::try_from(pods.len()).expect("few pods"));
+        for port in pods.iter().flat_map(|pod| &pod.host_ports) {
+            assert!(snapshot.host_ports(node).contains(port));
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn replicas_equal_their_source(ops in proptest::collection::vec(op(), 1..80), capacity in 2..40usize) {
+        let mut cache = Cache::with_log_capacity(capacity);
+        let mut debts = Vec::new();
+        let needs = all_needs();
+        let mut replicas = [Snapshot::default(), Snapshot::default(), Snapshot::default()];
+        for op in &ops {
+            perform(&mut cache, &mut debts, op);
+            check_sums(&cache);
+            if let Op::CatchUp(replica) = op {
+                catch_up(&cache, &needs, &mut replicas[usize::from(*replica)]);
+                prop_assert_eq!(picture(&replicas[usize::from(*replica)]), picture(cache.snapshot()));
+            }
+        }
+        for mut replica in replicas {
+            catch_up(&cache, &needs, &mut replica);
+            prop_assert_eq!(picture(&replica), picture(cache.snapshot()));
+        }
+        prop_assert_eq!(picture(&full_copy(&cache, &needs)), picture(cache.snapshot()));
+        debts.into_iter().for_each(Assumed::settled);
+    }
+
+    #[test]
+    fn a_replica_of_some_columns_equals_a_full_copy_of_them(ops in proptest::collection::vec(op(), 1..60), mask in any::<u16>()) {
+        let mut cache = Cache::new();
+        let mut debts = Vec::new();
+        let columns = Column::ALL.into_iter().filter(|column| mask >> column.index() & 1 == 1).collect();
+        let needs = Needs { columns, label_keys: vec!["disk".to_owned()], ..Needs::default() };
+        let mut replica = Snapshot::default();
+        for op in &ops {
+            perform(&mut cache, &mut debts, op);
+            if matches!(op, Op::CatchUp(_)) {
+                catch_up(&cache, &needs, &mut replica);
+            }
+        }
+        catch_up(&cache, &needs, &mut replica);
+        prop_assert_eq!(picture(&replica), picture(&full_copy(&cache, &needs)));
+        debts.into_iter().for_each(Assumed::settled);
+    }
+
+    #[test]
+    fn assume_and_forget_leave_no_trace(ops in proptest::collection::vec(op(), 1..40), target in 0..6u8, variant in any::<u8>()) {
+        let mut cache = Cache::new();
+        let mut debts = Vec::new();
+        ops.iter().for_each(|op| perform(&mut cache, &mut debts, op));
+        let (before, sizes) = (picture(cache.snapshot()), cache.sizes());
+        let pod = pod(&mut cache, "another", "", variant);
+        let node = cache.symbols_mut().intern(&format!("node-{target}"));
+        let assumed = cache.assume(&pod, node).expect("it is new");
+        prop_assert_eq!(cache.forget(assumed), Ok(Some(pod)));
+        prop_assert_eq!(picture(cache.snapshot()), before);
+        prop_assert_eq!(cache.sizes(), sizes);
+        debts.into_iter().for_each(Assumed::settled);
+    }
+}
+
+#[test]
+fn one_of_two_pods_with_the_same_port_may_leave() {
+    let mut cache = Cache::new();
+    let host = node(&mut cache, "n", 0);
+    cache.set_node(host);
+    for uid in ["a", "b"] {
+        let pod = pod(&mut cache, uid, "n", 0);
+        assert_eq!(cache.add_pod(pod), Ok(Added::New));
+    }
+    cache.remove_pod("a");
+    assert_eq!(cache.snapshot().host_ports(NodeIdx(0)).len(), 1);
+    cache.remove_pod("b");
+    assert!(cache.snapshot().host_ports(NodeIdx(0)).is_empty());
+}
+
+#[test]
+fn pods_wait_for_their_node() {
+    let mut cache = Cache::new();
+    let early = pod(&mut cache, "early", "n", 5);
+    cache.add_pod(early).expect("it has a uid");
+    assert_eq!(cache.sizes().nodes, 0);
+    let host = node(&mut cache, "n", 0);
+    let name = host.name;
+    cache.set_node(host.clone());
+    assert_eq!(cache.snapshot().requested().get(Sym::CPU, NodeIdx(0)), 50);
+    cache.remove_node(name);
+    assert!(cache.node(name).is_some_and(|node| node.row().is_none()), "a ghost while the pod is there");
+    cache.set_node(host);
+    assert_eq!(cache.snapshot().pod_counts(), [1]);
+    cache.remove_node(name);
+    cache.remove_pod("early");
+    assert!(cache.node(name).is_none());
+}
+
+#[test]
+fn slots_are_reused_clean() {
+    let mut cache = Cache::new();
+    let full = node(&mut cache, "full", 0xff);
+    let name = full.name;
+    cache.set_node(full);
+    let guest = pod(&mut cache, "guest", "full", 3);
+    cache.add_pod(guest).expect("it has a uid");
+    cache.remove_node(name);
+    let plain = node(&mut cache, "plain", 0);
+    cache.set_node(plain.clone());
+    let mut fresh = Cache::new();
+    let again = node(&mut fresh, "plain", 0);
+    fresh.set_node(again);
+    assert_eq!(cache.snapshot().find(plain.name), Some(NodeIdx(0)));
+    assert_eq!(picture(cache.snapshot()), picture(fresh.snapshot()));
+}
+
+#[test]
+fn zones_take_turns() {
+    let mut cache = Cache::new();
+    let zoned = [("a1", 0), ("a2", 0), ("a3", 0), ("b1", 1), ("c1", 2), ("c2", 2)];
+    for (name, zone) in zoned {
+        let node = node(&mut cache, name, zone);
+        cache.set_node(node);
+    }
+    cache.settle();
+    let names = |cache: &Cache| -> Vec<String> {
+        let name = |idx: &NodeIdx| cache.snapshot().symbols.text(cache.snapshot().name(*idx)).to_owned();
+        cache.order().iter().map(name).collect()
+    };
+    assert_eq!(names(&cache), ["a1", "b1", "c1", "a2", "c2", "a3"]);
+    let moved = node(&mut cache, "a1", 1);
+    cache.set_node(moved);
+    cache.settle();
+    assert_eq!(names(&cache)[0], "a1", "a node that changes its zone keeps its place for now");
+    let name = cache.symbols_mut().intern("a3");
+    cache.remove_node(name);
+    cache.settle();
+    assert_eq!(names(&cache), ["a2", "b1", "c1", "a1", "c2"]);
+}
+
+#[test]
+fn states_of_a_pod() {
+    let mut cache = Cache::new();
+    let host = node(&mut cache, "n", 0);
+    let name = host.name;
+    cache.set_node(host);
+    let pending = pod(&mut cache, "p", "", 4);
+    let assumed = cache.assume(&pending, name).expect("it is new");
+    assert!(matches!(cache.assume(&pending, name), Err(Inconsistency::AlreadyPresent { .. })));
+    let bound = pod(&mut cache, "p", "n", 4);
+    assert_eq!(cache.add_pod(Arc::clone(&bound)), Ok(Added::Confirmed { assumed_on: name }));
+    assert!(matches!(cache.forget(assumed), Err(Inconsistency::NotAssumed { .. })), "it stays where it was seen");
+    let resized = pod(&mut cache, "p", "n", 8);
+    assert_eq!(cache.add_pod(resized), Ok(Added::Updated { old: bound }));
+    assert_eq!(cache.snapshot().requested().get(Sym::CPU, NodeIdx(0)), 80);
+    assert!(cache.remove_pod("p").is_some_and(|removed| !removed.was_assumed));
+    assert_eq!(cache.sizes().pods, 0);
+}
+
+#[test]
+fn one_change_sends_one_row() {
+    let mut cache = Cache::new();
+    for index in 0..100 {
+        let node = node(&mut cache, &format!("n{index}"), 0);
+        cache.set_node(node);
+    }
+    let needs = all_needs();
+    let replica = full_copy(&cache, &needs);
+    for uid in 0..3 {
+        let pod = pod(&mut cache, &format!("p{uid}"), "n7", 5);
+        cache.add_pod(pod).expect("it has a uid");
+    }
+    let delta = cache.delta_since(&needs, replica.generation(), replica.symbols.len());
+    assert!(!delta.full);
+    assert_eq!(delta.columns.len(), 3, "requested, non-zero requested, pod count");
+    assert!(delta.columns.iter().all(|change| change.rows == [NodeIdx(7)]));
+}

@@ -1,0 +1,91 @@
+//! The order in which nodes are visited: one of each zone in turn, so that neighbours in the list fail apart.
+//!
+//! A node that only changes its zone keeps its place in the list until the next node comes or goes, as in Kubernetes.
+
+use berth_model::{NodeIdx, Sym, Symbols};
+
+/// Region and zone.
+type ZoneKey = (Sym, Sym);
+
+/// Nodes by zone, zones in the order of their first node.
+#[derive(Debug)]
+pub(crate) struct Zones {
+    zones: Vec<(ZoneKey, Vec<NodeIdx>)>,
+    order: Vec<NodeIdx>,
+    stale: bool,
+    /// Label keys that older clusters use for the region and the zone; they win.
+    beta_region: Sym,
+    beta_zone: Sym,
+}
+
+impl Zones {
+    pub(crate) fn new(symbols: &mut Symbols) -> Self {
+        Self {
+            zones: Vec::new(),
+            order: Vec::new(),
+            stale: false,
+            beta_region: symbols.intern("failure-domain.beta.kubernetes.io/region"),
+            beta_zone: symbols.intern("failure-domain.beta.kubernetes.io/zone"),
+        }
+    }
+
+    pub(crate) fn add(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
+        self.insert(node, self.key(labels));
+        self.stale = true;
+    }
+
+    pub(crate) fn relabel(&mut self, node: NodeIdx, old: &[(Sym, Sym)], new: &[(Sym, Sym)]) {
+        let (old, new) = (self.key(old), self.key(new));
+        if old != new {
+            self.take_out(node, old);
+            self.insert(node, new);
+        }
+    }
+
+    pub(crate) fn remove(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
+        self.take_out(node, self.key(labels));
+        self.stale = true;
+    }
+
+    pub(crate) fn settle(&mut self) {
+        if !self.stale {
+            return;
+        }
+        self.stale = false;
+        self.order.clear();
+        let longest = self.zones.iter().map(|(_, nodes)| nodes.len()).max().unwrap_or(0);
+        for round in 0..longest {
+            self.order.extend(self.zones.iter().filter_map(|(_, nodes)| nodes.get(round)));
+        }
+    }
+
+    pub(crate) fn order(&self) -> &[NodeIdx] {
+        debug_assert!(!self.stale, "the order is read after it was settled");
+        &self.order
+    }
+
+    fn key(&self, labels: &[(Sym, Sym)]) -> ZoneKey {
+        let value = |key: Sym| labels.iter().find(|(at, _)| *at == key).map(|(_, value)| *value);
+        let region = value(self.beta_region).or_else(|| value(Sym::REGION_LABEL)).unwrap_or_default();
+        let zone = value(self.beta_zone).or_else(|| value(Sym::ZONE_LABEL)).unwrap_or_default();
+        (region, zone)
+    }
+
+    fn insert(&mut self, node: NodeIdx, key: ZoneKey) {
+        match self.zones.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, nodes)) => nodes.push(node),
+            None => self.zones.push((key, vec![node])),
+        }
+    }
+
+    fn take_out(&mut self, node: NodeIdx, key: ZoneKey) {
+        if let Some(position) = self.zones.iter().position(|(known, _)| *known == key)
+            && let Some((_, nodes)) = self.zones.get_mut(position)
+        {
+            nodes.retain(|&other| other != node);
+            if nodes.is_empty() {
+                self.zones.remove(position);
+            }
+        }
+    }
+}
