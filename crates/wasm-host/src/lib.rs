@@ -1,1 +1,33 @@
-//! Placeholder.
+//! The host's side of the plugin contract: components behind the framework's traits.
+//!
+//! The only crate that knows wasmtime. An [`Engine`] turns a [`Binary`] into a [`ComponentFactory`], which builds
+//! configured plugins; a [`PluginsDirectory`] does so for the files of a directory and tells of their changes. A
+//! component has time, memory and output up to its [`Limits`], imports nothing but `berth:scheduler/host`, and can
+//! damage no more than its own instance.
+//!
+//! Deliberately absent: what a plugin may ask the cluster to do (the operator's grants), when a new version takes over,
+//! and what becomes of a plugin that keeps failing.
+
+mod artefacts;
+mod binary;
+mod bindings;
+mod convert;
+mod directory;
+mod engine;
+mod exports;
+mod factory;
+mod fault;
+mod host_state;
+mod instance;
+mod limits;
+mod plugin;
+mod stats;
+
+pub use artefacts::ArtefactError;
+pub use binary::{Binary, LoadError};
+pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
+pub use engine::{Engine, EngineError, EngineOptions};
+pub use factory::ComponentFactory;
+pub use fault::FaultKind;
+pub use limits::Limits;
+pub use stats::PluginStats;

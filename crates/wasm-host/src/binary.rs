@@ -1,0 +1,89 @@
+//! The bytes of a plugin, and why they may be refused.
+
+use std::{fmt::Write, sync::Arc};
+
+use sha2::{Digest, Sha256};
+
+/// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
+#[derive(Clone)]
+pub struct Binary {
+    name: String,
+    bytes: Arc<[u8]>,
+    digest: String,
+}
+
+impl std::fmt::Debug for Binary {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { name, bytes, digest } = self;
+        write!(formatter, "Binary({name}, {} bytes, {digest})", bytes.len())
+    }
+}
+
+impl Binary {
+    #[must_use]
+    pub fn new(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
+        let bytes = bytes.into();
+        Self { name: name.into(), digest: hex(&Sha256::digest(&bytes)), bytes }
+    }
+
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// SHA-256 in hex: the plugin's identity.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+
+    /// Whether these are the bytes of a component, by their first eight.
+    pub(crate) fn check_format(&self) -> Result<(), LoadError> {
+        let header = self.bytes.first_chunk::<8>().ok_or(LoadError::NotWasm)?;
+        match header {
+            [b'\0', b'a', b's', b'm', _, _, 1, 0] => Ok(()),
+            [b'\0', b'a', b's', b'm', ..] => Err(LoadError::CoreModule),
+            _ => Err(LoadError::NotWasm),
+        }
+    }
+}
+
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::new(), |mut text, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// Why bytes are no plugin. Reads on from the plugin's name.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    #[error("cannot be read")]
+    Read(#[source] std::io::Error),
+    #[error("is not a WebAssembly file")]
+    NotWasm,
+    #[error("is a core module, not a component: run `wasm-tools component new`")]
+    CoreModule,
+    #[error("is no valid component: {0}")]
+    Invalid(String),
+    #[error("imports {import}; plugins get nothing but berth:scheduler/host@0.1.0")]
+    Import { import: String },
+    #[error("exports no berth:scheduler interface of version 0.1.0; its exports: {exports}")]
+    OtherWorld { exports: String },
+    #[error("does not export {interface}@0.1.0, which {because}")]
+    Missing { interface: &'static str, because: &'static str },
+    #[error("exports {interface}@0.1.0 with functions other than the contract's: {reason}")]
+    Signature { interface: &'static str, reason: String },
+    #[error("{0}")]
+    Faulty(String),
+    #[error("calls itself {manifest:?} in its manifest; the file's name and the manifest's must be equal")]
+    Name { manifest: String },
+    #[error("asks for {what}, which this scheduler does not offer")]
+    Unsupported { what: &'static str },
+}

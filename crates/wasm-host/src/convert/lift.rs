@@ -1,0 +1,194 @@
+//! What components say, checked.
+//!
+//! Each function answers with the reason when an answer breaks the contract or the plugin's [`Limits`]; the caller turns
+//! that into a fault. Sets of nodes are checked against the question, statuses against what their place allows.
+
+use berth_framework::{
+    ClusterEvent, Code, Effect, Explanation, Manifest, Needs, ObjectKind, PermitVerdict, PostFilterOutcome, Status,
+};
+use berth_model::{Column, Columns, NodeIdx, NodeSet};
+
+use super::lower::ACTIONS;
+use crate::{
+    bindings::{
+        points::{filter, lifecycle, permit, post_filter},
+        types,
+    },
+    limits::Limits,
+};
+
+/// Why an answer is refused.
+pub(crate) type Refused = String;
+
+/// A status of any code.
+pub(crate) fn status(status: types::Status, limits: &Limits) -> Result<Status, Refused> {
+    if status.reasons.len() > limits.list_items {
+        return Err(format!("a status with {} reasons (limit {})", status.reasons.len(), limits.list_items));
+    }
+    for reason in &status.reasons {
+        text("a reason", reason, limits)?;
+    }
+    Ok(Status { code: code(status.code), reasons: status.reasons })
+}
+
+/// A status in the error arm of an answer, where success has no meaning.
+pub(crate) fn failure(failure: types::Status, limits: &Limits) -> Result<Status, Refused> {
+    let status = status(failure, limits)?;
+    match status.code {
+        Code::Success | Code::Wait => Err(format!("an error with code {}", status.code.as_str())),
+        Code::Error | Code::Unschedulable | Code::UnschedulableAndUnresolvable | Code::Skip | Code::Pending => {
+            Ok(status)
+        }
+    }
+}
+
+/// The inner result of an answer: what the plugin computed, or how it failed.
+pub(crate) fn outcome<T>(answer: Result<T, types::Status>, limits: &Limits) -> Result<Result<T, Status>, Refused> {
+    match answer {
+        Ok(value) => Ok(Ok(value)),
+        Err(status) => failure(status, limits).map(Err),
+    }
+}
+
+/// Nodes out of those that were asked about.
+pub(crate) fn subset(words: Vec<u64>, of: &NodeSet) -> Result<NodeSet, Refused> {
+    let nodes = NodeSet::from_words(words);
+    if nodes.is_subset(of) { Ok(nodes) } else { Err("nodes that it was not asked about".to_owned()) }
+}
+
+pub(crate) fn explanations(
+    answer: Vec<filter::Explanation>,
+    rejected: &NodeSet,
+    limits: &Limits,
+) -> Result<Vec<Explanation>, Refused> {
+    let lift = |explanation: filter::Explanation| {
+        let status = status(explanation.status, limits)?;
+        Ok(Explanation { status, nodes: subset(explanation.nodes, rejected)? })
+    };
+    answer.into_iter().map(lift).collect()
+}
+
+pub(crate) fn post_filter(
+    answer: post_filter::Outcome,
+    nodes: &NodeSet,
+    limits: &Limits,
+) -> Result<PostFilterOutcome, Refused> {
+    let nominate = match answer.nomination {
+        post_filter::Nomination::Keep => None,
+        post_filter::Nomination::Clear => Some(None),
+        post_filter::Nomination::Node(row) if nodes.contains(NodeIdx(row)) => Some(Some(NodeIdx(row))),
+        post_filter::Nomination::Node(row) => return Err(format!("a nomination of row {row}, which holds no node")),
+    };
+    let status = status(answer.status, limits)?;
+    Ok(PostFilterOutcome { status, nominate, effects: effects(answer.effects, limits)? })
+}
+
+pub(crate) fn verdict(verdict: permit::Verdict, limits: &Limits) -> Result<PermitVerdict, Refused> {
+    Ok(match verdict {
+        permit::Verdict::Allow => PermitVerdict::Allow,
+        permit::Verdict::Wait(milliseconds) => PermitVerdict::Wait(milliseconds),
+        permit::Verdict::Deny(status) => PermitVerdict::Deny(failure(status, limits)?),
+    })
+}
+
+pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Vec<Effect>, Refused> {
+    if effects.len() > limits.list_items {
+        return Err(format!("{} effects (limit {})", effects.len(), limits.list_items));
+    }
+    effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
+}
+
+pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result<Manifest, Refused> {
+    for (what, text) in [("its name", &manifest.name), ("its version", &manifest.version)] {
+        self::text(what, text, limits)?;
+    }
+    let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
+    let objects = manifest.objects.into_iter();
+    let mut needs = column_needs(manifest.columns);
+    needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
+    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue })
+}
+
+fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {
+    let mut needs = Needs::default();
+    let mut all_labels = false;
+    for column in columns {
+        let column = match column {
+            lifecycle::Column::Name => Column::Name,
+            lifecycle::Column::Unschedulable => Column::Unschedulable,
+            lifecycle::Column::Labels => {
+                all_labels = true;
+                Column::Labels
+            }
+            lifecycle::Column::Label(key) => {
+                needs.label_keys.push(key);
+                Column::Labels
+            }
+            lifecycle::Column::Taints => Column::Taints,
+            lifecycle::Column::Allocatable => Column::Allocatable,
+            lifecycle::Column::Requested => Column::Requested,
+            lifecycle::Column::NonZeroRequested => Column::NonZeroRequested,
+            lifecycle::Column::PodCount => Column::PodCount,
+            lifecycle::Column::Images => Column::Images,
+            lifecycle::Column::HostPorts => Column::HostPorts,
+            lifecycle::Column::DeclaredFeatures => Column::DeclaredFeatures,
+        };
+        Columns::insert(&mut needs.columns, column);
+    }
+    if all_labels {
+        needs.label_keys.clear();
+    }
+    needs
+}
+
+fn cluster_event(event: types::ClusterEvent) -> ClusterEvent {
+    let bits = ACTIONS.iter().filter(|(_, action)| event.actions.contains(*action)).map(|(bit, _)| bit);
+    ClusterEvent { resource: event.resource, actions: bits.sum() }
+}
+
+fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
+    Ok(match effect {
+        types::Effect::Bind => Effect::Bind,
+        types::Effect::Patch(types::Patch { object, subresource, body }) => {
+            let types::ObjectRef { kind, namespace, name } = object;
+            Effect::Patch { kind, namespace, name, subresource, patch: body }
+        }
+        types::Effect::Evict(types::PodRef { namespace, name, uid }) => Effect::Evict { namespace, name, uid },
+        types::Effect::Allow(uid) => Effect::Allow { uid },
+        types::Effect::Reject((uid, reason)) => {
+            text("a reason", &reason, limits)?;
+            Effect::Reject { uid, reason }
+        }
+        types::Effect::Activate(uids) => Effect::Activate { uids },
+        types::Effect::Nominate((uid, node)) => Effect::Nominate { uid, node },
+        types::Effect::Event(types::Event { warning, reason, action, note }) => {
+            for (what, text) in [("an event's reason", &reason), ("its action", &action), ("its note", &note)] {
+                self::text(what, text, limits)?;
+            }
+            Effect::Event { warning, reason, action, note }
+        }
+        types::Effect::WaitFor(types::WaitFor { object, pointer, value, timeout_ms }) => {
+            let types::ObjectRef { kind, namespace, name } = object;
+            Effect::WaitFor { kind, namespace, name, pointer, value, timeout_ms }
+        }
+    })
+}
+
+fn code(code: types::Code) -> Code {
+    match code {
+        types::Code::Success => Code::Success,
+        types::Code::Error => Code::Error,
+        types::Code::Unschedulable => Code::Unschedulable,
+        types::Code::UnschedulableAndUnresolvable => Code::UnschedulableAndUnresolvable,
+        types::Code::Wait => Code::Wait,
+        types::Code::Skip => Code::Skip,
+        types::Code::Pending => Code::Pending,
+    }
+}
+
+fn text(what: &str, text: &str, limits: &Limits) -> Result<(), Refused> {
+    if text.len() > limits.text_bytes {
+        return Err(format!("{what} of {} bytes (limit {})", text.len(), limits.text_bytes));
+    }
+    Ok(())
+}

@@ -1,0 +1,238 @@
+//! The plugins directory: each `NAME.wasm` in it is a plugin, and changes are noticed.
+//!
+//! A file counts once it has stopped changing: it looks the same in two passes that are [`SETTLE`] apart. What is
+//! watched are the directory's entries, so files that are written, renamed, replaced, deleted or linked there are
+//! noticed, also when all are links into a directory that is itself swapped. A change *behind* a link, in another
+//! directory, is not. Bytes with the digest of the version before are no event.
+//!
+//! Reading and compiling happen on the watch's own thread.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{self, Receiver, RecvTimeoutError},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer, notify};
+
+use crate::{Binary, ComponentFactory, Engine, LoadError};
+
+/// How long a file must stay the same: longer than any pause of a program that writes it.
+const SETTLE: Duration = Duration::from_millis(250);
+
+/// A directory of plugins, and what was last seen in it.
+#[derive(Debug)]
+pub struct PluginsDirectory {
+    engine: Engine,
+    dir: PathBuf,
+    known: BTreeMap<String, Known>,
+    /// What the last pass saw of files that differ from what is known; `None` is a file that is gone.
+    unsettled: BTreeMap<String, Option<Fingerprint>>,
+}
+
+/// Something changed in the directory.
+#[derive(Debug)]
+pub struct DirectoryEvent {
+    /// The file's name without `.wasm`.
+    pub name: String,
+    pub change: DirectoryChange,
+}
+
+#[derive(Debug)]
+pub enum DirectoryChange {
+    /// A new plugin, or a new version of one, ready to be built.
+    Loaded(Arc<ComponentFactory>),
+    /// A new file that is no plugin; what served before should go on.
+    Refused(LoadError),
+    Removed,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum DirectoryError {
+    #[error("the plugins directory {dir} cannot be watched")]
+    Watch { dir: PathBuf, source: notify::Error },
+    #[error("no thread to watch the plugins directory")]
+    Thread(#[source] io::Error),
+}
+
+/// Watches until it is dropped.
+#[derive(Debug)]
+pub struct DirectoryWatch {
+    _debouncer: Debouncer<notify::RecommendedWatcher, RecommendedCache>,
+}
+
+#[derive(Debug)]
+struct Known {
+    fingerprint: Fingerprint,
+    digest: String,
+}
+
+/// Tells without reading whether a file may have changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fingerprint {
+    device: u64,
+    inode: u64,
+    size: u64,
+    modified: (i64, i64),
+}
+
+impl PluginsDirectory {
+    #[must_use]
+    pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
+        Self { engine, dir: dir.into(), known: BTreeMap::new(), unsettled: BTreeMap::new() }
+    }
+
+    /// Loads all that lies in the directory, by name. For the start, before anything waits for the caller's thread.
+    ///
+    /// # Errors
+    /// The directory cannot be listed.
+    pub fn scan(&mut self) -> io::Result<Vec<(String, Result<Arc<ComponentFactory>, LoadError>)>> {
+        let mut found = Vec::new();
+        for (name, fingerprint) in list(&self.dir)? {
+            match self.read(&name) {
+                Ok(binary) => {
+                    self.known.insert(name.clone(), Known { fingerprint, digest: binary.digest().to_owned() });
+                    found.push((name, self.engine.load(&binary).map(Arc::new)));
+                }
+                Err(error) => found.push((name, Err(LoadError::Read(error)))),
+            }
+        }
+        Ok(found)
+    }
+
+    /// Watches on a thread of its own, which calls `sink` for every change since [`Self::scan`]. `sink` must not block
+    /// for long: changes wait for it.
+    ///
+    /// # Errors
+    /// The directory does not exist, or the system offers no more watches.
+    pub fn watch(self, sink: impl FnMut(DirectoryEvent) + Send + 'static) -> Result<DirectoryWatch, DirectoryError> {
+        // One wake-up in waiting is enough, as a pass looks at everything.
+        let (wake, woken) = mpsc::sync_channel(1);
+        let on_events = move |result: DebounceEventResult| {
+            // The passes open files themselves, which must not wake the next pass.
+            if !result.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
+                let _ = wake.try_send(());
+            }
+        };
+        let watch = |source| DirectoryError::Watch { dir: self.dir.clone(), source };
+        let mut debouncer = new_debouncer(SETTLE, None, on_events).map_err(watch)?;
+        debouncer.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
+        thread::Builder::new()
+            .name("plugins-directory".to_owned())
+            .spawn(move || self.run(&woken, sink))
+            .map_err(DirectoryError::Thread)?;
+        Ok(DirectoryWatch { _debouncer: debouncer })
+    }
+
+    fn run(mut self, woken: &Receiver<()>, mut sink: impl FnMut(DirectoryEvent)) {
+        loop {
+            self.pass(&mut sink);
+            let goes_on = if self.unsettled.is_empty() { woken.recv().is_ok() } else { wait_out(woken, SETTLE) };
+            if !goes_on {
+                return;
+            }
+        }
+    }
+
+    fn pass(&mut self, sink: &mut impl FnMut(DirectoryEvent)) {
+        let files = match list(&self.dir) {
+            Ok(files) => files,
+            Err(error) => {
+                tracing::warn!(dir = %self.dir.display(), "the plugins directory cannot be listed: {error}");
+                return;
+            }
+        };
+        let names: BTreeSet<String> =
+            self.known.keys().chain(files.keys()).chain(self.unsettled.keys()).cloned().collect();
+        for name in names {
+            let file = files.get(&name).copied();
+            if let Some(change) = self.look_at(&name, file) {
+                sink(DirectoryEvent { name, change });
+            }
+        }
+    }
+
+    /// What to tell about a file that now looks like `file`.
+    fn look_at(&mut self, name: &str, file: Option<Fingerprint>) -> Option<DirectoryChange> {
+        let before = self.unsettled.remove(name);
+        if file == self.known.get(name).map(|known| known.fingerprint) {
+            return None;
+        }
+        if before != Some(file) {
+            self.unsettled.insert(name.to_owned(), file);
+            return None;
+        }
+        let Some(fingerprint) = file else {
+            self.known.remove(name);
+            return Some(DirectoryChange::Removed);
+        };
+        let binary = match self.read(name) {
+            Ok(binary) => binary,
+            Err(error) => {
+                self.known.insert(name.to_owned(), Known { fingerprint, digest: String::new() });
+                return Some(DirectoryChange::Refused(LoadError::Read(error)));
+            }
+        };
+        let known = Known { fingerprint, digest: binary.digest().to_owned() };
+        let old = self.known.insert(name.to_owned(), known);
+        if old.is_some_and(|old| old.digest == binary.digest()) {
+            return None;
+        }
+        Some(match self.engine.load(&binary) {
+            Ok(factory) => DirectoryChange::Loaded(Arc::new(factory)),
+            Err(error) => DirectoryChange::Refused(error),
+        })
+    }
+
+    fn read(&self, name: &str) -> io::Result<Binary> {
+        Ok(Binary::new(name, fs::read(self.dir.join(format!("{name}.wasm")))?))
+    }
+}
+
+/// The plugin files, by name without `.wasm`. Hidden files are none, links are what they lead to.
+fn list(dir: &Path) -> io::Result<BTreeMap<String, Fingerprint>> {
+    let mut files = BTreeMap::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        let Some(name) = path.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".wasm"))
+        else {
+            continue;
+        };
+        // A file that vanished since, or a link to nowhere, is as good as absent.
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        if metadata.is_file() && !name.is_empty() && !name.starts_with('.') {
+            files.insert(name.to_owned(), Fingerprint::of(&metadata));
+        }
+    }
+    Ok(files)
+}
+
+impl Fingerprint {
+    fn of(metadata: &fs::Metadata) -> Self {
+        Self {
+            device: metadata.dev(),
+            inode: metadata.ino(),
+            size: metadata.len(),
+            modified: (metadata.mtime(), metadata.mtime_nsec()),
+        }
+    }
+}
+
+/// Lets `duration` pass whatever happens; false once the watch is dropped.
+fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
+    let end = Instant::now() + duration;
+    loop {
+        match woken.recv_timeout(end.saturating_duration_since(Instant::now())) {
+            Ok(()) => {}
+            Err(RecvTimeoutError::Timeout) => return true,
+            Err(RecvTimeoutError::Disconnected) => return false,
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The wasmtime engine that all plugins share, and the thread that measures their time.
+//!
+//! A call is bounded by an epoch deadline. Epochs advance every [`TICK`]; the thread that advances them ends once the
+//! engine and everything made from it is gone. Components are compiled on the thread that calls [`Engine::load`], which
+//! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread.
+
+use std::{
+    collections::BTreeMap,
+    path::PathBuf,
+    sync::{Arc, atomic::Ordering},
+    thread,
+    time::Duration,
+};
+
+use wasmtime::{
+    Config,
+    component::{HasSelf, Linker},
+};
+
+use crate::{
+    artefacts::{ArtefactError, Artefacts},
+    binary::{Binary, LoadError},
+    bindings::All,
+    factory::ComponentFactory,
+    host_state::{Clock, HostState},
+    limits::Limits,
+};
+
+/// How often time limits are looked at: often enough for limits of tens of milliseconds, seldom enough that an idle
+/// scheduler's processor sleeps.
+pub(crate) const TICK: Duration = Duration::from_millis(5);
+
+pub(crate) const TICKS_PER_SECOND: u64 = 200;
+
+/// What an [`Engine`] is made with.
+#[derive(Clone, Debug, Default)]
+pub struct EngineOptions {
+    /// For plugins that have no limits of their own.
+    pub limits: Limits,
+    /// By plugin name.
+    pub plugin_limits: BTreeMap<String, Limits>,
+    /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
+    /// over, for this user alone: whoever can write there can run code in the scheduler.
+    pub artefacts: Option<PathBuf>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum EngineError {
+    #[error("wasmtime cannot be set up: {0}")]
+    Wasmtime(String),
+    #[error("the directory for compiled plugins cannot be used")]
+    Artefacts(#[from] ArtefactError),
+    #[error("no thread to measure the plugins' time")]
+    Ticker(#[source] std::io::Error),
+}
+
+/// Loads components. Cheap to clone; one serves the whole process.
+#[derive(Clone)]
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+pub(crate) struct Shared {
+    pub(crate) wasmtime: wasmtime::Engine,
+    pub(crate) linker: Linker<HostState>,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) artefacts: Option<Artefacts>,
+    limits: Limits,
+    plugin_limits: BTreeMap<String, Limits>,
+}
+
+impl std::fmt::Debug for Engine {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Engine").field("artefacts", &self.shared.artefacts).finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    /// # Errors
+    /// When wasmtime refuses this machine, or the artefact directory cannot be made private.
+    pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
+        let wasmtime = wasmtime::Engine::new(&config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
+        let mut linker = Linker::new(&wasmtime);
+        All::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+            .map_err(|error| EngineError::Wasmtime(error.to_string()))?;
+        let clock = Arc::new(Clock::default());
+        spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
+        let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
+        let EngineOptions { limits, plugin_limits, .. } = options;
+        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, limits, plugin_limits }) })
+    }
+
+    /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.
+    pub fn set_now(&self, milliseconds: u64) {
+        self.shared.clock.now.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
+    /// asks it for its manifest. Takes up to seconds.
+    ///
+    /// # Errors
+    /// Why these bytes are no plugin, or not the plugin that the name says.
+    pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
+        let limits = self.shared.plugin_limits.get(binary.name()).unwrap_or(&self.shared.limits);
+        ComponentFactory::load(&self.shared, binary, limits.clone())
+    }
+}
+
+fn config() -> Config {
+    let mut config = Config::new();
+    config
+        .concurrency_support(false)
+        .epoch_interruption(true)
+        .wasm_component_model(true)
+        // Where a wasm function is in its binary is said by the panic's own words, in a release build by nothing.
+        .generate_address_map(false);
+    config
+}
+
+fn spawn_ticker(engine: &wasmtime::Engine, clock: Arc<Clock>) -> std::io::Result<()> {
+    let engine = engine.weak();
+    let tick = move || {
+        while let Some(engine) = engine.upgrade() {
+            engine.increment_epoch();
+            clock.ticks.fetch_add(1, Ordering::Relaxed);
+            drop(engine);
+            thread::sleep(TICK);
+        }
+    };
+    thread::Builder::new().name("plugin-epochs".to_owned()).spawn(tick).map(drop)
+}

@@ -1,0 +1,135 @@
+//! Which interfaces of the contract a component exports.
+//!
+//! The contract's world exports everything; a component exports what it implements. Each interface is looked up alone,
+//! and one that is there with other functions than the contract's refuses the component instead of passing for absent.
+
+use berth_framework::{Point, Points};
+use wasmtime::{
+    AsContextMut,
+    component::{Instance, InstancePre},
+};
+
+use crate::{
+    binary::LoadError,
+    bindings::points::{
+        bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_enqueue,
+        pre_filter, pre_score, queue_sort, queueing_hint, reserve, score, sign, state, sync,
+    },
+    host_state::HostState,
+};
+
+macro_rules! interfaces {
+    ($($field:ident: $name:literal $(=> $point:ident)?,)*) => {
+        /// Where each interface is found in a component.
+        pub(crate) struct ExportIndices {
+            $($field: Option<$field::GuestIndices>,)*
+        }
+
+        /// The functions of one instance.
+        #[expect(dead_code, reason = "the framework has no traits for sign and state yet; their types are checked")]
+        pub(crate) struct Exports {
+            $(pub(crate) $field: Option<$field::Guest>,)*
+        }
+
+        impl ExportIndices {
+            pub(crate) fn find(pre: &InstancePre<HostState>) -> Result<Self, LoadError> {
+                $(let $field = match pre.component().get_export_index(None, concat!($name, "@0.1.0")) {
+                    None => None,
+                    Some(_) => Some($field::GuestIndices::new(pre).map_err(|error| signature($name, &error))?),
+                };)*
+                Ok(Self { $($field,)* })
+            }
+
+            /// Looks the functions up and compares their types with the contract's.
+            pub(crate) fn load(
+                &self,
+                mut store: impl AsContextMut,
+                instance: &Instance,
+            ) -> Result<Exports, LoadError> {
+                $(let $field = match &self.$field {
+                    None => None,
+                    Some(indices) => {
+                        let guest = indices.load(&mut store, instance);
+                        Some(guest.map_err(|error| signature($name, &error))?)
+                    }
+                };)*
+                Ok(Exports { $($field,)* })
+            }
+
+            pub(crate) fn points(&self) -> Points {
+                let mut points = Points::default();
+                $($(if self.$field.is_some() {
+                    points.insert(Point::$point);
+                })?)*
+                points
+            }
+
+            fn is_empty(&self) -> bool {
+                $(self.$field.is_none())&&*
+            }
+        }
+    };
+}
+
+interfaces! {
+    lifecycle: "berth:scheduler/lifecycle",
+    sync: "berth:scheduler/sync",
+    cycle: "berth:scheduler/cycle",
+    pre_enqueue: "berth:scheduler/pre-enqueue" => PreEnqueue,
+    queue_sort: "berth:scheduler/queue-sort" => QueueSort,
+    pre_filter: "berth:scheduler/pre-filter" => PreFilter,
+    filter: "berth:scheduler/filter" => Filter,
+    post_filter: "berth:scheduler/post-filter" => PostFilter,
+    pre_score: "berth:scheduler/pre-score" => PreScore,
+    score: "berth:scheduler/score" => Score,
+    normalize_score: "berth:scheduler/normalize-score" => Normalize,
+    reserve: "berth:scheduler/reserve" => Reserve,
+    permit: "berth:scheduler/permit" => Permit,
+    pre_bind: "berth:scheduler/pre-bind" => PreBind,
+    bind: "berth:scheduler/bind" => Bind,
+    post_bind: "berth:scheduler/post-bind" => PostBind,
+    queueing_hint: "berth:scheduler/queueing-hint" => QueueingHint,
+    sign: "berth:scheduler/sign" => Sign,
+    state: "berth:scheduler/state",
+}
+
+/// Points that are called within a cycle.
+const CYCLE_POINTS: [Point; 10] = [
+    Point::PreFilter,
+    Point::Filter,
+    Point::PostFilter,
+    Point::PreScore,
+    Point::Score,
+    Point::Reserve,
+    Point::Permit,
+    Point::PreBind,
+    Point::Bind,
+    Point::PostBind,
+];
+
+impl ExportIndices {
+    pub(crate) fn has_sync(&self) -> bool {
+        self.sync.is_some()
+    }
+
+    /// Whether the interfaces make a plugin together; `exports` lists everything for the message if there are none.
+    pub(crate) fn check(&self, exports: impl FnOnce() -> String) -> Result<(), LoadError> {
+        if self.is_empty() {
+            return Err(LoadError::OtherWorld { exports: exports() });
+        }
+        if self.lifecycle.is_none() {
+            let because = "every plugin must export";
+            return Err(LoadError::Missing { interface: "berth:scheduler/lifecycle", because });
+        }
+        let points = self.points();
+        if self.cycle.is_none() && CYCLE_POINTS.into_iter().any(|point| points.contains(point)) {
+            let because = "its extension points need to learn of the pod";
+            return Err(LoadError::Missing { interface: "berth:scheduler/cycle", because });
+        }
+        Ok(())
+    }
+}
+
+fn signature(interface: &'static str, error: &wasmtime::Error) -> LoadError {
+    LoadError::Signature { interface, reason: format!("{error:#}") }
+}

@@ -1,0 +1,160 @@
+//! A loaded component: compiled, checked against the contract, and asked for its manifest.
+
+use std::sync::Arc;
+
+use berth_framework::{Manifest, Plugin, PluginFactory, PluginVersion, Points};
+use wasmtime::component::{Component, InstancePre, types::ComponentItem};
+
+use crate::{
+    binary::{Binary, LoadError},
+    convert::lift,
+    engine::Shared,
+    exports::ExportIndices,
+    host_state::{Clock, HostState},
+    instance::{Instance, Patience, guest},
+    limits::Limits,
+    plugin::ComponentPlugin,
+    stats::PluginStats,
+};
+
+/// Makes instances of one component, one for each profile that uses it.
+#[derive(Clone, Debug)]
+pub struct ComponentFactory {
+    blueprint: Arc<Blueprint>,
+}
+
+/// What all instances of a component share.
+pub(crate) struct Blueprint {
+    pub(crate) pre: InstancePre<HostState>,
+    pub(crate) indices: ExportIndices,
+    pub(crate) limits: Limits,
+    pub(crate) clock: Arc<Clock>,
+    pub(crate) stats: Arc<PluginStats>,
+    /// As in the logs: the name by which the binary came.
+    pub(crate) name: Arc<str>,
+    pub(crate) manifest: Manifest,
+    pub(crate) points: Points,
+    pub(crate) version: PluginVersion,
+}
+
+impl std::fmt::Debug for Blueprint {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Blueprint").field("version", &self.version).finish_non_exhaustive()
+    }
+}
+
+impl ComponentFactory {
+    pub(crate) fn load(shared: &Shared, binary: &Binary, limits: Limits) -> Result<Self, LoadError> {
+        binary.check_format()?;
+        let component = compile(shared, binary)?;
+        check_imports(&component)?;
+        let pre = shared.linker.instantiate_pre(&component);
+        let pre = pre.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
+        let indices = ExportIndices::find(&pre)?;
+        indices.check(|| exports_of(&component))?;
+        let points = indices.points();
+        let name = Arc::from(binary.name());
+        let version = PluginVersion { digest: binary.digest().to_owned(), ..PluginVersion::default() };
+        let clock = Arc::clone(&shared.clock);
+        let (manifest, stats) = (Manifest::default(), Arc::default());
+        let mut blueprint = Blueprint { pre, indices, limits, clock, stats, name, manifest, points, version };
+        blueprint.manifest = blueprint.describe()?;
+        blueprint.version.name.clone_from(&blueprint.manifest.name);
+        blueprint.version.version.clone_from(&blueprint.manifest.version);
+        Ok(Self { blueprint: Arc::new(blueprint) })
+    }
+
+    /// The figures of this binary, over all its instances.
+    #[must_use]
+    pub fn stats(&self) -> &Arc<PluginStats> {
+        &self.blueprint.stats
+    }
+}
+
+impl PluginFactory for ComponentFactory {
+    fn manifest(&self) -> &Manifest {
+        &self.blueprint.manifest
+    }
+
+    fn points(&self) -> Points {
+        self.blueprint.points
+    }
+
+    fn version(&self) -> PluginVersion {
+        self.blueprint.version.clone()
+    }
+
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String> {
+        Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.blueprint), args)?))
+    }
+}
+
+impl Blueprint {
+    /// Asks a throw-away instance, which also compares the types of all exported functions with the contract's.
+    fn describe(&self) -> Result<Manifest, LoadError> {
+        let mut instance = Instance::new(self)?;
+        let described = instance.call(self, "describe", Patience::Long, |asking| {
+            let manifest = guest(&asking.exports.lifecycle)?.call_describe(asking.store)?;
+            let wants_json = manifest.pod_json;
+            Ok((lift::manifest(manifest, asking.limits)?, wants_json))
+        });
+        let (manifest, wants_json) = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
+        if manifest.name != *self.name {
+            return Err(LoadError::Name { manifest: manifest.name });
+        }
+        if wants_json {
+            return Err(LoadError::Unsupported { what: "the pods' JSON" });
+        }
+        let needs = &manifest.needs;
+        if !self.indices.has_sync() && !(needs.columns.is_empty() && needs.objects.is_empty()) {
+            let because = "its manifest needs, as it names columns or objects";
+            return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
+        }
+        Ok(manifest)
+    }
+
+    /// How messages name the plugin.
+    pub(crate) fn title(&self) -> String {
+        let PluginVersion { version, digest, .. } = &self.version;
+        let digest = digest.get(..12).unwrap_or(digest);
+        format!("plugin {:?} ({version}, {digest})", self.name)
+    }
+}
+
+fn compile(shared: &Shared, binary: &Binary) -> Result<Component, LoadError> {
+    let engine = &shared.wasmtime;
+    if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary)) {
+        return Ok(component);
+    }
+    let component = Component::from_binary(engine, binary.bytes());
+    let component = component.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
+    if let Some(artefacts) = &shared.artefacts {
+        artefacts.store(binary, &component);
+    }
+    Ok(component)
+}
+
+/// Refuses whatever is neither the host interface nor mere types.
+fn check_imports(component: &Component) -> Result<(), LoadError> {
+    let engine = component.engine();
+    for (name, import) in component.component_type().imports(engine) {
+        let is_given = name == "berth:scheduler/host@0.1.0"
+            || match &import.ty {
+                ComponentItem::Type(_) => true,
+                ComponentItem::ComponentInstance(instance) => {
+                    instance.exports(engine).all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
+                }
+                _ => false,
+            };
+        if !is_given {
+            return Err(LoadError::Import { import: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn exports_of(component: &Component) -> String {
+    let component_type = component.component_type();
+    let names: Vec<&str> = component_type.exports(component.engine()).map(|(name, _)| name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

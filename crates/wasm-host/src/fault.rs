@@ -1,0 +1,96 @@
+//! How a component fails, and the words for it.
+
+use std::fmt;
+
+use wasmtime::{Store, Trap};
+
+use crate::host_state::HostState;
+
+/// Kinds of faults, as metrics tell them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum FaultKind {
+    /// A panic, an overflow of the stack, or another trap.
+    Trap,
+    /// More time than [`Limits::call_timeout`](crate::Limits::call_timeout).
+    Timeout,
+    /// More memory than [`Limits::memory_bytes`](crate::Limits::memory_bytes).
+    Memory,
+    /// An answer that breaks the contract, or too large a one.
+    WrongAnswer,
+}
+
+impl FaultKind {
+    pub const ALL: [FaultKind; 4] = [FaultKind::Trap, FaultKind::Timeout, FaultKind::Memory, FaultKind::WrongAnswer];
+
+    /// The label value in metrics.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            FaultKind::Trap => "trap",
+            FaultKind::Timeout => "timeout",
+            FaultKind::Memory => "memory",
+            FaultKind::WrongAnswer => "wrong_answer",
+        }
+    }
+}
+
+/// One failed call. Reads on from the plugin's name: `trapped in filter: ...`.
+#[derive(Clone, Debug)]
+pub(crate) struct Fault {
+    pub(crate) kind: FaultKind,
+    text: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.text)
+    }
+}
+
+/// Why the closure around a call did not produce a value.
+#[derive(Debug)]
+pub(crate) enum CallError {
+    Wasm(wasmtime::Error),
+    /// What was wrong with the answer.
+    Answer(String),
+}
+
+impl From<wasmtime::Error> for CallError {
+    fn from(error: wasmtime::Error) -> Self {
+        Self::Wasm(error)
+    }
+}
+
+impl From<String> for CallError {
+    fn from(refused: String) -> Self {
+        Self::Answer(refused)
+    }
+}
+
+impl Fault {
+    /// Sorts out what went wrong in `function`; `store` knows the last words and what was refused.
+    pub(crate) fn new(error: CallError, function: &str, store: &Store<HostState>) -> Self {
+        let error = match error {
+            CallError::Answer(refused) => {
+                let text = format!("answered {function} with {refused}");
+                return Self { kind: FaultKind::WrongAnswer, text };
+            }
+            CallError::Wasm(error) => error,
+        };
+        let state = store.data();
+        if let Some(exceeded) = state.meter.exceeded() {
+            return Self { kind: FaultKind::Memory, text: format!("{exceeded} in {function}") };
+        }
+        match error.downcast_ref::<Trap>() {
+            Some(Trap::Interrupt) => Self { kind: FaultKind::Timeout, text: format!("took too long in {function}") },
+            Some(trap) => {
+                let words = state.last_words.clone().unwrap_or_else(|| trap.to_string());
+                Self { kind: FaultKind::Trap, text: format!("trapped in {function}: {words}") }
+            }
+            None => {
+                let text = format!("answered {function} with what cannot be read: {}", error.root_cause());
+                Self { kind: FaultKind::WrongAnswer, text }
+            }
+        }
+    }
+}

@@ -1,0 +1,104 @@
+//! What a component can reach: `berth:scheduler/host`, and nothing else.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering},
+};
+
+use crate::{
+    bindings::{berth::scheduler::host, types},
+    limits::{Limits, Meter},
+    stats::PluginStats,
+};
+
+/// Time as components see it and as their limits are measured. Shared by all instances of an engine.
+#[derive(Debug, Default)]
+pub(crate) struct Clock {
+    /// Milliseconds since 1970 as of the start of the cycle.
+    pub(crate) now: AtomicU64,
+    /// Ticks since the engine started.
+    pub(crate) ticks: AtomicU64,
+}
+
+/// Data of one instance's store.
+#[derive(Debug)]
+pub(crate) struct HostState {
+    plugin: Arc<str>,
+    pub(crate) meter: Meter,
+    /// The last line logged as an error during the current call: what a panic hook says before it traps.
+    pub(crate) last_words: Option<String>,
+    log_budget: LogBudget,
+    text_bytes: usize,
+    counters: usize,
+    clock: Arc<Clock>,
+    stats: Arc<PluginStats>,
+}
+
+/// A rate measured in ticks of the engine, so that it needs no clock of its own.
+#[derive(Debug)]
+struct LogBudget {
+    lines_per_second: u32,
+    second: u64,
+    lines: u32,
+}
+
+impl HostState {
+    pub(crate) fn new(plugin: Arc<str>, limits: &Limits, clock: Arc<Clock>, stats: Arc<PluginStats>) -> Self {
+        let log_budget = LogBudget { lines_per_second: limits.log_lines_per_second, second: 0, lines: 0 };
+        Self {
+            plugin,
+            meter: Meter::new(limits),
+            last_words: None,
+            log_budget,
+            text_bytes: limits.text_bytes,
+            counters: limits.counters,
+            clock,
+            stats,
+        }
+    }
+}
+
+impl LogBudget {
+    fn take(&mut self, ticks: u64) -> bool {
+        let second = ticks / crate::engine::TICKS_PER_SECOND;
+        if second != self.second {
+            (self.second, self.lines) = (second, 0);
+        }
+        self.lines = self.lines.saturating_add(1);
+        self.lines <= self.lines_per_second
+    }
+}
+
+impl host::Host for HostState {
+    fn log(&mut self, level: host::Level, mut message: String) {
+        if message.len() > self.text_bytes {
+            message.truncate(message.floor_char_boundary(self.text_bytes));
+        }
+        if level == host::Level::Error {
+            self.last_words = Some(message.clone());
+        }
+        if !self.log_budget.take(self.clock.ticks.load(Ordering::Relaxed)) {
+            self.stats.record_dropped_log_line();
+            return;
+        }
+        let plugin = &*self.plugin;
+        match level {
+            host::Level::Debug => tracing::debug!(plugin, "{message}"),
+            host::Level::Info => tracing::info!(plugin, "{message}"),
+            host::Level::Warn => tracing::warn!(plugin, "{message}"),
+            host::Level::Error => tracing::error!(plugin, "{message}"),
+        }
+    }
+
+    fn now(&mut self) -> u64 {
+        self.clock.now.load(Ordering::Relaxed)
+    }
+
+    fn count(&mut self, name: String, amount: u64) {
+        if name.len() <= self.text_bytes {
+            self.stats.add_custom(name, amount, self.counters);
+        }
+    }
+}
+
+impl types::Host for HostState {}

@@ -1,0 +1,93 @@
+//! One running component: its store, its functions, and the one way to call them.
+
+use std::time::{Duration, Instant};
+
+use wasmtime::Store;
+
+use crate::{
+    binary::LoadError,
+    engine::TICK,
+    exports::Exports,
+    factory::Blueprint,
+    fault::{CallError, Fault},
+    host_state::HostState,
+    limits::Limits,
+};
+
+pub(crate) struct Instance {
+    store: Store<HostState>,
+    exports: Exports,
+}
+
+/// Which time limit a call has.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Patience {
+    /// [`Limits::call_timeout`].
+    Short,
+    /// [`Limits::configure_timeout`].
+    Long,
+}
+
+/// What a call has at hand.
+pub(crate) struct Asking<'a> {
+    pub(crate) store: &'a mut Store<HostState>,
+    pub(crate) exports: &'a Exports,
+    pub(crate) limits: &'a Limits,
+}
+
+/// An interface that the caller knows to be exported.
+pub(crate) fn guest<T>(interface: &Option<T>) -> Result<&T, CallError> {
+    interface.as_ref().ok_or_else(|| CallError::Answer("no such interface".to_owned()))
+}
+
+impl Instance {
+    pub(crate) fn new(blueprint: &Blueprint) -> Result<Self, LoadError> {
+        let Blueprint { pre, indices, limits, clock, stats, name, .. } = blueprint;
+        let state = HostState::new(name.clone(), limits, clock.clone(), stats.clone());
+        let mut store = Store::new(pre.engine(), state);
+        store.limiter(|state| &mut state.meter);
+        store.set_hostcall_fuel(limits.output_bytes);
+        store.set_epoch_deadline(ticks(limits.configure_timeout));
+        let instance = match pre.instantiate(&mut store) {
+            Ok(instance) => instance,
+            Err(error) => {
+                let fault = Fault::new(CallError::Wasm(error), "instantiation", &store);
+                stats.record_fault(fault.kind);
+                return Err(LoadError::Faulty(fault.to_string()));
+            }
+        };
+        let exports = indices.load(&mut store, &instance)?;
+        Ok(Self { store, exports })
+    }
+
+    /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped.
+    pub(crate) fn call<R>(
+        &mut self,
+        blueprint: &Blueprint,
+        function: &'static str,
+        patience: Patience,
+        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+    ) -> Result<R, Fault> {
+        let Blueprint { limits, stats, .. } = blueprint;
+        let timeout = match patience {
+            Patience::Short => limits.call_timeout,
+            Patience::Long => limits.configure_timeout,
+        };
+        self.store.set_epoch_deadline(ticks(timeout));
+        self.store.data_mut().last_words = None;
+        let started = Instant::now();
+        let answer = ask(Asking { store: &mut self.store, exports: &self.exports, limits });
+        stats.record_call(started.elapsed(), self.store.data().meter.memory());
+        answer.map_err(|error| {
+            let fault = Fault::new(error, function, &self.store);
+            stats.record_fault(fault.kind);
+            fault
+        })
+    }
+}
+
+/// At least `timeout`: the tick under way does not count.
+fn ticks(timeout: Duration) -> u64 {
+    let ticks = timeout.as_nanos().div_ceil(TICK.as_nanos());
+    u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)
+}

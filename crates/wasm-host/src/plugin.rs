@@ -1,0 +1,275 @@
+//! A configured plugin: the one that the scheduler calls, whichever instance serves it.
+//!
+//! An instance that faults is dropped, and the call in flight answers with an error. The next [`Plugin::sync`] starts a
+//! fresh one from the top: `configure`, a full delta, and `reserve` again for the pods that are between Reserve and
+//! PostBind. A component without `sync` holds no replica, so any call may start a fresh one. Pods carry symbols that the
+//! replica must know, so `sync` comes before every call, those outside of cycles included.
+
+mod points;
+
+use std::sync::Arc;
+
+use berth_framework::{
+    Bind, Call, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin, PluginVersion, Point, Points,
+    PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Status,
+};
+use berth_model::{NodeIdx, NodeSet, Symbols};
+
+use crate::{
+    bindings::types,
+    convert::lower,
+    factory::Blueprint,
+    fault::CallError,
+    instance::{Asking, Instance, Patience, guest},
+};
+
+/// A component behind the framework's traits.
+pub(crate) struct ComponentPlugin {
+    blueprint: Arc<Blueprint>,
+    args: String,
+    /// None after a fault, until a fresh one is started.
+    instance: Option<Instance>,
+    replica: Replica,
+    /// Cycles that the instance knows the pod of.
+    begun: Vec<CycleId>,
+    /// What a fresh instance must be told again.
+    reserved: Vec<Reservation>,
+    /// Why there is no instance.
+    last_fault: String,
+    /// Scratch for a set of nodes on its way into a call.
+    rows: Vec<u64>,
+}
+
+/// How far the instance has followed the node table.
+struct Replica {
+    generation: u64,
+    n_symbols: usize,
+}
+
+struct Reservation {
+    cycle: CycleId,
+    node: NodeIdx,
+    pod: types::Pod,
+}
+
+impl Default for Replica {
+    fn default() -> Self {
+        Self { generation: 0, n_symbols: Symbols::N_WELL_KNOWN }
+    }
+}
+
+impl ComponentPlugin {
+    pub(crate) fn new(blueprint: Arc<Blueprint>, args: &str) -> Result<Self, String> {
+        let instance = start(&blueprint, args)?;
+        Ok(Self {
+            blueprint,
+            args: args.to_owned(),
+            instance: Some(instance),
+            replica: Replica::default(),
+            begun: Vec::new(),
+            reserved: Vec::new(),
+            last_fault: String::new(),
+            rows: Vec::new(),
+        })
+    }
+
+    /// Calls the instance; a fault ends it and becomes an error status.
+    fn ask<R>(
+        &mut self,
+        function: &'static str,
+        patience: Patience,
+        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+    ) -> Result<R, Status> {
+        if self.instance.is_none() && !self.blueprint.indices.has_sync() {
+            self.restart()?;
+        }
+        let Some(instance) = &mut self.instance else {
+            return Err(Status::error(format!("{}, and starts afresh in the next cycle", self.last_fault)));
+        };
+        instance.call(&self.blueprint, function, patience, ask).map_err(|fault| {
+            self.instance = None;
+            self.begun.clear();
+            self.last_fault = format!("{} {fault}", self.blueprint.title());
+            Status::error(self.last_fault.clone())
+        })
+    }
+
+    /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet.
+    fn ask_in_cycle<R>(
+        &mut self,
+        call: &Call<'_>,
+        function: &'static str,
+        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+    ) -> Result<R, Status> {
+        if !self.begun.contains(&call.cycle) {
+            self.begin(call.cycle, &lower::pod(call.pod))?;
+        }
+        self.ask(function, Patience::Short, ask)
+    }
+
+    fn begin(&mut self, cycle: CycleId, pod: &types::Pod) -> Result<(), Status> {
+        self.ask("begin", Patience::Short, |asking| {
+            Ok(guest(&asking.exports.cycle)?.call_begin(asking.store, cycle.0, pod)?)
+        })?;
+        self.begun.push(cycle);
+        Ok(())
+    }
+
+    fn restart(&mut self) -> Result<(), Status> {
+        let instance = start(&self.blueprint, &self.args).map_err(|reason| {
+            self.last_fault = reason;
+            Status::error(self.last_fault.clone())
+        })?;
+        self.instance = Some(instance);
+        self.replica = Replica::default();
+        self.begun.clear();
+        Ok(())
+    }
+
+    fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
+        let Replica { generation, n_symbols } = self.replica;
+        let delta = source.delta_since(&self.blueprint.manifest.needs, generation, n_symbols);
+        let generation = delta.generation;
+        if delta.is_empty() {
+            self.replica.generation = generation;
+            return Ok(());
+        }
+        let n_symbols = delta.symbols.last().map_or(n_symbols, |(sym, _)| n_symbols.max(sym.0 as usize + 1));
+        let patience = if delta.full { Patience::Long } else { Patience::Short };
+        if delta.full {
+            self.blueprint.stats.record_resync();
+        }
+        let delta = lower::delta(delta);
+        self.ask("sync", patience, |asking| Ok(guest(&asking.exports.sync)?.call_apply(asking.store, &delta)?))?;
+        self.replica = Replica { generation, n_symbols };
+        Ok(())
+    }
+
+    /// Tells a fresh instance of the pods that are between Reserve and PostBind.
+    fn reserve_again(&mut self) -> Result<(), Status> {
+        let reserved = std::mem::take(&mut self.reserved);
+        for reservation in reserved {
+            let Reservation { cycle, node, pod } = &reservation;
+            self.begin(*cycle, pod)?;
+            let answer = self.ask("reserve", Patience::Short, |asking| {
+                Ok(guest(&asking.exports.reserve)?.call_reserve(asking.store, cycle.0, node.0)?)
+            })?;
+            if answer.is_err() {
+                tracing::warn!(
+                    plugin = &*self.blueprint.name,
+                    pod = pod.name,
+                    "a fresh instance refuses a reservation"
+                );
+            }
+            self.reserved.push(reservation);
+        }
+        Ok(())
+    }
+
+    /// A set of nodes in the form that a call takes; give it back to [`Self::rows`] afterwards.
+    fn take_rows(&mut self, nodes: &NodeSet) -> Vec<u64> {
+        let mut rows = std::mem::take(&mut self.rows);
+        rows.clear();
+        rows.extend_from_slice(nodes.words());
+        rows
+    }
+
+    fn at(&mut self, point: Point) -> Option<&mut Self> {
+        self.blueprint.points.contains(point).then_some(self)
+    }
+}
+
+/// A fresh instance, configured.
+fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, String> {
+    let mut instance = Instance::new(blueprint).map_err(|error| format!("{} {error}", blueprint.title()))?;
+    let configured = instance.call(blueprint, "configure", Patience::Long, |asking| {
+        Ok(guest(&asking.exports.lifecycle)?.call_configure(asking.store, args)?)
+    });
+    match configured {
+        Ok(Ok(())) => Ok(instance),
+        Ok(Err(reason)) => {
+            let end = reason.floor_char_boundary(blueprint.limits.text_bytes);
+            Err(reason.get(..end).unwrap_or_default().to_owned())
+        }
+        Err(fault) => Err(format!("{} {fault}", blueprint.title())),
+    }
+}
+
+impl Plugin for ComponentPlugin {
+    fn manifest(&self) -> &Manifest {
+        &self.blueprint.manifest
+    }
+
+    fn points(&self) -> Points {
+        self.blueprint.points
+    }
+
+    fn version(&self) -> PluginVersion {
+        self.blueprint.version.clone()
+    }
+
+    fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
+        let is_fresh = self.instance.is_none();
+        if is_fresh {
+            self.restart()?;
+        }
+        if self.blueprint.indices.has_sync() {
+            self.apply(source)?;
+        }
+        if is_fresh { self.reserve_again() } else { Ok(()) }
+    }
+
+    fn end_cycle(&mut self, cycle: CycleId) {
+        self.reserved.retain(|reservation| reservation.cycle != cycle);
+        if !self.begun.contains(&cycle) {
+            return;
+        }
+        self.begun.retain(|begun| *begun != cycle);
+        let ended = self
+            .ask("end", Patience::Short, |asking| Ok(guest(&asking.exports.cycle)?.call_end(asking.store, cycle.0)?));
+        self.note(ended);
+    }
+
+    fn pre_enqueue(&mut self) -> Option<&mut dyn PreEnqueue> {
+        self.at(Point::PreEnqueue).map(|plugin| plugin as _)
+    }
+    fn queue_sort(&mut self) -> Option<&mut dyn QueueSort> {
+        self.at(Point::QueueSort).map(|plugin| plugin as _)
+    }
+    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
+        self.at(Point::PreFilter).map(|plugin| plugin as _)
+    }
+    fn filter(&mut self) -> Option<&mut dyn Filter> {
+        self.at(Point::Filter).map(|plugin| plugin as _)
+    }
+    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
+        self.at(Point::PostFilter).map(|plugin| plugin as _)
+    }
+    fn pre_score(&mut self) -> Option<&mut dyn PreScore> {
+        self.at(Point::PreScore).map(|plugin| plugin as _)
+    }
+    fn score(&mut self) -> Option<&mut dyn Score> {
+        self.at(Point::Score).map(|plugin| plugin as _)
+    }
+    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
+        self.at(Point::Normalize).map(|plugin| plugin as _)
+    }
+    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
+        self.at(Point::Reserve).map(|plugin| plugin as _)
+    }
+    fn permit(&mut self) -> Option<&mut dyn Permit> {
+        self.at(Point::Permit).map(|plugin| plugin as _)
+    }
+    fn pre_bind(&mut self) -> Option<&mut dyn PreBind> {
+        self.at(Point::PreBind).map(|plugin| plugin as _)
+    }
+    fn bind(&mut self) -> Option<&mut dyn Bind> {
+        self.at(Point::Bind).map(|plugin| plugin as _)
+    }
+    fn post_bind(&mut self) -> Option<&mut dyn PostBind> {
+        self.at(Point::PostBind).map(|plugin| plugin as _)
+    }
+    fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
+        self.at(Point::QueueingHint).map(|plugin| plugin as _)
+    }
+}

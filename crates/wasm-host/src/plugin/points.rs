@@ -1,0 +1,248 @@
+//! The extension points, each a call into the component and a check of its answer.
+//!
+//! Where the framework leaves no room for an error, a failed call takes the harmless answer and is logged: a pod is
+//! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
+
+use berth_framework::{
+    Bind, Call, ClusterEvent, DryRunCase, Effect, Explanation, Filter, Normalize, Permit, PermitVerdict, PostBind,
+    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score,
+    Status,
+};
+use berth_model::{NodeIdx, NodeSet, Pod};
+
+use super::{ComponentPlugin, Reservation};
+use crate::{
+    bindings::points::queueing_hint,
+    convert::{lift, lower},
+    instance::{Patience, guest},
+};
+
+impl ComponentPlugin {
+    /// For calls whose failure has nowhere else to go.
+    pub(super) fn note<R>(&self, answer: Result<R, Status>) -> Option<R> {
+        answer.inspect_err(|status| tracing::warn!(plugin = &*self.blueprint.name, "{}", status.message())).ok()
+    }
+}
+
+impl PreEnqueue for ComponentPlugin {
+    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+        let pod = lower::pod(pod);
+        let answer = self.ask("pre-enqueue", Patience::Short, |asking| {
+            let answer = guest(&asking.exports.pre_enqueue)?.call_pre_enqueue(asking.store, &pod)?;
+            Ok(lift::outcome(answer, asking.limits)?)
+        });
+        answer.flatten().err().unwrap_or_else(Status::success)
+    }
+}
+
+impl QueueSort for ComponentPlugin {
+    fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        let lowered = lower::pod(pod);
+        let answer = self.ask("sort-key", Patience::Short, |asking| {
+            Ok(guest(&asking.exports.queue_sort)?.call_sort_key(asking.store, &lowered, queued_at)?)
+        });
+        self.note(answer).unwrap_or((-i64::from(pod.priority), queued_at))
+    }
+}
+
+impl PreFilter for ComponentPlugin {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        self.ask_in_cycle(call, "pre-filter", |asking| {
+            let answer = guest(&asking.exports.pre_filter)?.call_pre_filter(asking.store, call.cycle.0)?;
+            Ok(lift::outcome(answer, asking.limits)?)
+        })?
+    }
+}
+
+impl Filter for ComponentPlugin {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        let rows = self.take_rows(candidates);
+        let answer = self.ask_in_cycle(call, "filter", |asking| {
+            let answer = guest(&asking.exports.filter)?.call_filter(asking.store, call.cycle.0, &rows)?;
+            match lift::outcome(answer, asking.limits)? {
+                Ok(survivors) => Ok(Ok(lift::subset(survivors, candidates)?)),
+                Err(status) => Ok(Err(status)),
+            }
+        });
+        self.rows = rows;
+        candidates.intersect(&answer??);
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        let rows = self.take_rows(rejected);
+        let answer = self.ask_in_cycle(call, "explain", |asking| {
+            let answer = guest(&asking.exports.filter)?.call_explain(asking.store, call.cycle.0, &rows)?;
+            match lift::outcome(answer, asking.limits)? {
+                Ok(explanations) => Ok(Ok(lift::explanations(explanations, rejected, asking.limits)?)),
+                Err(status) => Ok(Err(status)),
+            }
+        });
+        self.rows = rows;
+        answer?
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let pods: Vec<_> = pods.iter().map(|pod| lower::pod(pod)).collect();
+        let lowered: Vec<_> = cases.iter().map(lower::dry_run_case).collect();
+        self.ask_in_cycle(call, "dry-run", |asking| {
+            let guest = guest(&asking.exports.filter)?;
+            let answer = guest.call_dry_run(asking.store, call.cycle.0, &pods, &lowered)?;
+            let statuses = match lift::outcome(answer, asking.limits)? {
+                Ok(statuses) => statuses,
+                Err(status) => return Ok(Err(status)),
+            };
+            check_length("statuses", statuses.len(), cases.len())?;
+            let statuses = statuses.into_iter().map(|status| lift::status(status, asking.limits));
+            Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
+        })?
+    }
+}
+
+impl PostFilter for ComponentPlugin {
+    fn post_filter(&mut self, call: &Call<'_>) -> Result<PostFilterOutcome, Status> {
+        self.ask_in_cycle(call, "post-filter", |asking| {
+            let answer = guest(&asking.exports.post_filter)?.call_post_filter(asking.store, call.cycle.0)?;
+            match lift::outcome(answer, asking.limits)? {
+                Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.snapshot.nodes(), asking.limits)?)),
+                Err(status) => Ok(Err(status)),
+            }
+        })?
+    }
+}
+
+impl PreScore for ComponentPlugin {
+    fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
+        let rows = self.take_rows(nodes);
+        let answer = self.ask_in_cycle(call, "pre-score", |asking| {
+            let answer = guest(&asking.exports.pre_score)?.call_pre_score(asking.store, call.cycle.0, &rows)?;
+            Ok(lift::outcome(answer, asking.limits)?)
+        });
+        self.rows = rows;
+        answer?
+    }
+}
+
+impl Score for ComponentPlugin {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let rows = self.take_rows(nodes);
+        let answer = self.ask_in_cycle(call, "score", |asking| {
+            let answer = guest(&asking.exports.score)?.call_score(asking.store, call.cycle.0, &rows)?;
+            let answer = lift::outcome(answer, asking.limits)?;
+            if let Ok(scores) = &answer {
+                check_length("scores", scores.len(), nodes.len())?;
+            }
+            Ok(answer)
+        });
+        self.rows = rows;
+        scores.extend(answer??);
+        Ok(())
+    }
+}
+
+impl Normalize for ComponentPlugin {
+    fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        let rows = self.take_rows(nodes);
+        let answer = self.ask_in_cycle(call, "normalize-score", |asking| {
+            let guest = guest(&asking.exports.normalize_score)?;
+            let answer = guest.call_normalize_score(asking.store, call.cycle.0, &rows, scores)?;
+            let answer = lift::outcome(answer, asking.limits)?;
+            if let Ok(normalized) = &answer {
+                check_length("scores", normalized.len(), scores.len())?;
+            }
+            Ok(answer)
+        });
+        self.rows = rows;
+        scores.copy_from_slice(&answer??);
+        Ok(())
+    }
+}
+
+impl Reserve for ComponentPlugin {
+    fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
+        let answer = self.ask_in_cycle(call, "reserve", |asking| {
+            let answer = guest(&asking.exports.reserve)?.call_reserve(asking.store, call.cycle.0, node.0)?;
+            Ok(lift::outcome(answer, asking.limits)?)
+        });
+        match answer.flatten() {
+            Ok(()) => {
+                self.reserved.push(Reservation { cycle: call.cycle, node, pod: lower::pod(call.pod) });
+                Status::success()
+            }
+            Err(status) => status,
+        }
+    }
+
+    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
+        self.reserved.retain(|reservation| reservation.cycle != call.cycle);
+        // An instance that was never told of the cycle has nothing to undo.
+        if !self.begun.contains(&call.cycle) {
+            return;
+        }
+        let answer = self.ask_in_cycle(call, "unreserve", |asking| {
+            Ok(guest(&asking.exports.reserve)?.call_unreserve(asking.store, call.cycle.0, node.0)?)
+        });
+        self.note(answer);
+    }
+}
+
+impl Permit for ComponentPlugin {
+    fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        let answer = self.ask_in_cycle(call, "permit", |asking| {
+            let guest = guest(&asking.exports.permit)?;
+            let (verdict, effects) = guest.call_permit(asking.store, call.cycle.0, node.0)?;
+            Ok((lift::verdict(verdict, asking.limits)?, lift::effects(effects, asking.limits)?))
+        });
+        answer.unwrap_or_else(|status| (PermitVerdict::Deny(status), Vec::new()))
+    }
+}
+
+impl PreBind for ComponentPlugin {
+    fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        self.ask_in_cycle(call, "pre-bind", |asking| {
+            let answer = guest(&asking.exports.pre_bind)?.call_pre_bind(asking.store, call.cycle.0, node.0)?;
+            match lift::outcome(answer, asking.limits)? {
+                Ok(effects) => Ok(Ok(lift::effects(effects, asking.limits)?)),
+                Err(status) => Ok(Err(status)),
+            }
+        })?
+    }
+}
+
+impl Bind for ComponentPlugin {
+    fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        self.ask_in_cycle(call, "bind", |asking| {
+            let answer = guest(&asking.exports.bind)?.call_bind(asking.store, call.cycle.0, node.0)?;
+            match lift::outcome(answer, asking.limits)? {
+                Ok(effects) => Ok(Ok(lift::effects(effects, asking.limits)?)),
+                Err(status) => Ok(Err(status)),
+            }
+        })?
+    }
+}
+
+impl PostBind for ComponentPlugin {
+    fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx) {
+        self.reserved.retain(|reservation| reservation.cycle != call.cycle);
+        let answer = self.ask_in_cycle(call, "post-bind", |asking| {
+            Ok(guest(&asking.exports.post_bind)?.call_post_bind(asking.store, call.cycle.0, node.0)?)
+        });
+        self.note(answer);
+    }
+}
+
+impl QueueingHint for ComponentPlugin {
+    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
+        let (pod, event) = (lower::pod(pod), lower::cluster_event(event));
+        let answer = self.ask("queueing-hint", Patience::Short, |asking| {
+            let guest = guest(&asking.exports.queueing_hint)?;
+            Ok(guest.call_queueing_hint(asking.store, &pod, &event, old, new)?)
+        });
+        self.note(answer).is_none_or(|hint| hint == queueing_hint::Hint::Queue)
+    }
+}
+
+/// An answer has one item for each that was asked about.
+fn check_length(what: &str, n_given: usize, n_asked: usize) -> Result<(), String> {
+    if n_given == n_asked { Ok(()) } else { Err(format!("{n_given} {what} for {n_asked} asked about")) }
+}

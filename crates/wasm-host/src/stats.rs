@@ -1,0 +1,98 @@
+//! Figures about one binary, kept over all its instances, for metrics and `berth plugin list`.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::fault::FaultKind;
+
+/// Counters of one binary. All only grow, except [`PluginStats::memory_bytes`].
+#[derive(Debug, Default)]
+pub struct PluginStats {
+    calls: AtomicU64,
+    busy_nanoseconds: AtomicU64,
+    resyncs: AtomicU64,
+    memory_bytes: AtomicU64,
+    faults: [AtomicU64; FaultKind::ALL.len()],
+    dropped_log_lines: AtomicU64,
+    custom: Mutex<BTreeMap<String, u64>>,
+}
+
+impl PluginStats {
+    /// Calls into the component, `sync`, `begin` and `end` among them.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.calls.load(Ordering::Relaxed)
+    }
+
+    /// Wall-clock time spent in those calls.
+    #[must_use]
+    pub fn busy(&self) -> Duration {
+        Duration::from_nanos(self.busy_nanoseconds.load(Ordering::Relaxed))
+    }
+
+    /// Full deltas: one for each instance, and one whenever a replica had fallen too far behind.
+    #[must_use]
+    pub fn resyncs(&self) -> u64 {
+        self.resyncs.load(Ordering::Relaxed)
+    }
+
+    /// Linear memory of the instance that was called last.
+    #[must_use]
+    pub fn memory_bytes(&self) -> u64 {
+        self.memory_bytes.load(Ordering::Relaxed)
+    }
+
+    #[must_use]
+    pub fn faults(&self, kind: FaultKind) -> u64 {
+        self.faults.get(kind as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
+    /// Log lines beyond the plugin's rate.
+    #[must_use]
+    pub fn dropped_log_lines(&self) -> u64 {
+        self.dropped_log_lines.load(Ordering::Relaxed)
+    }
+
+    /// The plugin's own counters, by the names it gave them.
+    #[must_use]
+    pub fn custom(&self) -> BTreeMap<String, u64> {
+        self.custom.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(crate) fn record_call(&self, elapsed: Duration, memory: usize) {
+        self.calls.fetch_add(1, Ordering::Relaxed);
+        let nanoseconds = u64::try_from(elapsed.as_nanos()).unwrap_or(u64::MAX);
+        self.busy_nanoseconds.fetch_add(nanoseconds, Ordering::Relaxed);
+        self.memory_bytes.store(u64::try_from(memory).unwrap_or(u64::MAX), Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_resync(&self) {
+        self.resyncs.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_fault(&self, kind: FaultKind) {
+        if let Some(count) = self.faults.get(kind as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn record_dropped_log_line(&self) {
+        self.dropped_log_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Adds to a counter of the plugin's own, unless it is one more than `max_names`.
+    pub(crate) fn add_custom(&self, name: String, amount: u64, max_names: usize) {
+        let mut custom = self.custom.lock().unwrap_or_else(PoisonError::into_inner);
+        if custom.len() >= max_names && !custom.contains_key(&name) {
+            return;
+        }
+        let counter = custom.entry(name).or_default();
+        *counter = counter.saturating_add(amount);
+    }
+}
