@@ -128,14 +128,18 @@ impl Writer {
         Ok(())
     }
 
-    /// Asks for the pod's deletion with its own grace period.
+    /// Asks for the pod's deletion with its own grace period. If somebody else deleted it, that is
+    /// [`WriteError::NotFound`].
     ///
     /// The request names no uid, as kube-scheduler's doesn't: a pod that has just taken the name would go instead.
     pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
         let path = pod.object().path(None)?;
         let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        self.send(WRITE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await?;
-        Ok(())
+        match self.send(WRITE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await {
+            // It went with an earlier try.
+            Err(GivenUp { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
+            outcome => outcome.map(drop).map_err(WriteError::from),
+        }
     }
 
     /// Removes a victim of preemption: marks it with `patch`, then deletes it. Budgets are not consulted; the

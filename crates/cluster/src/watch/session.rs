@@ -44,6 +44,9 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that lasted this long was healthy: what comes next needs no waiting.
 const HEALTHY: Duration = Duration::from_secs(5);
 
+/// After so many refusals in a row it must be the resource version that the server has no use for.
+const MAX_REFUSALS: u32 = 5;
+
 /// One kind under watch.
 pub(super) struct Session {
     client: Client,
@@ -81,6 +84,13 @@ enum Fault {
     Malformed(#[from] serde_json::Error),
 }
 
+impl Fault {
+    /// Whether the server is there and had something to say.
+    fn is_answer(&self) -> bool {
+        !matches!(self, Self::Request(failure) if failure.code().is_none())
+    }
+}
+
 impl Session {
     pub(super) fn new(client: Client, kind: Kind, sink: mpsc::Sender<WatchEvent>) -> Self {
         Self {
@@ -102,6 +112,7 @@ impl Session {
         };
         let mut waits = DefaultBackoff::default();
         let sink = self.sink.clone();
+        let mut n_refusals = 0;
         loop {
             let began = Instant::now();
             let ended = tokio::select! {
@@ -120,11 +131,20 @@ impl Session {
                     self.list_style = ListStyle::Paged;
                     continue;
                 }
-                Err(fault) => warn!(path, reason = %fault, "watch broke; reconnecting"),
+                Err(fault) => {
+                    warn!(path, reason = %fault, "watch broke; reconnecting");
+                    n_refusals += u32::from(fault.is_answer());
+                }
             }
-            if began.elapsed() < HEALTHY {
-                tokio::time::sleep(waits.next().unwrap_or(HEALTHY)).await;
+            if began.elapsed() >= HEALTHY {
+                n_refusals = 0;
+                continue;
             }
+            if n_refusals >= MAX_REFUSALS {
+                n_refusals = 0;
+                self.resume_from = None;
+            }
+            tokio::time::sleep(waits.next().unwrap_or(HEALTHY)).await;
         }
     }
 

@@ -193,6 +193,18 @@ async fn an_object_that_cannot_be_decoded_costs_only_itself() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_version_that_the_server_keeps_refusing_is_given_up() {
+    let mut watch = Watch::pods();
+    drop(watch.listed(&[]).await);
+    for _ in 0..5 {
+        let call = watch.server.next().await;
+        assert!(call.has("resourceVersion=10"), "{}", call.query);
+        call.refuse(500, "InternalError", "malformed resource version");
+    }
+    assert!(watch.server.next().await.has("sendInitialEvents=true"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_keeps_hanging_up_is_given_rest() {
     let mut watch = Watch::pods();
     let began = tokio::time::Instant::now();

@@ -149,6 +149,15 @@ async fn a_victim_is_marked_then_deleted() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_went_with_a_lost_answer_was_deleted_by_us() {
+    let (client, mut server) = fake::server();
+    let outcome = tokio::spawn(async move { Writer::new(client).delete_pod(&pod()).await });
+    server.next().await.lose();
+    server.next().await.refuse(404, "NotFound", "pods \"basic-1\" not found");
+    assert_eq!(outcome.await.unwrap(), Ok(()));
+}
+
+#[tokio::test(start_paused = true)]
 async fn nothing_to_write_makes_no_request() {
     let (client, mut server) = fake::server();
     assert_eq!(Writer::new(client).patch_status(&pod(), &StatusPatch::default()).await, Ok(()));
