@@ -121,9 +121,8 @@ pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Symbols
     let preferred = affinity.and_then(|affinity| affinity.preferred.as_ref());
     NodeRules {
         selector: None,
-        required: required.map(|selector| {
-            selector.node_selector_terms.iter().map(|term| node_term(term, symbols)).collect()
-        }),
+        required: required
+            .map(|selector| selector.node_selector_terms.iter().map(|term| node_term(term, symbols)).collect()),
         preferred: preferred.map(|terms| {
             let weighted = |term: &api::PreferredSchedulingTerm, symbols: &mut Symbols| WeightedNodeTerm {
                 weight: term.weight,

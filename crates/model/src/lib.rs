@@ -3,14 +3,21 @@
 //! No I/O, no clock, builds for wasm: the same types serve the host and every Rust guest.
 
 pub mod api;
+pub mod backoff;
 pub mod delta;
+pub mod intern;
 pub mod label_table;
 pub mod node;
 pub mod node_set;
 pub mod pod;
+pub mod qualified_name;
 pub mod quantity;
+pub mod requests;
+pub mod sampling;
+pub mod selector;
 pub mod snapshot;
 pub mod symbols;
+pub mod toleration;
 
 pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, ResourceColumns};
 pub use node::Node;

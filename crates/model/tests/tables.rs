@@ -27,3 +27,23 @@ fn check(name: &str, n_rows: usize) -> Result<(), Box<dyn Error>> {
 fn quantities_are_as_recorded() -> Result<(), Box<dyn Error>> {
     check("quantity", 578)
 }
+
+#[test]
+fn pod_requests_are_as_recorded() -> Result<(), Box<dyn Error>> {
+    check("pod_requests", 359)
+}
+
+#[test]
+fn selectors_are_as_recorded() -> Result<(), Box<dyn Error>> {
+    check("selectors", 2004)
+}
+
+#[test]
+fn tolerations_are_as_recorded() -> Result<(), Box<dyn Error>> {
+    check("tolerations", 1663)
+}
+
+#[test]
+fn numeric_functions_are_as_recorded() -> Result<(), Box<dyn Error>> {
+    check("numeric", 757)
+}

@@ -1,0 +1,357 @@
+//! What a pod asks of a node: its containers' requests put together, as the scheduler counts them.
+//!
+//! The same pod is counted in several ways. Each has a function named after its use; all of them are
+//! [`pod_requests`] with other options. Rules: Kubernetes' documentation on init and sidecar containers (resource
+//! sharing), pod overhead, pod-level resources and in-place resize; worked examples in `reference`: numerics,
+//! section 2.
+
+use std::collections::BTreeMap;
+
+use crate::api::{Container, ContainerStatus, Pod, ResourceList, ResourceRequirements};
+use crate::qualified_name;
+use crate::quantity::{Format, Quantity};
+
+/// What a container without a CPU request is taken to use when nodes are compared.
+pub const DEFAULT_MILLI_CPU: i64 = 100;
+/// What a container without a memory request is taken to use when nodes are compared, in bytes.
+pub const DEFAULT_MEMORY: i64 = 200 * 1024 * 1024;
+
+const CPU: &str = "cpu";
+const MEMORY: &str = "memory";
+const EPHEMERAL_STORAGE: &str = "ephemeral-storage";
+
+/// Amounts as the integers the scheduler computes with. Rounded up from quantities.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Requests {
+    /// In thousandths of a CPU.
+    pub milli_cpu: i64,
+    /// In bytes.
+    pub memory: i64,
+    /// In bytes.
+    pub ephemeral_storage: i64,
+    /// In units, for names that [`is_scalar_resource_name`] accepts; explicit zeros are kept.
+    pub scalars: BTreeMap<String, i64>,
+}
+
+/// CPU and memory with a default for containers that ask for nothing, so that such pods spread too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NonZeroRequests {
+    /// In thousandths of a CPU.
+    pub milli_cpu: i64,
+    /// In bytes.
+    pub memory: i64,
+}
+
+/// How [`pod_requests`] counts.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Whether a resize in progress (`status`) counts beside the spec.
+    pub use_status: bool,
+    /// Whether `spec.resources` is left out.
+    pub skip_pod_level: bool,
+    /// Taken for each container that doesn't name the resource. An explicit zero counts as named.
+    pub container_defaults: ResourceList,
+}
+
+/// What NodeResourcesFit compares with a node's free resources: the spec alone.
+#[must_use]
+pub fn spec_requests(pod: &Pod) -> Requests {
+    Requests::from_list(&pod_requests(pod, &Options::default()))
+}
+
+/// What a node's usage grows by while the pod is there: the larger of the spec and of what a resize has reached.
+#[must_use]
+pub fn placed_requests(pod: &Pod) -> Requests {
+    Requests::from_list(&pod_requests(pod, &placed()))
+}
+
+/// Like [`placed_requests`], with defaults for what is not asked for. A pod that names requests for the pod as a whole
+/// gets a default only for a resource that it asks nothing of in any way.
+#[must_use]
+pub fn placed_non_zero(pod: &Pod) -> NonZeroRequests {
+    let mut defaults = container_defaults();
+    if names_pod_level_requests(pod) {
+        let requests = pod_requests(pod, &placed());
+        defaults.retain(|name, _| !requests.contains_key(name));
+    }
+    let requests = Requests::from_list(&pod_requests(pod, &Options { container_defaults: defaults, ..placed() }));
+    NonZeroRequests { milli_cpu: requests.milli_cpu, memory: requests.memory }
+}
+
+/// What NodeResourcesFit scores with: defaults for containers without requests, and, a quirk of Kubernetes, without
+/// the pod-level resources that its filter honours (`reference`: plugins, section 10.2).
+#[must_use]
+pub fn scoring_requests(pod: &Pod) -> Requests {
+    let options = Options { skip_pod_level: true, container_defaults: container_defaults(), ..Options::default() };
+    Requests::from_list(&pod_requests(pod, &options))
+}
+
+/// What NodeResourcesBalancedAllocation scores with: pod-level resources count, and nothing has a default.
+#[must_use]
+pub fn balanced_requests(pod: &Pod) -> Requests {
+    placed_requests(pod)
+}
+
+/// A node's `status.allocatable` as integers, rounded like requests.
+#[must_use]
+pub fn allocatable(allocatable: &ResourceList) -> Requests {
+    Requests::from_list(allocatable)
+}
+
+fn placed() -> Options {
+    Options { use_status: true, ..Options::default() }
+}
+
+fn container_defaults() -> ResourceList {
+    [
+        (CPU.to_owned(), Quantity::from_milli(DEFAULT_MILLI_CPU)),
+        (MEMORY.to_owned(), Quantity::from_units(DEFAULT_MEMORY, Format::DecimalSi)),
+    ]
+    .into()
+}
+
+impl Requests {
+    /// CPU in thousandths, all else in units. Names the scheduler does not count, such as `pods`, are left out.
+    #[must_use]
+    pub fn from_list(list: &ResourceList) -> Self {
+        let mut requests = Self::default();
+        for (name, quantity) in list {
+            match name.as_str() {
+                CPU => requests.milli_cpu = quantity.milli_value(),
+                MEMORY => requests.memory = quantity.value(),
+                EPHEMERAL_STORAGE => requests.ephemeral_storage = quantity.value(),
+                _ if is_scalar_resource_name(name) => {
+                    requests.scalars.insert(name.clone(), quantity.value());
+                }
+                _ => {}
+            }
+        }
+        requests
+    }
+
+    /// The amount of one resource by its name: CPU in thousandths, zero for what is not named.
+    #[must_use]
+    pub fn get(&self, name: &str) -> i64 {
+        match name {
+            CPU => self.milli_cpu,
+            MEMORY => self.memory,
+            EPHEMERAL_STORAGE => self.ephemeral_storage,
+            _ => self.scalars.get(name).copied().unwrap_or(0),
+        }
+    }
+}
+
+/// Everything the pod requests, overhead included.
+#[must_use]
+pub fn pod_requests(pod: &Pod, options: &Options) -> ResourceList {
+    let statuses = if options.use_status { container_statuses(pod) } else { BTreeMap::new() };
+    let infeasible = is_resize_infeasible(pod);
+    let of_container = |container: &Container, keeps_running: bool| {
+        let status = statuses.get(container.name.as_str()).filter(|_| keeps_running);
+        let mut requests = match status.and_then(|status| status.resources.as_ref().map(|actual| (status, actual))) {
+            Some((status, actual)) => {
+                let spec = &container.resources.requests;
+                resized(spec, &actual.requests, status.allocated_resources.as_ref(), infeasible)
+            }
+            None => container.resources.requests.clone(),
+        };
+        for (name, default) in &options.container_defaults {
+            requests.entry(name.clone()).or_insert_with(|| default.clone());
+        }
+        requests
+    };
+    let mut requests = aggregate(pod, of_container);
+    if !options.skip_pod_level {
+        requests.extend(pod_level_requests(pod, options.use_status, infeasible));
+    }
+    if let Some(overhead) = &pod.spec.overhead {
+        add_all(&mut requests, overhead);
+    }
+    requests
+}
+
+/// Everything the pod is limited to. Overhead widens only limits that exist.
+#[must_use]
+pub fn pod_limits(pod: &Pod) -> ResourceList {
+    let mut limits = aggregate(pod, |container, _| container.resources.limits.clone());
+    let pod_level = pod.spec.resources.iter().flat_map(|resources| &resources.limits);
+    let pod_level = pod_level.filter(|(name, _)| is_pod_level_resource_name(name));
+    limits.extend(pod_level.map(|(name, limit)| (name.clone(), limit.clone())));
+    for (name, overhead) in pod.spec.overhead.iter().flatten() {
+        if let Some(limit) = limits.get_mut(name).filter(|limit| !limit.is_zero()) {
+            *limit = &*limit + overhead;
+        }
+    }
+    limits
+}
+
+/// Containers and sidecars run together; an init container runs beside the sidecars declared before it. The pod needs
+/// the most of what is ever needed at once. `of_container` is told whether the container keeps running.
+fn aggregate(pod: &Pod, of_container: impl Fn(&Container, bool) -> ResourceList) -> ResourceList {
+    let mut total = ResourceList::new();
+    for container in &pod.spec.containers {
+        add_all(&mut total, &of_container(container, true));
+    }
+    let mut sidecars = ResourceList::new();
+    let mut peak = ResourceList::new();
+    for container in &pod.spec.init_containers {
+        let is_sidecar = container.restart_policy.as_deref() == Some("Always");
+        let mut needed = of_container(container, is_sidecar);
+        if is_sidecar {
+            add_all(&mut total, &needed);
+            add_all(&mut sidecars, &needed);
+            needed = sidecars.clone();
+        } else {
+            add_all(&mut needed, &sidecars);
+        }
+        raise_all(&mut peak, &needed);
+    }
+    raise_all(&mut total, &peak);
+    total
+}
+
+fn container_statuses(pod: &Pod) -> BTreeMap<&str, &ContainerStatus> {
+    let statuses = pod.status.container_statuses.iter().chain(&pod.status.init_container_statuses);
+    statuses.map(|status| (status.name.as_str(), status)).collect()
+}
+
+/// The node has said that the resize asked for in the spec can't be done.
+fn is_resize_infeasible(pod: &Pod) -> bool {
+    let pending = pod.status.conditions.iter().find(|condition| condition.type_ == "PodResizePending");
+    pending.is_some_and(|condition| condition.reason == "Infeasible")
+}
+
+/// During a resize the largest of what is wanted, used and set aside counts.
+fn resized(
+    spec: &ResourceList,
+    actual: &ResourceList,
+    allocated: Option<&ResourceList>,
+    infeasible: bool,
+) -> ResourceList {
+    let mut largest = if infeasible { ResourceList::new() } else { spec.clone() };
+    raise_all(&mut largest, actual);
+    if let Some(allocated) = allocated {
+        raise_all(&mut largest, allocated);
+    }
+    largest
+}
+
+/// The resources that `spec.resources.requests` sets for the pod as a whole.
+fn pod_level_requests(pod: &Pod, use_status: bool, infeasible: bool) -> ResourceList {
+    let Some(resources) = &pod.spec.resources else {
+        return ResourceList::new();
+    };
+    let mut requests = resources.requests.clone();
+    requests.retain(|name, _| is_pod_level_resource_name(name));
+    let Some(ResourceRequirements { requests: actual, .. }) = pod.status.resources.as_ref().filter(|_| use_status)
+    else {
+        return requests;
+    };
+    let effective = resized(&requests, actual, pod.status.allocated_resources.as_ref(), infeasible);
+    for (name, request) in &mut requests {
+        if let Some(effective) = effective.get(name) {
+            *request = effective.clone();
+        }
+    }
+    requests
+}
+
+fn names_pod_level_requests(pod: &Pod) -> bool {
+    let resources = pod.spec.resources.as_ref();
+    resources.is_some_and(|resources| resources.requests.keys().any(|name| is_pod_level_resource_name(name)))
+}
+
+fn is_pod_level_resource_name(name: &str) -> bool {
+    name == CPU || name == MEMORY || is_huge_page_resource_name(name)
+}
+
+fn add_all(sum: &mut ResourceList, addends: &ResourceList) {
+    for (name, addend) in addends {
+        match sum.get_mut(name) {
+            Some(quantity) => *quantity = &*quantity + addend,
+            None => {
+                sum.insert(name.clone(), addend.clone());
+            }
+        }
+    }
+}
+
+fn raise_all(largest: &mut ResourceList, candidates: &ResourceList) {
+    for (name, candidate) in candidates {
+        if largest.get(name).is_none_or(|quantity| candidate > quantity) {
+            largest.insert(name.clone(), candidate.clone());
+        }
+    }
+}
+
+/// Whether the scheduler counts the resource beside CPU, memory and ephemeral storage.
+#[must_use]
+pub fn is_scalar_resource_name(name: &str) -> bool {
+    is_extended_resource_name(name)
+        || is_huge_page_resource_name(name)
+        || name.contains("kubernetes.io/")
+        || name.starts_with("attachable-volumes-")
+}
+
+/// Whether a device plugin or an administrator may define the resource: a prefixed name outside `kubernetes.io/`.
+#[must_use]
+pub fn is_extended_resource_name(name: &str) -> bool {
+    let is_native = !name.contains('/') || name.contains("kubernetes.io/");
+    !is_native
+        && !name.starts_with("requests.")
+        // Quotas must be able to name it too.
+        && qualified_name::problems(&format!("requests.{name}")).is_empty()
+}
+
+fn is_huge_page_resource_name(name: &str) -> bool {
+    name.starts_with("hugepages-")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{is_extended_resource_name, is_scalar_resource_name, placed_non_zero, scoring_requests, spec_requests};
+    use crate::api::Pod;
+
+    fn pod(spec: &str) -> Pod {
+        serde_json::from_str(&format!(r#"{{"spec":{spec}}}"#)).unwrap()
+    }
+
+    #[test]
+    fn init_containers_run_beside_earlier_sidecars() {
+        let pod = pod(r#"{
+            "initContainers": [
+                {"name": "i1", "resources": {"requests": {"cpu": "1", "memory": "64Mi"}}},
+                {"name": "s1", "restartPolicy": "Always", "resources": {"requests": {"cpu": "100m", "memory": "64Mi"}}},
+                {"name": "i2", "resources": {"requests": {"cpu": "800m", "memory": "512Mi"}}}
+            ],
+            "containers": [
+                {"name": "a", "resources": {"requests": {"cpu": "500m", "memory": "256Mi"}}},
+                {"name": "b", "resources": {"requests": {"cpu": "250m", "memory": "128Mi"}}}
+            ],
+            "overhead": {"cpu": "50m", "memory": "32Mi"}
+        }"#);
+        let requests = spec_requests(&pod);
+        assert_eq!((requests.milli_cpu, requests.memory), (1050, 608 << 20));
+    }
+
+    #[test]
+    fn fit_scores_without_pod_level_resources() {
+        let pod = pod(r#"{"resources": {"requests": {"cpu": "2"}}, "containers": [{"name": "a"}]}"#);
+        assert_eq!(spec_requests(&pod).milli_cpu, 2000);
+        assert_eq!(scoring_requests(&pod).milli_cpu, 100);
+        let non_zero = placed_non_zero(&pod);
+        assert_eq!((non_zero.milli_cpu, non_zero.memory), (2000, 200 << 20));
+    }
+
+    #[test]
+    fn resource_names_are_told_apart() {
+        assert!(is_extended_resource_name("nvidia.com/gpu"));
+        assert!(!is_extended_resource_name("requests.example.com/gpu"));
+        assert!(!is_extended_resource_name("example.com/bad name"));
+        assert!(!is_extended_resource_name("gpu"));
+        for name in ["nvidia.com/gpu", "hugepages-2Mi", "kubernetes.io/batch", "attachable-volumes-ebs"] {
+            assert!(is_scalar_resource_name(name), "{name}");
+        }
+        assert!(!is_scalar_resource_name("pods"));
+    }
+}

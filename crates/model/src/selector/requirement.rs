@@ -1,0 +1,235 @@
+//! One requirement of a selector: what it accepts, and why it may be refused.
+
+use std::fmt;
+
+use crate::api::{NodeSelectorRequirement, StringMap};
+use crate::qualified_name;
+
+/// How a label is compared. Equality from `matchLabels` differs from `In` only in how it is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operator {
+    /// The label is there and has the one value.
+    Equals,
+    /// The label is there and has one of the values.
+    In,
+    /// The label is absent or has none of the values.
+    NotIn,
+    /// The label is there.
+    Exists,
+    /// The label is absent.
+    DoesNotExist,
+    /// The label is an integer above the value.
+    Gt,
+    /// The label is an integer below the value.
+    Lt,
+}
+
+/// A requirement that is known to be well formed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Requirement {
+    key: String,
+    operator: Operator,
+    /// Sorted.
+    values: Vec<String>,
+}
+
+/// Why a requirement is refused. The texts are the API server's.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RequirementError {
+    /// Not an operator of label selectors.
+    #[error("{operator:?} is not a valid label selector operator")]
+    LabelOperator {
+        /// As written.
+        operator: String,
+    },
+    /// Not an operator that this part of a node selector knows.
+    #[error("{path}: Unsupported value: {operator:?}: supported values: {supported}")]
+    NodeOperator {
+        /// Where it stands.
+        path: String,
+        /// As written.
+        operator: String,
+        /// Quoted, separated by commas.
+        supported: &'static str,
+    },
+    /// A key or a value that can't be part of a label, or a value that is no integer where one is needed.
+    #[error("{path}: Invalid value: {text:?}: {problem}")]
+    Text {
+        /// Where it stands.
+        path: String,
+        /// As written.
+        text: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// The wrong number of values.
+    #[error("{path}: Invalid value: {values}: {problem}")]
+    ValueCount {
+        /// Where they stand.
+        path: String,
+        /// As JSON.
+        values: String,
+        /// What is wrong with them.
+        problem: &'static str,
+    },
+}
+
+impl Requirement {
+    /// Fails with all that is wrong with the requirement. `path` is where it stands, and is empty or ends in a dot.
+    pub(super) fn new(
+        path: &str,
+        key: &str,
+        operator: Operator,
+        values: &[String],
+    ) -> Result<Self, Vec<RequirementError>> {
+        let mut errors = key_errors(path, key);
+        errors.extend(operator.value_errors(path, values));
+        for (idx, value) in values.iter().enumerate() {
+            let problems = qualified_name::value_problems(value);
+            if !problems.is_empty() {
+                let path = format!("{path}values[{idx}][{key}]");
+                errors.push(RequirementError::Text { path, text: value.clone(), problem: problems.join("; ") });
+            }
+        }
+        if !errors.is_empty() {
+            return Err(errors);
+        }
+        let mut values = values.to_vec();
+        values.sort_unstable();
+        Ok(Self { key: key.to_owned(), operator, values })
+    }
+
+    /// A requirement of a node's field. Only `metadata.name` names one; only one value may be asked for.
+    pub(super) fn of_field(path: &str, written: &NodeSelectorRequirement) -> Result<Self, Vec<RequirementError>> {
+        let operator = match written.operator.as_str() {
+            "In" => Operator::In,
+            "NotIn" => Operator::NotIn,
+            _ => return Err(vec![unsupported(path, &written.operator, r#""In", "NotIn""#)]),
+        };
+        if written.values.len() != 1 {
+            return Err(vec![value_count(path, &written.values, "must have one element")]);
+        }
+        Ok(Self { key: written.key.clone(), operator, values: written.values.clone() })
+    }
+
+    /// The label it looks at.
+    #[must_use]
+    pub fn key(&self) -> &str {
+        &self.key
+    }
+
+    /// How it compares.
+    #[must_use]
+    pub fn operator(&self) -> Operator {
+        self.operator
+    }
+
+    /// What it compares with, sorted.
+    #[must_use]
+    pub fn values(&self) -> &[String] {
+        &self.values
+    }
+
+    /// Whether labels meet the requirement.
+    #[must_use]
+    pub fn matches(&self, labels: &StringMap) -> bool {
+        self.accepts(labels.get(&self.key).map(String::as_str))
+    }
+
+    /// Whether the label's value meets the requirement; `None` is an absent label.
+    pub(super) fn accepts(&self, label: Option<&str>) -> bool {
+        let is_listed = || label.is_some_and(|label| self.values.iter().any(|value| value == label));
+        match self.operator {
+            Operator::Equals | Operator::In => is_listed(),
+            Operator::NotIn => !is_listed(),
+            Operator::Exists => label.is_some(),
+            Operator::DoesNotExist => label.is_none(),
+            Operator::Gt => self.integers(label).is_some_and(|(label, bound)| label > bound),
+            Operator::Lt => self.integers(label).is_some_and(|(label, bound)| label < bound),
+        }
+    }
+
+    fn integers(&self, label: Option<&str>) -> Option<(i64, i64)> {
+        Some((label?.parse().ok()?, self.values.first()?.parse().ok()?))
+    }
+}
+
+impl Operator {
+    /// From the text in a node selector's `matchExpressions`.
+    pub(super) fn of_node_selector(path: &str, text: &str) -> Result<Self, Vec<RequirementError>> {
+        match text {
+            "Gt" => Ok(Self::Gt),
+            "Lt" => Ok(Self::Lt),
+            _ => Self::of_label_selector(text)
+                .map_err(|_| vec![unsupported(path, text, r#""In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt""#)]),
+        }
+    }
+
+    /// From the text in a label selector's `matchExpressions`.
+    pub(super) fn of_label_selector(text: &str) -> Result<Self, Vec<RequirementError>> {
+        match text {
+            "In" => Ok(Self::In),
+            "NotIn" => Ok(Self::NotIn),
+            "Exists" => Ok(Self::Exists),
+            "DoesNotExist" => Ok(Self::DoesNotExist),
+            _ => Err(vec![RequirementError::LabelOperator { operator: text.to_owned() }]),
+        }
+    }
+
+    fn value_errors(self, path: &str, values: &[String]) -> Vec<RequirementError> {
+        match (self, values) {
+            (Self::In | Self::NotIn, []) => {
+                vec![value_count(path, values, "for 'in', 'notin' operators, values set can't be empty")]
+            }
+            (Self::Exists | Self::DoesNotExist, [_, ..]) => {
+                vec![value_count(path, values, "values set must be empty for exists and does not exist")]
+            }
+            (Self::Gt | Self::Lt, [value]) if value.parse::<i64>().is_err() => vec![RequirementError::Text {
+                path: format!("{path}values[0]"),
+                text: value.clone(),
+                problem: "for 'Gt', 'Lt' operators, the value must be an integer".to_owned(),
+            }],
+            (Self::Gt | Self::Lt, [] | [_, _, ..]) => {
+                vec![value_count(path, values, "for 'Gt', 'Lt' operators, exactly one value is required")]
+            }
+            (Self::Equals | Self::In | Self::NotIn | Self::Exists | Self::DoesNotExist | Self::Gt | Self::Lt, _) => {
+                Vec::new()
+            }
+        }
+    }
+}
+
+/// As Kubernetes prints selectors: `app=web`, `tier in (a,b)`, `!legacy`.
+impl fmt::Display for Requirement {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let values = self.values.join(",");
+        match self.operator {
+            Operator::Equals => write!(f, "{}={values}", self.key),
+            Operator::In => write!(f, "{} in ({values})", self.key),
+            Operator::NotIn => write!(f, "{} notin ({values})", self.key),
+            Operator::Exists => f.write_str(&self.key),
+            Operator::DoesNotExist => write!(f, "!{}", self.key),
+            Operator::Gt => write!(f, "{}>{values}", self.key),
+            Operator::Lt => write!(f, "{}<{values}", self.key),
+        }
+    }
+}
+
+fn key_errors(path: &str, key: &str) -> Vec<RequirementError> {
+    let problems = qualified_name::problems(key);
+    if problems.is_empty() {
+        return Vec::new();
+    }
+    let path = format!("{path}key");
+    vec![RequirementError::Text { path, text: key.to_owned(), problem: problems.join("; ") }]
+}
+
+fn unsupported(path: &str, operator: &str, supported: &'static str) -> RequirementError {
+    RequirementError::NodeOperator { path: format!("{path}operator"), operator: operator.to_owned(), supported }
+}
+
+fn value_count(path: &str, values: &[String], problem: &'static str) -> RequirementError {
+    let quoted: Vec<_> = values.iter().map(|value| format!("{value:?}")).collect();
+    let values = if quoted.is_empty() { "null".to_owned() } else { format!("[{}]", quoted.join(",")) };
+    RequirementError::ValueCount { path: format!("{path}values"), values, problem }
+}
