@@ -1,7 +1,8 @@
 //! Watches: the cluster's pods, nodes and whatever else was asked for, as one stream of [`WatchEvent`]s.
 //!
 //! Each kind has a task of its own that lists, watches, reconnects and relists (`watch/session.rs`). All feed one
-//! bounded channel. When its reader is slow the tasks wait, and so, in the end, does the API server: nothing is dropped.
+//! bounded channel. When its reader is slow the tasks wait, and so, in the end, does the API server: nothing is
+//! dropped.
 //!
 //! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
 //! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied

@@ -55,7 +55,10 @@ pub enum ConnectError {
     NoFile { origin: Origin },
     #[error("kubeconfig {} cannot be read: {reason}; check the path and its permissions", .path.display())]
     Unreadable { path: PathBuf, reason: String },
-    #[error("kubeconfig {} is malformed: {reason}; `kubectl config view` shows what kubectl makes of it", .path.display())]
+    #[error(
+        "kubeconfig {} is malformed: {reason}; `kubectl config view` shows what kubectl makes of it",
+        .path.display()
+    )]
     Malformed { path: PathBuf, reason: String },
     #[error("{origin} has no current-context; name a context, or set one with `kubectl config use-context`")]
     NoContext { origin: Origin },
@@ -63,7 +66,10 @@ pub enum ConnectError {
     Unknown { origin: Origin, field: &'static str, name: String, known: Vec<String> },
     #[error("{origin}: {field} is {server:?}, which is not the URL of an API server; write https://host:port")]
     Server { origin: Origin, field: String, server: String },
-    #[error("{origin}: {field} names {}, which cannot be read: {reason}; correct the path or its permissions", .path.display())]
+    #[error(
+        "{origin}: {field} names {}, which cannot be read: {reason}; correct the path or its permissions",
+        .path.display()
+    )]
     Credential { origin: Origin, field: String, path: PathBuf, reason: String },
     /// Certificates that aren't, a credential plugin that fails, a proxy that can't be used.
     #[error("{origin} cannot be used: {reason}")]

@@ -125,7 +125,8 @@ async fn a_relist_after_410_reports_what_vanished_and_repeats_nothing() {
     let call = watch.server.next().await;
     assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
     let mut stream = call.stream();
-    for pod in [pod("kept", "1", "5"), pod("changed", "2", "30"), pod("replaced", "9", "31"), pod("new", "5", "32")] {
+    let pods = [pod("kept", "1", "5"), pod("changed", "2", "30"), pod("replaced", "9", "31"), pod("new", "5", "32")];
+    for pod in pods {
         stream.send("ADDED", &pod).await;
     }
     stream.end_list("40").await;
