@@ -1,0 +1,70 @@
+//! Pods in the middle of an attempt, and what happened meanwhile.
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use rustc_hash::FxHashMap;
+
+use crate::occurrence::Occurrence;
+
+/// The log of occurrences since the oldest attempt began.
+#[derive(Debug, Default)]
+pub(crate) struct InFlight {
+    /// Position in the log at which each attempt began.
+    since: FxHashMap<Arc<str>, u64>,
+    begun: BTreeSet<(u64, Arc<str>)>,
+    events: VecDeque<Arc<Occurrence>>,
+    /// Position of the first event that is still held.
+    first: u64,
+}
+
+impl InFlight {
+    /// `false` when the pod is in flight already.
+    pub(crate) fn begin(&mut self, uid: &Arc<str>) -> bool {
+        if self.since.contains_key(uid) {
+            return false;
+        }
+        let position = self.first + self.events.len() as u64;
+        self.since.insert(Arc::clone(uid), position);
+        self.begun.insert((position, Arc::clone(uid)));
+        true
+    }
+
+    pub(crate) fn contains(&self, uid: &str) -> bool {
+        self.since.contains_key(uid)
+    }
+
+    pub(crate) fn record(&mut self, occurrence: &Arc<Occurrence>) {
+        if !self.since.is_empty() {
+            self.events.push_back(Arc::clone(occurrence));
+        }
+    }
+
+    /// Everything that happened since the attempt began.
+    pub(crate) fn events_since(&self, uid: &str) -> Vec<Arc<Occurrence>> {
+        let Some(&since) = self.since.get(uid) else { return Vec::new() };
+        let skip = usize::try_from(since.saturating_sub(self.first)).unwrap_or(usize::MAX);
+        self.events.iter().skip(skip).cloned().collect()
+    }
+
+    /// The attempt is over; events that no attempt can ask for are dropped.
+    pub(crate) fn end(&mut self, uid: &str) {
+        let Some((uid, since)) = self.since.remove_entry(uid) else { return };
+        self.begun.remove(&(since, uid));
+        let needed = self.begun.first().map_or(self.first + self.events.len() as u64, |(position, _)| *position);
+        while self.first < needed {
+            self.events.pop_front();
+            self.first += 1;
+        }
+    }
+
+    pub(crate) fn n_pods(&self) -> usize {
+        self.since.len()
+    }
+
+    pub(crate) fn n_events(&self) -> usize {
+        self.events.len()
+    }
+}

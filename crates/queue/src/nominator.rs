@@ -1,0 +1,61 @@
+//! Pods that are promised a node which they do not have yet.
+
+use std::sync::Arc;
+
+use berth_model::{Pod, Sym};
+use rustc_hash::FxHashMap;
+
+/// Nominations by pod and by node. A pod is nominated to one node at most.
+#[derive(Debug, Default)]
+pub struct Nominator {
+    nodes: FxHashMap<Arc<str>, Sym>,
+    pods: FxHashMap<Sym, Vec<Arc<Pod>>>,
+}
+
+impl Nominator {
+    /// Nominates `pod` to `node`, or to none; an earlier nomination is gone.
+    pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
+        self.remove(&pod.uid);
+        if !node.is_none() {
+            self.nodes.insert(Arc::clone(&pod.uid), node);
+            self.pods.entry(node).or_default().push(Arc::clone(pod));
+        }
+    }
+
+    /// The pod's object changed. Without a nomination before and after in the object, the one in memory stays.
+    pub fn update(&mut self, old: &Pod, new: &Arc<Pod>) {
+        let both_empty = old.nominated_node_name.is_none() && new.nominated_node_name.is_none();
+        let node = if both_empty { self.node_of(&new.uid).unwrap_or_default() } else { new.nominated_node_name };
+        self.set(new, node);
+    }
+
+    pub fn remove(&mut self, uid: &str) {
+        let Some(node) = self.nodes.remove(uid) else { return };
+        if let Some(pods) = self.pods.get_mut(&node) {
+            pods.retain(|pod| *pod.uid != *uid);
+            if pods.is_empty() {
+                self.pods.remove(&node);
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn node_of(&self, uid: &str) -> Option<Sym> {
+        self.nodes.get(uid).copied()
+    }
+
+    #[must_use]
+    pub fn pods_on(&self, node: Sym) -> &[Arc<Pod>] {
+        self.pods.get(&node).map_or(&[], |pods| pods)
+    }
+
+    /// Nodes with the pods nominated to them, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (Sym, &[Arc<Pod>])> {
+        self.pods.iter().map(|(node, pods)| (*node, pods.as_slice()))
+    }
+
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.is_empty()
+    }
+}

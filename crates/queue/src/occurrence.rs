@@ -1,0 +1,84 @@
+//! Something that happened in the cluster and may make pods schedulable.
+
+use std::sync::Arc;
+
+use berth_framework::ClusterEvent;
+use berth_model::{Node, Pod};
+
+/// An event with what it happened to.
+#[derive(Clone, Debug)]
+pub struct Occurrence {
+    /// `AssignedPod` and `UnschedulablePod` are told apart here; registrations say `Pod` for both.
+    pub event: ClusterEvent,
+    pub subject: Subject,
+    /// As metrics name it: `NodeAdd`, `AssignedPodDelete`.
+    pub label: Arc<str>,
+}
+
+/// The object before and after; `None` where it did not exist.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// Nothing in particular.
+    Cluster,
+    Pod {
+        old: Option<Arc<Pod>>,
+        new: Option<Arc<Pod>>,
+    },
+    Node {
+        old: Option<Arc<Node>>,
+        new: Option<Arc<Node>>,
+    },
+    /// Another kind, as JSON.
+    Object {
+        old: Option<Arc<[u8]>>,
+        new: Option<Arc<[u8]>>,
+    },
+}
+
+/// Names of single action bits, lowest first.
+const ACTIONS: [&str; 13] = [
+    "Add",
+    "Delete",
+    "UpdateNodeAllocatable",
+    "UpdateNodeLabel",
+    "UpdateNodeTaint",
+    "UpdateNodeCondition",
+    "UpdateNodeAnnotation",
+    "UpdateNodeDeclaredFeature",
+    "UpdatePodLabel",
+    "UpdatePodScaleDown",
+    "UpdatePodToleration",
+    "UpdatePodSchedulingGatesEliminated",
+    "UpdatePodGeneratedResourceClaim",
+];
+
+impl Occurrence {
+    pub const ASSIGNED_POD: &str = "AssignedPod";
+    pub const UNSCHEDULABLE_POD: &str = "UnschedulablePod";
+    pub const NODE: &str = "Node";
+
+    #[must_use]
+    pub fn new(resource: &str, actions: u32, subject: Subject) -> Self {
+        let label = Arc::from(format!("{resource}{}", action_name(actions)));
+        Self { event: ClusterEvent::new(resource, actions), subject, label }
+    }
+
+    /// An event that concerns every waiting pod, or with `pod` that one, whoever rejected it.
+    pub(crate) fn wildcard(label: &str, pod: Option<Arc<Pod>>) -> Self {
+        let subject = pod.map_or(Subject::Cluster, |pod| Subject::Pod { old: None, new: Some(pod) });
+        Self { event: ClusterEvent::new("*", ClusterEvent::ALL), subject, label: Arc::from(label) }
+    }
+
+    pub(crate) fn is_wildcard(&self) -> bool {
+        self.event.resource == "*" && self.event.actions == ClusterEvent::ALL
+    }
+}
+
+fn action_name(actions: u32) -> &'static str {
+    match actions {
+        ClusterEvent::ALL => "All",
+        ClusterEvent::UPDATE => "Update",
+        single if single.is_power_of_two() => ACTIONS.get(single.trailing_zeros() as usize).copied().unwrap_or(""),
+        _ => "",
+    }
+}
