@@ -158,7 +158,10 @@ async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
 
     let call = watch.server.next().await;
     assert!(call.has("limit=500") && !call.has("watch=true"), "{}", call.query);
-    let page = |token: Option<&str>, items: Value| json!({"kind": "PodList", "metadata": {"resourceVersion": "10", "continue": token}, "items": items});
+    let page = |token: Option<&str>, items: Value| {
+        let metadata = json!({"resourceVersion": "10", "continue": token});
+        json!({"kind": "PodList", "metadata": metadata, "items": items})
+    };
     // One item of the page can't be decoded; the others count.
     let broken = json!({"metadata": {"name": "broken", "namespace": "default", "uid": "x"}, "spec": 3});
     call.answer(200, &page(Some("more"), json!([pod("a", "1", "7"), broken])));
