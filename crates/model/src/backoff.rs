@@ -7,12 +7,17 @@ use std::time::Duration;
 
 /// The wait after the `count`th attempt in a row that failed: `initial`, doubled with each, at most `max`.
 ///
-/// Nothing before the first failure or if `max` is nothing.
+/// Nothing before the first failure, or if `initial` or `max` is nothing.
 #[must_use]
 pub fn backoff_duration(count: u32, initial: Duration, max: Duration) -> Duration {
     let Some(doublings) = count.checked_sub(1) else {
         return Duration::ZERO;
     };
-    let factor = 1u32.checked_shl(doublings).unwrap_or(u32::MAX);
-    initial.saturating_mul(factor).min(max)
+    if initial.is_zero() {
+        return Duration::ZERO;
+    }
+    match 1u32.checked_shl(doublings) {
+        Some(factor) => initial.saturating_mul(factor).min(max),
+        None => max,
+    }
 }

@@ -3,9 +3,18 @@
 //! A row says what Kubernetes answers to one question. [`run`] checks every row of a table and describes each one that
 //! Berth answers differently. The file formats are described in the README beside the recorded cases.
 
+use std::time::Duration;
+
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use berth_model::api::{self, StringMap};
+use berth_model::backoff::backoff_duration;
 use berth_model::quantity::{Format, Quantity};
+use berth_model::requests::{self, Options};
+use berth_model::sampling::num_feasible_nodes_to_find;
+use berth_model::selector::{LabelMatcher, NodeMatcher, PreferredMatcher};
+use berth_model::toleration::{first_untolerated, tolerates};
 
 /// What became of a table's rows.
 #[derive(Debug, Default)]
@@ -23,10 +32,15 @@ pub fn run(name: &str, rows: impl Iterator<Item = Value>) -> TableReport {
     let mut report = TableReport::default();
     for row in rows {
         report.rows += 1;
-        let differences = match name {
-            "quantity" => quantity(&row),
-            _ => vec![format!("there is no table `{name}`")],
+        let answer = match name {
+            "quantity" => Ok(quantity(&row)),
+            "pod_requests" => pod_requests(&row),
+            "selectors" => selectors(&row),
+            "tolerations" => tolerations(&row),
+            "numeric" => numeric(&row),
+            _ => Ok(vec![format!("there is no table `{name}`")]),
         };
+        let differences = answer.unwrap_or_else(|error| vec![format!("the row can't be read: {error}")]);
         if !differences.is_empty() {
             report.mismatches.push(describe(report.rows, &row, &differences));
         }
@@ -97,4 +111,112 @@ fn quantity_pair(row: &Value) -> Vec<String> {
 
 fn text<'a>(row: &'a Value, field: &str) -> &'a str {
     row[field].as_str().unwrap_or_default()
+}
+
+fn pod_requests(row: &Value) -> Result<Vec<String>, serde_json::Error> {
+    let pod: api::Pod = field(row, "pod")?;
+    let placed = requests::placed_requests(&pod);
+    let non_zero = requests::placed_non_zero(&pod);
+    let actual = json!({
+        "milliCPU": placed.milli_cpu,
+        "memory": placed.memory,
+        "ephemeralStorage": placed.ephemeral_storage,
+        "scalar": placed.scalars,
+        "nonZeroMilliCPU": non_zero.milli_cpu,
+        "nonZeroMemory": non_zero.memory,
+    });
+    let mut differences = differing_fields(row, &actual);
+    let lists = [
+        ("requestsSpecOnly", requests::pod_requests(&pod, &Options::default())),
+        ("requests", requests::pod_requests(&pod, &Options { use_status: true, ..Options::default() })),
+        ("limits", requests::pod_limits(&pod)),
+    ];
+    for (name, actual) in lists {
+        // Amounts, not texts: some were recorded from objects whose format the pod's JSON does not tell.
+        let expected: api::ResourceList = field(row, name)?;
+        if actual != expected {
+            differences.push(format!("{name}: expected {}, got {}", json!(expected), json!(actual)));
+        }
+    }
+    Ok(differences)
+}
+
+fn selectors(row: &Value) -> Result<Vec<String>, serde_json::Error> {
+    let actual = match text(row, "kind") {
+        "labelSelector" => label_selector(row)?,
+        "nodeSelector" => node_selector(row)?,
+        "preferred" => preferred(row)?,
+        kind => json!({ "kind": format!("unknown: {kind}") }),
+    };
+    Ok(differing_fields(row, &actual))
+}
+
+fn label_selector(row: &Value) -> Result<Value, serde_json::Error> {
+    let selector: Option<api::LabelSelector> = field(row, "selector")?;
+    let labels: StringMap = field(row, "labels")?;
+    Ok(match LabelMatcher::compile(selector.as_ref()) {
+        Err(error) => json!({ "error": error.to_string(), "match": null }),
+        Ok(matcher) => json!({
+            "error": null,
+            "match": matcher.matches(&labels),
+            "string": matcher.to_string(),
+            "empty": matcher.is_empty(),
+        }),
+    })
+}
+
+fn node_selector(row: &Value) -> Result<Value, serde_json::Error> {
+    let matcher = NodeMatcher::compile(&field(row, "nodeSelector")?);
+    let labels: StringMap = field(row, "nodeLabels")?;
+    let matched = matcher.matches(text(row, "nodeName"), &labels);
+    Ok(json!({
+        "match": *matched.as_ref().unwrap_or(&false),
+        "matchError": matched.err().map(|error| error.to_string()),
+        "parseError": matcher.validate().err().map(|error| error.to_string()),
+    }))
+}
+
+fn preferred(row: &Value) -> Result<Value, serde_json::Error> {
+    let terms: Vec<api::PreferredSchedulingTerm> = field(row, "terms")?;
+    let labels: StringMap = field(row, "nodeLabels")?;
+    Ok(match PreferredMatcher::compile(&terms) {
+        Err(error) => json!({ "parseError": error.to_string(), "score": null }),
+        Ok(matcher) => json!({ "parseError": null, "score": matcher.score(text(row, "nodeName"), &labels) }),
+    })
+}
+
+fn tolerations(row: &Value) -> Result<Vec<String>, serde_json::Error> {
+    let enabled = row["comparisonOperatorsEnabled"] == true;
+    if row["kind"] == "tolerates" {
+        let matches = tolerates(&field(row, "toleration")?, &field(row, "taint")?, enabled);
+        return Ok(differing_fields(row, &json!({ "match": matches })));
+    }
+    let taints: Vec<api::Taint> = field(row, "taints")?;
+    let tolerations: Vec<api::Toleration> = field(row, "tolerations")?;
+    let expected: Option<api::Taint> = field(row, "taint")?;
+    let actual = first_untolerated(&taints, &tolerations, enabled);
+    let mut differences = differing_fields(row, &json!({ "untolerated": actual.is_some() }));
+    if actual.is_some() && actual != expected.as_ref() {
+        differences.push(format!("taint: expected {expected:?}, got {actual:?}"));
+    }
+    Ok(differences)
+}
+
+fn numeric(row: &Value) -> Result<Vec<String>, serde_json::Error> {
+    if row["kind"] == "backoff" {
+        let initial = Duration::from_secs(field(row, "podInitialBackoffSeconds")?);
+        let max = Duration::from_secs(field(row, "podMaxBackoffSeconds")?);
+        let nanos = backoff_duration(field(row, "count")?, initial, max).as_nanos();
+        return Ok(differing_fields(row, &json!({ "nanos": nanos })));
+    }
+    let profile_percentage = field(row, "profilePercentageOfNodesToScore")?;
+    let global = field(row, "percentageOfNodesToScore")?;
+    let result = num_feasible_nodes_to_find(field(row, "numAllNodes")?, profile_percentage, global);
+    Ok(differing_fields(row, &json!({ "result": result })))
+}
+
+/// An absent field and `null` read as nothing: the recorder writes empty lists that way.
+fn field<T: DeserializeOwned + Default>(row: &Value, field: &str) -> Result<T, serde_json::Error> {
+    let value = row.get(field).cloned().unwrap_or(Value::Null);
+    Ok(serde_json::from_value::<Option<T>>(value)?.unwrap_or_default())
 }
