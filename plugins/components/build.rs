@@ -75,6 +75,8 @@ fn compile(plugins_dir: &Path, plugins: &[String], target_dir: &Path) -> Result<
         cargo.env_remove(inherited);
     }
     cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128");
+    // Line tables would make a component fifty times as large, and every start read them.
+    cargo.env("CARGO_PROFILE_RELEASE_DEBUG", "false").env("CARGO_PROFILE_RELEASE_STRIP", "true");
     let output = cargo.output().context("starting cargo for the plugins")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);

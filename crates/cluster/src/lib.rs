@@ -10,6 +10,7 @@
 mod api_error;
 mod clock;
 mod connect;
+mod create;
 mod event;
 mod object;
 mod retry;
@@ -20,6 +21,7 @@ mod write;
 mod fake;
 
 pub use connect::{ConnectError, ConnectOptions, Connection, Origin, connect};
+pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use kube::Client;
 pub use object::{ObjectRef, PodRef};
