@@ -1,0 +1,130 @@
+//! A plugin that does what the priority of the pod says.
+
+use anyhow::Result;
+
+use crate::encode;
+
+/// What [`moody`] does in a cycle, chosen by the pod's priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i32)]
+pub enum Mood {
+    /// Passes every node; scores each with the number of nodes it was told of, plus 1000 for each reservation.
+    Good = 0,
+    /// Logs an error and traps in filter.
+    Trap = 1,
+    /// Never comes back from filter.
+    Loop = 2,
+    /// Grows its memory in filter until it may not.
+    Hoard = 3,
+    /// Passes a node in filter that is no candidate, and gives one score too few.
+    Lie = 4,
+    /// Answers filter with 64 MiB.
+    Flood = 5,
+    /// Scores with the time that the host tells.
+    TellTime = 6,
+    /// Answers filter with an error of code success.
+    Contradict = 7,
+    /// Answers filter with a list that lies outside of its memory.
+    Point = 8,
+    /// Logs a thousand lines.
+    Chatter = 9,
+}
+
+impl Mood {
+    /// The priority that a pod must have.
+    #[must_use]
+    pub fn priority(self) -> i32 {
+        self as i32
+    }
+}
+
+/// The plugin `Moody`: filter, score and reserve over a replica of node names.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn moody() -> Result<Vec<u8>> {
+    moody_called("Moody")
+}
+
+/// The same under another name, of at most 128 bytes: another binary to swap in.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn moody_called(name: &str) -> Result<Vec<u8>> {
+    let items = [
+        "import berth:scheduler/host@0.1.0",
+        "export berth:scheduler/lifecycle@0.1.0",
+        "export berth:scheduler/sync@0.1.0",
+        "export berth:scheduler/cycle@0.1.0",
+        "export berth:scheduler/filter@0.1.0",
+        "export berth:scheduler/score@0.1.0",
+        "export berth:scheduler/reserve@0.1.0",
+    ];
+    encode::component(&items, &[], &encode::module(name, IMPORTS, FUNCTIONS))
+}
+
+const IMPORTS: &str = r#"
+  (import "berth:scheduler/host@0.1.0" "log" (func $log (param i32 i32 i32)))
+  (import "berth:scheduler/host@0.1.0" "now" (func $now (result i64)))
+  (import "berth:scheduler/host@0.1.0" "count" (func $count (param i32 i32 i64)))"#;
+
+const FUNCTIONS: &str = r#"
+  (global $nodes (mut i32) (i32.const 0))
+  (global $mood (mut i32) (i32.const 0))
+  (global $reserved (mut i32) (i32.const 0))
+  (data (i32.const 512) "out of luck")
+  (data (i32.const 528) "begun")
+  (func (export "berth:scheduler/sync@0.1.0#apply")
+    (param $generation i64) (param $full i32) (param i32 i32 i32 i32 i32 i32)
+    (param $removed i32) (param $n_removed i32) (param $added i32) (param $n_added i32) (param i32 i32 i32 i32)
+    (if (local.get $full) (then (global.set $nodes (i32.const 0))))
+    (global.set $nodes (i32.sub (i32.add (global.get $nodes) (local.get $n_added)) (local.get $n_removed))))
+  ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in.
+  (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32)
+    (global.set $mood (i32.load offset=40 (local.get $parameters)))
+    (call $count (i32.const 528) (i32.const 5) (i64.const 1)))
+  (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
+  (func $mood_is (param $mood i32) (result i32) (i32.eq (global.get $mood) (local.get $mood)))
+  (func (export "berth:scheduler/filter@0.1.0#filter") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
+    (local $lines i32)
+    (if (call $mood_is (i32.const 1)) (then
+      (call $log (i32.const 3) (i32.const 512) (i32.const 11))
+      unreachable))
+    (if (call $mood_is (i32.const 2)) (then (loop $forever (br $forever))))
+    (if (call $mood_is (i32.const 3)) (then (loop $more (drop (memory.grow (i32.const 16))) (br $more))))
+    (if (call $mood_is (i32.const 4)) (then
+      (i64.store (local.get $rows) (i64.const -1))))
+    (if (call $mood_is (i32.const 5)) (then
+      (drop (memory.grow (i32.const 1024)))
+      (return (call $ok (i32.const 0) (i32.const 8388608)))))
+    (if (call $mood_is (i32.const 7)) (then (return (call $err (i32.const 0)))))
+    (if (call $mood_is (i32.const 8)) (then (return (call $ok (i32.const -8) (i32.const 100)))))
+    (if (call $mood_is (i32.const 9)) (then
+      (loop $again
+        (call $log (i32.const 1) (i32.const 512) (i32.const 11))
+        (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
+        (br_if $again (i32.lt_u (local.get $lines) (i32.const 1000))))))
+    (call $ok (local.get $rows) (local.get $n)))
+  (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
+    (call $ok (i32.const 0) (i32.const 0)))
+  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (result i32)
+    (call $ok (i32.const 0) (i32.const 0)))
+  (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
+    (local $bits i32) (local $score i64) (local $at i32)
+    (local.set $score (i64.extend_i32_u (i32.add
+      (global.get $nodes) (i32.mul (global.get $reserved) (i32.const 1000)))))
+    (if (call $mood_is (i32.const 6)) (then (local.set $score (call $now))))
+    ;; Members of the first word are all that this plugin counts.
+    (local.set $bits (i32.wrap_i64 (i64.popcnt (i64.load (local.get $rows)))))
+    (if (call $mood_is (i32.const 4)) (then (local.set $bits (i32.sub (local.get $bits) (i32.const 1)))))
+    (loop $next
+      (i64.store offset=3072 (local.get $at) (local.get $score))
+      (local.set $at (i32.add (local.get $at) (i32.const 8)))
+      (br_if $next (i32.lt_u (local.get $at) (i32.const 512))))
+    (call $ok (i32.const 3072) (local.get $bits)))
+  (func (export "berth:scheduler/reserve@0.1.0#reserve") (param $cycle i64) (param $node i32) (result i32)
+    (global.set $reserved (i32.add (global.get $reserved) (i32.const 1)))
+    (call $ok (i32.const 0) (i32.const 0)))
+  (func (export "berth:scheduler/reserve@0.1.0#unreserve") (param $cycle i64) (param $node i32)
+    (global.set $reserved (i32.sub (global.get $reserved) (i32.const 1))))
+"#;

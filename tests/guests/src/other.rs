@@ -1,0 +1,94 @@
+//! Binaries that must be refused when they are loaded.
+
+use anyhow::Result;
+
+use crate::encode;
+
+const LIFECYCLE: &str = "export berth:scheduler/lifecycle@0.1.0";
+
+/// A valid WebAssembly module that is not a component.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn core_module() -> Result<Vec<u8>> {
+    Ok(wat::parse_str("(module)")?)
+}
+
+/// A plugin that wants to open files.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn imports_wasi() -> Result<Vec<u8>> {
+    let wasi = "package wasi:filesystem@0.2.0;\ninterface preopens { get-directories: func() -> u32; }";
+    let import = r#"(import "wasi:filesystem/preopens@0.2.0" "get-directories" (func (result i32)))"#;
+    let items = ["import wasi:filesystem/preopens@0.2.0", LIFECYCLE];
+    encode::component(&items, &[wasi], &encode::module("Wasi", import, ""))
+}
+
+/// A component that has nothing to do with scheduling.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn of_another_world() -> Result<Vec<u8>> {
+    let package = "package example:greeter@1.0.0;\ninterface greet { hello: func(); }";
+    let module = r#"(module (func (export "example:greeter/greet@1.0.0#hello")))"#;
+    encode::foreign_component(&["export example:greeter/greet@1.0.0"], &[package], module)
+}
+
+/// A plugin that sorts the queue but does not describe itself.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
+    let sort_key =
+        r#"(func (export "berth:scheduler/queue-sort@0.1.0#sort-key") (param i32) (result i32) unreachable)"#;
+    encode::component(&["export berth:scheduler/queue-sort@0.1.0"], &[], &encode::module("Sorter", "", sort_key))
+}
+
+/// A plugin that scores pods that it is never shown.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn without_cycle() -> Result<Vec<u8>> {
+    let score = r#"(func (export "berth:scheduler/score@0.1.0#score") (param i64 i32 i32) (result i32) unreachable)"#;
+    encode::component(&[LIFECYCLE, "export berth:scheduler/score@0.1.0"], &[], &encode::module("Blind", "", score))
+}
+
+/// A component whose idea of the contract differs: `configure` takes a number.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn wrong_signature() -> Result<Vec<u8>> {
+    let package = "package berth:scheduler@0.1.0;\n\
+        interface lifecycle { describe: func() -> u32; configure: func(args: u32); }";
+    let module = r#"(module
+        (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) (i32.const 0))
+        (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param i32)))"#;
+    encode::foreign_component(&[LIFECYCLE], &[package], module)
+}
+
+/// A plugin named `Sleepy` that never finishes describing itself.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn loops_in_describe() -> Result<Vec<u8>> {
+    encode::component(&[LIFECYCLE], &[], &lifecycle("(loop $forever (br $forever)) (i32.const 0)"))
+}
+
+/// A plugin that traps before it has said its name.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn traps_in_describe() -> Result<Vec<u8>> {
+    encode::component(&[LIFECYCLE], &[], &lifecycle("unreachable"))
+}
+
+fn lifecycle(describe: &str) -> String {
+    format!(
+        r#"(module
+        (memory (export "memory") 1)
+        (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
+        (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) {describe})
+        (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param i32 i32) (result i32) unreachable))"#
+    )
+}
