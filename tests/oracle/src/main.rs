@@ -1,3 +1,127 @@
-//! Placeholder.
+//! `oracle DIR`: compares Berth with recorded answers of kube-scheduler.
+//!
+//! Exits with 0 when everything agrees, 1 when something differs, and 2 when the request makes no sense.
 
-fn main() {}
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+use clap::{Parser, ValueEnum};
+use oracle::{
+    Execution, Native, Suite, SuiteError, check,
+    report::{FamilyReport, Report, Tally, case_text},
+    suite::{Family, Kind},
+};
+
+/// Compares Berth with recorded answers of kube-scheduler.
+#[derive(Debug, Parser)]
+struct Args {
+    /// The folder with the recorded *.jsonl.gz files.
+    dir: PathBuf,
+    /// Only this family, that is, this file without its ending.
+    #[arg(long)]
+    family: Option<String>,
+    /// How the plugins are run.
+    #[arg(long, value_enum, default_value_t = How::Native)]
+    execution: How,
+    /// Only this case, with every difference.
+    #[arg(long, conflicts_with = "family")]
+    case: Option<String>,
+    #[arg(short, long, value_enum, default_value_t = Output::Text)]
+    output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum How {
+    Native,
+    Wasm,
+    Both,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Output {
+    Text,
+    Json,
+}
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    match run(&args) {
+        Ok(false) => ExitCode::SUCCESS,
+        Ok(true) => ExitCode::from(1),
+        Err(error) => {
+            let mut stderr = io::stderr().lock();
+            let cause = error.source().map(|cause| format!(": {cause}")).unwrap_or_default();
+            // There is no one left to tell when stderr is closed.
+            let _ = writeln!(stderr, "oracle: {error}{cause}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Whether something differs.
+fn run(args: &Args) -> Result<bool, anyhow::Error> {
+    let suite = Suite::open(&args.dir)?;
+    let executions = executions(args.execution)?;
+    if let Some(id) = &args.case {
+        return run_case(&suite, id, &executions, args.output);
+    }
+    let families: Vec<&Family> = match &args.family {
+        Some(name) => vec![suite.family(name)?],
+        None => suite.families().iter().collect(),
+    };
+    let mut report = Report::default();
+    for family in families {
+        report.families.push(run_family(&suite, family, &executions)?);
+    }
+    match args.output {
+        Output::Text => print(&report.to_text())?,
+        Output::Json => print(&(serde_json::to_string_pretty(&report)? + "\n"))?,
+    }
+    Ok(report.differs())
+}
+
+fn executions(how: How) -> Result<Vec<Box<dyn Execution>>, anyhow::Error> {
+    match how {
+        How::Native => Ok(vec![Box::new(Native)]),
+        How::Wasm | How::Both => anyhow::bail!("there is no wasm execution yet"),
+    }
+}
+
+fn run_family(suite: &Suite, family: &Family, executions: &[Box<dyn Execution>]) -> Result<FamilyReport, SuiteError> {
+    let mut report = FamilyReport { family: family.name.to_owned(), ..FamilyReport::default() };
+    for execution in executions {
+        let mut tally = Tally::default();
+        suite.run(family, &**execution, |case, findings| tally.add(case, findings))?;
+        report.set(execution.name(), tally);
+        if family.kind == Kind::Table {
+            break;
+        }
+    }
+    Ok(report)
+}
+
+fn run_case(suite: &Suite, id: &str, executions: &[Box<dyn Execution>], output: Output) -> Result<bool, anyhow::Error> {
+    let (family, case) = suite.find(id)?;
+    let mut report = FamilyReport { family: family.name.to_owned(), ..FamilyReport::default() };
+    for execution in executions {
+        let findings = check(&case, &**execution);
+        if output == Output::Text {
+            print(&case_text(id, execution.name(), &findings))?;
+        }
+        let mut tally = Tally::default();
+        tally.add(id, &findings);
+        report.set(execution.name(), tally);
+    }
+    let report = Report { families: vec![report] };
+    if output == Output::Json {
+        print(&(serde_json::to_string_pretty(&report)? + "\n"))?;
+    }
+    Ok(report.differs())
+}
+
+fn print(text: &str) -> io::Result<()> {
+    io::stdout().lock().write_all(text.as_bytes())
+}

@@ -1,0 +1,136 @@
+//! The recorded cases as they stand in the files.
+
+use std::collections::BTreeMap;
+
+use berth_model::api;
+use serde::Deserialize;
+use serde_json::Value;
+
+/// A cluster, a pending pod, and what kube-scheduler decided.
+#[derive(Clone, Debug, Deserialize)]
+pub struct Case {
+    pub id: String,
+    #[serde(default)]
+    pub features: Vec<String>,
+    /// One `profiles` entry of a configuration file; the default profile when absent.
+    #[serde(default)]
+    pub profile: Option<Value>,
+    #[serde(default)]
+    pub objects: Objects,
+    /// The pending pod; not among the objects.
+    pub pod: api::Pod,
+    pub expect: Expect,
+}
+
+/// The objects that Berth's plugins look at.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Objects {
+    pub nodes: Vec<api::Node>,
+    /// Bound pods, and unbound ones with a nomination.
+    pub pods: Vec<api::Pod>,
+}
+
+/// The recorded answer.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Expect {
+    pub outcome: String,
+    #[serde(default)]
+    pub gated: bool,
+    /// Refusals by plugin.
+    #[serde(default)]
+    pub pre_enqueue: BTreeMap<String, Verdict>,
+    pub prefilter: Option<PreFilter>,
+    /// By node; absent when PreFilter turned the pod down.
+    pub filter: Option<BTreeMap<String, NodeVerdict>>,
+    #[serde(default)]
+    pub feasible: Vec<String>,
+    pub score: Option<Scores>,
+    #[serde(default)]
+    pub acceptable_nodes: Vec<String>,
+    /// The message before PostFilter.
+    pub fit_error: Option<String>,
+    #[serde(default)]
+    pub unschedulable_plugins: Vec<String>,
+    pub cycle_error: Option<String>,
+    pub postfilter: Option<Value>,
+    #[serde(default)]
+    pub volumes: BTreeMap<String, Value>,
+}
+
+/// A status, and for PreFilter the nodes to which the plugin narrowed.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Verdict {
+    pub code: String,
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    #[serde(default)]
+    pub has_node_set: bool,
+    #[serde(default)]
+    pub nodes: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreFilter {
+    /// Each plugin by itself.
+    pub plugins: BTreeMap<String, Verdict>,
+    pub result: PreFilterResult,
+    #[serde(default)]
+    pub skipped_filters: Vec<String>,
+}
+
+/// What the framework made of the PreFilter plugins' answers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PreFilterResult {
+    pub code: String,
+    #[serde(default)]
+    pub plugin: String,
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    #[serde(default)]
+    pub all_nodes: bool,
+    #[serde(default)]
+    pub node_names: Vec<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NodeVerdict {
+    pub code: String,
+    /// The first plugin that does not pass, in profile order.
+    #[serde(default)]
+    pub plugin: String,
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    #[serde(default)]
+    pub nominated_pods_present: bool,
+    /// Every plugin that does not pass, run by itself without nominated pods.
+    #[serde(default)]
+    pub failing: BTreeMap<String, Verdict>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Scores {
+    #[serde(default)]
+    pub weights: BTreeMap<String, i64>,
+    #[serde(default)]
+    pub skipped: Vec<String>,
+    #[serde(default)]
+    pub nodes: BTreeMap<String, NodeScores>,
+    #[serde(default)]
+    pub best: Vec<String>,
+    pub error: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct NodeScores {
+    pub raw: BTreeMap<String, i64>,
+    pub norm: BTreeMap<String, i64>,
+    pub total: i64,
+}

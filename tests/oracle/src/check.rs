@@ -1,0 +1,117 @@
+//! Takes one case through PreEnqueue and a scheduling cycle and compares every step.
+//!
+//! The steps are the scheduler's own: the runner in `berth_framework::run`, over the cache's node table. A step whose
+//! recorded answer depends on a missing plugin is compared as far as the plugins at hand are concerned.
+
+mod filter;
+mod pre_filter;
+mod score;
+
+use std::collections::BTreeMap;
+
+use berth_framework::{Call, CycleId, Point, Status, run::Attempt};
+
+use crate::{case::Case, cluster::Cluster, execution::Execution, findings::Findings, subject::Subject};
+
+/// Runs `case` with the plugins of `execution`.
+#[must_use]
+pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
+    let mut findings = Findings::default();
+    match Check::prepare(case, execution) {
+        Ok(mut check) => check.run(&mut findings),
+        Err(error) => findings.differ("setting up", "a cluster and a profile", error),
+    }
+    findings
+}
+
+/// A case being compared.
+struct Check<'a> {
+    case: &'a Case,
+    cluster: Cluster,
+    subject: Subject,
+    attempt: Attempt,
+}
+
+/// A status in one line, for comparing and for reading.
+fn show(code: &str, plugin: &str, reasons: &[String]) -> String {
+    let mut text = code.to_owned();
+    for part in [plugin.to_owned(), reasons.join("; ")] {
+        if !part.is_empty() {
+            text.push_str(" | ");
+            text.push_str(&part);
+        }
+    }
+    text
+}
+
+fn show_status(plugin: &str, status: &Status) -> String {
+    show(status.code.as_str(), plugin, &status.reasons)
+}
+
+/// The call that every plugin of the cycle sees.
+fn call(cluster: &Cluster) -> Call<'_> {
+    Call { cycle: CycleId(1), pod: &cluster.pod, snapshot: cluster.cache.snapshot() }
+}
+
+impl<'a> Check<'a> {
+    fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self, String> {
+        let cluster = Cluster::build(case)?;
+        let subject = Subject::build(case.profile.as_ref(), execution)?;
+        Ok(Self { case, cluster, subject, attempt: Attempt::default() })
+    }
+
+    fn run(&mut self, findings: &mut Findings) {
+        if let Err((plugin, status)) = self.subject.profile.sync(&self.cluster.cache) {
+            findings.differ("sync", "Success", show_status(&self.subject.name(plugin), &status));
+            return;
+        }
+        if !self.pre_enqueue(findings) {
+            return;
+        }
+        if self.pre_filter(findings) {
+            self.filter(findings);
+            self.score(findings);
+        }
+        self.leave_out_what_follows(findings);
+        self.subject.profile.end_cycle(CycleId(1));
+    }
+
+    /// Whether the pod may enter the queue.
+    fn pre_enqueue(&mut self, findings: &mut Findings) -> bool {
+        let mut refusals = BTreeMap::new();
+        for plugin in self.subject.at(Point::PreEnqueue) {
+            let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
+            let Some(status) = point.map(|point| point.pre_enqueue(&self.cluster.pod)) else { continue };
+            if !status.is_success() {
+                refusals.insert(self.subject.name(plugin), show_status("", &status));
+            }
+        }
+        let expected = &self.case.expect;
+        let mut expected_refusals = BTreeMap::new();
+        for (plugin, verdict) in &expected.pre_enqueue {
+            if self.subject.lacks(plugin) {
+                findings.leave_out(plugin);
+            } else {
+                expected_refusals.insert(plugin.clone(), show(&verdict.code, "", &verdict.reasons));
+            }
+        }
+        findings.compare("preEnqueue", &expected_refusals, &refusals);
+        let is_gated = !refusals.is_empty();
+        if expected.pre_enqueue.keys().all(|plugin| !self.subject.lacks(plugin)) {
+            findings.compare("gated", &expected.gated, &is_gated);
+        }
+        !is_gated && !expected.gated
+    }
+
+    /// Answers after the cycle belong to plugins that do not exist yet.
+    fn leave_out_what_follows(&self, findings: &mut Findings) {
+        let expected = &self.case.expect;
+        for (is_recorded, plugin) in
+            [(expected.postfilter.is_some(), "DefaultPreemption"), (!expected.volumes.is_empty(), "VolumeBinding")]
+        {
+            if is_recorded {
+                findings.leave_out(plugin);
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Comparing Filter: the verdict on every node, each plugin by itself, the feasible nodes and the message.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_framework::{
+    Status,
+    run::{self, Diagnosis, Nominated, Rejection},
+};
+
+use super::{Check, call, show, show_status};
+use crate::{
+    case::{NodeVerdict, Verdict},
+    findings::Findings,
+};
+
+type ByNode<T> = BTreeMap<String, T>;
+
+impl Check<'_> {
+    pub(super) fn filter(&mut self, findings: &mut Findings) {
+        let case = self.case;
+        let Some(expected) = &case.expect.filter else {
+            findings.differ("filter", "nothing recorded", "a pod that PreFilter let through");
+            return;
+        };
+        match self.verdicts() {
+            Ok(got) => expected.iter().for_each(|(node, verdict)| self.verdict(node, verdict, &got, findings)),
+            Err(status) => findings.differ("filter", "verdicts", show_status("", &status)),
+        }
+        match self.failing() {
+            Ok(got) => expected.iter().for_each(|(node, verdict)| self.failing_at(node, verdict, &got, findings)),
+            Err(status) => findings.differ("failing", "verdicts", show_status("", &status)),
+        }
+        let nominated: BTreeSet<&str> = expected
+            .iter()
+            .filter(|(_, verdict)| verdict.nominated_pods_present)
+            .map(|(node, _)| node.as_str())
+            .collect();
+        let got: BTreeSet<&str> =
+            self.cluster.nominated_nodes().into_iter().filter(|node| expected.contains_key(*node)).collect();
+        findings.compare("nodes with nominated pods", &nominated, &got);
+        self.real_cycle(expected, findings);
+    }
+
+    /// Which plugin rejects each node first, and why; also for nodes that PreFilter excluded.
+    fn verdicts(&mut self) -> Result<ByNode<(String, Status)>, Status> {
+        self.attempt.candidates = self.cluster.cache.order().to_vec();
+        let rejections = self.filter_candidates()?.rejections;
+        let mut verdicts = ByNode::new();
+        for Rejection { plugin, status, nodes } in rejections {
+            let name = self.subject.name(plugin);
+            for node in self.node_names(&nodes) {
+                verdicts.insert(node, (name.clone(), status.clone()));
+            }
+        }
+        Ok(verdicts)
+    }
+
+    /// Filters what is listed as candidates.
+    fn filter_candidates(&mut self) -> Result<Diagnosis, Status> {
+        let (pods, cases) = self.cluster.nominations();
+        let nominated = Nominated { pods: &pods, cases: &cases };
+        let call = call(&self.cluster);
+        let mut diagnosis = Diagnosis { n_all_nodes: call.snapshot.n_nodes(), ..Diagnosis::default() };
+        let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
+        // The node nominated for the pod is tried first, even if PreFilter left it out, and its status stays.
+        if let Some(node) = call.snapshot.find(call.pod.nominated_node_name)
+            && !attempt.candidates.contains(&node)
+        {
+            run::filter_one(profile, &call, node, &nominated, attempt)?;
+            run::explain(profile, &call, attempt, &mut diagnosis)?;
+        }
+        run::filter(profile, &call, (0, attempt.candidates.len()), &nominated, attempt)?;
+        run::explain(profile, &call, attempt, &mut diagnosis)?;
+        Ok(diagnosis)
+    }
+
+    fn verdict(&self, node: &str, expected: &NodeVerdict, got: &ByNode<(String, Status)>, findings: &mut Findings) {
+        let got = got.get(node);
+        let shown = got.map_or_else(|| show("Success", "", &[]), |(plugin, status)| show_status(plugin, status));
+        let what = format!("filter {node}");
+        let expected_text = show(&expected.code, &expected.plugin, &expected.reasons);
+        if !self.subject.lacks(&expected.plugin) {
+            findings.compare(what, &expected_text, &shown);
+            return;
+        }
+        findings.leave_out(&expected.plugin);
+        let spoke_first = got.is_some_and(|(plugin, _)| {
+            self.subject.filter_position(plugin) < self.subject.filter_position(&expected.plugin)
+        });
+        if spoke_first {
+            findings.differ(what, expected_text, shown);
+        }
+    }
+
+    /// Every plugin's own rejections, by node and plugin.
+    fn failing(&mut self) -> Result<ByNode<BTreeMap<String, Status>>, Status> {
+        let call = call(&self.cluster);
+        let nodes = call.snapshot.nodes();
+        let rejections = run::explain_every_plugin(&mut self.subject.profile, &call, nodes, &self.attempt)?;
+        let mut failing: ByNode<BTreeMap<String, Status>> = ByNode::new();
+        for Rejection { plugin, status, nodes } in rejections {
+            for node in self.node_names(&nodes) {
+                failing.entry(node).or_default().insert(self.subject.name(plugin), status.clone());
+            }
+        }
+        Ok(failing)
+    }
+
+    fn failing_at(
+        &self,
+        node: &str,
+        expected: &NodeVerdict,
+        got: &ByNode<BTreeMap<String, Status>>,
+        findings: &mut Findings,
+    ) {
+        let mut shown = BTreeMap::new();
+        for (plugin, Verdict { code, reasons, .. }) in &expected.failing {
+            if self.subject.lacks(plugin) {
+                findings.leave_out(plugin);
+            } else {
+                shown.insert(plugin.clone(), show(code, "", reasons));
+            }
+        }
+        let got: BTreeMap<String, String> = got
+            .get(node)
+            .into_iter()
+            .flatten()
+            .map(|(plugin, status)| (plugin.clone(), show_status("", status)))
+            .collect();
+        findings.compare(format!("failing {node}"), &shown, &got);
+    }
+
+    /// The cycle as it runs for real, over the nodes that PreFilter left: feasible nodes, rejectors and message.
+    fn real_cycle(&mut self, expected: &ByNode<NodeVerdict>, findings: &mut Findings) {
+        run::list_candidates(&call(&self.cluster), self.cluster.cache.order(), &mut self.attempt);
+        let diagnosis = match self.filter_candidates() {
+            Ok(diagnosis) => diagnosis,
+            Err(status) => return findings.differ("cycle", "verdicts", show_status("", &status)),
+        };
+        let is_ours = |node: &String| expected.get(node).is_none_or(|verdict| !self.subject.lacks(&verdict.plugin));
+        let mut feasible = self.node_names(&self.attempt.feasible);
+        feasible.retain(is_ours);
+        findings.compare("feasible", &self.case.expect.feasible, &feasible);
+        let Some(message) = &self.case.expect.fit_error else { return };
+        if let Some(verdict) = expected.values().find(|verdict| self.subject.lacks(&verdict.plugin)) {
+            findings.leave_out(&verdict.plugin);
+            return;
+        }
+        findings.compare("fitError", message, &diagnosis.message());
+        let rejectors = diagnosis.rejectors.iter().chain(diagnosis.pending.iter());
+        let rejectors: BTreeSet<String> = rejectors.map(|plugin| self.subject.name(plugin)).collect();
+        let expected_rejectors = self.case.expect.unschedulable_plugins.iter().cloned().collect();
+        findings.compare("unschedulablePlugins", &expected_rejectors, &rejectors);
+    }
+
+    /// Names in order.
+    pub(super) fn node_names(&self, nodes: &berth_model::NodeSet) -> Vec<String> {
+        let snapshot = self.cluster.cache.snapshot();
+        let mut names: Vec<String> =
+            nodes.iter().map(|node| snapshot.symbols.text(snapshot.name(node)).to_owned()).collect();
+        names.sort_unstable();
+        names
+    }
+}

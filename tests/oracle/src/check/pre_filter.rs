@@ -1,0 +1,122 @@
+//! Comparing PreFilter: each plugin by itself, then what the runner makes of them together.
+
+use berth_framework::{
+    Point,
+    run::{self, PreFilterOutcome},
+};
+
+use super::{Check, call, show, show_status};
+use crate::{
+    case::{PreFilter, PreFilterResult, Verdict},
+    findings::Findings,
+};
+
+impl Check<'_> {
+    /// Whether there are verdicts on nodes to compare.
+    pub(super) fn pre_filter(&mut self, findings: &mut Findings) -> bool {
+        let case = self.case;
+        let Some(expected) = &case.expect.prefilter else {
+            findings.differ("prefilter", "nothing recorded", "a pod that is not gated");
+            return false;
+        };
+        self.pre_filter_each(expected, findings);
+        let got = self.pre_filter_together(findings);
+        if self.is_decided_by_missing(expected) {
+            findings.leave_out(&expected.result.plugin);
+        } else {
+            findings.compare("prefilter", &show_result(&expected.result), &got);
+        }
+        if expected.result.code == "Success" {
+            self.skipped_filters(expected, findings);
+        } else if !self.subject.lacks(&expected.result.plugin) {
+            findings.compare("fitError", &case.expect.fit_error, &Some(self.rejection_message(&expected.result)));
+        }
+        expected.result.code == "Success"
+    }
+
+    fn pre_filter_each(&mut self, expected: &PreFilter, findings: &mut Findings) {
+        for plugin in self.subject.at(Point::PreFilter) {
+            let name = self.subject.name(plugin);
+            let call = call(&self.cluster);
+            let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_filter());
+            let Some(answer) = point.map(|point| point.pre_filter(&call)) else { continue };
+            let got = match answer {
+                Ok(None) => show("Success", "", &[]),
+                Ok(Some(mut nodes)) => {
+                    nodes.sort_unstable();
+                    format!("Success, only {nodes:?}")
+                }
+                Err(status) => show_status("", &status),
+            };
+            let expected = expected.plugins.get(&name).map_or_else(|| "not run".to_owned(), show_verdict);
+            findings.compare(format!("prefilter {name}"), &expected, &got);
+        }
+        for (plugin, verdict) in &expected.plugins {
+            if self.subject.lacks(plugin) && verdict.code != "Skip" {
+                findings.leave_out(plugin);
+            }
+        }
+    }
+
+    fn pre_filter_together(&mut self, findings: &mut Findings) -> String {
+        let call = call(&self.cluster);
+        match run::pre_filter(&mut self.subject.profile, &call, &mut self.attempt) {
+            Ok(PreFilterOutcome::Proceed) => match &self.attempt.restriction {
+                None => "Success".to_owned(),
+                Some(restriction) => format!("Success, only {:?}", restriction.names),
+            },
+            Ok(PreFilterOutcome::Rejected { status, plugins }) => {
+                let plugin = plugins.first().map(|plugin| self.subject.name(*plugin)).unwrap_or_default();
+                show_status(&plugin, &status)
+            }
+            Err(status) => {
+                findings.differ("prefilter", "an answer", show_status("", &status));
+                "an error".to_owned()
+            }
+        }
+    }
+
+    fn is_decided_by_missing(&self, expected: &PreFilter) -> bool {
+        let narrows = |verdict: &Verdict| verdict.has_node_set || !matches!(verdict.code.as_str(), "Skip" | "Success");
+        expected.plugins.iter().any(|(plugin, verdict)| narrows(verdict) && self.subject.lacks(plugin))
+    }
+
+    fn skipped_filters(&self, expected: &PreFilter, findings: &mut Findings) {
+        let mut got: Vec<String> =
+            self.attempt.skipped_filters.iter().map(|plugin| self.subject.name(plugin)).collect();
+        got.sort_unstable();
+        let mut expected: Vec<String> =
+            expected.skipped_filters.iter().filter(|plugin| !self.subject.lacks(plugin)).cloned().collect();
+        expected.sort_unstable();
+        findings.compare("skippedFilters", &expected, &got);
+    }
+
+    fn rejection_message(&self, result: &PreFilterResult) -> String {
+        let diagnosis = run::Diagnosis {
+            n_all_nodes: self.cluster.cache.snapshot().n_nodes(),
+            pre_filter_message: result.reasons.join(", "),
+            ..run::Diagnosis::default()
+        };
+        diagnosis.message()
+    }
+}
+
+fn show_verdict(verdict: &Verdict) -> String {
+    if verdict.has_node_set {
+        let mut nodes = verdict.nodes.clone();
+        nodes.sort_unstable();
+        return format!("Success, only {nodes:?}");
+    }
+    show(&verdict.code, "", &verdict.reasons)
+}
+
+fn show_result(result: &PreFilterResult) -> String {
+    if result.code != "Success" {
+        return show(&result.code, &result.plugin, &result.reasons);
+    }
+    if result.all_nodes {
+        return "Success".to_owned();
+    }
+    let names: std::collections::BTreeSet<&String> = result.node_names.iter().collect();
+    format!("Success, only {names:?}")
+}

@@ -1,0 +1,63 @@
+//! From the recorded objects to a cache, the pending pod and the pods that are nominated somewhere.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use berth_cache::Cache;
+use berth_framework::DryRunCase;
+use berth_model::{Pod, intern};
+
+use crate::case::Case;
+
+/// What the scheduler knows when the cycle starts.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub(crate) cache: Cache,
+    pub(crate) pod: Pod,
+    /// Unbound pods with a nomination.
+    nominated: Vec<Arc<Pod>>,
+}
+
+impl Cluster {
+    pub(crate) fn build(case: &Case) -> Result<Self, String> {
+        let mut cache = Cache::new();
+        for node in &case.objects.nodes {
+            let node = intern::node(node, cache.symbols_mut());
+            cache.set_node(node);
+        }
+        let mut nominated = Vec::new();
+        // The watch of a real scheduler leaves out pods that have ended.
+        let is_alive = |phase: &str| !matches!(phase, "Succeeded" | "Failed");
+        for api_pod in case.objects.pods.iter().filter(|pod| is_alive(&pod.status.phase)) {
+            let pod = Arc::new(intern::pod(api_pod, cache.symbols_mut()));
+            if !pod.node_name.is_none() {
+                cache.add_pod(pod).map_err(|error| error.to_string())?;
+            } else if !pod.nominated_node_name.is_none() {
+                nominated.push(pod);
+            }
+        }
+        let pod = intern::pod(&case.pod, cache.symbols_mut());
+        cache.settle();
+        Ok(Self { cache, pod, nominated })
+    }
+
+    /// The pods nominated to some node with at least the priority of the pending pod, and a case for each such node.
+    pub(crate) fn nominations(&self) -> (Vec<&Pod>, Vec<DryRunCase>) {
+        let rivals = self.nominated.iter().filter(|it| it.uid != self.pod.uid && it.priority >= self.pod.priority);
+        let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
+        let mut cases: Vec<DryRunCase> = Vec::new();
+        for (index, pod) in (0u32..).zip(&pods) {
+            let Some(node) = self.cache.snapshot().find(pod.nominated_node_name) else { continue };
+            match cases.iter_mut().find(|case| case.node == node) {
+                Some(case) => case.plus.push(index),
+                None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
+            }
+        }
+        (pods, cases)
+    }
+
+    /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.
+    pub(crate) fn nominated_nodes(&self) -> BTreeSet<&str> {
+        let pods = self.nominated.iter().map(|pod| &**pod).chain([&self.pod]);
+        pods.map(|pod| self.cache.snapshot().symbols.text(pod.nominated_node_name)).collect()
+    }
+}

@@ -1,0 +1,28 @@
+//! Where the plugins under test come from.
+
+use std::sync::Arc;
+
+use berth_framework::PluginFactory;
+
+/// One way to run the built-in plugins.
+pub trait Execution {
+    /// `native` or `wasm`, for the report.
+    fn name(&self) -> &'static str;
+
+    /// The factory of `plugin`; `None` for a plugin that does not exist yet.
+    fn factory(&self, plugin: &str) -> Option<Arc<dyn PluginFactory>>;
+}
+
+/// The plugins as linked into this program.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Native;
+
+impl Execution for Native {
+    fn name(&self) -> &'static str {
+        "native"
+    }
+
+    fn factory(&self, plugin: &str) -> Option<Arc<dyn PluginFactory>> {
+        berth_builtins::factory(plugin)
+    }
+}

@@ -1,0 +1,88 @@
+//! The profile under test: the recorded configuration, with plugins from one execution.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_config::{InTree, Point as ConfigPoint};
+use berth_framework::{Grants, PluginIdx, Point, Profile};
+use serde_json::Value;
+
+use crate::execution::Execution;
+
+/// A profile, and what it lacks.
+#[derive(Debug)]
+pub(crate) struct Subject {
+    pub(crate) profile: Profile,
+    /// Plugins that the configuration enables and the execution does not have.
+    missing: BTreeSet<String>,
+    /// All Filter plugins in order, missing ones included.
+    filters: Vec<String>,
+    /// Weights of all Score plugins, missing ones included.
+    pub(crate) weights: BTreeMap<String, i64>,
+}
+
+impl Subject {
+    pub(crate) fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self, String> {
+        let config = berth_config::Profile::from_json(profile, &InTree).map_err(|error| error.to_string())?;
+        let mut profile = Profile::new(&config.scheduler_name);
+        let mut missing = BTreeSet::new();
+        for name in config.plugins.named() {
+            let Some(factory) = execution.factory(name) else {
+                missing.insert(name.clone());
+                continue;
+            };
+            let args = config.plugin_config.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
+            let plugin = factory.build(&args).map_err(|error| format!("{name}: {error}"))?;
+            profile.add(plugin, &args, Grants::ALL);
+        }
+        for point in ConfigPoint::ALL {
+            for name in config.plugins.at(point) {
+                if let Some(plugin) = profile.find(name) {
+                    profile.plugins.enable(framework_point(point), plugin);
+                }
+            }
+        }
+        let weights: BTreeMap<String, i64> =
+            config.plugins.score_weights().map(|(name, weight)| (name.to_owned(), weight)).collect();
+        for (name, weight) in &weights {
+            if let Some(plugin) = profile.find(name) {
+                profile.plugins.set_weight(plugin, *weight);
+            }
+        }
+        Ok(Self { profile, missing, filters: config.plugins.at(ConfigPoint::Filter).to_vec(), weights })
+    }
+
+    /// Whether answers of `plugin` cannot be compared.
+    pub(crate) fn lacks(&self, plugin: &str) -> bool {
+        self.missing.contains(plugin)
+    }
+
+    /// The position of a Filter plugin in the configured order.
+    pub(crate) fn filter_position(&self, plugin: &str) -> usize {
+        self.filters.iter().position(|name| name == plugin).unwrap_or(self.filters.len())
+    }
+
+    pub(crate) fn at(&self, point: Point) -> Vec<PluginIdx> {
+        self.profile.plugins.at(point).to_vec()
+    }
+
+    pub(crate) fn name(&self, plugin: PluginIdx) -> String {
+        self.profile.name(plugin).to_string()
+    }
+}
+
+fn framework_point(point: ConfigPoint) -> Point {
+    match point {
+        ConfigPoint::PreEnqueue => Point::PreEnqueue,
+        ConfigPoint::QueueSort => Point::QueueSort,
+        ConfigPoint::PreFilter => Point::PreFilter,
+        ConfigPoint::Filter => Point::Filter,
+        ConfigPoint::PostFilter => Point::PostFilter,
+        ConfigPoint::PreScore => Point::PreScore,
+        ConfigPoint::Score => Point::Score,
+        ConfigPoint::Reserve => Point::Reserve,
+        ConfigPoint::Permit => Point::Permit,
+        ConfigPoint::PreBind => Point::PreBind,
+        ConfigPoint::Bind => Point::Bind,
+        ConfigPoint::PostBind => Point::PostBind,
+    }
+}

@@ -1,0 +1,202 @@
+//! A folder of recorded files: what is in it, and running it.
+
+use std::{
+    fs::File,
+    io::{self, BufRead, BufReader},
+    path::{Path, PathBuf},
+};
+
+use flate2::read::GzDecoder;
+use serde_json::Value;
+
+use crate::{case::Case, check::check, execution::Execution, findings::Findings, tables};
+
+/// Families of scheduling cases, simple ones first.
+const CASE_FAMILIES: [&str; 12] = [
+    "fit",
+    "taints",
+    "affinity",
+    "ports",
+    "images",
+    "mixed",
+    "big",
+    "spread",
+    "interpod",
+    "volumes",
+    "preemption",
+    "scenarios",
+];
+/// Tables, each about one small function.
+const TABLE_FAMILIES: [&str; 5] = ["quantity", "pod_requests", "selectors", "tolerations", "numeric"];
+const SUFFIX: &str = ".jsonl.gz";
+
+/// A folder of recorded files.
+#[derive(Clone, Debug)]
+pub struct Suite {
+    dir: PathBuf,
+    families: Vec<Family>,
+}
+
+/// One file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Family {
+    pub name: &'static str,
+    pub kind: Kind,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Cases,
+    /// The rows do not depend on how plugins are run.
+    Table,
+}
+
+/// What is wrong with the folder or the request.
+#[derive(Debug)]
+pub enum SuiteError {
+    NoDirectory(PathBuf),
+    NoFiles(PathBuf),
+    UnknownFamily { family: String, known: Vec<&'static str> },
+    UnknownCase(String),
+    Read { path: PathBuf, source: io::Error },
+    Parse { path: PathBuf, line: usize, source: serde_json::Error },
+}
+
+impl std::fmt::Display for SuiteError {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::NoDirectory(dir) => write!(formatter, "{} is not a directory", dir.display()),
+            Self::NoFiles(dir) => write!(formatter, "{} holds no recorded cases (*{SUFFIX})", dir.display()),
+            Self::UnknownFamily { family, known } => {
+                write!(formatter, "there is no family {family:?} here; there are {}", known.join(", "))
+            }
+            Self::UnknownCase(case) => write!(formatter, "there is no case {case:?} here"),
+            Self::Read { path, .. } => write!(formatter, "cannot read {}", path.display()),
+            Self::Parse { path, line, .. } => write!(formatter, "{}, line {line}, is not a case", path.display()),
+        }
+    }
+}
+
+impl std::error::Error for SuiteError {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Self::Read { source, .. } => Some(source),
+            Self::Parse { source, .. } => Some(source),
+            Self::NoDirectory(_) | Self::NoFiles(_) | Self::UnknownFamily { .. } | Self::UnknownCase(_) => None,
+        }
+    }
+}
+
+impl Suite {
+    /// Looks which recorded files `dir` holds.
+    ///
+    /// # Errors
+    /// It is no folder, or holds none.
+    pub fn open(dir: &Path) -> Result<Self, SuiteError> {
+        if !dir.is_dir() {
+            return Err(SuiteError::NoDirectory(dir.to_owned()));
+        }
+        let cases = CASE_FAMILIES.into_iter().map(|name| Family { name, kind: Kind::Cases });
+        let all = cases.chain(TABLE_FAMILIES.into_iter().map(|name| Family { name, kind: Kind::Table }));
+        let suite = Self { dir: dir.to_owned(), families: Vec::new() };
+        let families: Vec<Family> = all.filter(|family| suite.path(family.name).is_file()).collect();
+        if families.is_empty() {
+            return Err(SuiteError::NoFiles(dir.to_owned()));
+        }
+        Ok(Self { families, ..suite })
+    }
+
+    #[must_use]
+    pub fn families(&self) -> &[Family] {
+        &self.families
+    }
+
+    /// The family called `name`.
+    ///
+    /// # Errors
+    /// There is none here.
+    pub fn family(&self, name: &str) -> Result<&Family, SuiteError> {
+        let known = || self.families.iter().map(|family| family.name).collect();
+        let found = self.families.iter().find(|family| family.name == name);
+        found.ok_or_else(|| SuiteError::UnknownFamily { family: name.to_owned(), known: known() })
+    }
+
+    /// The family and the case called `id`, which says which family to look in first.
+    ///
+    /// # Errors
+    /// No file has it, or a file cannot be read.
+    pub fn find(&self, id: &str) -> Result<(&Family, Case), SuiteError> {
+        let cases = self.families.iter().filter(|family| family.kind == Kind::Cases);
+        let mut likely: Vec<&Family> = cases.collect();
+        likely.sort_by_key(|family| !id.starts_with(family.name));
+        for family in likely {
+            for case in self.cases(family)? {
+                let case = case?;
+                if case.id == id {
+                    return Ok((family, case));
+                }
+            }
+        }
+        Err(SuiteError::UnknownCase(id.to_owned()))
+    }
+
+    /// The cases of `family`, read one by one.
+    ///
+    /// # Errors
+    /// The file cannot be read; each item says the same of its line.
+    pub fn cases(&self, family: &Family) -> Result<impl Iterator<Item = Result<Case, SuiteError>>, SuiteError> {
+        self.rows(family)
+    }
+
+    /// Runs every case of `family` and hands the findings over; for a table, one findings a row that differs or agrees.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn run(
+        &self,
+        family: &Family,
+        execution: &dyn Execution,
+        mut report: impl FnMut(&str, &Findings),
+    ) -> Result<(), SuiteError> {
+        match family.kind {
+            Kind::Cases => {
+                for case in self.cases(family)? {
+                    let case = case?;
+                    report(&case.id, &check(&case, execution));
+                }
+            }
+            Kind::Table => {
+                let rows: Vec<Value> = self.rows(family)?.collect::<Result<_, _>>()?;
+                for (number, row) in (1..).zip(rows) {
+                    report(&format!("{} row {number}", family.name), &check_row(family.name, row));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn path(&self, family: &str) -> PathBuf {
+        self.dir.join(format!("{family}{SUFFIX}"))
+    }
+
+    fn rows<T: serde::de::DeserializeOwned>(
+        &self,
+        family: &Family,
+    ) -> Result<impl Iterator<Item = Result<T, SuiteError>>, SuiteError> {
+        let path = self.path(family.name);
+        let file = File::open(&path).map_err(|source| SuiteError::Read { path: path.clone(), source })?;
+        let lines = BufReader::new(GzDecoder::new(BufReader::new(file))).lines();
+        Ok((1..).zip(lines).map(move |(line, text)| {
+            let text = text.map_err(|source| SuiteError::Read { path: path.clone(), source })?;
+            serde_json::from_str(&text).map_err(|source| SuiteError::Parse { path: path.clone(), line, source })
+        }))
+    }
+}
+
+fn check_row(table: &str, row: Value) -> Findings {
+    let mut findings = Findings { n_compared: 1, ..Findings::default() };
+    for mismatch in tables::run(table, std::iter::once(row)).mismatches {
+        findings.differ("row", "as recorded", mismatch);
+    }
+    findings
+}

@@ -1,0 +1,84 @@
+//! Every recorded family, natively: no answer may differ.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, ensure};
+use oracle::{Native, Suite, check, report::differences_text};
+
+fn suite() -> Result<Suite> {
+    Ok(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases"))?)
+}
+
+fn agrees(family: &str) -> Result<()> {
+    let suite = suite()?;
+    let family = suite.family(family)?;
+    let (mut n_cases, mut n_compared) = (0, 0);
+    suite.run(family, &Native, |case, findings| {
+        n_cases += 1;
+        n_compared += findings.n_compared;
+        assert!(findings.differences.is_empty(), "{case}\n{}", differences_text(findings.differences.iter()));
+    })?;
+    ensure!(n_cases > 0 && n_compared >= n_cases, "{n_compared} answers of {n_cases} cases");
+    Ok(())
+}
+
+#[test]
+fn fit() -> Result<()> {
+    agrees("fit")
+}
+
+#[test]
+fn taints() -> Result<()> {
+    agrees("taints")
+}
+
+#[test]
+fn affinity() -> Result<()> {
+    agrees("affinity")
+}
+
+#[test]
+fn ports() -> Result<()> {
+    agrees("ports")
+}
+
+#[test]
+fn images() -> Result<()> {
+    agrees("images")
+}
+
+#[test]
+fn tables() -> Result<()> {
+    ["quantity", "pod_requests", "selectors", "tolerations", "numeric"].into_iter().try_for_each(agrees)
+}
+
+/// Families that need plugins which do not exist yet agree in the rest.
+#[test]
+fn other_families() -> Result<()> {
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"].into_iter().try_for_each(agrees)
+}
+
+/// A record that says something else must not pass.
+#[test]
+fn a_doctored_record_differs() -> Result<()> {
+    let (_, case) = suite()?.find("fit-000001")?;
+    ensure!(check(&case, &Native).differences.is_empty(), "the record itself agrees");
+    let mut other_reason = case.clone();
+    let verdicts = other_reason.expect.filter.as_mut().context("verdicts")?;
+    let rejected = verdicts.values_mut().find(|verdict| !verdict.reasons.is_empty()).context("a rejected node")?;
+    rejected.reasons = vec!["Insufficient patience".to_owned()];
+    ensure!(check(&other_reason, &Native).differences.len() == 1);
+    let mut other_node = case;
+    other_node.expect.feasible.push("elsewhere".to_owned());
+    ensure!(!check(&other_node, &Native).differences.is_empty());
+    Ok(())
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused() -> Result<()> {
+    ensure!(Suite::open(Path::new("/nowhere")).is_err());
+    ensure!(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("src")).is_err());
+    ensure!(suite()?.family("nonsense").is_err());
+    ensure!(suite()?.find("nonsense-1").is_err());
+    Ok(())
+}
