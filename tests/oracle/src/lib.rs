@@ -14,6 +14,7 @@ pub mod suite;
 pub mod tables;
 
 mod cluster;
+mod registrations;
 mod subject;
 
 pub use case::Case;

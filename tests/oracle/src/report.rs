@@ -91,7 +91,7 @@ impl Report {
                 needs_text(&family.left_out),
             ]);
         }
-        let mut text = table.to_string();
+        let mut text = table.to_string().lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
         text.push_str("\n\nnative and wasm count cases that agree/differ; left-out counts recorded answers of the plugins in the last column, which do not exist yet.\n");
         for family in &self.families {
             for (execution, tally) in family.tallies() {

@@ -9,7 +9,7 @@ use std::{
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use crate::{case::Case, check::check, execution::Execution, findings::Findings, tables};
+use crate::{case::Case, check::check, execution::Execution, findings::Findings, registrations, tables};
 
 /// Families of scheduling cases, simple ones first.
 const CASE_FAMILIES: [&str; 12] = [
@@ -28,6 +28,8 @@ const CASE_FAMILIES: [&str; 12] = [
 ];
 /// Tables, each about one small function.
 const TABLE_FAMILIES: [&str; 5] = ["quantity", "pod_requests", "selectors", "tolerations", "numeric"];
+/// Which plugin listens to which events.
+const HINTS_FAMILY: &str = "queueing_hints";
 const SUFFIX: &str = ".jsonl.gz";
 
 /// A folder of recorded files.
@@ -49,6 +51,8 @@ pub enum Kind {
     Cases,
     /// The rows do not depend on how plugins are run.
     Table,
+    /// What plugins register for in the queue.
+    Registrations,
 }
 
 /// What is wrong with the folder or the request.
@@ -97,7 +101,9 @@ impl Suite {
             return Err(SuiteError::NoDirectory(dir.to_owned()));
         }
         let cases = CASE_FAMILIES.into_iter().map(|name| Family { name, kind: Kind::Cases });
-        let all = cases.chain(TABLE_FAMILIES.into_iter().map(|name| Family { name, kind: Kind::Table }));
+        let hints = Family { name: HINTS_FAMILY, kind: Kind::Registrations };
+        let tables = TABLE_FAMILIES.into_iter().map(|name| Family { name, kind: Kind::Table });
+        let all = cases.chain([hints]).chain(tables);
         let suite = Self { dir: dir.to_owned(), families: Vec::new() };
         let families: Vec<Family> = all.filter(|family| suite.path(family.name).is_file()).collect();
         if families.is_empty() {
@@ -163,6 +169,11 @@ impl Suite {
                 for case in self.cases(family)? {
                     let case = case?;
                     report(&case.id, &check(&case, execution));
+                }
+            }
+            Kind::Registrations => {
+                for (number, row) in (1..).zip(self.rows(family)?) {
+                    report(&format!("{} row {number}", family.name), &registrations::check(&row?, execution));
                 }
             }
             Kind::Table => {

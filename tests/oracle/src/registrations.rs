@@ -1,0 +1,68 @@
+//! Comparing what plugins register for in the queue with the events in their manifests.
+//!
+//! The recorded hints, which say whether one event is worth another attempt, are left out: the plugins here have none
+//! and are asked again at each of their events.
+
+use berth_framework::ClusterEvent;
+use serde::Deserialize;
+
+use crate::{execution::Execution, findings::Findings};
+
+#[derive(Debug, Deserialize)]
+#[serde(tag = "kind", rename_all = "camelCase")]
+pub(crate) enum Row {
+    Registration(Registration),
+    Hints { hints: Vec<serde::de::IgnoredAny> },
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Registration {
+    plugin: String,
+    resource: String,
+    actions: Vec<String>,
+}
+
+pub(crate) fn check(row: &Row, execution: &dyn Execution) -> Findings {
+    let mut findings = Findings::default();
+    match row {
+        Row::Registration(registration) => compare(registration, execution, &mut findings),
+        Row::Hints { hints } => hints.iter().for_each(|_| findings.leave_out("queueing hints")),
+    }
+    findings
+}
+
+fn compare(registration: &Registration, execution: &dyn Execution, findings: &mut Findings) {
+    let Some(factory) = execution.factory(&registration.plugin) else {
+        findings.leave_out(&registration.plugin);
+        return;
+    };
+    let actions = registration.actions.iter().map(|action| bit(action)).fold(0, |bits, bit| bits | bit);
+    let expected = ClusterEvent::new(&registration.resource, actions);
+    let events = factory.manifest().requeue.clone().unwrap_or_default();
+    let what = format!("registration of {}", registration.plugin);
+    if events.contains(&expected) {
+        findings.compare(what, &expected, &expected);
+    } else {
+        findings.differ(what, format!("{expected:?}"), format!("{events:?}"));
+    }
+}
+
+fn bit(action: &str) -> u32 {
+    match action {
+        "Add" => ClusterEvent::ADD,
+        "Delete" => ClusterEvent::DELETE,
+        "UpdateNodeAllocatable" => ClusterEvent::UPDATE_NODE_ALLOCATABLE,
+        "UpdateNodeLabel" => ClusterEvent::UPDATE_NODE_LABEL,
+        "UpdateNodeTaint" => ClusterEvent::UPDATE_NODE_TAINT,
+        "UpdateNodeCondition" => ClusterEvent::UPDATE_NODE_CONDITION,
+        "UpdateNodeAnnotation" => ClusterEvent::UPDATE_NODE_ANNOTATION,
+        "UpdateNodeDeclaredFeature" => ClusterEvent::UPDATE_NODE_DECLARED_FEATURE,
+        "UpdatePodLabel" => ClusterEvent::UPDATE_POD_LABEL,
+        "UpdatePodScaleDown" => ClusterEvent::UPDATE_POD_SCALE_DOWN,
+        "UpdatePodToleration" => ClusterEvent::UPDATE_POD_TOLERATION,
+        "UpdatePodSchedulingGatesEliminated" => ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+        "UpdatePodGeneratedResourceClaim" => ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM,
+        // No event has this bit, so the row differs.
+        _ => 1 << 31,
+    }
+}
