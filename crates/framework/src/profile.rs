@@ -17,6 +17,9 @@ use crate::{
 pub struct PluginIdx(pub u32);
 
 impl PluginIdx {
+    /// No plugin: a pod turned down by something else.
+    pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
+
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize

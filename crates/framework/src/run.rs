@@ -1,12 +1,13 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
-//! The order is [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`] and [`select`], or, when nothing
-//! fitted, [`explain`]. All of them write into one [`Attempt`], whose buffers are kept from cycle to cycle; whoever
+//! [`place`] is the whole way from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`]
+//! and [`select`], or, when nothing fitted, [`explain`]. All of them write into one [`Attempt`], whose buffers are kept from cycle to cycle; whoever
 //! wants to look behind a decision finds every intermediate result there.
 
 mod bind;
 mod diagnosis;
 mod filter;
+mod place;
 mod pre_filter;
 mod score;
 mod select;
@@ -20,6 +21,7 @@ pub use self::{
     },
     diagnosis::{Diagnosis, Rejection, histogram},
     filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},
+    place::{Circumstances, NoNode, place},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
     select::{best, select},
@@ -39,7 +41,11 @@ impl PluginBits {
         self.0.get(plugin.index()).copied().unwrap_or(false)
     }
 
+    /// [`PluginIdx::NOBODY`] is in no set.
     pub fn insert(&mut self, plugin: PluginIdx) {
+        if plugin == PluginIdx::NOBODY {
+            return;
+        }
         if plugin.index() >= self.0.len() {
             self.0.resize(plugin.index() + 1, false);
         }

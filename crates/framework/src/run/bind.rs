@@ -113,7 +113,7 @@ pub struct BindRun {
 /// # Errors
 /// The plugin that refused or broke, or an error because none took it.
 pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
-    let mut last = PluginIdx(u32::MAX);
+    let mut last = PluginIdx::NOBODY;
     for position in 0..profile.plugins.at(Point::Bind).len() {
         let Some(plugin) = plugin_at(profile, Point::Bind, position) else { break };
         let Some(point) = profile.get(plugin).and_then(|plugin| plugin.bind()) else { continue };

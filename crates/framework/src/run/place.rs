@@ -1,0 +1,105 @@
+//! From a pod to a node: PreFilter, Filter, Score and the choice, in Kubernetes' order.
+
+use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
+
+use super::{
+    Attempt, Diagnosis, Nominated, PreFilterOutcome, explain, filter, filter_one, list_candidates, pre_filter, score,
+    select,
+};
+use crate::{manifest::Point, plugin::Call, profile::Profile, status::Status};
+
+/// What a placement depends on besides the pod and the node table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Circumstances<'a> {
+    /// All nodes in the order in which they are visited.
+    pub order: &'a [NodeIdx],
+    /// Where in `order` to begin.
+    pub start: usize,
+    /// The global setting; a profile may override it.
+    pub percentage_of_nodes_to_score: i32,
+    pub nominated: Nominated<'a>,
+}
+
+/// Why there is no node.
+#[derive(Clone, Debug)]
+pub enum NoNode {
+    /// The cluster has none.
+    EmptyCluster,
+    /// No node will do.
+    Rejected(Box<Diagnosis>),
+    /// The attempt broke.
+    Broken(Status),
+}
+
+impl From<Status> for NoNode {
+    fn from(status: Status) -> Self {
+        NoNode::Broken(status)
+    }
+}
+
+/// Finds the node for a pod; the intermediate results stay in `attempt`, whose `n_visited` says by how much the next
+/// start moves on.
+///
+/// # Errors
+/// Why there is none.
+pub fn place(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    circumstances: &Circumstances<'_>,
+    attempt: &mut Attempt,
+) -> Result<NodeIdx, NoNode> {
+    attempt.clear();
+    if circumstances.order.is_empty() {
+        return Err(NoNode::EmptyCluster);
+    }
+    let n_all_nodes = circumstances.order.len();
+    if let PreFilterOutcome::Rejected { status, plugins } = pre_filter(profile, call, attempt)? {
+        let pre_filter_message = status.message();
+        let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message, ..Diagnosis::default() };
+        plugins.into_iter().for_each(|plugin| diagnosis.blame(plugin, status.code));
+        diagnosis.absent = Some(status);
+        return Err(NoNode::Rejected(Box::new(diagnosis)));
+    }
+    list_candidates(call, circumstances.order, attempt);
+    if let Some(node) = nominated_node(profile, call, circumstances, attempt) {
+        return Ok(node);
+    }
+    let limit = if profile.plugins.at(Point::Score).is_empty() {
+        1
+    } else {
+        let percentage = profile.percentage_of_nodes_to_score;
+        num_feasible_nodes_to_find(attempt.candidates.len(), percentage, circumstances.percentage_of_nodes_to_score)
+    };
+    filter(profile, call, (circumstances.start, limit), &circumstances.nominated, attempt)?;
+    match attempt.feasible_order.as_slice() {
+        [] => {
+            let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
+            explain(profile, call, attempt, &mut diagnosis)?;
+            Err(NoNode::Rejected(Box::new(diagnosis)))
+        }
+        [only] => Ok(*only),
+        _ => {
+            score(profile, call, attempt)?;
+            select(&attempt.feasible_order, &attempt.feasible, &attempt.totals)
+                .ok_or_else(|| NoNode::Broken(Status::error("no node has a score")))
+        }
+    }
+}
+
+/// The node that the pod is nominated to, if it passes. A plugin that breaks here only costs the pod its precedence.
+fn nominated_node(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    circumstances: &Circumstances<'_>,
+    attempt: &mut Attempt,
+) -> Option<NodeIdx> {
+    let name = call.pod.nominated_node_name;
+    if name.is_none() {
+        return None;
+    }
+    let node = call.snapshot.find(name).filter(|node| attempt.candidates.contains(node))?;
+    let passed = filter_one(profile, call, node, &circumstances.nominated, attempt);
+    let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
+    attempt.n_visited = 0;
+    is_feasible.then_some(node)
+}

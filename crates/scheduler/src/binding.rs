@@ -1,0 +1,318 @@
+//! The binding cycle: from the chosen node to a bound pod, or back.
+//!
+//! Between Reserve and PostBind a pod is a [`Binding`], whose [`Stage`] says what it waits for. Every way out ends in
+//! `bound`, `fall_back`, `abandon` or `placed_by_others`; each settles the cache's [`Assumed`], gives the reservation
+//! back unless the pod was bound, and ends the plugins' cycle.
+
+use std::sync::Arc;
+
+use berth_cache::Assumed;
+use berth_framework::{
+    Call, CycleId, Effect, PluginIdx, Point, Profile, Status,
+    run::{self, Diagnosis, PreBindRun, Refusal, Rejection},
+};
+use berth_model::{NodeIdx, NodeSet, Pod, Sym};
+use berth_queue::{QueuedPod, Time};
+
+use crate::{
+    action::{Action, Level},
+    changes,
+    failure::{Defeat, Nomination},
+    metrics::{AttemptResult, Observation},
+    pending::NO_NODE,
+    permit::Waits,
+    scheduler::{Phase, Scheduler},
+};
+
+/// A pod on its way to a node.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    pub(crate) record: QueuedPod,
+    pub(crate) cycle: CycleId,
+    pub(crate) node: Sym,
+    /// The node's row when it was chosen; where plugins are told to look if the node is gone meanwhile.
+    row: NodeIdx,
+    assumed: Assumed,
+    pub(crate) stage: Stage,
+}
+
+/// What the pod waits for.
+#[derive(Debug)]
+pub(crate) enum Stage {
+    /// Permit plugins hold it.
+    Waiting(Waits),
+    /// A PreBind plugin's effects are being carried out; then go on at this position.
+    PreBinding { next: usize },
+    /// The API server, or the effects of this Bind plugin, have the last word.
+    Sent { plugin: PluginIdx },
+}
+
+impl Binding {
+    pub(crate) fn pod(&self) -> &Arc<Pod> {
+        &self.record.pod
+    }
+
+    pub(crate) fn is_waiting(&self) -> bool {
+        matches!(self.stage, Stage::Waiting(_))
+    }
+
+    pub(crate) fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::Sent { .. })
+    }
+}
+
+/// How an attempt fails once a node was chosen.
+pub(crate) enum Setback {
+    /// A plugin turned the pod down before PreBind: its events may bring the pod back.
+    Refused(Refusal),
+    /// Turned down or broken later, or by the API server: tried again after backoff.
+    Failed(Status),
+}
+
+impl Setback {
+    fn from_refusal(refusal: Refusal) -> Self {
+        if refusal.status.code.is_rejected() { Setback::Refused(refusal) } else { Setback::Failed(refusal.status) }
+    }
+
+    fn defeat(self) -> Defeat {
+        let nomination = Nomination::Set(NO_NODE);
+        match self {
+            Setback::Failed(status) => Defeat { status, diagnosis: None, nomination },
+            Setback::Refused(Refusal { plugin, status }) => {
+                let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
+                diagnosis.blame(plugin, status.code);
+                let nodes = NodeSet::from_iter([NodeIdx(0)]);
+                let code = status.code;
+                diagnosis.rejections.push(Rejection { plugin, status, nodes });
+                let status = Status::new(code, [diagnosis.message()]);
+                Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination }
+            }
+        }
+    }
+}
+
+impl Scheduler {
+    /// Assume, Reserve, Permit.
+    pub(crate) fn begin_binding(&mut self, record: QueuedPod, cycle: CycleId, row: NodeIdx, now: Time) {
+        let pod = Arc::clone(&record.pod);
+        let node = self.cache.snapshot().name(row);
+        let assumed = match self.cache.assume(&pod, node) {
+            Ok(assumed) => assumed,
+            Err(inconsistency) => {
+                self.end_cycle(pod.scheduler_name, cycle);
+                return self.defeated(record, Defeat::broken(Status::error(inconsistency.to_string())), now);
+            }
+        };
+        self.queue.nominator_mut().remove(&pod.uid);
+        let stage = Stage::Waiting(Waits::default());
+        let binding = Binding { record, cycle, node, row, assumed, stage };
+        let reserved = self.call(&binding, |profile, call, row| run::reserve(profile, call, row));
+        let permitted = reserved.unwrap_or(Ok(())).and_then(|()| {
+            self.call(&binding, |profile, call, row| run::permit(profile, call, row)).unwrap_or(Ok(Default::default()))
+        });
+        match permitted {
+            Err(refusal) => self.fall_back(binding, Setback::from_refusal(refusal), now),
+            Ok(permit) => {
+                self.hold(binding, &permit.waits, now);
+                self.perform(&pod, cycle, permit.effects, now);
+                self.go_on_if_permitted(&pod.uid, now);
+            }
+        }
+    }
+
+    /// Permit said yes: the attempt counts as over for the queue, and PreBind begins.
+    pub(crate) fn go_on(&mut self, uid: &str, now: Time) {
+        self.queue.done(uid);
+        self.pre_bind(uid, 0, now);
+    }
+
+    fn pre_bind(&mut self, uid: &str, from: usize, now: Time) {
+        let mut from = from;
+        loop {
+            let Some(mut binding) = self.bindings.remove(uid) else { return };
+            let run = self.call(&binding, |profile, call, row| run::pre_bind(profile, call, row, from));
+            let (plugin, effects, next) = match run.unwrap_or(Ok(PreBindRun::Done)) {
+                Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
+                Ok(PreBindRun::Done) => return self.bind(binding, now),
+                Ok(PreBindRun::Effects { plugin, effects, next }) => (plugin, effects, next),
+            };
+            binding.stage = Stage::PreBinding { next };
+            let (pod, cycle, node) = (Arc::clone(binding.pod()), binding.cycle, binding.node);
+            self.bindings.insert(Arc::clone(&pod.uid), binding);
+            let effects = self.perform_own(&pod, plugin, effects, now);
+            if !effects.is_empty() {
+                self.publish_expectation(&pod, node);
+                let plugin = self.plugin_name(pod.scheduler_name, plugin);
+                let pod = self.pod_ref(&pod);
+                return self.actions.push(Action::AwaitedEffects { cycle, pod, plugin, effects });
+            }
+            from = next;
+        }
+    }
+
+    fn bind(&mut self, mut binding: Binding, now: Time) {
+        if self.phase == Phase::ShuttingDown {
+            // The next scheduler finds the pod pending.
+            self.bindings.insert(Arc::clone(&binding.pod().uid), binding);
+            return;
+        }
+        if self.cache.snapshot().find(binding.node).is_none() {
+            let text = format!("node \"{}\" not found", self.text(binding.node));
+            return self.fall_back(binding, Setback::Failed(Status::error(text)), now);
+        }
+        let run = self.call(&binding, |profile, call, row| run::bind(profile, call, row));
+        let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
+        let run = match run.unwrap_or_else(|| Err(no_profile())) {
+            Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
+            Ok(run) => run,
+        };
+        binding.stage = Stage::Sent { plugin: run.plugin };
+        let (pod, cycle) = (Arc::clone(binding.pod()), binding.cycle);
+        let node = self.text(binding.node).to_owned();
+        self.bindings.insert(Arc::clone(&pod.uid), binding);
+        let binds = run.effects.contains(&Effect::Bind);
+        let effects = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
+        let effects = self.perform_own(&pod, run.plugin, effects, now);
+        let plugin = self.plugin_name(pod.scheduler_name, run.plugin);
+        let pod_ref = self.pod_ref(&pod);
+        if binds {
+            if !effects.is_empty() {
+                self.actions.push(Action::Effects { cycle, pod: pod_ref.clone(), plugin, effects });
+            }
+            self.actions.push(Action::Bind { cycle, pod: pod_ref, node });
+        } else {
+            self.actions.push(Action::AwaitedEffects { cycle, pod: pod_ref, plugin, effects });
+        }
+    }
+
+    pub(crate) fn bind_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
+        let Some(binding) = self.bindings.get(uid).filter(|binding| binding.cycle == cycle) else { return };
+        let Stage::Sent { plugin } = binding.stage else { return };
+        let scheduler_name = binding.pod().scheduler_name;
+        let Some(binding) = self.bindings.remove(uid) else { return };
+        match result {
+            Ok(()) => self.bound(binding, now),
+            Err(text) => {
+                let name = self.plugin_name(scheduler_name, plugin);
+                let status = Status::error(format!("running Bind plugin \"{name}\": {text}"));
+                self.fall_back(binding, Setback::Failed(status), now);
+            }
+        }
+    }
+
+    pub(crate) fn effects_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
+        let Some(binding) = self.bindings.get(uid).filter(|binding| binding.cycle == cycle) else { return };
+        match (&binding.stage, result) {
+            (Stage::Waiting(_), _) => {}
+            (Stage::Sent { .. }, result) => self.bind_finished(cycle, uid, result, now),
+            (&Stage::PreBinding { next }, Ok(())) => self.pre_bind(uid, next, now),
+            (&Stage::PreBinding { next }, Err(text)) => {
+                let plugins = |profile: &Profile| profile.plugins.at(Point::PreBind).get(next.wrapping_sub(1)).copied();
+                let scheduler_name = binding.pod().scheduler_name;
+                let plugin = self.profiles.get(scheduler_name).and_then(plugins).unwrap_or(PluginIdx::NOBODY);
+                let name = self.plugin_name(scheduler_name, plugin);
+                let status = Status::error(format!("running PreBind plugin \"{name}\": {text}"));
+                if let Some(binding) = self.bindings.remove(uid) {
+                    self.fall_back(binding, Setback::Failed(status), now);
+                }
+            }
+        }
+    }
+
+    /// The API server shows the pod at a node: by our doing, or another's.
+    pub(crate) fn placement_seen(&mut self, pod: &Arc<Pod>, now: Time) {
+        let Some(binding) = self.bindings.remove(&pod.uid) else { return };
+        if binding.is_sent() && binding.node == pod.node_name {
+            self.bound(binding, now);
+        } else {
+            self.placed_by_others(binding);
+        }
+    }
+
+    fn bound(&mut self, binding: Binding, now: Time) {
+        self.call(&binding, |profile, call, row| run::post_bind(profile, call, row));
+        let Binding { record, cycle, node, assumed, .. } = binding;
+        assumed.settled();
+        let pod = &record.pod;
+        let note = format!("Successfully assigned {} to {}", self.full_name(pod), self.text(node));
+        self.pod_event(pod, (false, "Scheduled", "Binding"), note);
+        self.end_cycle(pod.scheduler_name, cycle);
+        self.count_attempt(pod.scheduler_name, AttemptResult::Scheduled);
+        self.observations.push(Observation::Scheduled {
+            attempts: record.attempts,
+            milliseconds: now.since(record.first_queued_at.unwrap_or(now)),
+            after_flush: record.was_flushed,
+        });
+    }
+
+    /// The attempt failed: everything is given back, and the pod goes to the queue.
+    pub(crate) fn fall_back(&mut self, binding: Binding, setback: Setback, now: Time) {
+        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        let Binding { record, cycle, assumed, .. } = binding;
+        let pod = Arc::clone(&record.pod);
+        self.end_cycle(pod.scheduler_name, cycle);
+        let freed = match self.cache.forget(assumed) {
+            Ok(freed) => freed,
+            Err(inconsistency) => {
+                self.log(Level::Warn, inconsistency.to_string());
+                None
+            }
+        };
+        let defeat = setback.defeat();
+        let was_rejected = defeat.status.code.is_rejected();
+        let freed = freed.map(|pod| changes::pod_deleted(&pod));
+        if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
+            self.move_all(freed, now);
+        }
+        self.defeated(record, defeat, now);
+        if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
+            let others = |other: &Pod| other.uid != pod.uid;
+            self.with_queue(|queue, policy| queue.move_all(freed, others, now, policy));
+        }
+    }
+
+    /// The pod was deleted: everything is given back, and nobody is told.
+    pub(crate) fn abandon(&mut self, binding: Binding, now: Time) {
+        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        let Binding { record, cycle, assumed, .. } = binding;
+        let pod = record.pod;
+        assumed.settled();
+        self.end_cycle(pod.scheduler_name, cycle);
+        self.forget_waits(&pod.uid);
+        self.queue.done(&pod.uid);
+        self.cache.remove_pod(&pod.uid);
+        self.move_all(&changes::pod_deleted(&pod), now);
+    }
+
+    fn placed_by_others(&mut self, binding: Binding) {
+        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        let Binding { record, cycle, assumed, .. } = binding;
+        assumed.settled();
+        self.end_cycle(record.pod.scheduler_name, cycle);
+        self.forget_waits(&record.pod.uid);
+        self.queue.done(&record.pod.uid);
+    }
+
+    /// Calls into the profile of a pod on its way, at the node's present row. `None` when no profile serves it.
+    pub(crate) fn call<R>(
+        &mut self,
+        binding: &Binding,
+        work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
+    ) -> Option<R> {
+        let profile = self.profiles.get_mut(binding.pod().scheduler_name)?;
+        let snapshot = self.cache.snapshot();
+        let row = snapshot.find(binding.node).unwrap_or(binding.row);
+        let call = Call { cycle: binding.cycle, pod: binding.pod(), snapshot };
+        Some(work(profile, &call, row))
+    }
+
+    pub(crate) fn plugin_name(&self, scheduler_name: Sym, plugin: PluginIdx) -> Arc<str> {
+        self.profiles.get(scheduler_name).map_or_else(|| Arc::from(""), |profile| Arc::clone(profile.name(plugin)))
+    }
+
+    /// Shows where the pod will go, since getting there takes a while.
+    pub(crate) fn publish_expectation(&mut self, pod: &Pod, node: Sym) {
+        let node = self.text(node).to_owned();
+        self.patch_status(pod, None, Some(node));
+    }
+}

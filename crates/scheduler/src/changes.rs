@@ -1,0 +1,80 @@
+//! What a change of a pod or a node is called, so that plugins can register for it.
+
+use std::sync::Arc;
+
+use berth_framework::ClusterEvent;
+use berth_model::{Node, Pod, pod::Resources};
+use berth_queue::{Occurrence, Subject};
+
+/// The events of a pod's update, in their order; a generic update when nothing in particular changed.
+pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<Occurrence>> {
+    let resource = if new.node_name.is_none() { Occurrence::UNSCHEDULABLE_POD } else { Occurrence::ASSIGNED_POD };
+    let changes = [
+        (ClusterEvent::UPDATE_POD_LABEL, old.labels != new.labels),
+        (ClusterEvent::UPDATE_POD_SCALE_DOWN, is_smaller(&new.placed_requests, &old.placed_requests)),
+        (
+            ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
+            !old.scheduling_gates.is_empty() && new.scheduling_gates.is_empty(),
+        ),
+        (ClusterEvent::UPDATE_POD_TOLERATION, old.tolerations.len() != new.tolerations.len()),
+    ];
+    let mut actions: Vec<u32> =
+        changes.into_iter().filter(|(_, happened)| *happened).map(|(action, _)| action).collect();
+    if actions.is_empty() {
+        actions.push(ClusterEvent::UPDATE);
+    }
+    let subject = || Subject::Pod { old: Some(Arc::clone(old)), new: Some(Arc::clone(new)) };
+    actions.into_iter().map(|action| Arc::new(Occurrence::new(resource, action, subject()))).collect()
+}
+
+/// Whether any amount went down.
+fn is_smaller(new: &Resources, old: &Resources) -> bool {
+    new.milli_cpu < old.milli_cpu
+        || new.memory < old.memory
+        || new.ephemeral_storage < old.ephemeral_storage
+        || old.scalars.iter().any(|&(name, amount)| new.get(name) < amount)
+}
+
+pub(crate) fn pod_added(pod: &Arc<Pod>) -> Arc<Occurrence> {
+    let subject = Subject::Pod { old: None, new: Some(Arc::clone(pod)) };
+    Arc::new(Occurrence::new(Occurrence::ASSIGNED_POD, ClusterEvent::ADD, subject))
+}
+
+/// A pod left its node, or its claim on one.
+pub(crate) fn pod_deleted(pod: &Arc<Pod>) -> Arc<Occurrence> {
+    let subject = Subject::Pod { old: Some(Arc::clone(pod)), new: None };
+    Arc::new(Occurrence::new(Occurrence::ASSIGNED_POD, ClusterEvent::DELETE, subject))
+}
+
+pub(crate) fn node_added(node: Node) -> Arc<Occurrence> {
+    let subject = Subject::Node { old: None, new: Some(Arc::new(node)) };
+    Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::ADD, subject))
+}
+
+pub(crate) fn node_deleted(node: Node) -> Arc<Occurrence> {
+    let subject = Subject::Node { old: Some(Arc::new(node)), new: None };
+    Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::DELETE, subject))
+}
+
+/// The events of a node's update, in their order; none when nothing changed that a plugin can register for.
+pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec<Arc<Occurrence>> {
+    let changes = [
+        (ClusterEvent::UPDATE_NODE_TAINT, old.unschedulable && !new.unschedulable),
+        (
+            ClusterEvent::UPDATE_NODE_ALLOCATABLE,
+            old.allocatable != new.allocatable || old.allowed_pods != new.allowed_pods,
+        ),
+        (ClusterEvent::UPDATE_NODE_LABEL, old.labels != new.labels),
+        (ClusterEvent::UPDATE_NODE_TAINT, old.taints != new.taints),
+        (ClusterEvent::UPDATE_NODE_CONDITION, conditions_differ),
+        (ClusterEvent::UPDATE_NODE_ANNOTATION, old.annotations != new.annotations),
+        (ClusterEvent::UPDATE_NODE_DECLARED_FEATURE, old.declared_features != new.declared_features),
+    ];
+    if !changes.iter().any(|(_, happened)| *happened) {
+        return Vec::new();
+    }
+    let (old, new) = (Arc::new(old), Arc::new(new));
+    let subject = || Subject::Node { old: Some(Arc::clone(&old)), new: Some(Arc::clone(&new)) };
+    let happened = changes.into_iter().filter(|(_, happened)| *happened);
+    happened.map(|(action, _)| Arc::new(Occurrence::new(Occurrence::NODE, action, subject()))).collect()
+}

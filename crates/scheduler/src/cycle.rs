@@ -1,0 +1,121 @@
+//! The scheduling cycle: one pod from the queue to a node, or back.
+
+use std::sync::Arc;
+
+use berth_framework::{
+    Call, CycleId, DryRunCase, Status,
+    run::{self, Circumstances, Diagnosis, NoNode, Nominated},
+};
+use berth_model::{NodeIdx, Pod};
+use berth_queue::{QueuedPod, Time};
+
+use crate::{
+    action::Level,
+    failure::{Defeat, Nomination},
+    scheduler::Scheduler,
+};
+
+impl Scheduler {
+    pub(crate) fn schedule(&mut self, record: QueuedPod, now: Time) {
+        let pod = Arc::clone(&record.pod);
+        if !self.profiles.serves(pod.scheduler_name) {
+            let message = format!("no profile serves pod {}", self.full_name(&pod));
+            self.log(Level::Error, message);
+            return self.queue.done(&pod.uid);
+        }
+        if pod.terminating {
+            let note = format!("skip schedule deleting pod: {}", self.full_name(&pod));
+            self.failed_scheduling_event(&pod, note);
+            return self.queue.done(&pod.uid);
+        }
+        if self.cache.pod(&pod.uid).is_some() {
+            return self.queue.done(&pod.uid);
+        }
+        let cycle = self.next_cycle();
+        match self.find_node(&pod, cycle) {
+            Ok(node) => self.begin_binding(record, cycle, node, now),
+            Err(no_node) => self.found_none(record, cycle, no_node, now),
+        }
+    }
+
+    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId) -> Result<NodeIdx, NoNode> {
+        self.cache.settle();
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else {
+            return Err(NoNode::Broken(Status::error("no profile")));
+        };
+        if let Err((plugin, status)) = profile.sync(&self.cache) {
+            let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
+            return Err(NoNode::Broken(Status::error(text)));
+        }
+        let claims = claims(&self.queue, &self.cache, pod);
+        let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
+        let call = Call { cycle, pod, snapshot: self.cache.snapshot() };
+        let circumstances = Circumstances {
+            order: self.cache.order(),
+            start: self.next_start,
+            percentage_of_nodes_to_score: self.settings.percentage_of_nodes_to_score,
+            nominated: Nominated { pods: &pods, cases: &claims.cases },
+        };
+        let result = run::place(profile, &call, &circumstances, &mut self.attempt);
+        let n_nodes = circumstances.order.len();
+        self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
+        result
+    }
+
+    fn found_none(&mut self, record: QueuedPod, cycle: CycleId, no_node: NoNode, now: Time) {
+        let defeat = match no_node {
+            NoNode::EmptyCluster => Defeat {
+                status: Status::unresolvable("no nodes available to schedule pods"),
+                diagnosis: None,
+                nomination: Nomination::Set(crate::pending::NO_NODE),
+            },
+            NoNode::Broken(status) => Defeat::broken(status),
+            NoNode::Rejected(diagnosis) => self.post_filter(&record, cycle, *diagnosis, now),
+        };
+        self.end_cycle(record.pod.scheduler_name, cycle);
+        self.defeated(record, defeat, now);
+    }
+
+    /// Nothing fits: asks PostFilter plugins for a way out.
+    fn post_filter(&mut self, record: &QueuedPod, cycle: CycleId, mut diagnosis: Diagnosis, now: Time) -> Defeat {
+        let pod = &record.pod;
+        let mut nomination = Nomination::Keep;
+        let snapshot = self.cache.snapshot();
+        if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
+            let call = Call { cycle, pod, snapshot };
+            let run = run::post_filter(profile, &call, &mut diagnosis);
+            if let Some(node) = run.nominate {
+                nomination = Nomination::Set(node.map(|node| snapshot.name(node)).unwrap_or_default());
+            }
+            self.perform(pod, cycle, run.effects, now);
+        }
+        let status = Status::unschedulable(diagnosis.message());
+        Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination }
+    }
+}
+
+/// Pods nominated to nodes that count against `pod`: of its priority or above, and not itself.
+struct Claims {
+    pods: Vec<Arc<Pod>>,
+    cases: Vec<DryRunCase>,
+}
+
+fn claims(queue: &berth_queue::Queue, cache: &berth_cache::Cache, pod: &Pod) -> Claims {
+    let mut claims = Claims { pods: Vec::new(), cases: Vec::new() };
+    if queue.nominator().is_empty() {
+        return claims;
+    }
+    for (node, nominated) in queue.nominator().iter() {
+        let Some(node) = cache.snapshot().find(node) else { continue };
+        let mut case = DryRunCase { node, ..DryRunCase::default() };
+        for other in nominated.iter().filter(|other| other.priority >= pod.priority && other.uid != pod.uid) {
+            case.plus.push(u32::try_from(claims.pods.len()).unwrap_or(u32::MAX));
+            claims.pods.push(Arc::clone(other));
+        }
+        if !case.plus.is_empty() {
+            claims.cases.push(case);
+        }
+    }
+    claims.cases.sort_unstable_by_key(|case| case.node);
+    claims
+}

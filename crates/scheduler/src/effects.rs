@@ -1,0 +1,75 @@
+//! What plugins asked for: checked against their grants, done here if it concerns the scheduler, else handed on.
+
+use std::sync::Arc;
+
+use berth_framework::{CycleId, Effect, PluginIdx};
+use berth_model::Pod;
+use berth_queue::Time;
+
+use crate::{
+    action::{Action, Level},
+    permit::Resolution,
+    scheduler::Scheduler,
+};
+
+impl Scheduler {
+    /// Carries out the effects of several plugins; nobody waits for them.
+    pub(crate) fn perform(&mut self, pod: &Arc<Pod>, cycle: CycleId, effects: Vec<(PluginIdx, Effect)>, now: Time) {
+        for (plugin, effect) in effects {
+            let effects = self.perform_own(pod, plugin, vec![effect], now);
+            if !effects.is_empty() {
+                let plugin = self.plugin_name(pod.scheduler_name, plugin);
+                let pod = self.pod_ref(pod);
+                self.actions.push(Action::Effects { cycle, pod, plugin, effects });
+            }
+        }
+    }
+
+    /// Does what the scheduler itself can do; gives back what others must. What was not granted is dropped.
+    pub(crate) fn perform_own(
+        &mut self,
+        pod: &Arc<Pod>,
+        plugin: PluginIdx,
+        effects: Vec<Effect>,
+        now: Time,
+    ) -> Vec<Effect> {
+        let name = self.plugin_name(pod.scheduler_name, plugin);
+        let instance = self.profiles.get(pod.scheduler_name).and_then(|it| it.instances().get(plugin.index()));
+        let grants = instance.map(|instance| instance.grants).unwrap_or_default();
+        let mut for_others = Vec::new();
+        for effect in effects {
+            let permission = effect.permission();
+            if grants.allows(permission) {
+                for_others.extend(self.perform_one(pod, &name, effect, now));
+            } else {
+                self.log(Level::Warn, format!("plugin {name} asked for {permission:?}, which it was not granted"));
+            }
+        }
+        for_others
+    }
+
+    fn perform_one(&mut self, pod: &Arc<Pod>, plugin: &Arc<str>, effect: Effect, now: Time) -> Option<Effect> {
+        match effect {
+            Effect::Allow { uid } => self.resolve_wait(&uid, Resolution::Allow { plugin }, now),
+            Effect::Reject { uid, reason } => self.resolve_wait(&uid, Resolution::Reject { plugin, reason }, now),
+            Effect::Activate { uids } => {
+                let uids: Vec<Arc<str>> = uids.into_iter().map(Arc::from).collect();
+                self.with_queue(|queue, policy| queue.activate(&uids, now, policy));
+            }
+            Effect::Nominate { uid, node } => self.nominate(&uid, node.unwrap_or_default()),
+            Effect::Event { warning, reason, action, note } => self.pod_event(pod, (warning, &reason, &action), note),
+            Effect::Bind => self.log(Level::Warn, format!("plugin {plugin} asked to bind outside Bind")),
+            effect @ (Effect::Patch { .. } | Effect::Evict { .. } | Effect::WaitFor { .. }) => return Some(effect),
+        }
+        None
+    }
+
+    fn nominate(&mut self, uid: &str, node: String) {
+        let Some(pod) = self.pods.get(uid).map(|known| Arc::clone(&known.pod)) else { return };
+        let name = self.cache.symbols_mut().intern(&node);
+        if !self.bindings.contains_key(uid) {
+            self.queue.nominator_mut().set(&pod, name);
+        }
+        self.patch_status(&pod, None, Some(node));
+    }
+}

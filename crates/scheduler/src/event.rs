@@ -1,0 +1,60 @@
+//! All that can happen to the scheduler.
+
+use std::sync::Arc;
+
+use berth_cache::ObjectKey;
+use berth_framework::{CycleId, PluginFactory, Profile};
+use berth_model::api;
+
+use crate::scheduler::Settings;
+
+/// A fact, in the order in which the host learned of it.
+#[derive(Debug)]
+pub enum Event {
+    /// A pod appeared or changed. One in a terminal phase counts as deleted.
+    PodApplied(Box<api::Pod>),
+    PodDeleted {
+        namespace: String,
+        name: String,
+        uid: String,
+    },
+    NodeApplied(Box<api::Node>),
+    NodeDeleted {
+        name: String,
+    },
+    /// Another kind, kept for plugins. `resource` is its name in registrations: `PersistentVolumeClaim`,
+    /// `storage.k8s.io/CSINode`, `<plural>.<version>.<group>`.
+    ObjectApplied {
+        resource: String,
+        key: ObjectKey,
+        json: Arc<[u8]>,
+    },
+    ObjectDeleted {
+        resource: String,
+        key: ObjectKey,
+    },
+    /// The initial lists are complete: cycles may begin.
+    Synced,
+    /// How [`crate::Action::Bind`] went.
+    BindFinished {
+        cycle: CycleId,
+        uid: Arc<str>,
+        result: Result<(), String>,
+    },
+    /// How [`crate::Action::AwaitedEffects`] went.
+    EffectsFinished {
+        cycle: CycleId,
+        uid: Arc<str>,
+        result: Result<(), String>,
+    },
+    /// A new binary is ready to answer under a plugin's name, in every profile that uses it at the same points.
+    PluginReady {
+        name: String,
+        factory: Arc<dyn PluginFactory>,
+    },
+    /// New profiles, complete, instead of all that there are.
+    ProfilesChanged(Vec<Profile>),
+    SettingsChanged(Settings),
+    /// No more cycles and no more bindings. [`crate::Scheduler::outstanding`] bindings are still on their way.
+    Shutdown,
+}
