@@ -16,9 +16,9 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_scheduler=debug,warn`
-    #[arg(long, global = true, env = "BERTH_LOG", default_value = "info", value_name = "FILTER")]
-    pub log: String,
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for the demo]
+    #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
+    pub log: Option<String>,
     /// How log lines look
     #[arg(long, global = true, value_enum, default_value_t = LogFormat::Text)]
     pub log_format: LogFormat,

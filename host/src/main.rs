@@ -1,23 +1,45 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
 mod cli;
+mod decision;
+mod demo;
+mod endpoints;
+mod executor;
+mod failure;
+mod manifests;
+mod metrics;
+mod plugins;
+mod progress;
+mod run;
+mod sandbox;
+mod scheduling;
+mod session;
 
 use std::{
-    io::{self, IsTerminal as _, Write as _},
+    io::{self, IsTerminal as _},
     process::ExitCode,
 };
 
+use anyhow::Result;
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
-use crate::cli::{Cli, Command, LogFormat};
+use crate::{
+    cli::{Cli, Command, LogFormat},
+    failure::{Usage, report},
+};
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
-    if let Err(error) = start_logging(&cli) {
-        return report(&error);
+    match start() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => report(&error),
     }
-    let outcome = match cli.command {
+}
+
+fn start() -> Result<()> {
+    let cli = Cli::parse();
+    start_logging(&cli)?;
+    match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
@@ -25,9 +47,19 @@ fn main() -> ExitCode {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())
         }
-    };
-    match outcome {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => report(&error),
     }
+}
+
+/// Logs go to standard error: standard output belongs to results.
+fn start_logging(cli: &Cli) -> Result<()> {
+    let default = if matches!(cli.command, Command::Demo(_)) { "warn" } else { "info" };
+    let filter = cli.log.as_deref().unwrap_or(default);
+    let filter = EnvFilter::try_new(filter)
+        .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
+    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    match cli.log_format {
+        LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),
+        LogFormat::Json => logs.json().init(),
+    }
+    Ok(())
 }

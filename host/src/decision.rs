@@ -1,0 +1,55 @@
+//! Why a pod went where it went, for people.
+
+use berth_scheduler::{Action, Scheduler};
+use serde::Serialize;
+
+/// What one scheduling cycle decided.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct Decision {
+    pub namespace: String,
+    pub name: String,
+    pub node: String,
+    /// Nodes in the cluster.
+    pub nodes: usize,
+    /// Nodes that passed every filter.
+    pub feasible: usize,
+    /// The weighted sum of the chosen node; absent when it was the only one.
+    pub score: Option<i64>,
+    /// The best sum among the other nodes.
+    pub runner_up: Option<i64>,
+}
+
+impl Decision {
+    /// In one line.
+    pub(crate) fn why(&self) -> String {
+        let fit = format!("{} of {} nodes fit", self.feasible, self.nodes);
+        match (self.score, self.runner_up) {
+            (Some(score), Some(runner_up)) if score == runner_up => format!("{fit}; first of those that score {score}"),
+            (Some(score), Some(runner_up)) => format!("{fit}; scores {score}, the next {runner_up}"),
+            (Some(score), None) => format!("{fit}; scores {score}"),
+            (None, _) => format!("{fit}; no other choice"),
+        }
+    }
+}
+
+/// What the cycle that just ended decided.
+pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
+    let attempt = scheduler.last_attempt();
+    for action in scheduler.pending_actions() {
+        let Action::Bind { pod, node, .. } = action else { continue };
+        let snapshot = scheduler.cache().snapshot();
+        let chosen = snapshot.symbols.lookup(node).and_then(|name| snapshot.find(name));
+        let scored = attempt.feasible.iter().zip(&attempt.totals);
+        let score = scored.clone().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
+        let runner_up = scored.filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
+        sink(Decision {
+            namespace: pod.namespace.clone(),
+            name: pod.name.clone(),
+            node: node.clone(),
+            nodes: snapshot.n_nodes(),
+            feasible: attempt.feasible.len(),
+            score,
+            runner_up,
+        });
+    }
+}

@@ -1,0 +1,188 @@
+//! `berth demo`: create objects in a sandbox, schedule them, and say what became of each pod.
+
+use std::{
+    collections::BTreeMap,
+    io::{self, Write as _},
+    path::PathBuf,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, bail};
+use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
+use berth_model::api;
+use comfy_table::{ContentArrangement, Table, presets};
+use serde::Serialize;
+use serde_json::Value;
+use tokio::sync::mpsc;
+
+use crate::{
+    cli::{Demo, Output},
+    decision::Decision,
+    failure::Usage,
+    manifests,
+    run::{block_on, until_told_to_stop},
+    sandbox,
+    session::{Plan, Session},
+};
+
+/// A pod that is not expected to be placed says so here.
+const EXPECT: &str = "demo.berth.dev/expect";
+
+/// Where the kubeconfig of a demo that is kept lies.
+const KUBECONFIG: &str = "berth.kubeconfig";
+
+pub(crate) fn run(arguments: Demo) -> Result<()> {
+    block_on(demo(arguments))
+}
+
+async fn demo(arguments: Demo) -> Result<()> {
+    let objects = if arguments.manifests.is_empty() {
+        manifests::demo()?
+    } else {
+        manifests::read(&arguments.manifests).map_err(|error| Usage(format!("{error:#}")))?
+    };
+    let (pods, others): (Vec<Value>, Vec<Value>) = objects.into_iter().partition(|object| object["kind"] == "Pod");
+    if pods.is_empty() {
+        bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
+    }
+    let plan = Plan::new(&arguments.scheduling, None).await?;
+    let server = sandbox::start(berth_sandbox::Options::default()).await?;
+    let kubeconfig = Kubeconfig::new(arguments.keep);
+    sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
+    let client = sandbox::client(&kubeconfig.0).await?;
+    let (decided, mut decisions) = mpsc::unbounded_channel();
+    let session = Session::start(client.clone(), plan, &arguments.scheduling, Some(decided)).await?;
+    for object in others {
+        sandbox::create(&client, vec![object], "objects").await?;
+    }
+    let n_pods = pods.len();
+    sandbox::create(&client, pods, "pods").await?;
+    let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
+    let mut why = BTreeMap::new();
+    while let Ok(decision) = decisions.try_recv() {
+        why.insert((decision.namespace.clone(), decision.name.clone()), decision);
+    }
+    let outcomes: Vec<Outcome> = seen
+        .iter()
+        .map(|((namespace, name), pod)| Outcome::new(namespace, name, pod, why.get(&(namespace.clone(), name.clone()))))
+        .collect();
+    show(&outcomes, arguments.output)?;
+    if arguments.keep {
+        writeln!(io::stderr(), "kept running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C")?;
+        until_told_to_stop().await?;
+    }
+    session.stop().await;
+    server.stop().await;
+    let unexpected: Vec<_> = outcomes.iter().filter(|pod| pod.node.is_none() && !pod.expected_pending).collect();
+    if outcomes.len() < n_pods || !unexpected.is_empty() {
+        let names: Vec<_> = unexpected.iter().map(|pod| pod.name.as_str()).collect();
+        bail!("not every pod was placed: {}", names.join(", "));
+    }
+    Ok(())
+}
+
+/// The kubeconfig file of the demo; a temporary one goes with it.
+struct Kubeconfig(PathBuf);
+
+impl Kubeconfig {
+    fn new(keep: bool) -> Self {
+        if keep {
+            return Self(PathBuf::from(KUBECONFIG));
+        }
+        Self(std::env::temp_dir().join(format!("berth-demo-{}.kubeconfig", std::process::id())))
+    }
+}
+
+impl Drop for Kubeconfig {
+    fn drop(&mut self) {
+        // At worst a file of a few lines stays in the temporary directory.
+        let _ = std::fs::remove_file(&self.0);
+    }
+}
+
+/// What the API server shows of each pod, once the scheduler has said something about all of them.
+async fn watch_until_decided(
+    client: &Client,
+    n_pods: usize,
+    timeout: Duration,
+) -> BTreeMap<(String, String), api::Pod> {
+    let (sink, mut events) = mpsc::channel(256);
+    let watches = spawn_watches(client, Watches { pods: true, ..Watches::default() }, &sink);
+    let mut pods = BTreeMap::new();
+    let all_decided = async {
+        while let Some(event) = events.recv().await {
+            if let WatchEvent::PodApplied(pod) = event {
+                pods.insert((pod.metadata.namespace.clone(), pod.metadata.name.clone()), *pod);
+            }
+            if pods.len() >= n_pods && pods.values().all(is_decided) {
+                return;
+            }
+        }
+    };
+    // What is undecided by then is shown as it stands.
+    let _ = tokio::time::timeout(timeout, all_decided).await;
+    watches.shutdown().await;
+    pods
+}
+
+fn is_decided(pod: &api::Pod) -> bool {
+    !pod.spec.node_name.is_empty() || condition(pod).is_some()
+}
+
+fn condition(pod: &api::Pod) -> Option<&api::Condition> {
+    pod.status.conditions.iter().find(|it| it.type_ == "PodScheduled" && it.status == "False")
+}
+
+/// What became of one pod.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Outcome {
+    namespace: String,
+    name: String,
+    node: Option<String>,
+    why: String,
+    /// The manifest says that it stays pending.
+    expected_pending: bool,
+    decision: Option<Decision>,
+}
+
+impl Outcome {
+    fn new(namespace: &str, name: &str, pod: &api::Pod, decision: Option<&Decision>) -> Self {
+        let node = (!pod.spec.node_name.is_empty()).then(|| pod.spec.node_name.clone());
+        let why = match (&node, decision, condition(pod)) {
+            (Some(_), Some(decision), _) => decision.why(),
+            (Some(_), None, _) => "named in its manifest".to_owned(),
+            (None, _, Some(condition)) if condition.message.is_empty() => condition.reason.clone(),
+            (None, _, Some(condition)) => condition.message.clone(),
+            (None, _, None) => "no decision in time".to_owned(),
+        };
+        Self {
+            namespace: namespace.to_owned(),
+            name: name.to_owned(),
+            node,
+            why,
+            expected_pending: pod.metadata.annotations.get(EXPECT).is_some_and(|expect| expect == "pending"),
+            decision: decision.cloned(),
+        }
+    }
+}
+
+fn show(outcomes: &[Outcome], output: Output) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match output {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &outcomes).context("writing the result")?;
+            writeln!(out)?;
+        }
+        Output::Table => {
+            let mut table = Table::new();
+            table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+            table.set_header(["POD", "NODE", "WHY"]);
+            for pod in outcomes {
+                table.add_row([&pod.name, pod.node.as_deref().unwrap_or("<pending>"), &pod.why]);
+            }
+            writeln!(out, "{table}")?;
+        }
+    }
+    Ok(())
+}

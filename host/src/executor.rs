@@ -1,0 +1,214 @@
+//! Carries out what the scheduler wants done, in order for each pod, and reports back.
+
+use std::{
+    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
+    sync::Arc,
+};
+
+use berth_cluster::{
+    EventRecorder, EventType, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
+};
+use berth_framework::Effect;
+use berth_scheduler::{Action, Event, EventRecord, Level, PodRef};
+use tokio::{
+    sync::mpsc,
+    task::{JoinHandle, JoinSet},
+};
+use tracing::{debug, error, info, warn};
+
+use crate::metrics::Metrics;
+
+/// One pod's requests go one after the other, those of different pods side by side: as many as the writer keeps open.
+const WORKERS: usize = 64;
+
+/// Requests that wait behind a slow one of the same worker.
+const WORKER_BOUND: usize = 64;
+
+/// What the workers share.
+#[derive(Clone)]
+pub(crate) struct Executor {
+    pub writer: Writer,
+    pub recorder: EventRecorder,
+    pub events: mpsc::Sender<Event>,
+    pub metrics: Arc<Metrics>,
+}
+
+impl Executor {
+    /// Works until the sender of actions is gone.
+    pub(crate) fn spawn(self, actions: mpsc::Receiver<Action>) -> JoinHandle<()> {
+        tokio::spawn(self.dispatch(actions))
+    }
+
+    async fn dispatch(self, mut actions: mpsc::Receiver<Action>) {
+        let mut workers = JoinSet::new();
+        let queues: Vec<mpsc::Sender<Action>> = (0..WORKERS)
+            .map(|_| {
+                let (queue, waiting) = mpsc::channel(WORKER_BOUND);
+                workers.spawn(self.clone().work(waiting));
+                queue
+            })
+            .collect();
+        while let Some(action) = actions.recv().await {
+            match uid(&action) {
+                None => self.note(action),
+                Some(uid) => {
+                    if let Some(queue) = queues.get(worker(uid)) {
+                        // A worker ends only after its queue.
+                        let _ = queue.send(action).await;
+                    }
+                }
+            }
+        }
+        drop(queues);
+        while workers.join_next().await.is_some() {}
+    }
+
+    async fn work(self, mut waiting: mpsc::Receiver<Action>) {
+        while let Some(action) = waiting.recv().await {
+            self.carry_out(action).await;
+        }
+    }
+
+    async fn carry_out(&self, action: Action) {
+        match action {
+            Action::Bind { cycle, pod, node } => {
+                let result = self.writer.bind(&target(&pod), &node).await.map_err(|error| error.to_string());
+                match &result {
+                    Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
+                    Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, error, "binding failed"),
+                }
+                self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
+            }
+            Action::PatchStatus { pod, old_conditions, condition, old_nominated_node_name, nominated_node_name } => {
+                let nomination = match nominated_node_name {
+                    None => Nomination::Keep,
+                    Some(node) if node.is_empty() => Nomination::Clear,
+                    Some(node) => Nomination::Set(node),
+                };
+                let condition = condition.map(|condition| PodCondition {
+                    type_: condition.type_,
+                    status: condition.status,
+                    reason: condition.reason,
+                    message: condition.message,
+                    observed_generation: condition.observed_generation,
+                });
+                let patch = StatusPatch { old_conditions, old_nominated_node_name, condition, nomination };
+                if let Err(error) = self.writer.patch_status(&target(&pod), &patch).await {
+                    warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
+                }
+            }
+            Action::Effects { pod, plugin, effects, .. } => {
+                if let Err(error) = self.effects(&pod, &plugin, effects).await {
+                    warn!(plugin = %plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+                }
+            }
+            Action::AwaitedEffects { cycle, pod, plugin, effects } => {
+                let result = self.effects(&pod, &plugin, effects).await;
+                self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
+            }
+            other @ (Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. }) => self.note(other),
+        }
+    }
+
+    /// The scheduling thread ends before its channel does only when the process ends.
+    async fn report(&self, event: Event) {
+        let _ = self.events.send(event).await;
+    }
+
+    /// What needs no waiting for the API server.
+    fn note(&self, action: Action) {
+        match action {
+            Action::Event(record) => self.recorder.record(new_event(record)),
+            Action::Log { level, message } => match level {
+                Level::Debug => debug!("{message}"),
+                Level::Info => info!("{message}"),
+                Level::Warn => warn!("{message}"),
+                Level::Error => error!("{message}"),
+            },
+            Action::PluginSwapped { scheduler_name, plugin, result } => match result {
+                Ok(version) => {
+                    info!(
+                        plugin,
+                        profile = scheduler_name,
+                        version = version.version,
+                        digest = version.digest,
+                        "serves"
+                    );
+                    self.metrics.swap(&plugin, "swapped");
+                    self.metrics.set_plugin(&scheduler_name, version);
+                }
+                Err(reason) => {
+                    error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");
+                    self.metrics.swap(&plugin, "refused");
+                }
+            },
+            Action::Bind { .. }
+            | Action::PatchStatus { .. }
+            | Action::Effects { .. }
+            | Action::AwaitedEffects { .. } => {}
+        }
+    }
+
+    async fn effects(&self, pod: &PodRef, plugin: &str, effects: Vec<Effect>) -> Result<(), String> {
+        for effect in effects {
+            match effect {
+                Effect::Evict { namespace, name, uid } => {
+                    let victim = berth_cluster::PodRef { namespace, name, uid };
+                    self.writer.delete_pod(&victim).await.map_err(|error| error.to_string())?;
+                }
+                Effect::Event { warning, reason, action, note } => self.recorder.record(new_event(EventRecord {
+                    regarding: pod.clone(),
+                    warning,
+                    reason,
+                    action,
+                    note,
+                    reporting_controller: plugin.to_owned(),
+                })),
+                other => {
+                    return Err(format!("plugin {plugin} asks for an effect that is not offered: {other:?}"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The pod that an action is about, for its place in line.
+fn uid(action: &Action) -> Option<&str> {
+    match action {
+        Action::Bind { pod, .. }
+        | Action::PatchStatus { pod, .. }
+        | Action::Effects { pod, .. }
+        | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
+        Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. } => None,
+    }
+}
+
+fn worker(uid: &str) -> usize {
+    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(uid);
+    usize::try_from(hash % 64).unwrap_or(0) % WORKERS
+}
+
+fn target(pod: &PodRef) -> berth_cluster::PodRef {
+    berth_cluster::PodRef { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.to_string() }
+}
+
+fn new_event(record: EventRecord) -> NewEvent {
+    let pod = record.regarding;
+    NewEvent {
+        type_: if record.warning { EventType::Warning } else { EventType::Normal },
+        reason: record.reason,
+        action: record.action,
+        note: record.note,
+        regarding: ObjectReference {
+            kind: "Pod".to_owned(),
+            api_version: "v1".to_owned(),
+            namespace: pod.namespace,
+            name: pod.name,
+            uid: pod.uid.to_string(),
+            resource_version: pod.resource_version,
+        },
+        related: None,
+        reporting_controller: record.reporting_controller,
+    }
+}

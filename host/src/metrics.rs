@@ -1,0 +1,216 @@
+//! What `/metrics` shows: kube-scheduler's names where it has them, `berth_plugin_*` for what it has not.
+//!
+//! The scheduling thread writes counters as things happen and gauges once a second; the endpoint only renders.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    time::Duration,
+};
+
+use berth_framework::PluginVersion;
+use prometheus_client::{
+    encoding::{EncodeLabelSet, text},
+    metrics::{
+        counter::Counter,
+        family::{Family, MetricConstructor},
+        gauge::Gauge,
+        histogram::{Histogram, exponential_buckets},
+    },
+    registry::Registry,
+};
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Attempt {
+    result: String,
+    profile: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Queue {
+    queue: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Incoming {
+    queue: String,
+    event: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct CacheEntry {
+    r#type: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginInfo {
+    profile: String,
+    plugin: String,
+    version: String,
+    digest: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginFault {
+    plugin: String,
+    kind: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginSwap {
+    plugin: String,
+    result: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Attempts {
+    attempts: String,
+}
+
+/// Seconds from 10 ms on, as kube-scheduler's histogram of whole schedulings has them.
+#[derive(Clone, Copy, Debug)]
+struct SliBuckets;
+
+impl MetricConstructor<Histogram> for SliBuckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new(exponential_buckets(0.01, 2.0, 20))
+    }
+}
+
+/// All metrics of the process.
+#[derive(Debug)]
+pub(crate) struct Metrics {
+    registry: Registry,
+    attempts: Family<Attempt, Counter>,
+    sli_duration: Family<Attempts, Histogram, SliBuckets>,
+    algorithm_duration: Histogram,
+    pending: Family<Queue, Gauge>,
+    incoming: Family<Incoming, Counter>,
+    cache: Family<CacheEntry, Gauge>,
+    plugin_info: Family<PluginInfo, Gauge>,
+    plugin_faults: Family<PluginFault, Counter>,
+    plugin_swaps: Family<PluginSwap, Counter>,
+    events_dropped: Counter<u64, Arc<AtomicU64>>,
+    /// By profile and plugin: the one before goes when the next one comes.
+    serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let mut metrics = Self {
+            registry: Registry::default(),
+            attempts: Family::default(),
+            sli_duration: Family::new_with_constructor(SliBuckets),
+            algorithm_duration: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+            pending: Family::default(),
+            incoming: Family::default(),
+            cache: Family::default(),
+            plugin_info: Family::default(),
+            plugin_faults: Family::default(),
+            plugin_swaps: Family::default(),
+            events_dropped: Counter::default(),
+            serving: Mutex::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let scheduler = self.registry.sub_registry_with_prefix("scheduler");
+        scheduler.register("schedule_attempts", "Attempts to schedule pods, by result", self.attempts.clone());
+        scheduler.register(
+            "pod_scheduling_sli_duration_seconds",
+            "From a pod's first entry into activeQ until it is bound",
+            self.sli_duration.clone(),
+        );
+        scheduler.register(
+            "scheduling_algorithm_duration_seconds",
+            "Scheduling algorithm latency",
+            self.algorithm_duration.clone(),
+        );
+        scheduler.register("pending_pods", "Pending pods, by queue", self.pending.clone());
+        scheduler.register("queue_incoming_pods", "Pods added to queues, by event and queue", self.incoming.clone());
+        scheduler.register("cache_size", "Nodes, pods and assumed pods in the cache", self.cache.clone());
+        let berth = self.registry.sub_registry_with_prefix("berth");
+        berth.register("plugin_info", "The binary that answers for a plugin", self.plugin_info.clone());
+        berth.register("plugin_faults", "Traps, time-outs and wrong answers of plugins", self.plugin_faults.clone());
+        berth.register("plugin_swaps", "Changes of plugin binaries, by result", self.plugin_swaps.clone());
+        berth.register(
+            "events_dropped",
+            "Events lost because the API server was too slow",
+            self.events_dropped.clone(),
+        );
+    }
+
+    /// The registry in OpenMetrics' text format.
+    pub(crate) fn render(&self) -> String {
+        let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        let _ = text::encode(&mut text, &self.registry);
+        text
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_attempts(&self, profile: &str, result: &str, total: u64) {
+        let labels = Attempt { result: result.to_owned(), profile: profile.to_owned() };
+        let counter = self.attempts.get_or_create(&labels);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// A pod was bound, so long after it first entered activeQ.
+    pub(crate) fn scheduled(&self, attempts: u32, duration: Duration) {
+        let attempts = if attempts < 15 { attempts.to_string() } else { "15+".to_owned() };
+        self.sli_duration.get_or_create(&Attempts { attempts }).observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn algorithm(&self, duration: Duration) {
+        self.algorithm_duration.observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn set_pending(&self, queue: &str, pods: usize) {
+        self.pending.get_or_create(&Queue { queue: queue.to_owned() }).set(to_gauge(pods));
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_incoming(&self, queue: &str, event: &str, total: u64) {
+        let labels = Incoming { queue: queue.to_owned(), event: event.to_owned() };
+        let counter = self.incoming.get_or_create(&labels);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    pub(crate) fn set_cache_size(&self, entry: &str, size: usize) {
+        self.cache.get_or_create(&CacheEntry { r#type: entry.to_owned() }).set(to_gauge(size));
+    }
+
+    /// From here on, `version` answers under its name in `profile`.
+    pub(crate) fn set_plugin(&self, profile: &str, version: PluginVersion) {
+        let PluginVersion { name: plugin, version, digest } = version;
+        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        let key = (profile.to_owned(), plugin.clone());
+        let info = PluginInfo { profile: profile.to_owned(), plugin, version, digest };
+        if let Some(old) = serving.insert(key, info.clone()) {
+            self.plugin_info.remove(&old);
+        }
+        self.plugin_info.get_or_create(&info).set(1);
+    }
+
+    /// `total` counts from the start of the binary in service.
+    pub(crate) fn set_faults(&self, plugin: &str, kind: &str, total: u64) {
+        let labels = PluginFault { plugin: plugin.to_owned(), kind: kind.to_owned() };
+        let counter = self.plugin_faults.get_or_create(&labels);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    pub(crate) fn swap(&self, plugin: &str, result: &str) {
+        self.plugin_swaps.get_or_create(&PluginSwap { plugin: plugin.to_owned(), result: result.to_owned() }).inc();
+    }
+
+    pub(crate) fn set_events_dropped(&self, total: u64) {
+        self.events_dropped.inc_by(total.saturating_sub(self.events_dropped.get()));
+    }
+}
+
+fn to_gauge(count: usize) -> i64 {
+    i64::try_from(count).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,87 @@
+//! `berth sandbox`: a Kubernetes API in memory, with nodes and, unless told otherwise, the scheduler.
+
+use std::{
+    io::{self, Write as _},
+    path::Path,
+};
+
+use anyhow::{Context as _, Result};
+use berth_cluster::{Client, ConnectOptions, Creator, connect};
+use berth_sandbox::Options;
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use serde_json::Value;
+
+use crate::{
+    cli,
+    plugins::chain,
+    progress::Progress,
+    run::{USER_AGENT, block_on, until_told_to_stop},
+    session::{Plan, Session},
+};
+
+/// Objects that are created at the same time.
+const CREATES: usize = 16;
+
+pub(crate) fn run(arguments: cli::Sandbox) -> Result<()> {
+    block_on(serve(arguments))
+}
+
+async fn serve(arguments: cli::Sandbox) -> Result<()> {
+    let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&arguments.scheduling, None).await?) };
+    let options =
+        Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
+    let sandbox = start(options).await?;
+    write_kubeconfig(&sandbox, &arguments.kubeconfig)?;
+    let client = client(&arguments.kubeconfig).await?;
+    let nodes: Vec<Value> = berth_sandbox::nodes(arguments.nodes, usize::from(arguments.zones)).collect();
+    create(&client, nodes, "nodes").await?;
+    let session = match plan {
+        Some(plan) => Some(Session::start(client, plan, &arguments.scheduling, None).await?),
+        None => None,
+    };
+    let mut out = io::stdout().lock();
+    writeln!(out, "serving {} with {} nodes", sandbox.url(), arguments.nodes)?;
+    writeln!(out, "try: kubectl --kubeconfig {} get nodes", arguments.kubeconfig.display())?;
+    out.flush()?;
+    drop(out);
+    until_told_to_stop().await?;
+    if let Some(session) = session {
+        session.stop().await;
+    }
+    sandbox.stop().await;
+    Ok(())
+}
+
+pub(crate) async fn start(options: Options) -> Result<berth_sandbox::Sandbox> {
+    berth_sandbox::Sandbox::start(options).await.map_err(|error| anyhow::anyhow!(chain(&error)))
+}
+
+pub(crate) fn write_kubeconfig(sandbox: &berth_sandbox::Sandbox, path: &Path) -> Result<()> {
+    std::fs::write(path, sandbox.kubeconfig()).with_context(|| format!("cannot write --kubeconfig {}", path.display()))
+}
+
+pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+    let options =
+        ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), context: None, user_agent: USER_AGENT.to_owned() };
+    Ok(connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))?.client)
+}
+
+/// Creates `objects`, several at a time, and shows how far it is.
+pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str) -> Result<()> {
+    let progress = Progress::new(objects.len(), &format!("creating {what}"));
+    let creator = Creator::new(client.clone());
+    stream::iter(objects)
+        .map(|object| {
+            let mut creator = creator.clone();
+            async move { creator.create(&object).await }
+        })
+        .buffer_unordered(CREATES)
+        .try_for_each(|_| {
+            progress.advance();
+            async { Ok(()) }
+        })
+        .await
+        .map_err(|error| anyhow::anyhow!("creating {what}: {}", chain(&error)))?;
+    progress.finish();
+    Ok(())
+}

@@ -1,0 +1,199 @@
+//! The thread that owns queue, cache and plugins, and its two channels.
+//!
+//! Events come in over one bounded channel, actions leave over another. When actions back up, no cycle starts, but events
+//! are still taken: the executor's answers are among them, so the two can never wait for each other.
+
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    thread,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use anyhow::{Context as _, Result};
+use berth_queue::Time;
+use berth_scheduler::{Action, Event, Observation, Scheduler};
+use tokio::{
+    runtime::Handle,
+    sync::{mpsc, oneshot},
+};
+
+use crate::{
+    decision::{Decision, decisions},
+    metrics::Metrics,
+};
+
+/// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
+pub(crate) const EVENTS_BOUND: usize = 4096;
+
+/// Bindings, patches and events of some hundred pods.
+pub(crate) const ACTIONS_BOUND: usize = 1024;
+
+/// Events taken between two cycles, so that a storm of events cannot hold up pods that could be placed.
+const EVENTS_PER_TURN: usize = 512;
+
+/// Gauges are cheap, but need not follow each pod.
+const GAUGES_EVERY: Duration = Duration::from_secs(1);
+
+/// What the thread works with.
+pub(crate) struct Parts {
+    pub scheduler: Scheduler,
+    pub events: mpsc::Receiver<Event>,
+    pub actions: mpsc::Sender<Action>,
+    pub metrics: Arc<Metrics>,
+    /// Tells plugins what time it is.
+    pub plugins: berth_wasm_host::Engine,
+    /// Where to say why each pod went where it went; `None` when nobody asks.
+    pub decisions: Option<mpsc::UnboundedSender<Decision>>,
+}
+
+/// The running thread.
+#[derive(Debug)]
+pub(crate) struct SchedulingThread {
+    finished: oneshot::Receiver<usize>,
+}
+
+impl SchedulingThread {
+    /// Starts it. Must be called inside a tokio runtime.
+    pub(crate) fn spawn(parts: Parts) -> Result<Self> {
+        let runtime = Handle::current();
+        let (done, finished) = oneshot::channel();
+        thread::Builder::new()
+            .name("scheduling".to_owned())
+            .spawn(move || {
+                let outstanding = run(parts, &runtime);
+                // The receiver is gone when the process did not care to wait.
+                let _ = done.send(outstanding);
+            })
+            .context("starting the scheduling thread")?;
+        Ok(Self { finished })
+    }
+
+    /// Waits until it has ended after [`Event::Shutdown`], for at most `limit`. The bindings that were not answered.
+    pub(crate) async fn finished(self, limit: Duration) -> Option<usize> {
+        tokio::time::timeout(limit, self.finished).await.ok()?.ok()
+    }
+}
+
+fn run(mut parts: Parts, runtime: &Handle) -> usize {
+    let mut backlog: VecDeque<Action> = VecDeque::new();
+    let mut gauges_at = Instant::now();
+    let mut stopping = false;
+    loop {
+        for _ in 0..EVENTS_PER_TURN {
+            match parts.events.try_recv() {
+                Ok(event) => take(&mut parts, event, &mut stopping),
+                Err(mpsc::error::TryRecvError::Empty) => break,
+                Err(mpsc::error::TryRecvError::Disconnected) => return parts.scheduler.outstanding(),
+            }
+        }
+        let worked = backlog.is_empty() && cycle(&mut parts);
+        backlog.extend(parts.scheduler.drain_effects());
+        let blocked = !send(&parts.actions, &mut backlog);
+        if gauges_at.elapsed() >= GAUGES_EVERY {
+            publish(&mut parts);
+            gauges_at = Instant::now();
+        }
+        if stopping && backlog.is_empty() && parts.scheduler.outstanding() == 0 {
+            return 0;
+        }
+        if !worked && !wait(&mut parts, runtime, blocked, &mut stopping) {
+            return parts.scheduler.outstanding();
+        }
+    }
+}
+
+fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
+    *stopping |= matches!(event, Event::Shutdown);
+    parts.scheduler.handle(event, now());
+}
+
+/// One turn of the scheduler; whether there was a pod to try.
+fn cycle(parts: &mut Parts) -> bool {
+    let now = now();
+    parts.plugins.set_now(now.0);
+    let start = Instant::now();
+    let worked = parts.scheduler.run(now);
+    if worked {
+        parts.metrics.algorithm(start.elapsed());
+        if let Some(sink) = &parts.decisions {
+            // Whoever asked may have left.
+            decisions(&parts.scheduler, &mut |decision| drop(sink.send(decision)));
+        }
+    }
+    worked
+}
+
+/// Hands over what fits; whether all did.
+fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool {
+    while let Some(action) = backlog.pop_front() {
+        match actions.try_send(action) {
+            Ok(()) => {}
+            Err(mpsc::error::TrySendError::Full(action)) => {
+                backlog.push_front(action);
+                return false;
+            }
+            // The executor is gone: the process is ending.
+            Err(mpsc::error::TrySendError::Closed(_)) => backlog.clear(),
+        }
+    }
+    true
+}
+
+/// Sleeps until an event comes, something is due, or the executor has room. Whether there is anything to go on with.
+fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool) -> bool {
+    let idle = match parts.scheduler.next_wakeup() {
+        Some(due) => Duration::from_millis(due.0.saturating_sub(now().0)).min(GAUGES_EVERY),
+        None => GAUGES_EVERY,
+    };
+    let events = &mut parts.events;
+    let actions = &parts.actions;
+    let event = runtime.block_on(async {
+        tokio::select! {
+            event = events.recv() => event.map(Some),
+            _ = actions.reserve(), if blocked => Some(None),
+            () = tokio::time::sleep(idle), if !blocked => Some(None),
+        }
+    });
+    match event {
+        Some(Some(event)) => take(parts, event, stopping),
+        Some(None) => {}
+        None => return false,
+    }
+    true
+}
+
+fn publish(parts: &mut Parts) {
+    let figures = parts.scheduler.metrics();
+    let metrics = &parts.metrics;
+    for ((profile, result), total) in &figures.attempts {
+        metrics.set_attempts(profile, result.as_str(), *total);
+    }
+    let pending = figures.pending_pods;
+    for (queue, pods) in [
+        ("active", pending.active),
+        ("backoff", pending.backoff),
+        ("unschedulable", pending.unschedulable),
+        ("gated", pending.gated),
+    ] {
+        metrics.set_pending(queue, pods);
+    }
+    for ((queue, event), total) in &figures.queue.incoming {
+        metrics.set_incoming(queue.as_str(), event, *total);
+    }
+    let cache = figures.cache;
+    for (entry, size) in [("nodes", cache.nodes), ("pods", cache.pods), ("assumed_pods", cache.assumed_pods)] {
+        metrics.set_cache_size(entry, size);
+    }
+    for observation in parts.scheduler.drain_observations() {
+        if let Observation::Scheduled { attempts, milliseconds, .. } = observation {
+            metrics.scheduled(attempts, Duration::from_millis(milliseconds));
+        }
+    }
+}
+
+/// Milliseconds since 1970.
+pub(crate) fn now() -> Time {
+    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Time(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
