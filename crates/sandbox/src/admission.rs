@@ -48,13 +48,14 @@ fn admit_pod(api: &Api, kind: &Kind, namespace: &str, pod: &mut Value) -> Answer
     let name = text(pod, "/metadata/name").to_owned();
     let refuse = |why: String| StatusError::forbidden(kind, &name, &why);
     admit_priority(api, pod).map_err(refuse)?;
+    let spec = child_mut(pod, "spec");
+    add_tolerations(spec);
     admit_runtime_class(api, pod).map_err(refuse)?;
     let spec = child_mut(pod, "spec");
     let account = spec.get("serviceAccountName").or(spec.get("serviceAccount")).cloned();
     let account = account.unwrap_or_else(|| "default".into());
     spec.insert("serviceAccountName".to_owned(), account.clone());
     spec.insert("serviceAccount".to_owned(), account);
-    add_tolerations(spec);
     merge_label_keys(pod);
     let class = qos::class(pod);
     child_mut(pod, "status").insert("qosClass".to_owned(), class.into());

@@ -75,7 +75,7 @@ pub(crate) fn apply(
         for path in &dropped {
             remove(&mut value, path);
         }
-        strategic::merge(kind, &mut value, configuration);
+        strategic::merge_applied(kind, &mut value, configuration);
         let revision = text(configuration, "/metadata/resourceVersion");
         metadata_mut(&mut value).insert("resourceVersion".to_owned(), revision.into());
         decode(kind, value, None, options.field_validation)

@@ -8,7 +8,7 @@ use crate::api::{Api, Request, Target};
 use crate::decode::Decoded;
 use crate::object::{as_map, child_mut, items, metadata_mut, text};
 use crate::status::{Answer, StatusError};
-use crate::{clock, metadata, view, write};
+use crate::{admission, clock, media, metadata, view, write};
 
 /// Answers a POST to `pods/NAME/binding`, or to `bindings` when the path names no pod.
 pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &Request) -> Answer<Response> {
@@ -16,8 +16,7 @@ pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &R
         return Err(StatusError::method_not_allowed());
     }
     let options = request.query.write_options("CreateOptions")?;
-    let binding: Value =
-        serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?;
+    let binding = media::parse(&target.kind, &request.body, media::body_type(&request.headers)?)?;
     let named = text(&binding, "/metadata/name");
     let name = name.unwrap_or(named);
     if !named.is_empty() && named != name {
@@ -32,6 +31,7 @@ pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &R
     if node.is_empty() {
         return Err(StatusError::internal("target.name: Required value"));
     }
+    admission::namespace_exists(api, &target.kind, &target.namespace, name)?;
     bind(api, target, name, &binding, options.dry_run)?;
     let mut status = view::success(serde_json::Map::new());
     status["code"] = 201.into();

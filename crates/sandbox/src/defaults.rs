@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Decoding, Kind};
-use crate::object::{as_map, child_mut, default_to, items, metadata_mut, text};
+use crate::object::{as_map, child_mut, default_to, metadata_mut, text};
 use crate::pod_defaults;
 
 /// Fills in what the object leaves open.
@@ -191,9 +191,4 @@ fn fill_job(value: &mut Value, uid: &str, name: &str) {
         default_to(labels, label, owner);
         default_to(labels, &format!("batch.kubernetes.io/{label}"), owner);
     }
-}
-
-/// Whether a list at `pointer` names `wanted`.
-pub(crate) fn contains(value: &Value, pointer: &str, wanted: &str) -> bool {
-    items(value, pointer).iter().any(|item| item == wanted)
 }

@@ -14,6 +14,7 @@ use crate::status::{Answer, StatusError};
 use crate::view;
 
 const ALL_VERBS: [&str; 8] = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"];
+const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"];
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
@@ -36,7 +37,8 @@ pub(crate) fn answer(api: &Api, segments: &[&str], request: &Request) -> Answer<
     if let [probe @ ("healthz" | "livez" | "readyz"), check @ ..] = segments {
         return Ok(Some(health(probe, check, request)));
     }
-    let known = matches!(segments, ["api" | "apis" | "version" | ""] | ["api", "v1"] | ["apis", _] | ["apis", _, _]);
+    let known =
+        matches!(segments, [] | ["api" | "apis" | "version" | ""] | ["api", "v1"] | ["apis", _] | ["apis", _, _]);
     if !known {
         return Ok(None);
     }
@@ -47,7 +49,7 @@ pub(crate) fn answer(api: &Api, segments: &[&str], request: &Request) -> Answer<
     let aggregated = form == Form::Discovery;
     let document = match segments {
         ["version"] => Some(version()),
-        [""] => Some(json!({"paths": root_paths(api)})),
+        [] | [""] => Some(json!({"paths": root_paths(api)})),
         ["api"] if aggregated => return Ok(Some(aggregated_response(&json!([group_discovery(api, "")])))),
         ["api"] => Some(json!({"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []})),
         ["apis"] if aggregated => {
@@ -180,19 +182,20 @@ fn group_discovery(api: &Api, group: &str) -> Value {
         .iter()
         .map(|version| {
             let entries = entries(api, group, version);
-            json!({"version": version, "resources": aggregated(group, version, &entries), "freshness": "Current"})
+            json!({"version": version, "resources": aggregated(&entries), "freshness": "Current"})
         })
         .collect();
     let metadata = if group.is_empty() { json!({}) } else { json!({"name": group}) };
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated(group: &str, version: &str, entries: &[Entry]) -> Vec<Value> {
+fn aggregated(entries: &[Entry]) -> Vec<Value> {
     let mut resources: Vec<Value> = Vec::new();
     for entry in entries {
         let kind = match entry.response {
             Some((group, version)) => json!({"group": group, "version": version, "kind": entry.kind}),
-            None => json!({"group": group, "version": version, "kind": entry.kind}),
+            // Empty means: the same as where the resource stands.
+            None => json!({"group": "", "version": "", "kind": entry.kind}),
         };
         if let Some((_, subresource)) = entry.name.split_once('/') {
             let line = json!({"subresource": subresource, "responseKind": kind, "verbs": entry.verbs});
@@ -246,6 +249,7 @@ fn virtual_entry(resource: &VirtualResource) -> Entry {
 fn kind_entries(kind: &Kind) -> Vec<Entry> {
     let verbs: Vec<&'static str> = match kind.plural.as_str() {
         "namespaces" => ALL_VERBS.into_iter().filter(|&verb| verb != "deletecollection").collect(),
+        _ if kind.is_custom() => CUSTOM_VERBS.to_vec(),
         _ => ALL_VERBS.to_vec(),
     };
     let mut entries = vec![Entry {

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use axum::response::Response;
 use http::{Method, StatusCode};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 use crate::api::{Api, Request, Target};
+use crate::binding::set_condition;
 use crate::delete::{DeleteOptions, delete};
 use crate::object::{Object, as_map, child_mut, text};
 use crate::status::{Answer, StatusError};
-use crate::store::key;
-use crate::{clock, selection, view};
+use crate::store::{Collection, key};
+use crate::{clock, media, selection, view};
 
 const BLOCKED: &str = "Cannot evict pod as it would violate the pod's disruption budget.";
 
@@ -25,21 +26,42 @@ pub(crate) fn answer(api: &Api, target: &Target, name: &str, request: &Request) 
     if !errors.is_empty() {
         return Err(StatusError::invalid_options("CreateOptions", &errors));
     }
-    let eviction: Value =
-        serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?;
     let kind = &target.kind;
+    let eviction = media::parse(kind, &request.body, media::body_type(&request.headers)?)?;
     let pods = api.store.collection(&kind.collection());
     let pod = pods.get(&key(&target.namespace, name)).ok_or_else(|| StatusError::not_found(kind, name))?;
     let ends_anyway = matches!(text(&pod.value, "/status/phase"), "Succeeded" | "Failed" | "Pending")
         || pod.value.pointer("/metadata/deletionTimestamp").is_some();
     if !ends_anyway {
         spend_budget(api, &target.namespace, &pod, dry_run)?;
+        if !dry_run {
+            mark_disrupted(&pods, &key(&target.namespace, name));
+        }
     }
     let options = DeleteOptions::from_body(eviction.get("deleteOptions").unwrap_or(&Value::Null));
     delete(api, kind, &target.namespace, name, &DeleteOptions { dry_run, ..options })?;
     let mut status = view::success(Map::new());
     status["code"] = 201.into();
     Ok(view::json_response(StatusCode::CREATED, status.to_string()))
+}
+
+/// Adds the condition by which controllers tell an eviction from a failure.
+fn mark_disrupted(pods: &Collection, key: &str) {
+    while let Some(pod) = pods.get(key) {
+        let mut value = pod.value.clone();
+        let condition = json!({
+            "type": "DisruptionTarget",
+            "status": "True",
+            "lastTransitionTime": clock::now(),
+            "reason": "EvictionByEvictionAPI",
+            "message": "Eviction API: evicting",
+        });
+        let conditions = child_mut(&mut value, "status").entry("conditions").or_insert_with(|| json!([]));
+        set_condition(conditions, condition);
+        if pods.replace(key, &pod, value).is_ok() {
+            return;
+        }
+    }
 }
 
 /// Takes one disruption from the budget that covers the pod, if one does.

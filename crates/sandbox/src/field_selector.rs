@@ -58,12 +58,6 @@ impl FieldSelector {
         Ok(Self(requirements))
     }
 
-    /// The name that the selector pins down, if it does.
-    pub(crate) fn name(&self) -> Option<&str> {
-        let pinned = self.0.iter().find(|requirement| requirement.field == "metadata.name" && requirement.equal);
-        pinned.map(|requirement| requirement.value.as_str())
-    }
-
     /// Whether a stored object has the fields.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|requirement| {

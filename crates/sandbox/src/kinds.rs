@@ -148,7 +148,11 @@ impl Row {
             plural: self.plural.to_owned(),
             singular: self.kind.to_lowercase(),
             short_names: self.short.iter().map(|&name| name.to_owned()).collect(),
-            categories: if self.has('a') { vec!["all".to_owned()] } else { Vec::new() },
+            categories: [('a', "all"), ('x', "api-extensions")]
+                .into_iter()
+                .filter(|(flag, _)| self.has(*flag))
+                .map(|(_, category)| category.to_owned())
+                .collect(),
             namespaced: self.has('n'),
             has_status: self.has('s'),
             scale,
@@ -159,7 +163,8 @@ impl Row {
 
 /// All built-in kinds, in the order of discovery.
 ///
-/// Flags: `n` namespaced, `s` has a status subresource, `r` has replicas to scale, `a` belongs to the category `all`.
+/// Flags: `n` namespaced, `s` has a status subresource, `r` has replicas to scale, `a` belongs to the category `all`,
+/// `x` to `api-extensions`.
 pub(crate) fn built_in() -> Vec<Kind> {
     let core = [
         row::<api::core::v1::ConfigMap>("", "ConfigMap", "configmaps", &["cm"], "n"),
@@ -234,7 +239,13 @@ fn cluster_kinds() -> [Row; 17] {
         row::<api::storage::v1::CSIStorageCapacity>(STORAGE, "CSIStorageCapacity", "csistoragecapacities", &[], "n"),
         row::<api::storage::v1::StorageClass>(STORAGE, "StorageClass", "storageclasses", &["sc"], ""),
         row::<api::storage::v1::VolumeAttachment>(STORAGE, "VolumeAttachment", "volumeattachments", &[], "s"),
-        row::<CustomResourceDefinition>("apiextensions.k8s.io", "CustomResourceDefinition", CRD, &["crd", "crds"], "s"),
+        row::<CustomResourceDefinition>(
+            "apiextensions.k8s.io",
+            "CustomResourceDefinition",
+            CRD,
+            &["crd", "crds"],
+            "sx",
+        ),
         row::<api::scheduling::v1::PriorityClass>("scheduling.k8s.io", "PriorityClass", "priorityclasses", &["pc"], ""),
         row::<api::node::v1::RuntimeClass>("node.k8s.io", "RuntimeClass", "runtimeclasses", &[], ""),
         row::<api::discovery::v1::EndpointSlice>("discovery.k8s.io", "EndpointSlice", "endpointslices", &[], "n"),

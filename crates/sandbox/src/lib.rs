@@ -43,6 +43,7 @@ mod decode;
 mod duplicates;
 mod events;
 mod lists;
+mod protobuf;
 mod quantity;
 mod schema;
 mod strategic;

@@ -72,6 +72,11 @@ fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     if let Some(class) = current.pointer("/status/qosClass") {
         default_to(child_mut(value, "status"), "qosClass", class.clone());
     }
+    for field in ["serviceAccountName", "serviceAccount"] {
+        if let Some(account) = current.get("spec").and_then(|spec| spec.get(field)) {
+            default_to(child_mut(value, "spec"), field, account.clone());
+        }
+    }
     if subresource == "resize" {
         let status = child_mut(value, "status");
         status.insert("phase".to_owned(), text(current, "/status/phase").into());

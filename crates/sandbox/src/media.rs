@@ -4,6 +4,7 @@ use http::{HeaderMap, header};
 use serde_json::Value;
 
 use crate::kinds::Kind;
+use crate::protobuf;
 use crate::status::{Answer, StatusError};
 
 const REPRESENTATIONS: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -32,6 +33,8 @@ pub(crate) enum BodyType {
     Json,
     /// YAML.
     Yaml,
+    /// Protobuf, as far as it can be read.
+    Protobuf,
 }
 
 /// The best form that the client accepts; `offered` are the transformations that this answer can have.
@@ -98,6 +101,7 @@ pub(crate) fn body_type(headers: &HeaderMap) -> Answer<BodyType> {
     match content_type(headers) {
         "" | "application/json" => Ok(BodyType::Json),
         "application/yaml" => Ok(BodyType::Yaml),
+        "application/vnd.kubernetes.protobuf" => Ok(BodyType::Protobuf),
         _ => Err(StatusError::unknown_format(REPRESENTATIONS)),
     }
 }
@@ -112,6 +116,9 @@ pub(crate) fn parse(kind: &Kind, body: &[u8], body_type: BodyType) -> Answer<Val
         ))
     };
     let value: Value = match body_type {
+        BodyType::Protobuf => {
+            protobuf::decode(body).ok_or_else(|| StatusError::unknown_format("application/json, application/yaml"))?
+        }
         BodyType::Json => serde_json::from_slice(body).map_err(|error| unrecognized(&json_error(&error)))?,
         BodyType::Yaml => serde_saphyr::from_slice(body)
             .map_err(|error| StatusError::bad_request(format!("error converting YAML to JSON: {error}")))?,

@@ -3,8 +3,9 @@
 //! Before it writes, `kubectl` looks whether the PATCH of a kind takes a `fieldValidation` parameter. If so it sends
 //! `fieldValidation=Strict` and prints what the server says. Schemas are absent, so `kubectl explain` finds nothing.
 
+use axum::body::Body;
 use axum::response::Response;
-use http::StatusCode;
+use http::{HeaderValue, StatusCode, header};
 use serde_json::{Map, Value, json};
 
 use crate::api::Api;
@@ -15,12 +16,26 @@ use crate::view;
 /// Answers a path below `/openapi`; nothing when there is no such document.
 pub(crate) fn answer(api: &Api, rest: &[&str]) -> Option<Response> {
     let document = match rest {
+        ["v2"] => return Some(empty_v2()),
         ["v3"] => index(api),
         ["v3", "api", "v1"] => group_version(api, "", "v1"),
         ["v3", "apis", group, version] if api.registry.has_group(group) => group_version(api, group, version),
         _ => return None,
     };
     Some(view::json_response(StatusCode::OK, document.to_string()))
+}
+
+/// An OpenAPI v2 document without definitions, in the protobuf form that `kubectl` asks for.
+///
+/// `kubectl` validates files with a `List` itself, and skips every kind that the document doesn't define.
+fn empty_v2() -> Response {
+    const SWAGGER: &[u8] = b"\x0a\x032.0";
+    const INFO: &[u8] = b"\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.2";
+    const NO_PATHS: &[u8] = b"\x42\x00";
+    let mut response = Response::new(Body::from([SWAGGER, INFO, NO_PATHS].concat()));
+    let media_type = HeaderValue::from_static("application/com.github.proto-openapi.spec.v2.v1.0+protobuf");
+    response.headers_mut().insert(header::CONTENT_TYPE, media_type);
+    response
 }
 
 fn index(api: &Api) -> Value {

@@ -61,11 +61,6 @@ impl Quantity {
         self.milli == 0
     }
 
-    /// The sum, in the family of the first.
-    pub(crate) fn plus(self, other: Self) -> Self {
-        Self { milli: self.milli + other.milli, binary: self.binary }
-    }
-
     fn canonical(self) -> String {
         const BINARY: [&str; 7] = ["", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"];
         const DECIMAL: [&str; 7] = ["", "k", "M", "G", "T", "P", "E"];

@@ -18,6 +18,12 @@ use crate::status::{Answer, StatusError};
 use crate::store::{Collection, key};
 use crate::{table, view, watch};
 
+/// How the API server calls a kind in messages about its own types.
+fn internal_type(kind: &Kind) -> String {
+    let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
+    format!("*{package}.{}", kind.kind)
+}
+
 /// What a `continue` token says.
 #[derive(Debug, Serialize, Deserialize)]
 struct Continue {
@@ -36,7 +42,13 @@ struct Page {
 
 /// Answers a GET of one object.
 pub(crate) fn get(api: &Api, target: &Target, name: &str, query: &Query, headers: &HeaderMap) -> Answer<Response> {
-    let form = negotiate(headers, &[Form::Table, Form::Partial], false)?;
+    let form = negotiate(headers, &[Form::Table, Form::Partial, Form::PartialList], false)?;
+    if form == Form::PartialList {
+        let object = internal_type(&target.kind);
+        let message =
+            format!("you requested PartialObjectMetadataList, but the requested object is not a list ({object})");
+        return Err(StatusError::not_acceptable(message));
+    }
     let include = table::Include::of(query)?;
     let collection = api.store.collection(&target.kind.collection());
     let wanted = parse_revision(query.get("resourceVersion").unwrap_or_default())?;
@@ -60,7 +72,12 @@ pub(crate) fn list_or_watch(api: &Arc<Api>, target: &Target, query: &Query, head
         let form = negotiate(headers, &[Form::Table, Form::Partial], true)?;
         return watch::start(api, target, options, form, include, headers);
     }
-    let form = negotiate(headers, &[Form::Table, Form::PartialList], true)?;
+    let form = negotiate(headers, &[Form::Table, Form::PartialList, Form::Partial], true)?;
+    if form == Form::Partial {
+        let list = internal_type(&target.kind);
+        let message = format!("you requested PartialObjectMetadata, but the requested object is a list ({list}List)");
+        return Err(StatusError::not_acceptable(message));
+    }
     list(api, target, &options, form, include)
 }
 
@@ -160,9 +177,9 @@ fn state(collection: &Collection, namespace: &str, options: &ListOptions) -> Ans
     if !exact {
         return Ok((objects, current));
     }
-    let objects = collection.list_at(namespace, wanted).map_err(|forgotten| {
-        StatusError::expired(format!("too old resource version: {wanted} ({})", forgotten.floor))
-    })?;
+    let objects = collection
+        .list_at(namespace, wanted)
+        .map_err(|_| StatusError::expired("The resourceVersion for the provided list is too old."))?;
     Ok((objects, wanted))
 }
 
@@ -185,7 +202,7 @@ fn continued(
         if error.is_syntax() { invalid(why) } else { invalid(error.to_string()) }
     })?;
     if token_text.v != "meta.k8s.io/v1" {
-        return Err(invalid(format!("server does not recognize this encoded version {:?}", token_text.v)));
+        return Err(invalid(format!("server does not recognize this encoded version {}", token_text.v)));
     }
     let start = token_text.start.strip_prefix('/').unwrap_or(&token_text.start).to_owned();
     let Ok(revision) = u64::try_from(token_text.rv) else {

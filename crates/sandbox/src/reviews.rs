@@ -7,6 +7,7 @@ use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
 use crate::api::{Api, Request, Target};
+use crate::media::{self, BodyType};
 use crate::object::as_map;
 use crate::registry::VirtualResource;
 use crate::status::{Answer, StatusError};
@@ -28,8 +29,13 @@ pub(crate) fn answer(
         let target = Target { kind, namespace, name: None, subresource: "binding".to_owned(), watch: false };
         return binding::answer(api, &target, None, request);
     }
-    let mut review: Value =
-        serde_json::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?;
+    // What is asked makes no difference to the answer, so a question in protobuf needn't be understood.
+    let mut review: Value = match media::body_type(&request.headers)? {
+        BodyType::Protobuf => json!({"spec": {}}),
+        BodyType::Json | BodyType::Yaml => {
+            serde_saphyr::from_slice(&request.body).map_err(|error| StatusError::bad_request(error.to_string()))?
+        }
+    };
     let group = resource.group;
     let members = as_map(&mut review);
     members.insert("apiVersion".to_owned(), format!("{group}/v1").into());

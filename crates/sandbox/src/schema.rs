@@ -136,8 +136,7 @@ fn check(value: &Value, schema: &Value, path: &str, errors: &mut Vec<FieldError>
     if !wanted.is_empty() && !int_or_string && !has_type(value, wanted) {
         let found = type_name(value);
         let detail = format!("{path} in body must be of type {wanted}: \"{found}\"");
-        errors.push(FieldError::invalid(path, &found.into(), &detail));
-        return;
+        errors.push(FieldError::wrong_type(path, &found.into(), &detail));
     }
     let allowed = items(schema, "/enum");
     if !allowed.is_empty() && !allowed.contains(value) {

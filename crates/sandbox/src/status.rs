@@ -48,6 +48,12 @@ impl FieldError {
         Self { reason: "FieldValueInvalid", field: field.into(), message }
     }
 
+    /// The field has a value of another type.
+    pub(crate) fn wrong_type(field: impl Into<String>, value: &Value, detail: &str) -> Self {
+        let message = format!("Invalid value: {value}: {detail}");
+        Self { reason: "FieldValueTypeInvalid", field: field.into(), message }
+    }
+
     /// The field isn't one of the `supported` values.
     pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
         let supported = supported.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ");
@@ -65,10 +71,9 @@ impl FieldError {
         Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
     }
 
-    /// The value is longer than the `limit`.
-    pub(crate) fn too_long(field: impl Into<String>, limit: usize) -> Self {
-        let message = format!("Too long: may not be more than {limit} bytes");
-        Self { reason: "FieldValueTooLong", field: field.into(), message }
+    /// Whether this is about a repeated element.
+    pub(crate) fn is_duplicate(&self) -> bool {
+        self.reason == "FieldValueDuplicate"
     }
 
     fn cause(&self) -> Value {
@@ -161,7 +166,9 @@ impl StatusError {
 
     /// 422 with one cause per field.
     pub(crate) fn invalid(kind: &Kind, name: &str, errors: &[FieldError]) -> Self {
-        Self::invalid_named(&kind.kind, &kind.group, name, errors)
+        // Events of both groups are checked as one type, which belongs to core.
+        let group = if kind.plural == "events" { "" } else { &kind.group };
+        Self::invalid_named(&kind.kind, group, name, errors)
     }
 
     /// 422 for something that isn't one of the kinds, such as the options of a request.

@@ -200,11 +200,6 @@ impl Collection {
         self.latest.subscribe()
     }
 
-    /// How many objects there are.
-    pub(crate) fn len(&self) -> usize {
-        self.lock().objects.len()
-    }
-
     fn compact(&self) {
         let mut contents = self.lock();
         contents.history.clear();

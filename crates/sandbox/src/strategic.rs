@@ -13,18 +13,31 @@ const RETAIN_KEYS: &str = "$retainKeys";
 
 /// Merges `patch` into `target`, an object of `kind`.
 pub(crate) fn merge(kind: &Kind, target: &mut Value, patch: &Value) {
-    merge_value(kind, &mut Vec::new(), target, patch);
+    merge_value(Merge { kind, appends: false }, &mut Vec::new(), target, patch);
 }
 
-fn merge_value<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a Value) {
+/// Merges an applied configuration, whose new list elements go behind the existing ones.
+pub(crate) fn merge_applied(kind: &Kind, target: &mut Value, configuration: &Value) {
+    merge_value(Merge { kind, appends: true }, &mut Vec::new(), target, configuration);
+}
+
+/// What all steps of one merge share.
+#[derive(Clone, Copy)]
+struct Merge<'k> {
+    kind: &'k Kind,
+    /// Whether new elements go behind the existing ones; a strategic merge patch puts them in front.
+    appends: bool,
+}
+
+fn merge_value<'a>(merge: Merge<'_>, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a Value) {
     match patch {
-        Value::Object(patch) => merge_object(kind, path, target, patch),
-        Value::Array(elements) => merge_list(kind, path, target, elements),
+        Value::Object(patch) => merge_object(merge, path, target, patch),
+        Value::Array(elements) => merge_list(merge, path, target, elements),
         scalar => *target = scalar.clone(),
     }
 }
 
-fn merge_object<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a Map<String, Value>) {
+fn merge_object<'a>(merge: Merge<'_>, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a Map<String, Value>) {
     if patch.get(DIRECTIVE).and_then(Value::as_str) == Some("replace") {
         let mut replacement = patch.clone();
         replacement.remove(DIRECTIVE);
@@ -37,7 +50,7 @@ fn merge_object<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, pa
     }
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
         path.push(key);
-        merge_member(kind, path, members, key, value);
+        merge_member(merge, path, members, key, value);
         path.pop();
     }
     for (key, value) in patch {
@@ -49,7 +62,7 @@ fn merge_object<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, pa
         if let (Some(field), Some(order)) = (key.strip_prefix(ELEMENT_ORDER), value.as_array()) {
             path.push(field);
             if let Some(Value::Array(elements)) = members.get_mut(field) {
-                reorder(elements, order, &list_type(kind, path));
+                reorder(elements, order, &list_type(merge.kind, path));
             }
             path.pop();
         }
@@ -57,7 +70,7 @@ fn merge_object<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, pa
 }
 
 fn merge_member<'a>(
-    kind: &Kind,
+    merge: Merge<'_>,
     path: &mut Vec<&'a str>,
     members: &mut Map<String, Value>,
     key: &str,
@@ -71,12 +84,12 @@ fn merge_member<'a>(
         members.remove(key);
         return;
     }
-    merge_value(kind, path, members.entry(key).or_insert(Value::Null), value);
+    merge_value(merge, path, members.entry(key).or_insert(Value::Null), value);
 }
 
-fn merge_list<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a [Value]) {
+fn merge_list<'a>(merge: Merge<'_>, path: &mut Vec<&'a str>, target: &mut Value, patch: &'a [Value]) {
     let replaces = patch.iter().any(|element| element.get(DIRECTIVE).and_then(Value::as_str) == Some("replace"));
-    let list_type = if replaces { ListType::Atomic } else { list_type(kind, path) };
+    let list_type = if replaces { ListType::Atomic } else { list_type(merge.kind, path) };
     if !target.is_array() {
         *target = Value::Array(Vec::new());
     }
@@ -93,12 +106,12 @@ fn merge_list<'a>(kind: &Kind, path: &mut Vec<&'a str>, target: &mut Value, patc
                 }
             }
         }
-        ListType::Map(keys) => merge_elements(kind, path, elements, patch, &keys),
+        ListType::Map(keys) => merge_elements(merge, path, elements, patch, &keys),
     }
 }
 
 fn merge_elements<'a>(
-    kind: &Kind,
+    merge: Merge<'_>,
     path: &mut Vec<&'a str>,
     elements: &mut Vec<Value>,
     patch: &'a [Value],
@@ -115,16 +128,19 @@ fn merge_elements<'a>(
             continue;
         }
         match position.and_then(|position| elements.get_mut(position)) {
-            Some(element) => merge_value(kind, path, element, change),
+            Some(element) => merge_value(merge, path, element, change),
             None => {
                 let mut element = Value::Null;
-                merge_value(kind, path, &mut element, change);
+                merge_value(merge, path, &mut element, change);
                 additions.push(element);
             }
         }
     }
-    // New elements of the API server's merge stand in front of those that the patch doesn't mention.
     if additions.is_empty() {
+        return;
+    }
+    if merge.appends {
+        elements.append(&mut additions);
         return;
     }
     additions.append(elements);

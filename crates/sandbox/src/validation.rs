@@ -18,6 +18,9 @@ pub(crate) fn create(kind: &Kind, value: &Value) -> Vec<FieldError> {
     if kind.is("scheduling.k8s.io", "priorityclasses") {
         new_priority_class(value, &mut errors);
     }
+    if kind.is("events.k8s.io", "events") && text(value, "/eventTime").is_empty() {
+        errors.push(FieldError::required("eventTime", ""));
+    }
     errors.extend(content(kind, value));
     errors
 }
@@ -83,7 +86,7 @@ fn metadata(kind: &Kind, value: &Value) -> Vec<FieldError> {
 fn content(kind: &Kind, value: &Value) -> Vec<FieldError> {
     if let Decoding::Custom(schema) = &kind.decoding {
         let mut errors = schema.check(value);
-        if !errors.is_empty() {
+        if errors.iter().any(|error| !error.is_duplicate()) {
             let detail = "some validation rules were not checked because the object was invalid; correct the existing errors to complete validation";
             errors.push(FieldError::invalid("<nil>", &Value::Null, detail));
         }

@@ -80,8 +80,7 @@ pub(crate) fn start(
     let (opening, position) = opening(&options, wanted, objects, current);
     let now = Instant::now();
     let timeout = options.timeout.unwrap_or(DEFAULT_TIMEOUT);
-    let first_bookmark =
-        timeout.checked_sub(BOOKMARK_BEFORE_END).map_or(timeout / 2, |wait| wait.min(BOOKMARK_INTERVAL));
+    let first_bookmark = timeout.checked_sub(BOOKMARK_BEFORE_END).filter(|wait| !wait.is_zero() && options.bookmarks);
     let watch = Watch {
         kind: Arc::clone(&target.kind),
         collection,
@@ -93,7 +92,7 @@ pub(crate) fn start(
         latest,
         stopping: api.stopping.clone(),
         deadline: now + timeout,
-        next_bookmark: options.bookmarks.then_some(now + first_bookmark),
+        next_bookmark: first_bookmark.map(|wait| now + wait.min(BOOKMARK_INTERVAL)),
         opening,
         columns_sent: false,
         finished: false,

@@ -14,15 +14,8 @@ use std::collections::BTreeMap;
 
 use replay::{Outcome, replay};
 
-const RECORDINGS: [&str; 7] = [
-    "1-scheduler-writes",
-    "2-pod-lifecycle",
-    "3-watch",
-    "4-list",
-    "5-discovery",
-    "7-crd",
-    "8-admission",
-];
+const RECORDINGS: [&str; 7] =
+    ["1-scheduler-writes", "2-pod-lifecycle", "3-watch", "4-list", "5-discovery", "7-crd", "8-admission"];
 
 /// The listed differences: (recording, position) to the reason.
 fn listed() -> BTreeMap<(String, usize), String> {

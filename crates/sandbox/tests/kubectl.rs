@@ -1,0 +1,192 @@
+//! Works with the real `kubectl`, when there is one on the path.
+
+use std::io::Write;
+use std::process::Output;
+use std::time::Duration;
+
+use berth_sandbox::{Options, Sandbox, nodes};
+use tempfile::NamedTempFile;
+use tokio::process::Command;
+
+const POD: &str = "
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web
+  labels: {app: web}
+spec:
+  containers:
+  - {name: web, image: registry.example/web:1, resources: {requests: {cpu: 100m}}}
+";
+
+const DEPLOYMENT: &str = "
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: front
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: front}}
+  template:
+    metadata: {labels: {app: front}}
+    spec:
+      containers:
+      - {name: c, image: registry.example/front:1}
+";
+
+const DEFINITION: &str = "
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata:
+  name: widgets.lab.example.com
+spec:
+  group: lab.example.com
+  scope: Namespaced
+  names: {plural: widgets, singular: widget, kind: Widget, shortNames: [wd]}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema:
+      openAPIV3Schema:
+        type: object
+        properties:
+          spec: {type: object, properties: {size: {type: string}}}
+";
+
+const WIDGET: &str = "
+apiVersion: lab.example.com/v1
+kind: Widget
+metadata: {name: one}
+spec: {size: L}
+";
+
+/// A sandbox, and `kubectl` pointed at it.
+struct Cluster {
+    sandbox: Sandbox,
+    kubeconfig: NamedTempFile,
+}
+
+impl Cluster {
+    /// Starts a sandbox, or nothing where there is no `kubectl`.
+    async fn start() -> Option<Self> {
+        Command::new("kubectl").arg("version").arg("--client").output().await.ok()?;
+        let options = Options { pod_start_delay: Duration::ZERO, ..Options::default() };
+        let sandbox = Sandbox::start(options).await.expect("the sandbox starts");
+        let kubeconfig = file(&sandbox.kubeconfig());
+        Some(Self { sandbox, kubeconfig })
+    }
+
+    async fn run(&self, arguments: &str, manifest: Option<&str>) -> Output {
+        let manifest = manifest.map(file);
+        let mut command = Command::new("kubectl");
+        command.arg("--kubeconfig").arg(self.kubeconfig.path()).arg("--request-timeout=20s");
+        command.args(arguments.split(' '));
+        if let Some(manifest) = &manifest {
+            command.arg("-f").arg(manifest.path());
+        }
+        command.env("HOME", self.kubeconfig.path().parent().expect("a folder"));
+        command.output().await.expect("kubectl runs")
+    }
+
+    /// Runs a command that must succeed and returns what it prints.
+    async fn kubectl(&self, arguments: &str) -> String {
+        self.succeeds(arguments, None).await
+    }
+
+    async fn succeeds(&self, arguments: &str, manifest: Option<&str>) -> String {
+        let output = self.run(arguments, manifest).await;
+        let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success(), "kubectl {arguments}: {out}{err}");
+        out.into_owned()
+    }
+
+    async fn add_nodes(&self, n: usize) {
+        let list: Vec<_> = nodes(n, 2).collect();
+        let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": list}).to_string();
+        self.succeeds("create", Some(&list)).await;
+    }
+}
+
+fn file(text: &str) -> NamedTempFile {
+    let mut file = tempfile::Builder::new().suffix(".yaml").tempfile().expect("a temporary file");
+    file.write_all(text.as_bytes()).expect("the file is written");
+    file
+}
+
+#[tokio::test]
+async fn kubectl_manages_pods() {
+    let Some(cluster) = Cluster::start().await else { return };
+    assert_eq!(cluster.succeeds("apply", Some(POD)).await, "pod/web created\n");
+    assert_eq!(cluster.succeeds("apply", Some(POD)).await, "pod/web unchanged\n");
+    assert_eq!(cluster.succeeds("apply", Some(&POD.replace("web:1", "web:2"))).await, "pod/web configured\n");
+    assert!(cluster.kubectl("get pods").await.contains("Pending"));
+    assert!(cluster.kubectl("get pods -o wide").await.contains("NOMINATED NODE"));
+    assert_eq!(cluster.kubectl("get pod web -o jsonpath={.spec.containers[0].image}").await, "registry.example/web:2");
+    cluster.kubectl("label pod web tier=front").await;
+    assert_eq!(cluster.kubectl("get pods -l tier=front -o name").await, "pod/web\n");
+    cluster.kubectl("annotate pod web note=hello").await;
+    assert!(cluster.kubectl("describe pod web").await.contains("registry.example/web:2"));
+    let binding =
+        r#"{"apiVersion":"v1","kind":"Binding","metadata":{"name":"web"},"target":{"kind":"Node","name":"n"}}"#;
+    let binding = file(binding);
+    let path = binding.path().to_string_lossy().into_owned();
+    cluster.kubectl(&format!("create --raw /api/v1/namespaces/default/pods/web/binding -f {path}")).await;
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=10s").await;
+    assert!(cluster.kubectl("get pods").await.contains("Running"));
+    assert_eq!(cluster.kubectl("delete pod web").await, "pod \"web\" deleted\n");
+    assert_eq!(cluster.kubectl("get pods -o name").await, "");
+    cluster.sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_manages_nodes() {
+    let Some(cluster) = Cluster::start().await else { return };
+    cluster.add_nodes(3).await;
+    assert_eq!(cluster.kubectl("get nodes").await.matches(" Ready ").count(), 3);
+    cluster.kubectl("taint node node-00000 key=value:NoSchedule").await;
+    assert!(cluster.kubectl("describe node node-00000").await.contains("key=value:NoSchedule"));
+    cluster.kubectl("taint node node-00000 key-").await;
+    assert_eq!(cluster.kubectl("get node node-00000 -o jsonpath={.spec.taints}").await, "");
+    cluster.kubectl("cordon node-00001").await;
+    assert!(cluster.kubectl("get nodes").await.contains("Ready,SchedulingDisabled"));
+    cluster.kubectl("uncordon node-00001").await;
+    assert!(!cluster.kubectl("get nodes").await.contains("SchedulingDisabled"));
+    cluster.kubectl("label node node-00002 disk=ssd").await;
+    assert_eq!(cluster.kubectl("get nodes -l disk=ssd -o name").await, "node/node-00002\n");
+    cluster.kubectl("delete node node-00002").await;
+    cluster.sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn kubectl_manages_other_kinds() {
+    let Some(cluster) = Cluster::start().await else { return };
+    assert_eq!(cluster.succeeds("create", Some(DEPLOYMENT)).await, "deployment.apps/front created\n");
+    cluster.kubectl("scale deployment front --replicas=5").await;
+    assert!(cluster.kubectl("get deployments").await.contains("0/5"));
+    cluster.kubectl("patch deployment front -p {\"spec\":{\"paused\":true}}").await;
+    cluster.succeeds("apply --server-side --force-conflicts", Some(DEPLOYMENT)).await;
+    assert!(cluster.kubectl("get deployment front -o yaml").await.contains("replicas: 2"));
+    cluster.kubectl("create namespace team").await;
+    cluster.kubectl("-n team create configmap settings --from-literal=a=b").await;
+    assert!(cluster.kubectl("get configmaps -A").await.contains("settings"));
+    cluster.kubectl("delete namespace team").await;
+    assert!(!cluster.kubectl("get configmaps -A").await.contains("settings"));
+    cluster.succeeds("apply", Some(DEFINITION)).await;
+    cluster.kubectl("wait --for=condition=Established crd/widgets.lab.example.com --timeout=10s").await;
+    cluster.succeeds("apply", Some(WIDGET)).await;
+    assert!(cluster.kubectl("get widgets").await.contains("one"));
+    cluster.kubectl("delete crd widgets.lab.example.com").await;
+    cluster.sandbox.stop().await;
+}
+
+#[tokio::test]
+async fn the_server_validates_what_kubectl_sends() {
+    let Some(cluster) = Cluster::start().await else { return };
+    let misspelt = POD.replace("image:", "imag:");
+    let output = cluster.run("apply", Some(&misspelt)).await;
+    let message = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(!output.status.success());
+    assert!(message.contains("unknown field \"spec.containers[0].imag\""), "{message}");
+    cluster.sandbox.stop().await;
+}
