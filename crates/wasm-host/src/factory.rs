@@ -21,6 +21,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct ComponentFactory {
     blueprint: Arc<Blueprint>,
+    is_from_artefact: bool,
 }
 
 /// What all instances of a component share.
@@ -46,7 +47,7 @@ impl std::fmt::Debug for Blueprint {
 impl ComponentFactory {
     pub(crate) fn load(shared: &Shared, binary: &Binary, limits: Limits) -> Result<Self, LoadError> {
         binary.check_format()?;
-        let component = compile(shared, binary)?;
+        let (component, is_from_artefact) = compile(shared, binary)?;
         check_imports(&component)?;
         let pre = shared.linker.instantiate_pre(&component);
         let pre = pre.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
@@ -61,13 +62,19 @@ impl ComponentFactory {
         blueprint.manifest = blueprint.describe()?;
         blueprint.version.name.clone_from(&blueprint.manifest.name);
         blueprint.version.version.clone_from(&blueprint.manifest.version);
-        Ok(Self { blueprint: Arc::new(blueprint) })
+        Ok(Self { blueprint: Arc::new(blueprint), is_from_artefact })
     }
 
     /// The figures of this binary, over all its instances.
     #[must_use]
     pub fn stats(&self) -> &Arc<PluginStats> {
         &self.blueprint.stats
+    }
+
+    /// Whether loading it needed no compiler.
+    #[must_use]
+    pub fn is_from_artefact(&self) -> bool {
+        self.is_from_artefact
     }
 }
 
@@ -121,17 +128,18 @@ impl Blueprint {
     }
 }
 
-fn compile(shared: &Shared, binary: &Binary) -> Result<Component, LoadError> {
+/// The component, and whether it was there already.
+fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadError> {
     let engine = &shared.wasmtime;
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary)) {
-        return Ok(component);
+        return Ok((component, true));
     }
     let component = Component::from_binary(engine, binary.bytes());
     let component = component.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
     if let Some(artefacts) = &shared.artefacts {
         artefacts.store(binary, &component);
     }
-    Ok(component)
+    Ok((component, false))
 }
 
 /// Refuses whatever is neither the host interface nor mere types.

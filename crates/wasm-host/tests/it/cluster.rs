@@ -1,0 +1,83 @@
+//! A few nodes and a pod, for plugins to be asked about.
+
+use std::time::Duration;
+
+use berth_framework::{Call, CycleId, DeltaSource, Needs, Plugin, PluginFactory, Status};
+use berth_model::{ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Snapshot, Sym};
+use berth_test_guests::Mood;
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
+
+/// Limits under which a test of them ends soon, and a busy machine passes.
+pub(crate) fn engine() -> Engine {
+    let call_timeout = Duration::from_millis(500);
+    let limits = Limits { call_timeout, configure_timeout: call_timeout, memory_bytes: 96 << 20, ..Limits::default() };
+    Engine::new(EngineOptions { limits, ..EngineOptions::default() }).unwrap()
+}
+
+pub(crate) fn moody(engine: &Engine) -> ComponentFactory {
+    engine.load(&Binary::new("Moody", berth_test_guests::moody().unwrap())).unwrap()
+}
+
+/// A cluster whose nodes are rows 0 to `n_nodes` and never change after generation 1.
+pub(crate) struct Cluster {
+    snapshot: Snapshot,
+}
+
+impl Cluster {
+    pub(crate) fn new(n_nodes: u32) -> Self {
+        let mut snapshot = Snapshot::default();
+        snapshot.set_generation(1);
+        for row in 0..n_nodes {
+            let name = snapshot.symbols.intern(&format!("node-{row}"));
+            snapshot.add_node(NodeIdx(row));
+            snapshot.set_name(NodeIdx(row), name);
+        }
+        Self { snapshot }
+    }
+
+    pub(crate) fn nodes(&self) -> &NodeSet {
+        self.snapshot.nodes()
+    }
+
+    /// Filters and scores for a pod in this mood, as one cycle.
+    pub(crate) fn try_cycle(&self, plugin: &mut dyn Plugin, cycle: u64, mood: Mood) -> Result<Vec<i64>, Status> {
+        let pod = Pod { priority: mood.priority(), ..Pod::default() };
+        let call = self.call(cycle, &pod);
+        plugin.sync(self)?;
+        let mut candidates = self.nodes().clone();
+        plugin.filter().unwrap().filter(&call, &mut candidates)?;
+        assert_eq!(&candidates, self.nodes());
+        let mut scores = Vec::new();
+        plugin.score().unwrap().score(&call, &candidates, &mut scores)?;
+        plugin.end_cycle(call.cycle);
+        Ok(scores)
+    }
+
+    pub(crate) fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
+        Call { cycle: CycleId(cycle), pod, snapshot: &self.snapshot }
+    }
+}
+
+impl DeltaSource for Cluster {
+    fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
+        assert!(needs.columns.contains(berth_model::Column::Name));
+        let symbols = self.snapshot.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
+        let delta = Delta { generation: self.generation(), symbols, ..Delta::default() };
+        if generation == self.generation() {
+            return delta;
+        }
+        let rows: Vec<NodeIdx> = self.nodes().iter().collect();
+        let names: Vec<Sym> = rows.iter().map(|&row| self.snapshot.name(row)).collect();
+        let columns = vec![ColumnChange { rows: rows.clone(), data: ColumnData::Name(names) }];
+        Delta { full: true, added: rows, columns, ..delta }
+    }
+
+    fn generation(&self) -> u64 {
+        self.snapshot.generation()
+    }
+}
+
+/// A configured instance.
+pub(crate) fn build(factory: &ComponentFactory) -> Box<dyn Plugin> {
+    factory.build("null").unwrap()
+}

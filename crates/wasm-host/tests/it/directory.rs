@@ -1,0 +1,129 @@
+//! What the watch of a plugins directory tells, awaited on its channel.
+
+use std::{
+    fs,
+    os::unix::fs::symlink,
+    path::Path,
+    sync::mpsc::{Receiver, channel},
+    time::Duration,
+};
+
+use berth_framework::PluginFactory;
+use berth_test_guests as guests;
+use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, LoadError, PluginsDirectory};
+
+use crate::cluster::engine;
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+struct Watched {
+    events: Receiver<DirectoryEvent>,
+    _watch: DirectoryWatch,
+}
+
+impl Watched {
+    fn new(dir: &Path) -> Self {
+        let mut directory = PluginsDirectory::new(engine(), dir);
+        directory.scan().unwrap();
+        let (sender, events) = channel();
+        let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
+        Self { events, _watch: watch }
+    }
+
+    fn next(&self) -> DirectoryEvent {
+        self.events.recv_timeout(PATIENCE).unwrap()
+    }
+
+    /// The digest of the plugin that the next event is about.
+    fn next_loaded(&self, name: &str) -> String {
+        let event = self.next();
+        assert_eq!(event.name, name);
+        match event.change {
+            DirectoryChange::Loaded(factory) => factory.version().digest,
+            other @ (DirectoryChange::Refused(_) | DirectoryChange::Removed) => panic!("{other:?}"),
+        }
+    }
+
+    fn next_removed(&self, name: &str) {
+        let event = self.next();
+        assert_eq!(event.name, name);
+        assert!(matches!(event.change, DirectoryChange::Removed), "{event:?}");
+    }
+}
+
+/// A second version of `Moody`: the same component with a custom section behind it.
+fn newer_moody() -> Vec<u8> {
+    let mut bytes = guests::moody().unwrap();
+    bytes.extend_from_slice(&[0, 2, 1, b'v']);
+    bytes
+}
+
+#[test]
+fn the_first_scan_finds_plugins_and_others() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    fs::write(dir.path().join("Note.wasm"), "not yet").unwrap();
+    fs::write(dir.path().join("README.md"), "plugins go here").unwrap();
+    fs::write(dir.path().join(".Hidden.wasm"), "a file on its way").unwrap();
+    let found = PluginsDirectory::new(engine(), dir.path()).scan().unwrap();
+    let names: Vec<_> = found.iter().map(|(name, result)| (name.as_str(), result.is_ok())).collect();
+    assert_eq!(names, [("Moody", true), ("Note", false)]);
+    assert!(matches!(found[1].1, Err(LoadError::NotWasm)));
+}
+
+#[test]
+fn a_file_is_loaded_replaced_and_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let watched = Watched::new(dir.path());
+    let file = dir.path().join("Moody.wasm");
+    fs::write(&file, guests::moody().unwrap()).unwrap();
+    let first = watched.next_loaded("Moody");
+    fs::write(&file, newer_moody()).unwrap();
+    assert_ne!(watched.next_loaded("Moody"), first);
+    fs::remove_file(&file).unwrap();
+    watched.next_removed("Moody");
+}
+
+#[test]
+fn a_file_renamed_into_place_is_loaded() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    let watched = Watched::new(dir.path());
+    fs::write(dir.path().join("Moody.wasm.tmp"), newer_moody()).unwrap();
+    fs::rename(dir.path().join("Moody.wasm.tmp"), dir.path().join("Moody.wasm")).unwrap();
+    watched.next_loaded("Moody");
+    fs::rename(dir.path().join("Moody.wasm"), dir.path().join("Moody.off")).unwrap();
+    watched.next_removed("Moody");
+}
+
+#[test]
+fn links_through_a_swapped_directory_are_followed() {
+    let dir = tempfile::tempdir().unwrap();
+    for (version, bytes) in [("one", guests::moody().unwrap()), ("two", newer_moody())] {
+        fs::create_dir(dir.path().join(version)).unwrap();
+        fs::write(dir.path().join(version).join("Moody.wasm"), bytes).unwrap();
+    }
+    symlink("one", dir.path().join("data")).unwrap();
+    symlink("data/Moody.wasm", dir.path().join("Moody.wasm")).unwrap();
+    let watched = Watched::new(dir.path());
+    symlink("two", dir.path().join("data.tmp")).unwrap();
+    fs::rename(dir.path().join("data.tmp"), dir.path().join("data")).unwrap();
+    watched.next_loaded("Moody");
+}
+
+#[test]
+fn equal_bytes_are_no_event_and_bad_ones_are() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("Moody.wasm");
+    fs::write(&file, guests::moody().unwrap()).unwrap();
+    let watched = Watched::new(dir.path());
+    let copy = dir.path().join("copy");
+    fs::write(&copy, guests::moody().unwrap()).unwrap();
+    fs::rename(copy, &file).unwrap();
+    // Names are gone through in order: whatever was to say about Moody comes before this.
+    fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
+    let event = watched.next();
+    assert_eq!(event.name, "Text");
+    assert!(matches!(event.change, DirectoryChange::Refused(LoadError::NotWasm)));
+}

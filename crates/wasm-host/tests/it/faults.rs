@@ -1,0 +1,138 @@
+//! A fault costs the call and the instance, never the host.
+
+use berth_framework::{Code, DryRunCase, Plugin};
+use berth_model::Pod;
+use berth_test_guests::Mood;
+use berth_wasm_host::{ComponentFactory, FaultKind};
+
+use crate::cluster::{Cluster, build, engine, moody};
+
+/// A mood in the middle of good cycles: an error in these words, a fault of this kind, and all is well again.
+fn check_fault(mood: Mood, kind: FaultKind, words: &str) {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    assert_eq!(cluster.try_cycle(&mut *plugin, 1, Mood::Good).unwrap(), [3, 3, 3]);
+
+    let status = cluster.try_cycle(&mut *plugin, 2, mood).unwrap_err();
+    assert_eq!(status.code, Code::Error);
+    let message = status.message();
+    assert!(message.starts_with("plugin \"Moody\" (1.2.3, "), "{message}");
+    assert!(message.contains(words), "{message}");
+    assert_eq!(faults(&factory), [kind]);
+    assert_eq!(factory.stats().resyncs(), 1);
+
+    assert_eq!(cluster.try_cycle(&mut *plugin, 3, Mood::Good).unwrap(), [3, 3, 3]);
+    assert_eq!(factory.stats().resyncs(), 2);
+    assert_eq!(faults(&factory), [kind]);
+}
+
+fn faults(factory: &ComponentFactory) -> Vec<FaultKind> {
+    let stats = factory.stats();
+    FaultKind::ALL.into_iter().flat_map(|kind| (0..stats.faults(kind)).map(move |_| kind)).collect()
+}
+
+#[test]
+fn a_trap_is_told_with_the_last_words() {
+    check_fault(Mood::Trap, FaultKind::Trap, "trapped in filter: out of luck");
+}
+
+#[test]
+fn an_endless_loop_times_out() {
+    check_fault(Mood::Loop, FaultKind::Timeout, "took too long in filter");
+}
+
+#[test]
+fn a_hoarder_of_memory_is_stopped() {
+    check_fault(Mood::Hoard, FaultKind::Memory, "bytes of memory (limit 100663296) in filter");
+}
+
+#[test]
+fn survivors_are_among_the_candidates() {
+    check_fault(Mood::Lie, FaultKind::WrongAnswer, "answered filter with nodes that it was not asked about");
+}
+
+#[test]
+fn an_answer_has_a_size() {
+    check_fault(Mood::Flood, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+}
+
+#[test]
+fn an_error_is_no_success() {
+    check_fault(Mood::Contradict, FaultKind::WrongAnswer, "answered filter with an error with code Success");
+}
+
+#[test]
+fn an_answer_lies_in_the_plugins_memory() {
+    check_fault(Mood::Point, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+}
+
+#[test]
+fn there_is_one_score_a_node() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    plugin.sync(&cluster).unwrap();
+    let pod = Pod { priority: Mood::Lie.priority(), ..Pod::default() };
+    let mut scores = Vec::new();
+    let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
+    assert!(status.message().ends_with("answered score with 2 scores for 3 asked about"), "{}", status.message());
+    assert!(scores.is_empty());
+}
+
+#[test]
+fn there_is_one_status_a_case() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    plugin.sync(&cluster).unwrap();
+    let pod = Pod::default();
+    let call = cluster.call(1, &pod);
+    let status = plugin.filter().unwrap().dry_run(&call, &[&pod], &[DryRunCase::default()]).unwrap_err();
+    assert!(status.message().ends_with("answered dry-run with 0 statuses for 1 asked about"), "{}", status.message());
+}
+
+#[test]
+fn calls_after_a_fault_wait_for_the_next_cycle() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    cluster.try_cycle(&mut *plugin, 1, Mood::Trap).unwrap_err();
+    let pod = Pod::default();
+    let mut scores = Vec::new();
+    let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
+    assert!(status.message().ends_with("out of luck, and starts afresh in the next cycle"), "{}", status.message());
+    plugin.end_cycle(cluster.call(1, &pod).cycle);
+    assert_eq!(factory.stats().faults(FaultKind::Trap), 1);
+}
+
+#[test]
+fn reservations_outlive_the_instance() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    plugin.sync(&cluster).unwrap();
+    let pod = Pod::default();
+    let node = berth_model::NodeIdx(0);
+    for cycle in [1, 2] {
+        assert!(plugin.reserve().unwrap().reserve(&cluster.call(cycle, &pod), node).is_success());
+    }
+    plugin.reserve().unwrap().unreserve(&cluster.call(2, &pod), node);
+    cluster.try_cycle(&mut *plugin, 3, Mood::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *plugin, 4, Mood::Good).unwrap(), [1003; 3]);
+
+    plugin.end_cycle(cluster.call(1, &pod).cycle);
+    cluster.try_cycle(&mut *plugin, 5, Mood::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *plugin, 6, Mood::Good).unwrap(), [3; 3]);
+}
+
+#[test]
+fn one_plugin_faulting_leaves_another_alone() {
+    let factory = moody(&engine());
+    let (mut one, mut other): (Box<dyn Plugin>, Box<dyn Plugin>) = (build(&factory), build(&factory));
+    let cluster = Cluster::new(3);
+    cluster.try_cycle(&mut *other, 1, Mood::Good).unwrap();
+    cluster.try_cycle(&mut *one, 2, Mood::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *other, 3, Mood::Good).unwrap(), [3; 3]);
+    assert_eq!(factory.stats().resyncs(), 2);
+}

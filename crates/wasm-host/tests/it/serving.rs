@@ -1,0 +1,45 @@
+//! A plugin that behaves.
+
+use berth_test_guests::Mood;
+
+use crate::cluster::{Cluster, build, engine, moody};
+
+#[test]
+fn the_replica_is_filled_once_and_the_pod_shown_once_a_cycle() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(5);
+    for cycle in 1..=10 {
+        assert_eq!(cluster.try_cycle(&mut *plugin, cycle, Mood::Good).unwrap(), [5; 5]);
+    }
+    let stats = factory.stats();
+    assert_eq!(stats.resyncs(), 1);
+    assert_eq!(stats.custom(), [("begun".to_owned(), 10)].into());
+    // Described, configured and synced once; then begin, filter, score and end.
+    assert_eq!(stats.calls(), 3 + 10 * 4);
+    assert!(stats.memory_bytes() >= 65536);
+}
+
+#[test]
+fn an_empty_answer_about_no_nodes_is_right() {
+    let mut plugin = build(&moody(&engine()));
+    let scores = Cluster::new(0).try_cycle(&mut *plugin, 1, Mood::Good).unwrap();
+    assert!(scores.is_empty());
+}
+
+#[test]
+fn time_is_what_the_host_says() {
+    let engine = engine();
+    engine.set_now(1_700_000_000_123);
+    let mut plugin = build(&moody(&engine));
+    assert_eq!(Cluster::new(1).try_cycle(&mut *plugin, 1, Mood::TellTime).unwrap(), [1_700_000_000_123]);
+}
+
+#[test]
+fn log_lines_beyond_the_rate_are_dropped_and_counted() {
+    let factory = moody(&engine());
+    let mut plugin = build(&factory);
+    Cluster::new(1).try_cycle(&mut *plugin, 1, Mood::Chatter).unwrap();
+    let dropped = factory.stats().dropped_log_lines();
+    assert!((900..1000).contains(&dropped), "{dropped}");
+}
