@@ -138,6 +138,12 @@ impl Scheduler {
         std::mem::take(&mut self.actions)
     }
 
+    /// The same, left where it is.
+    #[must_use]
+    pub fn pending_actions(&self) -> &[Action] {
+        &self.actions
+    }
+
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.observations)
