@@ -26,7 +26,7 @@ impl Queue {
             return;
         }
         self.nominator.set(&pod, pod.nominated_node_name);
-        self.to_active(QueuedPod::new(pod, now), &Arc::from(label), now, policy);
+        self.enter_active(QueuedPod::new(pod, now), &Arc::from(label), now, policy);
     }
 
     /// A pending pod changed; `occurrences` say how. Only a pod in the pool is moved by them, one in flight remembers
@@ -93,12 +93,12 @@ impl Queue {
                 Some(Place::Active(..)) => {}
                 Some(Place::Unschedulable(_)) => {
                     if let Some(record) = self.take(uid) {
-                        self.to_active(record, &label, now, policy);
+                        self.enter_active(record, &label, now, policy);
                     }
                 }
                 Some(Place::Backoff(..) | Place::ErrorBackoff(..)) => {
                     if let Some(record) = self.take(uid) {
-                        self.to_active_ungated(record, &label, now, policy);
+                        self.enter_active_ungated(record, &label, now, policy);
                     }
                 }
                 None if self.is_in_flight(uid) => {
@@ -127,7 +127,7 @@ impl Queue {
         let label: Arc<str> = Arc::from("BackoffComplete");
         for uid in self.backoff_over(now) {
             if let Some(record) = self.take(&uid) {
-                self.to_active_ungated(record, &label, now, policy);
+                self.enter_active_ungated(record, &label, now, policy);
             }
         }
         if now >= self.next_leftover_flush {

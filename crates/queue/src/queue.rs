@@ -252,15 +252,15 @@ impl Queue {
     }
 
     /// Through PreEnqueue into activeQ, or into the pool when a plugin closes the gate.
-    pub(crate) fn to_active(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+    pub(crate) fn enter_active(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         match pass_gate(record, policy) {
-            Ok(record) => self.to_active_ungated(record, label, now, policy),
-            Err(gated) => self.to_pool(gated, label),
+            Ok(record) => self.enter_active_ungated(record, label, now, policy),
+            Err(gated) => self.enter_pool(gated, label),
         }
     }
 
     /// Into activeQ without asking PreEnqueue again.
-    pub(crate) fn to_active_ungated(
+    pub(crate) fn enter_active_ungated(
         &mut self,
         mut record: QueuedPod,
         label: &Arc<str>,
@@ -275,13 +275,13 @@ impl Queue {
     }
 
     /// Into backoff while that lasts, else into activeQ; through PreEnqueue either way.
-    pub(crate) fn to_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+    pub(crate) fn enter_backoff(&mut self, record: QueuedPod, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         let record = match pass_gate(record, policy) {
             Ok(record) => record,
-            Err(gated) => return self.to_pool(gated, label),
+            Err(gated) => return self.enter_pool(gated, label),
         };
         let Some(expiry) = record.backoff_expiry(self.settings.backoff).filter(|&expiry| !is_over(expiry, now)) else {
-            return self.to_active_ungated(record, label, now, policy);
+            return self.enter_active_ungated(record, label, now, policy);
         };
         let arrival = self.arrive();
         let place = if record.is_rejected() {
@@ -293,7 +293,7 @@ impl Queue {
         self.put(record, place);
     }
 
-    pub(crate) fn to_pool(&mut self, record: QueuedPod, label: &Arc<str>) {
+    pub(crate) fn enter_pool(&mut self, record: QueuedPod, label: &Arc<str>) {
         let arrival = self.arrive();
         self.metrics.count_incoming(SubQueue::Unschedulable, label);
         self.put(record, Place::Unschedulable(arrival));

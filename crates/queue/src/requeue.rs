@@ -77,9 +77,9 @@ impl Queue {
         policy: &mut dyn Policy,
     ) {
         match worth {
-            Worth::Nothing => self.to_pool(record, label),
-            Worth::AfterBackoff => self.to_backoff(record, label, now, policy),
-            Worth::Immediately => self.to_active(record, label, now, policy),
+            Worth::Nothing => self.enter_pool(record, label),
+            Worth::AfterBackoff => self.enter_backoff(record, label, now, policy),
+            Worth::Immediately => self.enter_active(record, label, now, policy),
         }
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use berth_cache::Assumed;
 use berth_framework::{
     Call, CycleId, Effect, PluginIdx, Point, Profile, Status,
-    run::{self, Diagnosis, PreBindRun, Refusal, Rejection},
+    run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym};
 use berth_queue::{QueuedPod, Time};
@@ -106,10 +106,10 @@ impl Scheduler {
         self.queue.nominator_mut().remove(&pod.uid);
         let stage = Stage::Waiting(Waits::default());
         let binding = Binding { record, cycle, node, row, assumed, stage };
-        let reserved = self.call(&binding, |profile, call, row| run::reserve(profile, call, row));
-        let permitted = reserved.unwrap_or(Ok(())).and_then(|()| {
-            self.call(&binding, |profile, call, row| run::permit(profile, call, row)).unwrap_or(Ok(Default::default()))
-        });
+        let reserved = self.call(&binding, run::reserve);
+        let permitted = reserved
+            .unwrap_or(Ok(()))
+            .and_then(|()| self.call(&binding, run::permit).unwrap_or_else(|| Ok(PermitRun::default())));
         match permitted {
             Err(refusal) => self.fall_back(binding, Setback::from_refusal(refusal), now),
             Ok(permit) => {
@@ -160,7 +160,7 @@ impl Scheduler {
             let text = format!("node \"{}\" not found", self.text(binding.node));
             return self.fall_back(binding, Setback::Failed(Status::error(text)), now);
         }
-        let run = self.call(&binding, |profile, call, row| run::bind(profile, call, row));
+        let run = self.call(&binding, run::bind);
         let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
         let run = match run.unwrap_or_else(|| Err(no_profile())) {
             Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
@@ -230,7 +230,7 @@ impl Scheduler {
     }
 
     fn bound(&mut self, binding: Binding, now: Time) {
-        self.call(&binding, |profile, call, row| run::post_bind(profile, call, row));
+        self.call(&binding, run::post_bind);
         let Binding { record, cycle, node, assumed, .. } = binding;
         assumed.settled();
         let pod = &record.pod;
@@ -247,7 +247,7 @@ impl Scheduler {
 
     /// The attempt failed: everything is given back, and the pod goes to the queue.
     pub(crate) fn fall_back(&mut self, binding: Binding, setback: Setback, now: Time) {
-        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         let pod = Arc::clone(&record.pod);
         self.end_cycle(pod.scheduler_name, cycle);
@@ -273,7 +273,7 @@ impl Scheduler {
 
     /// The pod was deleted: everything is given back, and nobody is told.
     pub(crate) fn abandon(&mut self, binding: Binding, now: Time) {
-        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         let pod = record.pod;
         assumed.settled();
@@ -285,7 +285,7 @@ impl Scheduler {
     }
 
     fn placed_by_others(&mut self, binding: Binding) {
-        self.call(&binding, |profile, call, row| run::unreserve(profile, call, row));
+        self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         assumed.settled();
         self.end_cycle(record.pod.scheduler_name, cycle);

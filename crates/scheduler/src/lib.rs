@@ -22,6 +22,8 @@ mod permit;
 mod plugins;
 mod policy;
 mod scheduler;
+#[cfg(test)]
+mod tests;
 
 pub use action::{Action, EventRecord, Level, PodRef};
 pub use event::Event;

@@ -1,0 +1,343 @@
+//! Makers of objects, fake plugins, and a fake API server.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+};
+
+use berth_framework::{
+    Bind, Call, ClusterEvent, CycleId, DryRunCase, Effect, Explanation, Filter, Manifest, Permit, PermitVerdict,
+    Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PreBind, PreEnqueue, Profile, Reserve, Score,
+    Status,
+};
+use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
+use berth_queue::Time;
+use serde_json::json;
+
+use crate::{Action, Event, Scheduler, Settings};
+
+pub(super) fn node(name: &str, cpu: u32) -> api::Node {
+    serde_json::from_value(json!({
+        "metadata": {"name": name},
+        "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "110"}}
+    }))
+    .expect("a node")
+}
+
+pub(super) fn pod_json(name: &str, uid: &str, cpu: u32) -> serde_json::Value {
+    json!({
+        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": "1", "generation": 1},
+        "spec": {
+            "schedulerName": "berth",
+            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu.to_string()}}}]
+        }
+    })
+}
+
+pub(super) fn pod(name: &str, cpu: u32) -> api::Pod {
+    serde_json::from_value(pod_json(name, &format!("uid-{name}"), cpu)).expect("a pod")
+}
+
+/// What a test wants the fake plugin to do, and what it saw.
+#[derive(Debug, Default)]
+pub(super) struct Script {
+    pub(super) calls: Vec<String>,
+    pub(super) permit: Option<PermitVerdict>,
+    pub(super) permit_effects: Vec<Effect>,
+    pub(super) refuse_reserve: Option<Status>,
+    pub(super) pre_bind: Vec<Effect>,
+    pub(super) gate: bool,
+    pub(super) broken_filter: bool,
+}
+
+pub(super) type Shared = Arc<Mutex<Script>>;
+
+/// A plugin at every point that a test needs: it fits CPU, prefers empty nodes, and follows its script.
+pub(super) struct Fake {
+    manifest: Manifest,
+    script: Shared,
+}
+
+impl Fake {
+    pub(super) fn new(name: &str, version: &str, script: &Shared) -> Self {
+        let requeue = vec![
+            ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
+            ClusterEvent::new("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_LABEL),
+        ];
+        let manifest = Manifest {
+            name: name.to_owned(),
+            version: version.to_owned(),
+            requeue: Some(requeue),
+            ..Manifest::default()
+        };
+        Self { manifest, script: Arc::clone(script) }
+    }
+
+    fn note(&self, text: String) {
+        self.script.lock().expect("one thread").calls.push(text);
+    }
+
+    fn with<R>(&self, look: impl FnOnce(&mut Script) -> R) -> R {
+        look(&mut self.script.lock().expect("one thread"))
+    }
+}
+
+fn fits(call: &Call<'_>, node: NodeIdx, extra: i64) -> bool {
+    let used = call.snapshot.requested().get(Sym::CPU, node) + extra + call.pod.requests.milli_cpu;
+    used <= call.snapshot.allocatable().get(Sym::CPU, node)
+}
+
+impl Plugin for Fake {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        points()
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion {
+            name: self.manifest.name.clone(),
+            version: self.manifest.version.clone(),
+            digest: "native".to_owned(),
+        }
+    }
+    fn end_cycle(&mut self, cycle: CycleId) {
+        self.note(format!("end {}", cycle.0));
+    }
+    fn pre_enqueue(&mut self) -> Option<&mut dyn PreEnqueue> {
+        Some(self)
+    }
+    fn filter(&mut self) -> Option<&mut dyn Filter> {
+        Some(self)
+    }
+    fn score(&mut self) -> Option<&mut dyn Score> {
+        Some(self)
+    }
+    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
+        Some(self)
+    }
+    fn permit(&mut self) -> Option<&mut dyn Permit> {
+        Some(self)
+    }
+    fn pre_bind(&mut self) -> Option<&mut dyn PreBind> {
+        Some(self)
+    }
+    fn bind(&mut self) -> Option<&mut dyn Bind> {
+        Some(self)
+    }
+    fn post_bind(&mut self) -> Option<&mut dyn PostBind> {
+        Some(self)
+    }
+}
+
+fn points() -> Points {
+    use Point::{Bind, Filter, Permit, PostBind, PreBind, PreEnqueue, Reserve, Score};
+    [PreEnqueue, Filter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
+}
+
+impl PreEnqueue for Fake {
+    fn pre_enqueue(&mut self, _pod: &Pod) -> Status {
+        if self.with(|script| script.gate) { Status::unresolvable("gated") } else { Status::success() }
+    }
+}
+
+impl Filter for Fake {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        if self.with(|script| script.broken_filter) {
+            return Err(Status::error("boom"));
+        }
+        candidates.retain(|node| fits(call, node, 0));
+        Ok(())
+    }
+    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(vec![Explanation { status: Status::unschedulable("Insufficient cpu"), nodes: rejected.clone() }])
+    }
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let cpu = |case: &DryRunCase| -> i64 {
+            case.plus.iter().map(|&index| pods[index as usize].placed_requests.milli_cpu).sum()
+        };
+        let status = |case: &DryRunCase| match fits(call, case.node, cpu(case)) {
+            true => Status::success(),
+            false => Status::unschedulable("Insufficient cpu"),
+        };
+        Ok(cases.iter().map(status).collect())
+    }
+}
+
+impl Score for Fake {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        scores.extend(nodes.iter().map(|node| 100 - at(call.snapshot.pod_counts(), node)));
+        Ok(())
+    }
+}
+
+impl Reserve for Fake {
+    fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
+        self.note(format!("{} reserve {} {}", self.manifest.version, call.pod.name, node.0));
+        self.with(|script| script.refuse_reserve.clone()).unwrap_or_else(Status::success)
+    }
+    fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
+        self.note(format!("{} unreserve {} {}", self.manifest.version, call.pod.name, node.0));
+    }
+}
+
+impl Permit for Fake {
+    fn permit(&mut self, _call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        self.with(|script| {
+            (script.permit.clone().unwrap_or(PermitVerdict::Allow), std::mem::take(&mut script.permit_effects))
+        })
+    }
+}
+
+impl PreBind for Fake {
+    fn pre_bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        Ok(self.with(|script| script.pre_bind.clone()))
+    }
+}
+
+impl Bind for Fake {
+    fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        Ok(vec![Effect::Bind])
+    }
+}
+
+impl PostBind for Fake {
+    fn post_bind(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.note(format!("{} post-bind {}", self.manifest.version, call.pod.name));
+    }
+}
+
+/// Makes fakes of one version; refuses to when `works` is false.
+#[derive(Debug)]
+pub(super) struct Factory {
+    pub(super) manifest: Manifest,
+    pub(super) script: Shared,
+    pub(super) works: bool,
+}
+
+impl Factory {
+    pub(super) fn new(version: &str, script: &Shared, works: bool) -> Arc<Self> {
+        let manifest = Manifest { name: "Fake".to_owned(), version: version.to_owned(), ..Manifest::default() };
+        Arc::new(Self { manifest, script: Arc::clone(script), works })
+    }
+}
+
+impl PluginFactory for Factory {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        points()
+    }
+    fn version(&self) -> PluginVersion {
+        let digest = "native".to_owned();
+        PluginVersion { name: "Fake".to_owned(), version: self.manifest.version.clone(), digest }
+    }
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, String> {
+        if !self.works {
+            return Err("bad arguments".to_owned());
+        }
+        Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))
+    }
+}
+
+/// A scheduler with one fake plugin, and the actions it asked for.
+pub(super) struct Bench {
+    pub(super) scheduler: Scheduler,
+    pub(super) script: Shared,
+    pub(super) now: Time,
+    pub(super) actions: Vec<Action>,
+}
+
+impl Bench {
+    pub(super) fn new() -> Self {
+        let script = Shared::default();
+        let mut profile = Profile::new("berth");
+        profile.add_everywhere(Box::new(Fake::new("Fake", "1", &script)), "null");
+        let scheduler = Scheduler::new(Settings::default(), vec![profile]);
+        Self { scheduler, script, now: Time(1_000_000_000), actions: Vec::new() }
+    }
+
+    /// With nodes `n0`, `n1`, ... of `cpu` each, and synced.
+    pub(super) fn with_nodes(n_nodes: usize, cpu: u32) -> Self {
+        let mut bench = Self::new();
+        for index in 0..n_nodes {
+            bench.event(Event::NodeApplied(Box::new(node(&format!("n{index}"), cpu))));
+        }
+        bench.event(Event::Synced);
+        bench
+    }
+
+    pub(super) fn event(&mut self, event: Event) {
+        self.scheduler.handle(event, self.now);
+    }
+
+    pub(super) fn apply(&mut self, pod: api::Pod) {
+        self.event(Event::PodApplied(Box::new(pod)));
+    }
+
+    /// Runs until there is nothing to do; the actions since the last time.
+    pub(super) fn settle(&mut self) -> Vec<Action> {
+        let mut rounds = 0;
+        while self.scheduler.run(self.now) {
+            rounds += 1;
+            assert!(rounds < 1000, "the scheduler never rests");
+        }
+        let actions = self.scheduler.drain_effects();
+        self.actions.extend(actions.iter().cloned());
+        actions
+    }
+
+    pub(super) fn advance(&mut self, milliseconds: u64) {
+        self.now = self.now + milliseconds;
+    }
+
+    pub(super) fn script<R>(&self, change: impl FnOnce(&mut Script) -> R) -> R {
+        change(&mut self.script.lock().expect("one thread"))
+    }
+}
+
+/// Pod and node of every binding asked for.
+pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
+    let bind = |action: &Action| match action {
+        Action::Bind { pod, node, .. } => Some((pod.name.clone(), node.clone())),
+        _ => None,
+    };
+    actions.iter().filter_map(bind).collect()
+}
+
+/// Reason and note of every event.
+pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
+    let event = |action: &Action| match action {
+        Action::Event(event) => Some((event.reason.clone(), event.note.clone())),
+        _ => None,
+    };
+    actions.iter().filter_map(event).collect()
+}
+
+/// The answer to the last binding of the pod.
+pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), String>) -> Event {
+    let sent = actions.iter().rev().find_map(|action| match action {
+        Action::Bind { cycle, pod, .. } if pod.name == name => Some((*cycle, Arc::clone(&pod.uid))),
+        _ => None,
+    });
+    let (cycle, uid) = sent.expect("a binding of that pod");
+    Event::BindFinished { cycle, uid, result }
+}
+
+/// The pod as the API server shows it once it has a node.
+pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
+    let mut value = pod_json(name, &format!("uid-{name}"), cpu);
+    value["spec"]["nodeName"] = json!(node);
+    value["metadata"]["resourceVersion"] = json!("2");
+    serde_json::from_value(value).expect("a pod")
+}
+
+/// How many times each line was seen.
+pub(super) fn tally(calls: &[String]) -> BTreeMap<&str, usize> {
+    let mut tally = BTreeMap::new();
+    for call in calls {
+        *tally.entry(call.as_str()).or_default() += 1;
+    }
+    tally
+}

@@ -1,0 +1,278 @@
+//! Whatever happens, in whatever order: every pod ends up bound exactly once, or pending with a reason.
+
+use std::collections::BTreeMap;
+
+use berth_framework::PermitVerdict;
+use berth_model::api;
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::kit::{Bench, Factory, node, pod_json};
+use crate::{Action, Event};
+
+/// How the fake API server answers a binding.
+#[derive(Clone, Copy, Debug)]
+enum Answer {
+    Bound,
+    Refused,
+    /// Bound, but the answer says otherwise.
+    Lost,
+    /// Bound, and nobody answers.
+    Silent,
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    CreatePod(u8, u8),
+    /// The same name, another uid.
+    RecreatePod(u8),
+    DeletePod(u8),
+    RelabelPod(u8),
+    SetNode(u8, u8),
+    DeleteNode(u8),
+    BindElsewhere(u8, u8),
+    Answers(Answer),
+    Permit(bool),
+    Broken(bool),
+    Swap,
+    Advance(u32),
+    /// The watch delivers what happened at the API server.
+    Deliver,
+    Run,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let answer = prop_oneof![Just(Answer::Bound), Just(Answer::Refused), Just(Answer::Lost), Just(Answer::Silent)];
+    prop_oneof![
+        6 => (0..8u8, 1..4u8).prop_map(|(pod, cpu)| Op::CreatePod(pod, cpu)),
+        1 => (0..8u8).prop_map(Op::RecreatePod),
+        2 => (0..8u8).prop_map(Op::DeletePod),
+        1 => (0..8u8).prop_map(Op::RelabelPod),
+        3 => (0..3u8, 1..6u8).prop_map(|(node, cpu)| Op::SetNode(node, cpu)),
+        1 => (0..3u8).prop_map(Op::DeleteNode),
+        1 => (0..8u8, 0..3u8).prop_map(|(pod, node)| Op::BindElsewhere(pod, node)),
+        2 => answer.prop_map(Op::Answers),
+        1 => any::<bool>().prop_map(Op::Permit),
+        1 => any::<bool>().prop_map(Op::Broken),
+        1 => Just(Op::Swap),
+        3 => (0..20_000u32).prop_map(Op::Advance),
+        3 => Just(Op::Deliver),
+        6 => Just(Op::Run),
+    ]
+}
+
+#[derive(Clone, Debug, Default)]
+struct ApiPod {
+    name: String,
+    cpu: u32,
+    label: u32,
+    version: u32,
+    node: Option<String>,
+    n_bound: u32,
+    has_reason: bool,
+}
+
+/// An API server that remembers pods, binds them, and tells about it later.
+struct World {
+    bench: Bench,
+    pods: BTreeMap<String, ApiPod>,
+    answers: Answer,
+    undelivered: Vec<Event>,
+    n_uids: u32,
+}
+
+impl World {
+    fn new() -> Self {
+        let mut bench = Bench::new();
+        bench.event(Event::Synced);
+        Self { bench, pods: BTreeMap::new(), answers: Answer::Bound, undelivered: Vec::new(), n_uids: 0 }
+    }
+
+    fn uid_of(&self, pod: u8) -> Option<String> {
+        let name = format!("p{pod}");
+        self.pods.iter().find(|(_, pod)| pod.name == name).map(|(uid, _)| uid.clone())
+    }
+
+    fn create(&mut self, pod: u8, cpu: u8) {
+        self.n_uids += 1;
+        let uid = format!("uid-{}", self.n_uids);
+        let pod = ApiPod { name: format!("p{pod}"), cpu: u32::from(cpu), ..ApiPod::default() };
+        self.pods.insert(uid.clone(), pod);
+        self.changed(&uid);
+    }
+
+    fn changed(&mut self, uid: &str) {
+        let Some(pod) = self.pods.get_mut(uid) else { return };
+        pod.version += 1;
+        let mut value = pod_json(&pod.name, uid, pod.cpu);
+        value["metadata"]["resourceVersion"] = json!(pod.version.to_string());
+        value["metadata"]["labels"] = json!({"l": pod.label.to_string()});
+        if let Some(node) = &pod.node {
+            value["spec"]["nodeName"] = json!(node);
+        }
+        let pod: api::Pod = serde_json::from_value(value).expect("a pod");
+        self.undelivered.push(Event::PodApplied(Box::new(pod)));
+    }
+
+    fn delete(&mut self, uid: &str) {
+        if let Some(pod) = self.pods.remove(uid) {
+            let namespace = "default".to_owned();
+            self.undelivered.push(Event::PodDeleted { namespace, name: pod.name, uid: uid.to_owned() });
+        }
+    }
+
+    /// The binding subresource: a pod gets a node once.
+    fn bind(&mut self, uid: &str, node: &str) -> Result<(), String> {
+        let pod = self.pods.get_mut(uid).ok_or("not found")?;
+        if pod.node.is_some() {
+            return Err("conflict".to_owned());
+        }
+        pod.node = Some(node.to_owned());
+        pod.n_bound += 1;
+        self.changed(uid);
+        Ok(())
+    }
+
+    fn carry_out(&mut self) {
+        for action in self.bench.scheduler.drain_effects() {
+            match action {
+                Action::Bind { cycle, pod, node } => {
+                    let answers = self.answers;
+                    let result = match answers {
+                        Answer::Refused => Err("refused".to_owned()),
+                        Answer::Bound => self.bind(&pod.uid, &node),
+                        Answer::Lost => self.bind(&pod.uid, &node).and(Err("timeout".to_owned())),
+                        Answer::Silent if self.bind(&pod.uid, &node).is_ok() => continue,
+                        Answer::Silent => Err("conflict".to_owned()),
+                    };
+                    self.undelivered.push(Event::BindFinished { cycle, uid: pod.uid, result });
+                }
+                Action::PatchStatus { pod, condition: Some(_), .. } => {
+                    if let Some(pod) = self.pods.get_mut(&*pod.uid) {
+                        pod.has_reason = true;
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn perform(&mut self, op: &Op) {
+        match *op {
+            Op::CreatePod(pod, cpu) => {
+                if self.uid_of(pod).is_none() {
+                    self.create(pod, cpu);
+                }
+            }
+            Op::RecreatePod(pod) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    // The watch was interrupted: nobody hears of the deletion.
+                    self.pods.remove(&uid);
+                    self.create(pod, 1);
+                }
+            }
+            Op::DeletePod(pod) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    self.delete(&uid);
+                }
+            }
+            Op::RelabelPod(pod) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    self.pods.entry(uid.clone()).and_modify(|pod| pod.label += 1);
+                    self.changed(&uid);
+                }
+            }
+            Op::SetNode(name, cpu) => {
+                let node = node(&format!("n{name}"), u32::from(cpu));
+                self.undelivered.push(Event::NodeApplied(Box::new(node)));
+            }
+            Op::DeleteNode(name) => self.undelivered.push(Event::NodeDeleted { name: format!("n{name}") }),
+            Op::BindElsewhere(pod, node) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    let _ = self.bind(&uid, &format!("n{node}"));
+                }
+            }
+            Op::Answers(answers) => self.answers = answers,
+            Op::Permit(waits) => {
+                let verdict = waits.then_some(PermitVerdict::Wait(5000));
+                self.bench.script(|script| script.permit = verdict);
+            }
+            Op::Broken(broken) => self.bench.script(|script| script.broken_filter = broken),
+            Op::Swap => {
+                let factory = Factory::new("next", &self.bench.script, true);
+                self.bench.event(Event::PluginReady { name: "Fake".to_owned(), factory });
+            }
+            Op::Advance(milliseconds) => self.bench.advance(u64::from(milliseconds)),
+            Op::Deliver => self.deliver(),
+            Op::Run => {
+                let now = self.bench.now;
+                self.bench.scheduler.run(now);
+                self.carry_out();
+            }
+        }
+    }
+
+    fn deliver(&mut self) {
+        for event in std::mem::take(&mut self.undelivered) {
+            self.bench.event(event);
+        }
+        self.carry_out();
+    }
+
+    /// Everything works again and an hour passes.
+    fn calm_down(&mut self) {
+        self.answers = Answer::Bound;
+        self.bench.script(|script| {
+            script.permit = None;
+            script.broken_filter = false;
+        });
+        for _ in 0..120 {
+            self.bench.advance(30_000);
+            loop {
+                self.deliver();
+                let now = self.bench.now;
+                let worked = self.bench.scheduler.run(now);
+                self.carry_out();
+                if !worked && self.undelivered.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+
+    fn check(&self) {
+        let scheduler = &self.bench.scheduler;
+        for (uid, pod) in &self.pods {
+            assert!(pod.n_bound <= 1, "{uid} was bound {} times", pod.n_bound);
+            let waits = scheduler.queue().contains(uid);
+            match &pod.node {
+                Some(_) => {
+                    assert!(!waits, "{uid} is bound and waits");
+                    assert!(
+                        scheduler.cache().pod(uid).is_some_and(|pod| !pod.is_assumed()),
+                        "{uid} is not in the cache"
+                    );
+                }
+                None => assert!(waits && pod.has_reason, "{uid} has no node: waits {waits}, reason {}", pod.has_reason),
+            }
+        }
+        let metrics = scheduler.metrics();
+        assert_eq!((metrics.bindings, metrics.queue.in_flight_pods, metrics.queue.in_flight_events), (0, 0, 0));
+        assert_eq!(metrics.cache.assumed_pods, 0);
+        let n_pending = self.pods.values().filter(|pod| pod.node.is_none()).count();
+        assert_eq!(scheduler.queue().iter().count(), n_pending);
+        assert!(metrics.queue.unschedulable.values().all(|count| *count >= 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_pod_is_lost_or_bound_twice(ops in proptest::collection::vec(op(), 1..120)) {
+        let mut world = World::new();
+        ops.iter().for_each(|op| world.perform(op));
+        world.calm_down();
+        world.check();
+    }
+}

@@ -1,0 +1,115 @@
+//! Pods that wait on Permit, and PreBind plugins that wait for the host.
+
+use berth_framework::{Effect, PermitVerdict};
+
+use super::kit::{Bench, binds, events, pod};
+use crate::{Action, Event, Observation};
+
+fn waiting() -> Bench {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(10_000)));
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    let published = actions
+        .iter()
+        .any(|action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0"));
+    assert!(published, "users see where the pod will go");
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
+    bench
+}
+
+#[test]
+fn another_pod_may_let_it_go() {
+    let mut bench = waiting();
+    bench.script(|script| {
+        script.permit = None;
+        script.permit_effects = vec![Effect::Allow { uid: "uid-a".to_owned() }];
+    });
+    bench.advance(500);
+    bench.apply(pod("b", 1));
+    assert_eq!(binds(&bench.settle()).len(), 2);
+    let waited = Observation::PermitWait { result: "Success", milliseconds: 500 };
+    assert!(bench.scheduler.drain_observations().contains(&waited));
+}
+
+#[test]
+fn another_pod_may_turn_it_down() {
+    let mut bench = waiting();
+    bench.script(|script| {
+        script.permit = None;
+        script.permit_effects = vec![Effect::Reject { uid: "uid-a".to_owned(), reason: "no quorum".to_owned() }];
+    });
+    bench.apply(pod("b", 1));
+    let actions = bench.settle();
+    assert_eq!(binds(&actions)[0].0, "b");
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 no quorum.");
+}
+
+#[test]
+fn waiting_ends_when_time_is_up() {
+    let mut bench = waiting();
+    let deadline = bench.now + 10_000;
+    assert_eq!(bench.scheduler.next_wakeup(), Some(deadline));
+    bench.advance(9_999);
+    assert!(bench.settle().is_empty());
+    bench.script(|script| script.permit = None);
+    bench.advance(1);
+    let actions = bench.settle();
+    let note = "0/1 nodes are available: 1 rejected due to timeout after waiting 10s at plugin Fake.";
+    assert_eq!(events(&actions)[0].1, note);
+    let cleared = actions
+        .iter()
+        .any(|action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node.is_empty()));
+    assert!(cleared, "the expectation is taken back");
+    assert_eq!(bench.scheduler.cache().sizes().pods, 0);
+    assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
+}
+
+#[test]
+fn deletion_ends_the_wait() {
+    let mut bench = waiting();
+    let gone = Event::PodDeleted { namespace: "default".to_owned(), name: "a".to_owned(), uid: "uid-a".to_owned() };
+    bench.event(gone);
+    assert!(events(&bench.settle()).is_empty());
+    assert_eq!(bench.scheduler.metrics().queue.in_flight_pods, 0);
+    assert_eq!(bench.scheduler.cache().sizes().pods, 0);
+    bench.advance(20_000);
+    assert!(bench.settle().is_empty());
+}
+
+#[test]
+fn binding_waits_for_the_effects_of_pre_bind() {
+    let patch = Effect::Patch {
+        kind: "PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "claim".to_owned(),
+        subresource: None,
+        patch: b"{}".to_vec(),
+    };
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.pre_bind = vec![patch.clone()]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    let Some(Action::AwaitedEffects { cycle, pod, effects, .. }) = actions.last() else {
+        panic!("nothing to await: {actions:?}");
+    };
+    assert_eq!(effects, &[patch]);
+    let finished = |result| Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result };
+    bench.event(finished(Ok(())));
+    let actions = bench.settle();
+    assert_eq!(binds(&actions).len(), 1);
+}
+
+#[test]
+fn failed_effects_of_pre_bind_fail_the_binding() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let evict = Effect::Evict { namespace: "default".to_owned(), name: "v".to_owned(), uid: "uid-v".to_owned() };
+    bench.script(|script| script.pre_bind = vec![evict]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    let Some(Action::AwaitedEffects { cycle, pod, .. }) = actions.last() else { panic!("nothing to await") };
+    bench.event(Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Err("denied".to_owned()) });
+    assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Fake\": denied");
+    assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1);
+}

@@ -1,0 +1,260 @@
+//! From a pending pod to a node, and what users are told when there is none.
+
+use berth_framework::Status;
+use berth_model::api;
+use serde_json::json;
+
+use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_json, tally};
+use crate::{Action, Event, metrics::AttemptResult};
+
+#[test]
+fn a_pod_is_bound_and_its_owner_told() {
+    let mut bench = Bench::with_nodes(2, 4);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(binds(&actions), [("a".to_owned(), "n0".to_owned())]);
+    assert!(bench.scheduler.cache().pod("uid-a").is_some_and(|pod| pod.is_assumed()));
+    assert_eq!(bench.scheduler.outstanding(), 1);
+    bench.event(bind_finished(&actions, "a", Ok(())));
+    let actions = bench.settle();
+    let note = "Successfully assigned default/a to n0".to_owned();
+    assert_eq!(events(&actions), [("Scheduled".to_owned(), note)]);
+    bench.apply(assigned("a", 1, "n0"));
+    assert!(bench.settle().is_empty());
+    assert!(bench.scheduler.cache().pod("uid-a").is_some_and(|pod| !pod.is_assumed()));
+    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "1 post-bind a", "end 1"]);
+    let metrics = bench.scheduler.metrics();
+    assert_eq!(metrics.attempts.get(&("berth".to_owned(), AttemptResult::Scheduled)), Some(&1));
+    assert_eq!(metrics.queue.in_flight_pods, 0);
+}
+
+#[test]
+fn nothing_is_placed_before_the_lists_are_complete() {
+    let mut bench = Bench::new();
+    bench.event(Event::NodeApplied(Box::new(node("n", 4))));
+    bench.apply(pod("a", 1));
+    assert!(bench.settle().is_empty());
+    bench.event(Event::Synced);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_pod_that_fits_nowhere_gets_a_reason_and_waits_for_a_node() {
+    let mut bench = Bench::with_nodes(3, 1);
+    bench.apply(pod("big", 2));
+    let actions = bench.settle();
+    let message = "0/3 nodes are available: 3 Insufficient cpu.";
+    assert_eq!(events(&actions), [("FailedScheduling".to_owned(), message.to_owned())]);
+    let Some(Action::PatchStatus { condition: Some(condition), nominated_node_name: None, .. }) = actions.last() else {
+        panic!("no condition: {actions:?}");
+    };
+    assert_eq!((condition.reason.as_str(), condition.observed_generation), ("Unschedulable", 1));
+    assert_eq!(condition.message, message);
+    assert_eq!(bench.scheduler.metrics().pending_pods.unschedulable, 1);
+    bench.event(Event::NodeApplied(Box::new(node("large", 4))));
+    assert_eq!(binds(&bench.settle()), [("big".to_owned(), "large".to_owned())], "backoff is skipped when idle");
+}
+
+#[test]
+fn an_empty_cluster_is_a_reason_too() {
+    let mut bench = Bench::with_nodes(0, 0);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "no nodes available to schedule pods");
+    assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1);
+    bench.event(Event::NodeApplied(Box::new(node("n", 4))));
+    assert!(binds(&bench.settle()).is_empty(), "no event shortens the backoff of an attempt that broke");
+    bench.now = bench.scheduler.next_wakeup().expect("backoff ends");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_broken_plugin_costs_an_attempt() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "running \"Fake\" filter plugin: boom");
+    let reason = actions.iter().find_map(|action| match action {
+        Action::PatchStatus { condition: Some(condition), .. } => Some(condition.reason.clone()),
+        _ => None,
+    });
+    assert_eq!(reason.as_deref(), Some("SchedulerError"));
+    bench.script(|script| script.broken_filter = false);
+    bench.advance(3000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_failed_binding_gives_everything_back_and_is_tried_again() {
+    let mut bench = Bench::with_nodes(1, 1);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    bench.event(bind_finished(&actions, "a", Err("conflict".to_owned())));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "running Bind plugin \"Fake\": conflict");
+    assert!(bench.scheduler.cache().pod("uid-a").is_none());
+    assert_eq!(bench.script(|script| script.calls.clone()), ["1 reserve a 0", "1 unreserve a 0", "end 1"]);
+    bench.advance(3000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_lost_answer_binds_nothing_twice() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    bench.event(bind_finished(&actions, "a", Err("timeout".to_owned())));
+    bench.settle();
+    bench.apply(assigned("a", 1, "n0"));
+    bench.advance(10_000);
+    assert!(binds(&bench.settle()).is_empty());
+    assert_eq!(bench.scheduler.cache().sizes().pods, 1);
+    assert_eq!(bench.scheduler.metrics().pending_pods, Default::default());
+}
+
+#[test]
+fn the_api_servers_word_counts_before_the_answer() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(pod("a", 1));
+    let sent = bench.settle();
+    bench.apply(assigned("a", 1, "n0"));
+    assert_eq!(events(&bench.settle())[0].0, "Scheduled");
+    bench.event(bind_finished(&sent, "a", Err("late".to_owned())));
+    assert!(bench.settle().is_empty());
+    assert_eq!(bench.scheduler.metrics().bindings, 0);
+}
+
+#[test]
+fn a_pod_bound_elsewhere_meanwhile_is_let_go() {
+    let mut bench = Bench::with_nodes(2, 4);
+    bench.apply(pod("a", 1));
+    let sent = bench.settle();
+    bench.apply(assigned("a", 1, "n1"));
+    bench.event(bind_finished(&sent, "a", Err("conflict".to_owned())));
+    assert!(events(&bench.settle()).is_empty());
+    assert_eq!(bench.scheduler.cache().snapshot().pod_counts(), [0, 1]);
+    assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
+}
+
+#[test]
+fn a_pod_deleted_in_flight_is_forgotten_and_its_successor_placed() {
+    let mut bench = Bench::with_nodes(1, 1);
+    bench.apply(pod("a", 1));
+    let sent = bench.settle();
+    let successor: api::Pod = serde_json::from_value(pod_json("a", "uid-second", 1)).expect("a pod");
+    bench.apply(successor);
+    let actions = bench.settle();
+    assert_eq!(binds(&actions).len(), 1, "the name is enough to know that the first is gone");
+    bench.event(bind_finished(&sent, "a", Ok(())));
+    assert!(bench.settle().is_empty());
+    let gone =
+        Event::PodDeleted { namespace: "default".to_owned(), name: "a".to_owned(), uid: "uid-second".to_owned() };
+    bench.event(gone);
+    bench.settle();
+    assert_eq!(bench.scheduler.cache().sizes().pods, 0);
+    assert_eq!(bench.scheduler.metrics().bindings, 0);
+}
+
+#[test]
+fn a_refused_reservation_names_the_one_node() {
+    let mut bench = Bench::with_nodes(2, 4);
+    bench.script(|script| script.refuse_reserve = Some(Status::unschedulable("taken")));
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 taken.");
+    let calls = bench.script(|script| script.calls.clone());
+    assert_eq!(tally(&calls).get("1 unreserve a 0"), Some(&1));
+}
+
+#[test]
+fn gated_pods_wait_for_their_plugin() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.gate = true);
+    bench.apply(pod("a", 1));
+    assert!(bench.settle().is_empty());
+    assert_eq!(bench.scheduler.metrics().pending_pods.gated, 1);
+    bench.script(|script| script.gate = false);
+    bench.event(Event::NodeApplied(Box::new(node("m", 4))));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn the_start_moves_on_by_the_nodes_that_were_looked_at() {
+    let mut bench = Bench::with_nodes(250, 4);
+    bench.apply(pod("a", 1));
+    bench.settle();
+    let visited = bench.scheduler.last_attempt().n_visited;
+    assert_eq!((visited, bench.scheduler.last_attempt().feasible_order[0].0), (120, 0));
+    bench.apply(pod("b", 1));
+    bench.settle();
+    assert_eq!(bench.scheduler.last_attempt().feasible_order[0].0, 120);
+    bench.apply(pod("c", 1));
+    bench.settle();
+    assert_eq!(bench.scheduler.last_attempt().feasible_order[0].0, 240);
+    assert_eq!(bench.scheduler.last_attempt().feasible_order[10].0, 0);
+}
+
+#[test]
+fn nominated_pods_hold_their_place_against_lower_priorities() {
+    let mut bench = Bench::with_nodes(1, 1);
+    let with = |name: &str, priority: i32, nominated: &str| -> api::Pod {
+        let mut value = pod_json(name, &format!("uid-{name}"), 1);
+        value["spec"]["priority"] = json!(priority);
+        value["status"] = json!({"nominatedNodeName": nominated});
+        serde_json::from_value(value).expect("a pod")
+    };
+    bench.script(|script| script.gate = true);
+    bench.apply(with("high", 10, "n0"));
+    bench.script(|script| script.gate = false);
+    bench.apply(with("low", 1, ""));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty(), "the gated pod of higher priority keeps the node");
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 Insufficient cpu.");
+    bench.apply(with("higher", 11, ""));
+    assert_eq!(binds(&bench.settle()), [("higher".to_owned(), "n0".to_owned())]);
+}
+
+#[test]
+fn a_node_deleted_before_the_binding_is_sent_fails_it() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(berth_framework::PermitVerdict::Wait(60_000)));
+    bench.apply(pod("a", 1));
+    bench.settle();
+    bench.event(Event::NodeDeleted { name: "n0".to_owned() });
+    bench.script(|script| {
+        script.permit = None;
+        script.permit_effects = vec![berth_framework::Effect::Allow { uid: "uid-a".to_owned() }];
+    });
+    bench.event(Event::NodeApplied(Box::new(node("n1", 4))));
+    bench.apply(pod("b", 1));
+    let actions = bench.settle();
+    assert!(events(&actions).iter().any(|(_, note)| note == "node \"n0\" not found"), "{actions:?}");
+    bench.advance(3000);
+    assert_eq!(binds(&bench.settle()), [("a".to_owned(), "n1".to_owned())]);
+}
+
+#[test]
+fn shutting_down_sends_nothing_more() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(pod("a", 1));
+    let sent = bench.settle();
+    bench.apply(pod("b", 1));
+    bench.event(Event::Shutdown);
+    assert!(bench.settle().is_empty());
+    assert_eq!((bench.scheduler.outstanding(), bench.scheduler.next_wakeup()), (1, None));
+    bench.event(bind_finished(&sent, "a", Ok(())));
+    assert_eq!(bench.scheduler.outstanding(), 0);
+    assert_eq!(events(&bench.settle())[0].0, "Scheduled");
+}
+
+#[test]
+fn deleting_pods_are_skipped() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let mut value = pod_json("a", "uid-a", 1);
+    value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    bench.apply(serde_json::from_value(value).expect("a pod"));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "skip schedule deleting pod: default/a");
+    assert_eq!(bench.scheduler.metrics().pending_pods, Default::default());
+}
