@@ -17,6 +17,8 @@ mod policy;
 mod queue;
 mod registrations;
 mod requeue;
+#[cfg(test)]
+mod tests;
 mod time;
 
 pub use backoff::Backoff;

@@ -1,0 +1,362 @@
+//! The queue's promises: order, backoff, who is moved by what, and that no pod is lost.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::ClusterEvent;
+use berth_model::{Pod, Sym};
+use proptest::prelude::*;
+
+use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject, Time};
+
+/// Gates what it is told to, sorts by priority and age, and answers every hint alike.
+#[derive(Debug)]
+struct Fake {
+    gate: bool,
+    hint: bool,
+    hints_asked: usize,
+}
+
+impl Default for Fake {
+    fn default() -> Self {
+        Self { gate: false, hint: true, hints_asked: 0 }
+    }
+}
+
+impl Policy for Fake {
+    fn pre_enqueue(&mut self, _pod: &Pod, _gated_by: Option<&str>) -> Gate {
+        if self.gate { Gate::Closed(Arc::from("Gate")) } else { Gate::Open }
+    }
+
+    fn sort_key(&mut self, pod: &Pod, queued_at: Time) -> (i64, i64) {
+        (-i64::from(pod.priority), i64::try_from(queued_at.0).expect("a small time"))
+    }
+
+    fn hint(&mut self, _plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+        self.hints_asked += 1;
+        self.hint
+    }
+}
+
+fn pod(uid: &str, priority: i32) -> Arc<Pod> {
+    Arc::new(Pod { uid: Arc::from(uid), name: Arc::from(uid), priority, ..Pod::default() })
+}
+
+fn queue() -> Queue {
+    let node = |actions| vec![ClusterEvent::new("Node", actions)];
+    let plugins = vec![
+        PluginEvents::new(Arc::from("Fit"), Some(node(ClusterEvent::ADD))),
+        PluginEvents::new(Arc::from("Gate"), Some(node(ClusterEvent::UPDATE_NODE_LABEL))),
+        PluginEvents::new(Arc::from("Claims"), Some(node(ClusterEvent::ADD))),
+    ];
+    let mut queue = Queue::new(Settings::default());
+    queue.register([(Sym::NONE, plugins)]);
+    queue
+}
+
+fn node_event(actions: u32) -> Arc<Occurrence> {
+    Arc::new(Occurrence::new("Node", actions, Subject::Cluster))
+}
+
+fn rejected_by(plugin: &str) -> Failure {
+    Failure { rejectors: vec![Arc::from(plugin)], pending: Vec::new() }
+}
+
+fn pop_name(queue: &mut Queue) -> Option<String> {
+    queue.pop().map(|record| record.pod.uid.to_string())
+}
+
+fn fail(queue: &mut Queue, record: QueuedPod, failure: Failure, now: Time, policy: &mut Fake) {
+    let pod = Arc::clone(&record.pod);
+    queue.requeue(record, pod, failure, now, policy).expect("it waits nowhere else");
+}
+
+fn place_of(queue: &Queue, uid: &str) -> Option<SubQueue> {
+    queue.iter().find(|(record, _)| *record.pod.uid == *uid).map(|(_, place)| place)
+}
+
+const NOON: Time = Time(43_200_000);
+
+#[test]
+fn higher_priority_first_then_older_then_earlier_arrival() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    for (uid, priority, at) in [("late", 0, 5), ("early", 0, 1), ("twin", 0, 1), ("urgent", 9, 9)] {
+        queue.add(pod(uid, priority), Time(at), &mut policy);
+    }
+    let order: Vec<_> = std::iter::from_fn(|| pop_name(&mut queue)).collect();
+    assert_eq!(order, ["urgent", "early", "twin", "late"]);
+}
+
+#[test]
+fn a_rejected_pod_waits_for_its_plugins_event_and_its_backoff() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    queue.add(pod("other", -1), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    fail(&mut queue, record, rejected_by("Fit"), NOON + 700, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable));
+    queue.move_all(&node_event(ClusterEvent::UPDATE_NODE_LABEL), |_| true, NOON + 800, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable), "Fit did not ask for labels");
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON + 900, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff));
+    assert_eq!(queue.next_wakeup(), Some(NOON + 2000));
+    queue.flush(NOON + 1999, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff));
+    queue.flush(NOON + 2000, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
+    assert_eq!(pop_name(&mut queue).as_deref(), Some("p"));
+}
+
+#[test]
+fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("broken", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    fail(&mut queue, record, Failure::default(), NOON, &mut policy);
+    assert_eq!(place_of(&queue, "broken"), Some(SubQueue::Backoff));
+    assert!(queue.pop().is_none());
+    queue.add(pod("rejected", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    assert_eq!(place_of(&queue, "rejected"), Some(SubQueue::Backoff), "the event came during the attempt");
+    assert_eq!(pop_name(&mut queue).as_deref(), Some("rejected"));
+    queue.flush(NOON + 2000, &mut policy);
+    assert_eq!(pop_name(&mut queue).as_deref(), Some("broken"));
+}
+
+#[test]
+fn a_pending_plugins_event_skips_the_backoff() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    let failure = Failure { rejectors: vec![Arc::from("Fit")], pending: vec![Arc::from("Claims")] };
+    fail(&mut queue, record, failure, NOON, &mut policy);
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
+}
+
+#[test]
+fn a_hint_may_say_no() {
+    let (mut queue, mut policy) = (queue(), Fake { hint: false, ..Fake::default() });
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    assert_eq!((place_of(&queue, "p"), policy.hints_asked), (Some(SubQueue::Unschedulable), 1));
+}
+
+#[test]
+fn gated_pods_hear_only_of_their_gates_events() {
+    let (mut queue, mut policy) = (queue(), Fake { gate: true, ..Fake::default() });
+    queue.add(pod("p", 0), NOON, &mut policy);
+    assert_eq!(queue.pending_pods().gated, 1);
+    policy.gate = false;
+    queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    queue.flush(NOON + 10_000_000, &mut policy);
+    assert_eq!(queue.pending_pods().gated, 1, "neither another's event nor time opens the gate");
+    queue.move_all(&node_event(ClusterEvent::UPDATE_NODE_LABEL), |_| true, NOON, &mut policy);
+    assert_eq!(queue.pending_pods().active, 1);
+}
+
+#[test]
+fn five_minutes_are_enough() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.flush(NOON, &mut policy);
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    queue.flush(NOON + 300_000, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable));
+    queue.flush(NOON + 330_000, &mut policy);
+    let record = queue.pop().expect("it was flushed");
+    assert!(record.was_flushed);
+    queue.done(&record.pod.uid);
+}
+
+#[test]
+fn activation_needs_no_event() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    queue.activate(&[Arc::from("p")], NOON, &mut policy);
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff), "activated in flight: after its backoff");
+    queue.activate(&[Arc::from("p")], NOON, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
+}
+
+#[test]
+fn metrics_tell_where_pods_went_and_who_holds_them() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop().expect("it is ready");
+    assert_eq!(queue.metrics().in_flight_pods, 1);
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    let metrics = queue.metrics();
+    assert_eq!(metrics.incoming.get(&(SubQueue::Active, Arc::from("UnschedulablePodAdd"))), Some(&1));
+    assert_eq!(metrics.incoming.get(&(SubQueue::Unschedulable, Arc::from("ScheduleAttemptFailure"))), Some(&1));
+    assert_eq!(metrics.unschedulable.get(&(Arc::from("Fit"), Sym::NONE)), Some(&1));
+    let _gone = queue.delete("p");
+    assert_eq!(queue.metrics().unschedulable.get(&(Arc::from("Fit"), Sym::NONE)), Some(&0));
+}
+
+#[test]
+fn a_nomination_in_memory_outlives_updates_without_one() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    let first = pod("p", 0);
+    queue.add(Arc::clone(&first), NOON, &mut policy);
+    queue.nominator_mut().set(&first, Sym(77));
+    queue.update(&pod("p", 3), &[], NOON, &mut policy);
+    assert_eq!(queue.nominator().pods_on(Sym(77)).iter().map(|pod| pod.priority).collect::<Vec<_>>(), [3]);
+    let _gone = queue.delete("p");
+    assert!(queue.nominator().is_empty());
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Add(u8, i8),
+    Update(u8, bool),
+    Delete(u8),
+    Pop,
+    Finish,
+    Fail(u8),
+    Happen(bool),
+    Activate(u8),
+    Replace,
+    Advance(u32),
+    Gate(bool),
+    Hint(bool),
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    prop_oneof![
+        4 => (0..6u8, any::<i8>()).prop_map(|(pod, priority)| Op::Add(pod, priority)),
+        2 => (0..6u8, any::<bool>()).prop_map(|(pod, happens)| Op::Update(pod, happens)),
+        1 => (0..6u8).prop_map(Op::Delete),
+        5 => Just(Op::Pop),
+        1 => Just(Op::Finish),
+        4 => (0..4u8).prop_map(Op::Fail),
+        2 => any::<bool>().prop_map(Op::Happen),
+        1 => (0..6u8).prop_map(Op::Activate),
+        1 => Just(Op::Replace),
+        3 => (0..40_000u32).prop_map(Op::Advance),
+        1 => any::<bool>().prop_map(Op::Gate),
+        1 => any::<bool>().prop_map(Op::Hint),
+    ]
+}
+
+/// The queue beside the simplest account of it: who waits, who is in flight.
+struct Model {
+    queue: Queue,
+    policy: Fake,
+    now: Time,
+    waiting: BTreeMap<String, ()>,
+    in_flight: Vec<QueuedPod>,
+}
+
+impl Model {
+    fn is_in_flight(&self, uid: &str) -> bool {
+        self.in_flight.iter().any(|record| *record.pod.uid == *uid)
+    }
+
+    fn perform(&mut self, op: &Op) {
+        let Self { queue, policy, now, .. } = self;
+        match *op {
+            Op::Add(uid, priority) => {
+                let uid = format!("p{uid}");
+                queue.add(pod(&uid, i32::from(priority)), *now, policy);
+                if !self.is_in_flight(&uid) {
+                    self.waiting.insert(uid, ());
+                }
+            }
+            Op::Update(uid, happens) => {
+                let uid = format!("p{uid}");
+                let occurrences = if happens { vec![node_event(ClusterEvent::ADD)] } else { Vec::new() };
+                queue.update(&pod(&uid, 0), &occurrences, *now, policy);
+                if !self.is_in_flight(&uid) {
+                    self.waiting.insert(uid, ());
+                }
+            }
+            Op::Delete(uid) => {
+                let uid = format!("p{uid}");
+                assert_eq!(queue.delete(&uid).is_some(), self.waiting.remove(&uid).is_some());
+            }
+            Op::Pop => {
+                if let Some(record) = queue.pop() {
+                    assert!(self.waiting.remove(&*record.pod.uid).is_some(), "popped what does not wait");
+                    self.in_flight.push(record);
+                }
+            }
+            Op::Finish => {
+                if let Some(record) = self.in_flight.pop() {
+                    queue.done(&record.pod.uid);
+                }
+            }
+            Op::Fail(how) => {
+                if let Some(record) = self.in_flight.pop() {
+                    let failure = match how {
+                        0 => Failure::default(),
+                        1 => rejected_by("Fit"),
+                        2 => rejected_by("Unknown"),
+                        _ => Failure { rejectors: Vec::new(), pending: vec![Arc::from("Claims")] },
+                    };
+                    self.waiting.insert(record.pod.uid.to_string(), ());
+                    fail(queue, record, failure, *now, policy);
+                }
+            }
+            Op::Happen(adds) => {
+                let action = if adds { ClusterEvent::ADD } else { ClusterEvent::UPDATE_NODE_LABEL };
+                queue.move_all(&node_event(action), |_| true, *now, policy);
+            }
+            Op::Activate(uid) => queue.activate(&[Arc::from(format!("p{uid}"))], *now, policy),
+            Op::Replace => queue.plugin_replaced("Fit", *now, policy),
+            Op::Advance(milliseconds) => {
+                *now = *now + u64::from(milliseconds);
+                queue.flush(*now, policy);
+            }
+            Op::Gate(closed) => policy.gate = closed,
+            Op::Hint(yes) => policy.hint = yes,
+        }
+    }
+
+    fn check(&self) {
+        let mut names: Vec<String> = self.queue.iter().map(|(record, _)| record.pod.uid.to_string()).collect();
+        names.sort();
+        assert!(names.iter().eq(self.waiting.keys()), "waits: {names:?}, should: {:?}", self.waiting);
+        let pending = self.queue.pending_pods();
+        let n_pending = pending.active + pending.backoff + pending.unschedulable + pending.gated;
+        assert_eq!(n_pending, names.len(), "each in one place");
+        assert!(names.iter().all(|name| !self.is_in_flight(name) && !self.queue.is_in_flight(name)));
+        let metrics = self.queue.metrics();
+        assert_eq!(metrics.in_flight_pods, self.in_flight.len());
+        assert!(!self.in_flight.is_empty() || metrics.in_flight_events == 0, "events are held for nobody");
+        assert!(metrics.unschedulable.values().all(|count| *count >= 0));
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_pod_is_lost(ops in proptest::collection::vec(op(), 1..150)) {
+        let policy = Fake::default();
+        let mut model =
+            Model { queue: queue(), policy, now: NOON, waiting: BTreeMap::new(), in_flight: Vec::new() };
+        for op in &ops {
+            model.perform(op);
+            model.check();
+        }
+        model.policy = Fake::default();
+        for _ in 0..2 {
+            model.perform(&Op::Happen(false));
+            model.perform(&Op::Advance(400_000));
+        }
+        model.perform(&Op::Advance(20_000));
+        for _ in 0..model.waiting.len() {
+            model.perform(&Op::Pop);
+            model.check();
+        }
+        prop_assert!(model.waiting.is_empty(), "not poppable: {:?}", model.waiting);
+        prop_assert_eq!(model.queue.metrics().unschedulable.values().sum::<i64>(), 0);
+    }
+}
