@@ -43,7 +43,7 @@ pub(crate) fn apply(
     options: &WriteOptions,
 ) -> Answer<Written> {
     let kind = &target.kind;
-    check(kind, target, name, configuration, options)?;
+    check(kind, name, configuration, options)?;
     let collection = api.store.collection(&kind.collection());
     let key = key(&target.namespace, name);
     let Some(current) = collection.get(&key) else {
@@ -86,7 +86,7 @@ pub(crate) fn apply(
     Ok(written)
 }
 
-fn check(kind: &Kind, target: &Target, name: &str, configuration: &Value, options: &WriteOptions) -> Answer<()> {
+fn check(kind: &Kind, name: &str, configuration: &Value, options: &WriteOptions) -> Answer<()> {
     if options.field_manager.is_empty() {
         let error = FieldError::required("fieldManager", "is required for apply patch");
         return Err(StatusError::invalid_options("PatchOptions", &[error]));
@@ -105,8 +105,7 @@ fn check(kind: &Kind, target: &Target, name: &str, configuration: &Value, option
     let mut unknown = Vec::new();
     crate::decode::prune(kind, &mut configuration.clone(), &mut unknown)?;
     if let Some(path) = unknown.first().filter(|_| options.field_validation != FieldValidation::Ignore) {
-        let (namespace, group) = (&target.namespace, &kind.group);
-        let _ = namespace;
+        let group = &kind.group;
         let message = format!(
             "failed to create typed patch object (/{name}; {group}/{}, Kind={}): .{path}: field not declared in schema",
             kind.version, kind.kind
@@ -140,13 +139,9 @@ fn refuse_conflicts(
     if fields.is_empty() {
         return Ok(());
     }
-    let (count, plural) = (fields.len(), if fields.len() == 1 { "" } else { "s" });
-    let message = match count {
-        1 => format!(
-            "Apply failed with 1 conflict: conflict with {}",
-            message.trim_start_matches("conflicts with ").trim_end().replace(":\n- ", ": ")
-        ),
-        _ => format!("Apply failed with {count} conflict{plural}: {}", message.trim_end()),
+    let message = match fields.as_slice() {
+        [(other, field)] => format!("Apply failed with 1 conflict: conflict with \"{other}\": {field}"),
+        several => format!("Apply failed with {} conflicts: {}", several.len(), message.trim_end()),
     };
     let mut error = StatusError::new(StatusCode::CONFLICT, "Conflict", message);
     for (other, field) in fields {

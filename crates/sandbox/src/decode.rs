@@ -20,11 +20,7 @@ pub(crate) struct Decoded {
 /// Decodes a parsed body; `raw` is the JSON text to look for repeated fields in, if there is one.
 pub(crate) fn decode(kind: &Kind, mut body: Value, raw: Option<&[u8]>, validation: FieldValidation) -> Answer<Decoded> {
     let mut unknown = Vec::new();
-    let type_meta = check_type_meta(kind, &body);
-    if let (Err(error), true) = (&type_meta, kind.is_custom()) {
-        return Err(StatusError::from_type_meta(error, &body));
-    }
-    type_meta.map_err(|error| StatusError::from_type_meta(&error, &body))?;
+    check_type_meta(kind, &body)?;
     let duplicates = match (raw, validation) {
         (Some(raw), FieldValidation::Warn | FieldValidation::Strict) => duplicates::find(raw),
         _ => Vec::new(),
@@ -75,57 +71,42 @@ pub(crate) fn normalise(kind: &Kind, mut value: Value) -> Value {
     if kind.is("events.k8s.io", "events") { events::to_core(value) } else { value }
 }
 
-/// Why the type meta of a body doesn't fit.
-#[derive(Debug)]
-pub(crate) enum TypeMetaError {
-    /// A message for 400.
-    Bad(String),
-    /// A custom resource of another kind.
-    OtherKind { wanted: String, group: String },
-}
-
-impl StatusError {
-    fn from_type_meta(error: &TypeMetaError, body: &Value) -> Self {
-        match error {
-            TypeMetaError::Bad(message) => Self::bad_request(message.as_str()),
-            TypeMetaError::OtherKind { wanted, group } => {
-                let found = text(body, "/kind");
-                let error = FieldError::invalid("kind", &found.into(), &format!("must be {wanted}"));
-                Self::invalid_named(found, group, text(body, "/metadata/name"), &[error])
-            }
-        }
-    }
-}
-
-fn check_type_meta(kind: &Kind, body: &Value) -> Result<(), TypeMetaError> {
+fn check_type_meta(kind: &Kind, body: &Value) -> Answer<()> {
     let (api_version, found) = (text(body, "/apiVersion"), text(body, "/kind"));
-    let wanted = kind.api_version();
+    let (wanted, wanted_kind) = (kind.api_version(), &kind.kind);
+    let fits_version = api_version.is_empty() || api_version == wanted;
+    let fits_kind = found.is_empty() || found == wanted_kind;
     if kind.is_custom() {
-        if !api_version.is_empty() && api_version != wanted {
-            let message = format!(
-                "the API version in the data ({api_version}) does not match the expected API version ({wanted})"
-            );
-            return Err(TypeMetaError::Bad(message));
-        }
-        if !found.is_empty() && found != kind.kind {
-            return Err(TypeMetaError::OtherKind { wanted: kind.kind.clone(), group: kind.group.clone() });
-        }
-        return Ok(());
+        return check_custom_type_meta(kind, body, fits_version, fits_kind);
     }
-    let (found_or_wanted, wanted_kind) = (if found.is_empty() { &kind.kind } else { found }, &kind.kind);
-    if !api_version.is_empty() && api_version != wanted {
+    let found = if found.is_empty() { wanted_kind } else { found };
+    if !fits_version {
         let version = api_version.rsplit('/').next().unwrap_or(api_version);
-        let scheme = "in scheme \"pkg/api/legacyscheme/scheme.go:30\"";
-        return Err(TypeMetaError::Bad(format!(
-            "{found_or_wanted} in version \"{version}\" cannot be handled as a {wanted_kind}: no kind \"{found_or_wanted}\" is registered for version \"{api_version}\" {scheme}"
-        )));
+        let why = format!(
+            "no kind \"{found}\" is registered for version \"{api_version}\" in scheme \"pkg/api/legacyscheme/scheme.go:30\""
+        );
+        return Err(cannot_handle(kind, version, found, &why));
     }
-    if found_or_wanted != wanted_kind {
+    if !fits_kind {
         let version = &kind.version;
-        return Err(TypeMetaError::Bad(format!(
-            "{found} in version \"{version}\" cannot be handled as a {wanted_kind}: converting ({version}.{found}) to ({}.{wanted_kind}): unknown conversion",
-            if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() },
-        )));
+        let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
+        let why = format!("converting ({version}.{found}) to ({package}.{wanted_kind}): unknown conversion");
+        return Err(cannot_handle(kind, version, found, &why));
+    }
+    Ok(())
+}
+
+fn check_custom_type_meta(kind: &Kind, body: &Value, fits_version: bool, fits_kind: bool) -> Answer<()> {
+    let (api_version, found) = (text(body, "/apiVersion"), text(body, "/kind"));
+    if !fits_version {
+        let wanted = kind.api_version();
+        let message =
+            format!("the API version in the data ({api_version}) does not match the expected API version ({wanted})");
+        return Err(StatusError::bad_request(message));
+    }
+    if !fits_kind {
+        let error = FieldError::invalid("kind", &found.into(), &format!("must be {}", kind.kind));
+        return Err(StatusError::invalid_named(found, &kind.group, text(body, "/metadata/name"), &[error]));
     }
     Ok(())
 }

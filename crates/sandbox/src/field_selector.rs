@@ -61,12 +61,12 @@ impl FieldSelector {
     /// Whether a stored object has the fields.
     pub(crate) fn matches(&self, object: &Value) -> bool {
         self.0.iter().all(|requirement| {
-            let found = match object.pointer(&requirement.pointer) {
-                Some(Value::String(text)) => *text == requirement.value,
-                Some(Value::Null) | None => requirement.value == absent(&requirement.field),
-                Some(other) => other.to_string() == requirement.value,
+            let shown = match object.pointer(&requirement.pointer) {
+                Some(Value::String(text)) => text.clone(),
+                Some(Value::Null) | None => absent(&requirement.field).to_owned(),
+                Some(other) => other.to_string(),
             };
-            found == requirement.equal
+            (shown == requirement.value) == requirement.equal
         })
     }
 }

@@ -57,7 +57,7 @@ pub enum Error {
     Initial(String),
 }
 
-/// A running Kubernetes API. Dropping it leaves the server running until the runtime ends; see [`Sandbox::stop`].
+/// A running Kubernetes API. Dropping it ends the server too, but without waiting; see [`Sandbox::stop`].
 #[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,

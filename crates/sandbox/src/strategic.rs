@@ -54,10 +54,10 @@ fn merge_object<'a>(merge: Merge<'_>, path: &mut Vec<&'a str>, target: &mut Valu
         path.pop();
     }
     for (key, value) in patch {
-        if let (Some(field), Some(gone)) = (key.strip_prefix(DELETE_FROM_SET), value.as_array()) {
-            if let Some(Value::Array(elements)) = members.get_mut(field) {
-                elements.retain(|element| !gone.contains(element));
-            }
+        if let (Some(field), Some(gone)) = (key.strip_prefix(DELETE_FROM_SET), value.as_array())
+            && let Some(Value::Array(elements)) = members.get_mut(field)
+        {
+            elements.retain(|element| !gone.contains(element));
         }
         if let (Some(field), Some(order)) = (key.strip_prefix(ELEMENT_ORDER), value.as_array()) {
             path.push(field);

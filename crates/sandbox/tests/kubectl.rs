@@ -1,5 +1,7 @@
 //! Works with the real `kubectl`, when there is one on the path.
 
+#![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
+
 use std::io::Write;
 use std::process::Output;
 use std::time::Duration;
@@ -168,6 +170,9 @@ async fn kubectl_manages_other_kinds() {
     cluster.succeeds("apply --server-side --force-conflicts", Some(DEPLOYMENT)).await;
     assert!(cluster.kubectl("get deployment front -o yaml").await.contains("replicas: 2"));
     cluster.kubectl("create namespace team").await;
+    assert!(cluster.kubectl("auth can-i create pods").await.contains("yes"));
+    cluster.kubectl("create priorityclass urgent --value=5").await;
+    assert_eq!(cluster.kubectl("get priorityclass urgent -o jsonpath={.value}").await, "5");
     cluster.kubectl("-n team create configmap settings --from-literal=a=b").await;
     assert!(cluster.kubectl("get configmaps -A").await.contains("settings"));
     cluster.kubectl("delete namespace team").await;

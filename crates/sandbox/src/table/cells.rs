@@ -40,34 +40,7 @@ pub(super) fn columns(kind: &Kind) -> Vec<Column> {
         "statefulsets" => (narrow(&["Name", "Ready", "Age"]), wide(&["Containers", "Images"])),
         "services" => (narrow(&["Name", "Type", "Cluster-IP", "External-IP", "Port(s)", "Age"]), wide(&["Selector"])),
         "configmaps" => (narrow(&["Name", "Data", "Age"]), Vec::new()),
-        "persistentvolumeclaims" => (
-            narrow(&[
-                "Name",
-                "Status",
-                "Volume",
-                "Capacity",
-                "Access Modes",
-                "StorageClass",
-                "VolumeAttributesClass",
-                "Age",
-            ]),
-            wide(&["VolumeMode"]),
-        ),
-        "persistentvolumes" => (
-            narrow(&[
-                "Name",
-                "Capacity",
-                "Access Modes",
-                "Reclaim Policy",
-                "Status",
-                "Claim",
-                "StorageClass",
-                "VolumeAttributesClass",
-                "Reason",
-                "Age",
-            ]),
-            wide(&["VolumeMode"]),
-        ),
+        "persistentvolumeclaims" | "persistentvolumes" => return volume_columns(kind),
         "storageclasses" => (
             narrow(&["Name", "Provisioner", "ReclaimPolicy", "VolumeBindingMode", "AllowVolumeExpansion", "Age"]),
             Vec::new(),
@@ -79,6 +52,25 @@ pub(super) fn columns(kind: &Kind) -> Vec<Column> {
         _ => (narrow(&["Name", "Age"]), Vec::new()),
     };
     shown.into_iter().chain(more).collect()
+}
+
+fn volume_columns(kind: &Kind) -> Vec<Column> {
+    const CLAIM: [&str; 8] =
+        ["Name", "Status", "Volume", "Capacity", "Access Modes", "StorageClass", "VolumeAttributesClass", "Age"];
+    const VOLUME: [&str; 10] = [
+        "Name",
+        "Capacity",
+        "Access Modes",
+        "Reclaim Policy",
+        "Status",
+        "Claim",
+        "StorageClass",
+        "VolumeAttributesClass",
+        "Reason",
+        "Age",
+    ];
+    let names: &[&'static str] = if kind.plural == "persistentvolumeclaims" { &CLAIM } else { &VOLUME };
+    names.iter().map(|name| (*name, "string", false)).chain([("VolumeMode", "string", true)]).collect()
 }
 
 fn event_columns() -> Vec<Column> {

@@ -27,7 +27,13 @@ impl Answer {
 }
 
 /// Sends a request and reads the whole answer.
-pub(crate) async fn send(address: SocketAddr, method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Answer {
+pub(crate) async fn send(
+    address: SocketAddr,
+    method: &str,
+    target: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Answer {
     let mut stream = TcpStream::connect(address).await.expect("the server listens");
     let mut request = format!("{method} {target} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n");
     for (name, value) in headers {
@@ -67,4 +73,16 @@ fn unchunk(mut rest: &[u8]) -> Vec<u8> {
         rest = &rest[end + 2 + size + 2..];
     }
     body
+}
+
+/// Reads a streaming answer until it contains `wanted`.
+pub(crate) async fn wait_for(address: SocketAddr, target: &str, wanted: &str) {
+    let mut stream = TcpStream::connect(address).await.expect("the server listens");
+    let request = format!("GET {target} HTTP/1.1\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the request is sent");
+    let mut seen = Vec::new();
+    while !String::from_utf8_lossy(&seen).contains(wanted) {
+        let read = stream.read_buf(&mut seen).await.expect("the answer is read");
+        assert!(read > 0, "{target} ended without {wanted}: {}", String::from_utf8_lossy(&seen));
+    }
 }

@@ -2,24 +2,20 @@
 //!
 //! Each recording runs against a fresh sandbox, in recorded order. What must vary (uids, versions, times) is mapped or
 //! ignored; objects that other actors had made are put in place from the answers that first show them. Everything that
-//! differs on purpose is in `differences.txt` with a reason: a difference missing there fails the test, and so does an
+//! differs on purpose is in `tests/recordings/differences.txt` with a reason: a difference missing there fails the test, and so does an
 //! entry that no longer differs.
-
-mod compare;
-mod http;
-mod replay;
-mod story;
 
 use std::collections::BTreeMap;
 
-use replay::{Outcome, replay};
+use crate::replay::{Outcome, replay};
 
 const RECORDINGS: [&str; 7] =
     ["1-scheduler-writes", "2-pod-lifecycle", "3-watch", "4-list", "5-discovery", "7-crd", "8-admission"];
 
 /// The listed differences: (recording, position) to the reason.
 fn listed() -> BTreeMap<(String, usize), String> {
-    let lines = include_str!("differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let lines =
+        include_str!("../recordings/differences.txt").lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
     lines
         .map(|line| {
             let mut fields = line.splitn(3, '\t');
