@@ -93,15 +93,11 @@ impl PluginsDirectory {
     ///
     /// # Errors
     /// The directory cannot be listed.
-    pub fn scan(&mut self) -> io::Result<Vec<(String, Result<Arc<ComponentFactory>, LoadError>)>> {
+    pub fn scan(&mut self) -> io::Result<Vec<DirectoryEvent>> {
         let mut found = Vec::new();
         for (name, fingerprint) in list(&self.dir)? {
-            match self.read(&name) {
-                Ok(binary) => {
-                    self.known.insert(name.clone(), Known { fingerprint, digest: binary.digest().to_owned() });
-                    found.push((name, self.engine.load(&binary).map(Arc::new)));
-                }
-                Err(error) => found.push((name, Err(LoadError::Read(error)))),
+            if let Some(change) = self.load(&name, fingerprint) {
+                found.push(DirectoryEvent { name, change });
             }
         }
         Ok(found)
@@ -173,16 +169,19 @@ impl PluginsDirectory {
             self.known.remove(name);
             return Some(DirectoryChange::Removed);
         };
-        let binary = match self.read(name) {
+        self.load(name, fingerprint)
+    }
+
+    /// The plugin in a file, unless its bytes are those that were there before.
+    fn load(&mut self, name: &str, fingerprint: Fingerprint) -> Option<DirectoryChange> {
+        let binary = self.read(name);
+        let digest = binary.as_ref().map_or_else(|_| String::new(), |binary| binary.digest().to_owned());
+        let old = self.known.insert(name.to_owned(), Known { fingerprint, digest: digest.clone() });
+        let binary = match binary {
             Ok(binary) => binary,
-            Err(error) => {
-                self.known.insert(name.to_owned(), Known { fingerprint, digest: String::new() });
-                return Some(DirectoryChange::Refused(LoadError::Read(error)));
-            }
+            Err(error) => return Some(DirectoryChange::Refused(LoadError::Read(error))),
         };
-        let known = Known { fingerprint, digest: binary.digest().to_owned() };
-        let old = self.known.insert(name.to_owned(), known);
-        if old.is_some_and(|old| old.digest == binary.digest()) {
+        if old.is_some_and(|old| old.digest == digest) {
             return None;
         }
         Some(match self.engine.load(&binary) {

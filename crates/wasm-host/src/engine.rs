@@ -108,12 +108,9 @@ impl Engine {
 
 fn config() -> Config {
     let mut config = Config::new();
-    config
-        .concurrency_support(false)
-        .epoch_interruption(true)
-        .wasm_component_model(true)
-        // Where a wasm function is in its binary is said by the panic's own words, in a release build by nothing.
-        .generate_address_map(false);
+    config.concurrency_support(false).epoch_interruption(true).wasm_component_model(true);
+    // Backtraces name functions, not places in their code, so artefacts can do without the map of the latter.
+    config.generate_address_map(false);
     config
 }
 

@@ -112,8 +112,8 @@ impl Blueprint {
         if wants_json {
             return Err(LoadError::Unsupported { what: "the pods' JSON" });
         }
-        let needs = &manifest.needs;
-        if !self.indices.has_sync() && !(needs.columns.is_empty() && needs.objects.is_empty()) {
+        let has_needs = !manifest.needs.columns.is_empty() || !manifest.needs.objects.is_empty();
+        if has_needs && !self.indices.has_sync() {
             let because = "its manifest needs, as it names columns or objects";
             return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
         }

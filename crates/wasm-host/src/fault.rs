@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use wasmtime::{Store, Trap};
+use wasmtime::{Store, Trap, WasmBacktrace};
 
 use crate::host_state::HostState;
 
@@ -84,7 +84,7 @@ impl Fault {
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => Self { kind: FaultKind::Timeout, text: format!("took too long in {function}") },
             Some(trap) => {
-                let words = state.last_words.clone().unwrap_or_else(|| trap.to_string());
+                let words = state.last_words.clone().unwrap_or_else(|| describe(*trap, &error));
                 Self { kind: FaultKind::Trap, text: format!("trapped in {function}: {words}") }
             }
             None => {
@@ -92,5 +92,14 @@ impl Fault {
                 Self { kind: FaultKind::WrongAnswer, text }
             }
         }
+    }
+}
+
+/// The trap, and in which function if the component names its functions.
+fn describe(trap: Trap, error: &wasmtime::Error) -> String {
+    let frames = error.downcast_ref::<WasmBacktrace>().map_or(&[][..], WasmBacktrace::frames);
+    match frames.iter().find_map(|frame| frame.func_name()) {
+        Some(function) => format!("{trap} in {function}"),
+        None => trap.to_string(),
     }
 }

@@ -88,7 +88,7 @@ fn lifecycle(describe: &str) -> String {
         r#"(module
         (memory (export "memory") 1)
         (func (export "cabi_realloc") (param i32 i32 i32 i32) (result i32) (i32.const 1024))
-        (func (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) {describe})
+        (func $describe (export "berth:scheduler/lifecycle@0.1.0#describe") (result i32) {describe})
         (func (export "berth:scheduler/lifecycle@0.1.0#configure") (param i32 i32) (result i32) unreachable))"#
     )
 }

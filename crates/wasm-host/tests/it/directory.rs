@@ -67,9 +67,9 @@ fn the_first_scan_finds_plugins_and_others() {
     fs::write(dir.path().join("README.md"), "plugins go here").unwrap();
     fs::write(dir.path().join(".Hidden.wasm"), "a file on its way").unwrap();
     let found = PluginsDirectory::new(engine(), dir.path()).scan().unwrap();
-    let names: Vec<_> = found.iter().map(|(name, result)| (name.as_str(), result.is_ok())).collect();
-    assert_eq!(names, [("Moody", true), ("Note", false)]);
-    assert!(matches!(found[1].1, Err(LoadError::NotWasm)));
+    let [moody, note] = found.as_slice() else { panic!("{found:?}") };
+    assert!(moody.name == "Moody" && matches!(moody.change, DirectoryChange::Loaded(_)), "{moody:?}");
+    assert!(note.name == "Note" && matches!(note.change, DirectoryChange::Refused(LoadError::NotWasm)), "{note:?}");
 }
 
 #[test]
