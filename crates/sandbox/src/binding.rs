@@ -41,7 +41,7 @@ pub(crate) fn answer(api: &Api, target: &Target, name: Option<&str>, request: &R
 fn bind(api: &Api, target: &Target, name: &str, binding: &Value, dry_run: bool) -> Answer<()> {
     let kind = &target.kind;
     let node = text(binding, "/target/name");
-    // Bound through the status subresource's path of writing, since the pod's spec is closed to ordinary updates.
+    // A write to this subresource skips the rules that close a pod's spec to ordinary updates.
     let target = Target {
         kind: std::sync::Arc::clone(kind),
         namespace: target.namespace.clone(),

@@ -5,7 +5,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use crate::kinds::{Kind, built_in};
 
-/// Resources that are computed, not stored: (group, resource, singular, kind, namespaced).
+/// Resources that are computed, not stored.
 pub(crate) const VIRTUAL: [VirtualResource; 7] = [
     VirtualResource { group: "", plural: "bindings", kind: "Binding", namespaced: true },
     VirtualResource {
