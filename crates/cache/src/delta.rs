@@ -17,6 +17,9 @@ impl DeltaSource for Cache {
             Some(delta) => delta,
             None => self.everything(needs),
         };
+        if needs.columns.contains(Column::Taints) {
+            self.announce_taint_sets(if delta.full { 0 } else { generation }, &mut delta);
+        }
         delta.symbols = symbols;
         delta.generation = self.log.generation();
         delta
@@ -38,7 +41,7 @@ impl Cache {
             ..Delta::default()
         };
         for column in needs.columns.iter() {
-            self.send_column(column, rows.clone(), needs, 0, &mut delta);
+            self.send_column(column, rows.clone(), needs, &mut delta);
         }
         delta.added = rows;
         delta
@@ -80,7 +83,7 @@ impl Cache {
         }
         for (column, rows) in Column::ALL.into_iter().zip(rows) {
             if !rows.is_empty() {
-                self.send_column(column, rows, needs, generation, &mut delta);
+                self.send_column(column, rows, needs, &mut delta);
             }
         }
         delta.objects = objects.into_iter().map(|key| self.object_change(key)).collect();
@@ -91,8 +94,8 @@ impl Cache {
         key.change(self.objects.by_key.get(key).cloned())
     }
 
-    /// Adds the values of `column` at `rows`, and what a replica of `generation` must know to read them.
-    fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, generation: u64, delta: &mut Delta) {
+    /// Adds the values of `column` at `rows`, and what a replica must know to read them.
+    fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, delta: &mut Delta) {
         let snapshot = &self.snapshot;
         let data = match column {
             Column::Name => ColumnData::Name(rows.iter().map(|&row| snapshot.name(row)).collect()),
@@ -100,10 +103,7 @@ impl Cache {
                 ColumnData::Unschedulable(rows.iter().map(|&row| snapshot.unschedulable().contains(row)).collect())
             }
             Column::Labels => ColumnData::Labels(self.labels(&rows, &needs.label_keys)),
-            Column::Taints => {
-                self.announce_taint_sets(generation, delta);
-                ColumnData::Taints(rows.iter().map(|&row| snapshot.taint_set_id(row)).collect())
-            }
+            Column::Taints => ColumnData::Taints(rows.iter().map(|&row| snapshot.taint_set_id(row)).collect()),
             Column::Allocatable => ColumnData::Allocatable(resources(snapshot.allocatable(), &rows)),
             Column::Requested => ColumnData::Requested(resources(snapshot.requested(), &rows)),
             Column::NonZeroRequested => ColumnData::NonZeroRequested {
@@ -137,6 +137,7 @@ impl Cache {
         labels
     }
 
+    /// Every set made since, on a changed row or not: the node that had it may be gone, and another get it later.
     fn announce_taint_sets(&self, generation: u64, delta: &mut Delta) {
         for (id, taints) in (0u32..).zip(self.snapshot.taint_sets()) {
             if self.log.taint_set_is_new(id as usize, generation) {

@@ -195,6 +195,8 @@ fn check_sums(cache: &Cache) {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+
     #[test]
     fn replicas_equal_their_source(ops in proptest::collection::vec(op(), 1..80), capacity in 2..40usize) {
         let mut cache = Cache::with_log_capacity(capacity);
@@ -344,6 +346,24 @@ fn states_of_a_pod() {
     assert_eq!(cache.snapshot().requested().get(Sym::CPU, NodeIdx(0)), 80);
     assert!(cache.remove_pod("p").is_some_and(|removed| !removed.was_assumed));
     assert_eq!(cache.sizes().pods, 0);
+}
+
+#[test]
+fn a_taint_set_outlives_the_node_that_brought_it() {
+    let mut cache = Cache::new();
+    let needs = all_needs();
+    let plain = node(&mut cache, "plain", 0);
+    cache.set_node(plain);
+    let mut replica = full_copy(&cache, &needs);
+    let tainted = node(&mut cache, "tainted", 2);
+    let name = tainted.name;
+    cache.set_node(tainted);
+    cache.remove_node(name);
+    catch_up(&cache, &needs, &mut replica);
+    let plain = node(&mut cache, "plain", 2);
+    cache.set_node(plain);
+    catch_up(&cache, &needs, &mut replica);
+    assert_eq!(picture(&replica), picture(cache.snapshot()));
 }
 
 #[test]

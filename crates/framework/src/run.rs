@@ -11,6 +11,8 @@ mod place;
 mod pre_filter;
 mod score;
 mod select;
+#[cfg(test)]
+mod tests;
 
 use berth_model::{NodeIdx, NodeSet};
 

@@ -135,12 +135,14 @@ impl Queue {
     }
 
     /// The next pod to try; it is in flight until [`Queue::done`] or [`Queue::requeue`]. When nothing is ready, a pod
-    /// that was turned down is taken out of its backoff.
-    pub fn pop(&mut self) -> Option<QueuedPod> {
+    /// that was turned down is taken out of its backoff, though not in the millisecond in which it was: pods that keep
+    /// moving each other must not keep the caller from hearing of anything else.
+    pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
         let uid = match self.active.first_key_value() {
             Some((_, uid)) => Arc::clone(uid),
             None => {
                 let uid = Arc::clone(self.backoff.first_key_value()?.1);
+                self.early_at().filter(|&early| early <= now)?;
                 self.metrics.count_incoming(SubQueue::Active, &Arc::from("PopFromBackoffQ"));
                 uid
             }
@@ -156,10 +158,16 @@ impl Queue {
         self.in_flight.end(uid);
     }
 
-    /// Whether [`Queue::pop`] would give a pod.
+    /// From when on [`Queue::pop`] gives a pod, if nothing else happens.
     #[must_use]
-    pub fn has_ready(&self) -> bool {
-        !self.active.is_empty() || !self.backoff.is_empty()
+    pub fn ready_at(&self) -> Option<Time> {
+        if self.active.is_empty() { self.early_at() } else { Some(Time(0)) }
+    }
+
+    /// When the first pod in backoff may be taken early.
+    fn early_at(&self) -> Option<Time> {
+        let (_, uid) = self.backoff.first_key_value()?;
+        self.entries.get(uid).map(|entry| entry.record.queued_at + 1)
     }
 
     /// When [`Queue::flush`] next has something to do.

@@ -62,7 +62,7 @@ fn rejected_by(plugin: &str) -> Failure {
 }
 
 fn pop_name(queue: &mut Queue) -> Option<String> {
-    queue.pop().map(|record| record.pod.uid.to_string())
+    queue.pop(Time(u64::MAX)).map(|record| record.pod.uid.to_string())
 }
 
 fn fail(queue: &mut Queue, record: QueuedPod, failure: Failure, now: Time, policy: &mut Fake) {
@@ -91,7 +91,7 @@ fn a_rejected_pod_waits_for_its_plugins_event_and_its_backoff() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
     queue.add(pod("other", -1), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     fail(&mut queue, record, rejected_by("Fit"), NOON + 700, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable));
     queue.move_all(&node_event(ClusterEvent::UPDATE_NODE_LABEL), |_| true, NOON + 800, &mut policy);
@@ -110,15 +110,17 @@ fn a_rejected_pod_waits_for_its_plugins_event_and_its_backoff() {
 fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("broken", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     fail(&mut queue, record, Failure::default(), NOON, &mut policy);
     assert_eq!(place_of(&queue, "broken"), Some(SubQueue::Backoff));
-    assert!(queue.pop().is_none());
+    assert!(queue.pop(NOON + 500).is_none());
     queue.add(pod("rejected", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     assert_eq!(place_of(&queue, "rejected"), Some(SubQueue::Backoff), "the event came during the attempt");
+    assert!(queue.pop(NOON).is_none(), "not in the same millisecond");
+    assert_eq!(queue.ready_at(), Some(NOON + 1));
     assert_eq!(pop_name(&mut queue).as_deref(), Some("rejected"));
     queue.flush(NOON + 2000, &mut policy);
     assert_eq!(pop_name(&mut queue).as_deref(), Some("broken"));
@@ -128,7 +130,7 @@ fn an_idle_queue_gives_rejected_pods_out_of_their_backoff_but_not_broken_ones() 
 fn a_pending_plugins_event_skips_the_backoff() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     let failure = Failure { rejectors: vec![Arc::from("Fit")], pending: vec![Arc::from("Claims")] };
     fail(&mut queue, record, failure, NOON, &mut policy);
     queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
@@ -139,7 +141,7 @@ fn a_pending_plugins_event_skips_the_backoff() {
 fn a_hint_may_say_no() {
     let (mut queue, mut policy) = (queue(), Fake { hint: false, ..Fake::default() });
     queue.add(pod("p", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
     assert_eq!((place_of(&queue, "p"), policy.hints_asked), (Some(SubQueue::Unschedulable), 1));
@@ -163,12 +165,12 @@ fn five_minutes_are_enough() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.flush(NOON, &mut policy);
     queue.add(pod("p", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     queue.flush(NOON + 300_000, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Unschedulable));
     queue.flush(NOON + 330_000, &mut policy);
-    let record = queue.pop().expect("it was flushed");
+    let record = queue.pop(Time(u64::MAX)).expect("it was flushed");
     assert!(record.was_flushed);
     queue.done(&record.pod.uid);
 }
@@ -177,7 +179,7 @@ fn five_minutes_are_enough() {
 fn activation_needs_no_event() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     queue.activate(&[Arc::from("p")], NOON, &mut policy);
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff), "activated in flight: after its backoff");
@@ -189,7 +191,7 @@ fn activation_needs_no_event() {
 fn metrics_tell_where_pods_went_and_who_holds_them() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
-    let record = queue.pop().expect("it is ready");
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
     assert_eq!(queue.metrics().in_flight_pods, 1);
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     let metrics = queue.metrics();
@@ -282,7 +284,7 @@ impl Model {
                 assert_eq!(queue.delete(&uid).is_some(), self.waiting.remove(&uid).is_some());
             }
             Op::Pop => {
-                if let Some(record) = queue.pop() {
+                if let Some(record) = queue.pop(*now) {
                     assert!(self.waiting.remove(&*record.pod.uid).is_some(), "popped what does not wait");
                     self.in_flight.push(record);
                 }
@@ -353,6 +355,7 @@ proptest! {
         }
         model.perform(&Op::Advance(20_000));
         for _ in 0..model.waiting.len() {
+            model.now = model.now + 1;
             model.perform(&Op::Pop);
             model.check();
         }

@@ -117,7 +117,7 @@ impl Scheduler {
         if self.phase != Phase::Running {
             return false;
         }
-        let Some(record) = self.queue.pop() else { return false };
+        let Some(record) = self.queue.pop(now) else { return false };
         self.schedule(record, now);
         true
     }
@@ -128,7 +128,7 @@ impl Scheduler {
         if self.phase == Phase::ShuttingDown {
             return None;
         }
-        let ready = (self.phase == Phase::Running && self.queue.has_ready()).then_some(Time(0));
+        let ready = self.queue.ready_at().filter(|_| self.phase == Phase::Running);
         let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
         [ready, deadline, self.queue.next_wakeup()].into_iter().flatten().min()
     }

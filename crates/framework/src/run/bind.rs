@@ -173,11 +173,7 @@ pub fn post_filter(profile: &mut Profile, call: &Call<'_>, diagnosis: &mut Diagn
                 run.nominate = nominate.or(run.nominate);
                 reasons.extend(status.reasons);
             }
-            Code::UnschedulableAndUnresolvable | Code::Pending => {
-                reasons.extend(status.reasons);
-                break;
-            }
-            Code::Error | Code::Wait | Code::Skip => {
+            Code::UnschedulableAndUnresolvable | Code::Pending | Code::Error | Code::Wait | Code::Skip => {
                 reasons = status.reasons;
                 break;
             }

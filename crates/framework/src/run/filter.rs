@@ -136,7 +136,8 @@ fn filter_batch(
             break;
         }
         let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
-        attempt.before.clone_from(batch);
+        attempt.before.clear();
+        attempt.before.union(batch);
         if let Err(status) = point.filter(call, batch) {
             return Err(broken(profile, plugin, &status));
         }

@@ -52,6 +52,7 @@ fn a_pod_that_fits_nowhere_gets_a_reason_and_waits_for_a_node() {
     assert_eq!(condition.message, message);
     assert_eq!(bench.scheduler.metrics().pending_pods.unschedulable, 1);
     bench.event(Event::NodeApplied(Box::new(node("large", 4))));
+    bench.advance(1);
     assert_eq!(binds(&bench.settle()), [("big".to_owned(), "large".to_owned())], "backoff is skipped when idle");
 }
 
@@ -257,4 +258,15 @@ fn deleting_pods_are_skipped() {
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "skip schedule deleting pod: default/a");
     assert_eq!(bench.scheduler.metrics().pending_pods, Default::default());
+}
+
+#[test]
+fn pods_that_move_each_other_do_not_keep_the_scheduler_busy() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.refuse_reserve = Some(Status::unschedulable("taken")));
+    for name in ["a", "b", "c"] {
+        bench.apply(pod(name, 1));
+    }
+    bench.settle();
+    assert!(bench.scheduler.next_wakeup().is_some_and(|wakeup| wakeup > bench.now));
 }

@@ -1,0 +1,365 @@
+//! The rules of each point, with scripted plugins.
+
+use std::sync::Arc;
+
+use berth_model::{Node, NodeIdx, NodeSet, Pod, Snapshot, Sym, pod::Resources};
+
+use super::*;
+use crate::{
+    Call, CycleId, DryRunCase, Explanation, Filter, Manifest, Normalize, Plugin, PluginVersion, Point, Points,
+    PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
+};
+
+type PreFilterSays = Result<Option<Vec<String>>, Status>;
+
+/// A plugin that says what it is told to; a point without an answer is not implemented.
+#[derive(Default)]
+struct Scripted {
+    manifest: Manifest,
+    pre_filter: Option<PreFilterSays>,
+    /// Nodes that it rejects, and how.
+    filter: Option<(Vec<u32>, Status)>,
+    /// Nodes that it rejects once nominated pods are there.
+    with_nominated: Vec<u32>,
+    pre_score: Option<Result<(), Status>>,
+    score: Option<Vec<i64>>,
+    normalize: Option<i64>,
+    post_filter: Option<(Status, Option<Option<NodeIdx>>)>,
+}
+
+impl Scripted {
+    fn called(name: &str) -> Self {
+        Self { manifest: Manifest { name: name.to_owned(), ..Manifest::default() }, ..Self::default() }
+    }
+
+    fn pre_filter(mut self, says: PreFilterSays) -> Self {
+        self.pre_filter = Some(says);
+        self
+    }
+
+    fn rejecting(mut self, nodes: &[u32], status: Status) -> Self {
+        self.filter = Some((nodes.to_vec(), status));
+        self
+    }
+
+    fn scoring(mut self, scores: &[i64]) -> Self {
+        self.score = Some(scores.to_vec());
+        self
+    }
+}
+
+impl Plugin for Scripted {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        let points = [
+            (Point::PreFilter, self.pre_filter.is_some()),
+            (Point::Filter, self.filter.is_some()),
+            (Point::PreScore, self.pre_score.is_some()),
+            (Point::Score, self.score.is_some()),
+            (Point::Normalize, self.normalize.is_some()),
+            (Point::PostFilter, self.post_filter.is_some()),
+        ];
+        points.into_iter().filter(|(_, implements)| *implements).map(|(point, _)| point).collect()
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::default()
+    }
+    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
+        Some(self)
+    }
+    fn filter(&mut self) -> Option<&mut dyn Filter> {
+        Some(self)
+    }
+    fn pre_score(&mut self) -> Option<&mut dyn PreScore> {
+        Some(self)
+    }
+    fn score(&mut self) -> Option<&mut dyn Score> {
+        Some(self)
+    }
+    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
+        self.normalize.is_some().then_some(self)
+    }
+    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
+        Some(self)
+    }
+}
+
+impl PreFilter for Scripted {
+    fn pre_filter(&mut self, _call: &Call<'_>) -> PreFilterSays {
+        self.pre_filter.clone().unwrap_or(Ok(None))
+    }
+}
+
+impl Filter for Scripted {
+    fn filter(&mut self, _call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        let Some((nodes, status)) = &self.filter else { return Ok(()) };
+        if status.code == Code::Error {
+            return Err(status.clone());
+        }
+        nodes.iter().for_each(|&node| candidates.remove(NodeIdx(node)));
+        Ok(())
+    }
+    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        let status = self.filter.as_ref().map(|(_, status)| status.clone()).unwrap_or_else(Status::success);
+        Ok(vec![Explanation { status, nodes: rejected.clone() }])
+    }
+    fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let status = |case: &DryRunCase| match self.with_nominated.contains(&case.node.0) {
+            true => Status::unschedulable("promised to others"),
+            false => Status::success(),
+        };
+        Ok(cases.iter().map(status).collect())
+    }
+}
+
+impl PreScore for Scripted {
+    fn pre_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        self.pre_score.clone().unwrap_or(Ok(()))
+    }
+}
+
+impl Score for Scripted {
+    fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let given = self.score.clone().unwrap_or_default();
+        scores.extend(nodes.iter().filter_map(|node| given.get(node.index())));
+        Ok(())
+    }
+}
+
+impl Normalize for Scripted {
+    fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        scores.iter_mut().for_each(|score| *score /= self.normalize.unwrap_or(1));
+        Ok(())
+    }
+}
+
+impl PostFilter for Scripted {
+    fn post_filter(&mut self, _call: &Call<'_>) -> Result<PostFilterOutcome, Status> {
+        let (status, nominate) = self.post_filter.clone().ok_or_else(Status::skip)?;
+        Ok(PostFilterOutcome { status, nominate, effects: Vec::new() })
+    }
+}
+
+fn profile(plugins: Vec<Scripted>) -> Profile {
+    let mut profile = Profile::new("test");
+    for plugin in plugins {
+        profile.add_everywhere(Box::new(plugin), "null");
+    }
+    profile
+}
+
+fn snapshot(n_nodes: u32) -> Snapshot {
+    let mut snapshot = Snapshot::default();
+    for index in 0..n_nodes {
+        let node = Node { name: snapshot.symbols.intern(&format!("n{index}")), ..Node::default() };
+        snapshot.add_node(NodeIdx(index));
+        snapshot.set_name(NodeIdx(index), node.name);
+        snapshot.set_allocatable(NodeIdx(index), &Resources::default(), 110);
+    }
+    snapshot
+}
+
+struct Placed {
+    result: Result<NodeIdx, NoNode>,
+    attempt: Attempt,
+}
+
+fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: Nominated<'_>) -> Placed {
+    let snapshot = snapshot(n_nodes);
+    let order: Vec<NodeIdx> = snapshot.nodes().iter().collect();
+    let pod = Pod {
+        nominated_node_name: if pod.nominated_node_name.is_none() {
+            Sym::NONE
+        } else {
+            snapshot.symbols.lookup("n1").expect("a node")
+        },
+        ..pod.clone()
+    };
+    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+    let circumstances = Circumstances { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated };
+    let mut attempt = Attempt::default();
+    let result = place(profile, &call, &circumstances, &mut attempt);
+    Placed { result, attempt }
+}
+
+fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Placed, Profile) {
+    let mut profile = profile(plugins);
+    (place_in(n_nodes, &mut profile, &Pod::default(), Nominated::default()), profile)
+}
+
+/// The message of a pod that fits nowhere, and who is to blame.
+fn rejection(n_nodes: u32, plugins: Vec<Scripted>) -> (String, Vec<Arc<str>>) {
+    let (placed, profile) = place_on(n_nodes, plugins);
+    match placed.result {
+        Err(NoNode::Rejected(diagnosis)) => {
+            let blamed = diagnosis.rejectors.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
+            (diagnosis.message(), blamed)
+        }
+        other => panic!("not rejected: {other:?}"),
+    }
+}
+
+fn broken(n_nodes: u32, plugins: Vec<Scripted>) -> String {
+    match place_on(n_nodes, plugins).0.result {
+        Err(NoNode::Broken(status)) => status.message(),
+        other => panic!("not broken: {other:?}"),
+    }
+}
+
+fn names(names: &[&str]) -> PreFilterSays {
+    Ok(Some(names.iter().map(|&name| name.to_owned()).collect()))
+}
+
+#[test]
+fn node_names_are_intersected() {
+    let plugins = vec![
+        Scripted::called("A").pre_filter(names(&["n0", "n1", "gone"])),
+        Scripted::called("B").pre_filter(names(&["n1", "n2", "gone"])),
+    ];
+    let (placed, _) = place_on(4, plugins);
+    assert_eq!(placed.attempt.candidates, [NodeIdx(1)]);
+    assert!(matches!(placed.result, Ok(NodeIdx(1))));
+}
+
+#[test]
+fn an_empty_intersection_turns_the_pod_down() {
+    let alone = vec![Scripted::called("A").pre_filter(names(&[]))];
+    let message = "0/3 nodes are available: node(s) didn't satisfy plugin A.";
+    assert_eq!(rejection(3, alone), (message.to_owned(), vec![Arc::from("A")]));
+    let together =
+        vec![Scripted::called("B").pre_filter(names(&["n0"])), Scripted::called("A").pre_filter(names(&["n1"]))];
+    let message = "0/3 nodes are available: node(s) didn't satisfy plugin(s) [A B] simultaneously.";
+    assert_eq!(rejection(3, together), (message.to_owned(), vec![Arc::from("B"), Arc::from("A")]));
+}
+
+#[test]
+fn excluded_nodes_count_in_the_message() {
+    let plugins = vec![
+        Scripted::called("A").pre_filter(names(&["n0"])),
+        Scripted::called("F").rejecting(&[0], Status::unschedulable("Insufficient cpu")),
+    ];
+    let message = "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) didn't satisfy plugin(s) [A].";
+    assert_eq!(rejection(3, plugins), (message.to_owned(), vec![Arc::from("A"), Arc::from("F")]));
+}
+
+#[test]
+fn unresolvable_stops_pre_filter_and_unschedulable_does_not() {
+    let stop = || Scripted::called("Stop").pre_filter(Err(Status::unresolvable("never")));
+    let weak = || Scripted::called("Weak").pre_filter(Err(Status::unschedulable("not yet")));
+    assert_eq!(rejection(1, vec![weak(), stop()]).0, "0/1 nodes are available: never.");
+    assert_eq!(rejection(1, vec![stop(), weak()]).0, "0/1 nodes are available: never.");
+    let fine = Scripted::called("Fine").pre_filter(Ok(None));
+    let (placed, _) = place_on(1, vec![weak(), fine]);
+    assert_eq!(placed.attempt.pre_filters.len(), 2, "the others are asked all the same");
+    assert!(matches!(placed.result, Err(NoNode::Rejected(_))));
+    let pending = Scripted::called("P").pre_filter(Err(Status::new(Code::Pending, ["soon"])));
+    assert_eq!(broken(1, vec![pending]), "running PreFilter plugin \"P\": soon");
+}
+
+#[test]
+fn a_skipped_filter_is_not_asked() {
+    let plugin = Scripted::called("A").pre_filter(Err(Status::skip())).rejecting(&[0], Status::unschedulable("no"));
+    assert!(place_on(1, vec![plugin]).0.result.is_ok());
+}
+
+#[test]
+fn reasons_are_counted_and_sorted_as_text() {
+    let plugins = vec![
+        Scripted::called("A").rejecting(&[0, 1], Status::new(Code::Unschedulable, ["x", "y"])),
+        Scripted::called("B").rejecting(&(1..12).collect::<Vec<_>>(), Status::unresolvable("z")),
+    ];
+    let (message, blamed) = rejection(12, plugins);
+    assert_eq!(message, "0/12 nodes are available: 10 z, 2 x, 2 y.");
+    assert_eq!(blamed, [Arc::from("A"), Arc::from("B")]);
+    let broken_filter = Scripted::called("A").rejecting(&[], Status::error("boom"));
+    assert_eq!(broken(1, vec![broken_filter]), "running \"A\" filter plugin: boom");
+}
+
+#[test]
+fn promised_nodes_must_pass_with_the_promise_kept() {
+    let mut plugin = Scripted::called("A").rejecting(&[1], Status::unschedulable("full"));
+    plugin.with_nominated = vec![0];
+    let mut profile = profile(vec![plugin]);
+    let other = Pod::default();
+    let case = DryRunCase { node: NodeIdx(0), plus: vec![0], ..DryRunCase::default() };
+    let nominated = Nominated { pods: &[&other], cases: &[case] };
+    let placed = place_in(2, &mut profile, &Pod::default(), nominated);
+    let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
+    assert_eq!(diagnosis.message(), "0/2 nodes are available: 1 full, 1 promised to others.");
+}
+
+#[test]
+fn the_pods_own_nomination_comes_first() {
+    let scoring = || Scripted::called("A").scoring(&[100, 0, 100]);
+    let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
+    let placed = place_in(3, &mut profile(vec![scoring()]), &pod, Nominated::default());
+    assert!(matches!(placed.result, Ok(NodeIdx(1))));
+    assert_eq!(placed.attempt.n_visited, 0, "the rotation does not move on");
+    let full = Scripted::called("F").rejecting(&[1], Status::unschedulable("full"));
+    let placed = place_in(3, &mut profile(vec![scoring(), full]), &pod, Nominated::default());
+    assert!(matches!(placed.result, Ok(NodeIdx(0))));
+}
+
+#[test]
+fn scores_are_normalised_weighted_and_summed() {
+    let mut large = Scripted::called("Large").scoring(&[10, 300, 500]);
+    large.normalize = Some(10);
+    let mut silent = Scripted::called("Silent").scoring(&[100, 100, 100]);
+    silent.pre_score = Some(Err(Status::skip()));
+    let plugins = vec![large, silent, Scripted::called("Small").scoring(&[7, 0, 9])];
+    let mut profile = profile(plugins);
+    profile.plugins.set_weight(PluginIdx(2), 3);
+    let placed = place_in(3, &mut profile, &Pod::default(), Nominated::default());
+    assert_eq!(placed.attempt.totals, [1 + 21, 30, 50 + 27]);
+    let raw: Vec<_> = placed.attempt.plugin_scores().iter().map(|scores| scores.raw.clone()).collect();
+    assert_eq!(raw, [vec![10, 300, 500], vec![7, 0, 9]]);
+    assert_eq!(placed.attempt.skipped_scores.iter().collect::<Vec<_>>(), [PluginIdx(1)]);
+    assert!(matches!(placed.result, Ok(NodeIdx(2))));
+}
+
+#[test]
+fn impossible_scores_break_the_attempt() {
+    assert_eq!(
+        broken(2, vec![Scripted::called("A").scoring(&[0, 101])]),
+        "applying score defaultWeights on Score plugins: plugin \"A\" returns an invalid score 101, it should in the \
+         range of [0, 100] after normalizing"
+    );
+    assert_eq!(
+        broken(2, vec![Scripted::called("A").scoring(&[1])]),
+        "running Score plugins: plugin \"A\" failed with: 1 scores for 2 nodes"
+    );
+    let mut plugin = Scripted::called("A").scoring(&[1, 1]);
+    plugin.pre_score = Some(Err(Status::error("boom")));
+    assert_eq!(broken(2, vec![plugin]), "running PreScore plugin \"A\": boom");
+}
+
+#[test]
+fn one_feasible_node_is_not_scored() {
+    let (placed, _) = place_on(1, vec![Scripted::called("A").scoring(&[-5])]);
+    assert!(matches!(placed.result, Ok(NodeIdx(0))));
+}
+
+#[test]
+fn post_filter_goes_on_until_someone_knows() {
+    let answer = |name: &str, status: Status, nominate| {
+        let mut plugin = Scripted::called(name);
+        plugin.post_filter = Some((status, nominate));
+        plugin
+    };
+    let no = || answer("No", Status::unschedulable("no victims"), Some(None));
+    let yes = || answer("Yes", Status::success(), Some(Some(NodeIdx(1))));
+    let run = |plugins| {
+        let (snapshot, pod, mut diagnosis) =
+            (snapshot(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
+        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+        let run = post_filter(&mut profile(plugins), &call, &mut diagnosis);
+        (run.nominate, diagnosis.message())
+    };
+    assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));
+    let twice = "0/2 nodes are available: no victims, no victims".to_owned();
+    assert_eq!(run(vec![no(), no()]), (Some(None), twice));
+    let never = answer("Never", Status::unresolvable("hopeless"), None);
+    assert_eq!(run(vec![never, yes()]), (None, "0/2 nodes are available: hopeless".to_owned()));
+}
