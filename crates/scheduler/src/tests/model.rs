@@ -262,11 +262,40 @@ impl World {
         let n_pending = self.pods.values().filter(|pod| pod.node.is_none()).count();
         assert_eq!(scheduler.queue().iter().count(), n_pending);
         assert!(metrics.queue.unschedulable.values().all(|count| *count >= 0));
+        let mut ended: Vec<String> =
+            self.bench.script(|script| script.calls.iter().filter(|call| call.starts_with("end ")).cloned().collect());
+        let n_ended = ended.len();
+        ended.sort();
+        ended.dedup();
+        assert_eq!(ended.len(), n_ended, "a cycle ended twice");
+        assert_eq!(u64::try_from(n_ended).expect("few cycles"), scheduler.n_cycles, "a cycle never ended");
     }
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+
+    #[test]
+    fn no_node_is_over_capacity(ops in proptest::collection::vec(op(), 1..120)) {
+        let mut world = World::new();
+        let mut nodes: BTreeMap<String, u32> = BTreeMap::new();
+        for op in &ops {
+            match op {
+                // Others' deeds, and bindings that succeed although the answer denies it, may fill a node twice.
+                Op::BindElsewhere(..) | Op::DeleteNode(_) | Op::Answers(Answer::Lost) => continue,
+                Op::SetNode(node, _) if nodes.contains_key(&format!("n{node}")) => continue,
+                Op::SetNode(node, cpu) => {
+                    nodes.insert(format!("n{node}"), u32::from(*cpu));
+                    world.perform(op);
+                }
+                _ => world.perform(op),
+            }
+            for (node, cpu) in &nodes {
+                let used: u32 = world.pods.values().filter(|pod| pod.node.as_ref() == Some(node)).map(|pod| pod.cpu).sum();
+                prop_assert!(used <= *cpu, "{node} has {cpu} and carries {used}");
+            }
+        }
+    }
 
     #[test]
     fn no_pod_is_lost_or_bound_twice(ops in proptest::collection::vec(op(), 1..120)) {
