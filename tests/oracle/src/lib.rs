@@ -19,6 +19,6 @@ mod subject;
 
 pub use case::Case;
 pub use check::check;
-pub use execution::{Execution, Native};
+pub use execution::{Execution, Native, Wasm};
 pub use findings::{Difference, Findings};
 pub use suite::{Suite, SuiteError};

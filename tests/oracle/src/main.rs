@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use oracle::{
-    Execution, Native, Suite, SuiteError, check,
+    Execution, Native, Suite, SuiteError, Wasm, check,
     report::{FamilyReport, Report, Tally, case_text},
     suite::{Family, Kind},
 };
@@ -86,7 +86,8 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
 fn executions(how: How) -> Result<Vec<Box<dyn Execution>>, anyhow::Error> {
     match how {
         How::Native => Ok(vec![Box::new(Native)]),
-        How::Wasm | How::Both => anyhow::bail!("there is no wasm execution yet"),
+        How::Wasm => Ok(vec![Box::new(Wasm::load()?)]),
+        How::Both => Ok(vec![Box::new(Native), Box::new(Wasm::load()?)]),
     }
 }
 

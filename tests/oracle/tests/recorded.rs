@@ -1,24 +1,24 @@
-//! Every recorded family, natively: no answer may differ.
+//! Every recorded family natively, the small ones also as components: no answer may differ.
 
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
-use oracle::{Native, Suite, check, report::differences_text};
+use oracle::{Execution, Native, Suite, Wasm, check, report::differences_text};
 
 fn suite() -> Result<Suite> {
     Ok(Suite::open(&Path::new(env!("CARGO_MANIFEST_DIR")).join("cases"))?)
 }
 
 fn agrees(family: &str) -> Result<()> {
-    agrees_in(family, true)
+    agrees_in(family, &Native, true)
 }
 
 /// In some families whole cases are left out.
-fn agrees_in(family: &str, every_case_compares: bool) -> Result<()> {
+fn agrees_in(family: &str, execution: &dyn Execution, every_case_compares: bool) -> Result<()> {
     let suite = suite()?;
     let family = suite.family(family)?;
     let (mut n_cases, mut n_compared) = (0, 0);
-    suite.run(family, &Native, |case, findings| {
+    suite.run(family, execution, |case, findings| {
         n_cases += 1;
         n_compared += findings.n_compared;
         assert!(findings.differences.is_empty(), "{case}\n{}", differences_text(findings.differences.iter()));
@@ -60,7 +60,13 @@ fn tables() -> Result<()> {
 
 #[test]
 fn registrations() -> Result<()> {
-    agrees_in("queueing_hints", false)
+    agrees_in("queueing_hints", &Native, false)
+}
+
+#[test]
+fn small_families_as_components() -> Result<()> {
+    let wasm = Wasm::load()?;
+    ["fit", "taints", "affinity", "ports", "images"].into_iter().try_for_each(|family| agrees_in(family, &wasm, true))
 }
 
 /// Families that need plugins which do not exist yet agree in the rest.
