@@ -39,9 +39,9 @@ pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
         let Action::Bind { pod, node, .. } = action else { continue };
         let snapshot = scheduler.cache().snapshot();
         let chosen = snapshot.symbols.lookup(node).and_then(|name| snapshot.find(name));
-        let scored = attempt.feasible.iter().zip(&attempt.totals);
-        let score = scored.clone().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
-        let runner_up = scored.filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
+        let scored = || attempt.feasible.iter().zip(&attempt.totals);
+        let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
+        let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
         sink(Decision {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),

@@ -176,7 +176,7 @@ fn show(outcomes: &[Outcome], output: Output) -> Result<()> {
         }
         Output::Table => {
             let mut table = Table::new();
-            table.load_preset(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+            table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
             table.set_header(["POD", "NODE", "WHY"]);
             for pod in outcomes {
                 table.add_row([&pod.name, pod.node.as_deref().unwrap_or("<pending>"), &pod.why]);

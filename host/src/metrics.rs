@@ -4,7 +4,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError, atomic::AtomicU64},
+    sync::{Mutex, PoisonError},
     time::Duration,
 };
 
@@ -90,7 +90,7 @@ pub(crate) struct Metrics {
     plugin_info: Family<PluginInfo, Gauge>,
     plugin_faults: Family<PluginFault, Counter>,
     plugin_swaps: Family<PluginSwap, Counter>,
-    events_dropped: Counter<u64, Arc<AtomicU64>>,
+    events_dropped: Counter,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
 }

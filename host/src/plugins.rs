@@ -9,13 +9,15 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use berth_config::{InTree, PluginCatalogue, PointSet, Settings};
 use berth_framework::{
     PluginFactory, Point,
     profile::{Grants, Profile},
 };
-use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, PluginStats, PluginsDirectory};
+use berth_wasm_host::{
+    Binary, ComponentFactory, DirectoryChange, DirectoryEvent, Engine, EngineOptions, PluginStats, PluginsDirectory,
+};
 use tracing::{info, warn};
 
 use crate::{
@@ -68,16 +70,18 @@ impl Registry {
     /// The directory cannot be read, or holds something that is no plugin.
     pub(crate) fn scan(&mut self, dir: &Path) -> Result<PluginsDirectory> {
         let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
-        let found = directory.scan().with_context(|| format!("--plugins-dir {}: cannot be read", dir.display()))?;
-        for (name, loaded) in found {
+        let found = directory.scan().map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
+        for DirectoryEvent { name, change } in found {
             let file = dir.join(format!("{name}.wasm"));
-            let factory = loaded.map_err(|error| {
-                anyhow::anyhow!(
+            let factory = match change {
+                DirectoryChange::Loaded(factory) => factory,
+                DirectoryChange::Removed => continue,
+                DirectoryChange::Refused(error) => bail!(
                     "{} {}; take it out of the plugins directory or replace it",
                     file.display(),
                     chain(&error)
-                )
-            })?;
+                ),
+            };
             info!(plugin = name, file = %file.display(), digest = factory.version().digest, "found");
             self.put(&name, Some(factory));
         }
