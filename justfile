@@ -12,7 +12,7 @@ test:
 check:
     cargo xtask check
 
-# Check, test, and every golden case
+# Check, then test
 ci:
     cargo xtask ci
 

@@ -5,6 +5,8 @@
 //! node costs. Between two cycles one pod is added to one node, as in a running cluster; catching the replicas up with
 //! it is part of the cycle. After divan's table the medians are set side by side, with their ratios.
 
+#![expect(clippy::expect_used, clippy::print_stdout, reason = "a benchmark stops where its set-up fails, and prints")]
+
 use std::{
     sync::Arc,
     time::{Duration, Instant},

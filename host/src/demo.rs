@@ -53,10 +53,11 @@ async fn demo(arguments: Demo) -> Result<()> {
     let (decided, mut decisions) = mpsc::unbounded_channel();
     let session = Session::start(client.clone(), plan, &arguments.scheduling, Some(decided)).await?;
     for object in others {
-        sandbox::create(&client, vec![object], "objects").await?;
+        sandbox::create(&client, vec![object], "objects", 1).await?;
     }
     let n_pods = pods.len();
-    sandbox::create(&client, pods, "pods").await?;
+    // One after the other, so that the queue sees them in the order of the manifests.
+    sandbox::create(&client, pods, "pods", 1).await?;
     let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
     let mut why = BTreeMap::new();
     while let Ok(decision) = decisions.try_recv() {

@@ -20,7 +20,18 @@ impl std::error::Error for Usage {}
 
 /// Writes the message and picks the exit code.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
+    if error.chain().any(is_broken_pipe) {
+        // Whoever read the output has seen enough.
+        return ExitCode::SUCCESS;
+    }
     // A closed standard error leaves nobody to tell.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {
+    let broken = |error: &io::Error| error.kind() == io::ErrorKind::BrokenPipe;
+    error.downcast_ref::<io::Error>().is_some_and(broken)
+        || error.downcast_ref::<serde_json::Error>().and_then(serde_json::Error::io_error_kind)
+            == Some(io::ErrorKind::BrokenPipe)
 }

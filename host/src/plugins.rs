@@ -70,17 +70,17 @@ impl Registry {
     /// The directory cannot be read, or holds something that is no plugin.
     pub(crate) fn scan(&mut self, dir: &Path) -> Result<PluginsDirectory> {
         let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
-        let found = directory.scan().map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
+        let found = directory
+            .scan()
+            .map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
         for DirectoryEvent { name, change } in found {
             let file = dir.join(format!("{name}.wasm"));
             let factory = match change {
                 DirectoryChange::Loaded(factory) => factory,
                 DirectoryChange::Removed => continue,
-                DirectoryChange::Refused(error) => bail!(
-                    "{} {}; take it out of the plugins directory or replace it",
-                    file.display(),
-                    chain(&error)
-                ),
+                DirectoryChange::Refused(error) => {
+                    bail!("{} {}; take it out of the plugins directory or replace it", file.display(), chain(&error))
+                }
             };
             info!(plugin = name, file = %file.display(), digest = factory.version().digest, "found");
             self.put(&name, Some(factory));

@@ -19,7 +19,7 @@ use crate::{
     session::{Plan, Session},
 };
 
-/// Objects that are created at the same time.
+/// Nodes that are created at the same time.
 const CREATES: usize = 16;
 
 pub(crate) fn run(arguments: cli::Sandbox) -> Result<()> {
@@ -34,7 +34,7 @@ async fn serve(arguments: cli::Sandbox) -> Result<()> {
     write_kubeconfig(&sandbox, &arguments.kubeconfig)?;
     let client = client(&arguments.kubeconfig).await?;
     let nodes: Vec<Value> = berth_sandbox::nodes(arguments.nodes, usize::from(arguments.zones)).collect();
-    create(&client, nodes, "nodes").await?;
+    create(&client, nodes, "nodes", CREATES).await?;
     let session = match plan {
         Some(plan) => Some(Session::start(client, plan, &arguments.scheduling, None).await?),
         None => None,
@@ -66,8 +66,8 @@ pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
     Ok(connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))?.client)
 }
 
-/// Creates `objects`, several at a time, and shows how far it is.
-pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str) -> Result<()> {
+/// Creates `objects`, so many at a time, and shows how far it is.
+pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str, at_a_time: usize) -> Result<()> {
     let progress = Progress::new(objects.len(), &format!("creating {what}"));
     let creator = Creator::new(client.clone());
     stream::iter(objects)
@@ -75,7 +75,7 @@ pub(crate) async fn create(client: &Client, objects: Vec<Value>, what: &str) -> 
             let mut creator = creator.clone();
             async move { creator.create(&object).await }
         })
-        .buffer_unordered(CREATES)
+        .buffer_unordered(at_a_time)
         .try_for_each(|_| {
             progress.advance();
             async { Ok(()) }

@@ -4,7 +4,7 @@
 
 use std::{
     io::{self, Write},
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::ExitCode,
 };
 
@@ -24,8 +24,11 @@ struct Args {
     #[arg(long)]
     family: Option<String>,
     /// How the plugins are run.
-    #[arg(long, value_enum, default_value_t = How::Native)]
+    #[arg(long, value_enum, default_value_t = How::Both)]
     execution: How,
+    /// Take the components from this folder of NAME.wasm files instead of the embedded ones.
+    #[arg(long, value_name = "DIR")]
+    components: Option<PathBuf>,
     /// Only this case, with every difference.
     #[arg(long, conflicts_with = "family")]
     case: Option<String>,
@@ -64,7 +67,7 @@ fn main() -> ExitCode {
 /// Whether something differs.
 fn run(args: &Args) -> Result<bool, anyhow::Error> {
     let suite = Suite::open(&args.dir)?;
-    let executions = executions(args.execution)?;
+    let executions = executions(args.execution, args.components.as_deref())?;
     if let Some(id) = &args.case {
         return run_case(&suite, id, &executions, args.output);
     }
@@ -83,11 +86,12 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
     Ok(report.differs())
 }
 
-fn executions(how: How) -> Result<Vec<Box<dyn Execution>>, anyhow::Error> {
+fn executions(how: How, components: Option<&Path>) -> Result<Vec<Box<dyn Execution>>, anyhow::Error> {
+    let wasm = || components.map_or_else(Wasm::load, Wasm::load_from);
     match how {
         How::Native => Ok(vec![Box::new(Native)]),
-        How::Wasm => Ok(vec![Box::new(Wasm::load()?)]),
-        How::Both => Ok(vec![Box::new(Native), Box::new(Wasm::load()?)]),
+        How::Wasm => Ok(vec![Box::new(wasm()?)]),
+        How::Both => Ok(vec![Box::new(Native), Box::new(wasm()?)]),
     }
 }
 

@@ -27,6 +27,9 @@ impl Subject {
         let mut missing = BTreeSet::new();
         for name in config.plugins.named() {
             let Some(factory) = execution.factory(name) else {
+                if berth_builtins::factory(name).is_some() {
+                    return Err(format!("{name}: this execution has no binary of it"));
+                }
                 missing.insert(name.clone());
                 continue;
             };

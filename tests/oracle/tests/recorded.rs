@@ -1,6 +1,6 @@
-//! Every recorded family natively, the small ones also as components: no answer may differ.
+//! Every recorded family, natively and as components: no answer may differ.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
 use anyhow::{Context, Result, ensure};
 use oracle::{Execution, Native, Suite, Wasm, check, report::differences_text};
@@ -73,6 +73,38 @@ fn small_families_as_components() -> Result<()> {
 #[test]
 fn other_families() -> Result<()> {
     ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"].into_iter().try_for_each(agrees)
+}
+
+#[test]
+fn other_families_as_components() -> Result<()> {
+    let wasm = Wasm::load()?;
+    ["mixed", "big", "spread", "interpod", "volumes", "preemption", "scenarios"]
+        .into_iter()
+        .try_for_each(|family| agrees_in(family, &wasm, true))
+}
+
+/// Answers as components really come from components: without its file a plugin is missed, and another file under its
+/// name answers otherwise.
+#[test]
+fn components_decide() -> Result<()> {
+    let dir = tempfile::tempdir()?;
+    for component in berth_components::COMPONENTS {
+        fs::write(dir.path().join(format!("{}.wasm", component.name)), component.bytes)?;
+    }
+    agrees_in("fit", &Wasm::load_from(dir.path())?, true)?;
+    let fit = dir.path().join("NodeResourcesFit.wasm");
+    fs::write(&fit, berth_test_guests::moody_called("NodeResourcesFit")?)?;
+    ensure!(n_differences("fit", &Wasm::load_from(dir.path())?)? > 0, "a plugin that passes every node goes unnoticed");
+    fs::remove_file(&fit)?;
+    ensure!(n_differences("fit", &Wasm::load_from(dir.path())?)? > 0, "a missing component goes unnoticed");
+    Ok(())
+}
+
+fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
+    let suite = suite()?;
+    let mut n = 0;
+    suite.run(suite.family(family)?, execution, |_, findings| n += findings.differences.len())?;
+    Ok(n)
 }
 
 /// A record that says something else must not pass.
