@@ -69,8 +69,7 @@ impl Creator {
     }
 
     async fn kind(&mut self, types: &TypeMeta) -> Result<(ApiResource, ApiCapabilities), CreateError> {
-        let unknown =
-            || CreateError::UnknownKind { api_version: types.api_version.clone(), kind: types.kind.clone() };
+        let unknown = || CreateError::UnknownKind { api_version: types.api_version.clone(), kind: types.kind.clone() };
         let gvk = GroupVersionKind::try_from(types).map_err(|_| unknown())?;
         if let Some(known) = self.kinds.get(&gvk) {
             return Ok(known.clone());
