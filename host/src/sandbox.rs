@@ -39,11 +39,14 @@ async fn serve(arguments: cli::Sandbox) -> Result<()> {
         Some(plan) => Some(Session::start(client, plan, &arguments.scheduling, None).await?),
         None => None,
     };
-    let mut out = io::stdout().lock();
-    writeln!(out, "serving {} with {} nodes", sandbox.url(), arguments.nodes)?;
-    writeln!(out, "try: kubectl --kubeconfig {} get nodes", arguments.kubeconfig.display())?;
-    out.flush()?;
-    drop(out);
+    let kubeconfig = arguments.kubeconfig.display();
+    let news = format!(
+        "serving {} with {} nodes\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n",
+        sandbox.url(),
+        arguments.nodes
+    );
+    // A server goes on serving when nobody reads what it says.
+    let _ = io::stdout().lock().write_all(news.as_bytes());
     until_told_to_stop().await?;
     if let Some(session) = session {
         session.stop().await;
