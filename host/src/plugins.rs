@@ -9,7 +9,7 @@ use std::{
     sync::Arc,
 };
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use berth_config::{InTree, PluginCatalogue, PointSet, Settings};
 use berth_framework::{
     PluginFactory, Point,
@@ -79,7 +79,9 @@ impl Registry {
                 DirectoryChange::Loaded(factory) => factory,
                 DirectoryChange::Removed => continue,
                 DirectoryChange::Refused(error) => {
-                    bail!("{} {}; take it out of the plugins directory or replace it", file.display(), chain(&error))
+                    let (file, reason) = (file.display(), chain(&error));
+                    let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
+                    return Err(Usage(text).into());
                 }
             };
             info!(plugin = name, file = %file.display(), digest = factory.version().digest, "found");

@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{ConnectOptions, connect};
+use berth_cluster::{ConnectError, ConnectOptions, connect};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -41,7 +41,10 @@ async fn schedule(arguments: Run) -> Result<()> {
         (!named.is_empty()).then(|| named.into())
     });
     let options = ConnectOptions { kubeconfig, context: arguments.context, user_agent: USER_AGENT.to_owned() };
-    let connection = connect(&options).await.map_err(|error| Usage(chain(&error)))?;
+    let connection = connect(&options).await.map_err(|error| match error {
+        ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
+        error => Usage(chain(&error)),
+    })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
     let session = Session::start(connection.client, plan, &arguments.scheduling, None).await?;
     until_told_to_stop().await?;

@@ -1,0 +1,149 @@
+//! Whatever the operator gets wrong is answered with one message that names the file and what to do, and an exit code:
+//! 2 when the command line or a file that it names makes no sense, 1 for other failures.
+
+use std::{fs, path::Path, time::Duration};
+
+use tempfile::TempDir;
+
+use crate::process::{Ended, Process};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// Runs `berth` in a folder of its own with these files; `{dir}` in arguments is that folder. The message must contain
+/// all of `parts`.
+async fn check(files: &[(&str, &[u8])], arguments: &[&str], code: i32, parts: &[&str]) {
+    let dir = folder(files);
+    let here = dir.path().display().to_string();
+    let arguments: Vec<String> = arguments.iter().map(|argument| argument.replace("{dir}", &here)).collect();
+    let ended = Process::berth(&arguments).ended(LIMIT).await;
+    let Ended { status, out, err } = &ended;
+    assert_eq!(status.code(), Some(code), "berth {arguments:?}: {out}{err}");
+    assert!(!err.contains("panicked"), "berth {arguments:?}: {err}");
+    assert_eq!(out, "", "results only, no messages");
+    let messages: Vec<&str> = err.lines().filter(|line| line.starts_with("error:")).collect();
+    assert_eq!(messages.len(), 1, "berth {arguments:?}: {err}");
+    let message = err.split_once("error:").map_or("", |(_, message)| message).replace(&here, "{dir}");
+    for part in parts {
+        assert!(message.contains(part), "berth {arguments:?} should say `{part}`, but says: {message}");
+    }
+}
+
+fn folder(files: &[(&str, &[u8])]) -> TempDir {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    for (name, bytes) in files {
+        let path = dir.path().join(name);
+        fs::create_dir_all(path.parent().unwrap_or(Path::new("/"))).expect("a folder");
+        fs::write(path, bytes).expect("a file");
+    }
+    dir
+}
+
+#[tokio::test]
+async fn command_line_that_makes_no_sense() {
+    check(&[], &["rnu"], 2, &["rnu", "Usage: berth", "--help"]).await;
+    check(&[], &["demo", "--timeout", "soon"], 2, &["--timeout", "500ms, 10s or 2m"]).await;
+    check(&[], &["sandbox", "--nodes", "many"], 2, &["--nodes", "many"]).await;
+    check(&[], &["--log", "a=b=c", "demo"], 2, &["--log", "info"]).await;
+}
+
+#[tokio::test]
+async fn manifest_that_is_no_yaml() {
+    let files: &[(&str, &[u8])] = &[("pods.yaml", b"kind: Pod\nspec: [1, {")];
+    check(files, &["demo", "{dir}/pods.yaml"], 2, &["{dir}/pods.yaml: not valid YAML or JSON", "line"]).await;
+}
+
+#[tokio::test]
+async fn manifest_without_a_name() {
+    let files: &[(&str, &[u8])] = &[("pods.yaml", b"apiVersion: v1\nkind: Pod\nmetadata: {}\n")];
+    check(files, &["demo", "{dir}"], 2, &["{dir}/pods.yaml: object 1 needs the field `metadata.name`"]).await;
+}
+
+#[tokio::test]
+async fn manifest_with_a_field_that_does_not_exist() {
+    let pod = b"apiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec: {containers: [{name: a, imag: b}]}\n";
+    let files: &[(&str, &[u8])] = &[("pods.yaml", pod)];
+    check(files, &["demo", "{dir}"], 1, &["imag"]).await;
+}
+
+#[tokio::test]
+async fn manifests_that_are_missing() {
+    check(&[], &["demo", "{dir}/absent.yaml"], 2, &["{dir}/absent.yaml", "No such file"]).await;
+    check(&[], &["demo", "{dir}"], 2, &["{dir}", "no .yaml, .yml or .json files"]).await;
+}
+
+#[tokio::test]
+async fn kubeconfig_that_is_missing() {
+    let arguments = &["run", "--kubeconfig", "{dir}/absent"];
+    check(&[], arguments, 2, &["kubeconfig {dir}/absent", "No such file", "check the path"]).await;
+}
+
+#[tokio::test]
+async fn no_kubeconfig_at_all() {
+    check(&[], &["run"], 2, &["found no cluster", "name a kubeconfig"]).await;
+}
+
+#[tokio::test]
+async fn kubeconfig_that_is_malformed() {
+    let arguments = &["run", "--kubeconfig", "{dir}/kubeconfig"];
+    let files: &[(&str, &[u8])] = &[("kubeconfig", b"clusters: 7\n")];
+    check(files, arguments, 2, &["{dir}/kubeconfig is malformed", "line 1 column 11"]).await;
+    let files: &[(&str, &[u8])] = &[("kubeconfig", b"{}\n")];
+    check(files, arguments, 2, &["{dir}/kubeconfig", "context"]).await;
+}
+
+#[tokio::test]
+async fn configuration_with_an_unknown_field() {
+    let config = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+        profiles:\n- schedulerName: a\n  pluginz: {}\n";
+    let files: &[(&str, &[u8])] = &[("config.yaml", config)];
+    let arguments = &["run", "--print-config", "--config", "{dir}/config.yaml"];
+    check(files, arguments, 2, &["{dir}/config.yaml", "profiles[0].pluginz"]).await;
+}
+
+#[tokio::test]
+async fn configuration_with_an_unknown_plugin_argument() {
+    let config = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+        profiles:\n- pluginConfig:\n  - name: NodeResourcesFit\n    args: {scoringStrategie: {}}\n";
+    let files: &[(&str, &[u8])] = &[("config.yaml", config)];
+    let arguments = &["demo", "--config", "{dir}/config.yaml"];
+    check(files, arguments, 2, &["profiles[0].pluginConfig[0].args.scoringStrategie", "remove it"]).await;
+}
+
+#[tokio::test]
+async fn configuration_that_is_missing() {
+    let arguments = &["sandbox", "--kubeconfig", "{dir}/kubeconfig", "--config", "{dir}/absent.yaml"];
+    check(&[], arguments, 2, &["--config {dir}/absent.yaml", "No such file"]).await;
+}
+
+#[tokio::test]
+async fn plugin_file_that_is_no_plugin() {
+    let core = berth_test_guests::core_module().expect("a module");
+    let foreign = berth_test_guests::of_another_world().expect("a component");
+    let wasi = berth_test_guests::imports_wasi().expect("a component");
+    let cases: &[(&[u8], &str)] = &[
+        (b"#!/bin/sh\n", "WebAssembly"),
+        (&core, "component"),
+        (&foreign, "example:greeter/greet"),
+        (&wasi, "wasi:filesystem/preopens"),
+    ];
+    for (bytes, part) in cases {
+        let files: &[(&str, &[u8])] = &[("plugins/Extra.wasm", bytes)];
+        let arguments = &["demo", "--plugins-dir", "{dir}/plugins"];
+        check(files, arguments, 2, &["{dir}/plugins/Extra.wasm", part, "take it out of the plugins directory"]).await;
+    }
+}
+
+#[tokio::test]
+async fn plugins_directory_that_is_missing() {
+    let arguments = &["demo", "--plugins-dir", "{dir}/absent"];
+    check(&[], arguments, 2, &["--plugins-dir {dir}/absent", "No such file"]).await;
+}
+
+#[tokio::test]
+async fn address_that_is_taken() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
+    let address = taken.local_addr().expect("an address").to_string();
+    check(&[], &["demo", "--metrics-address", &address], 1, &["--metrics-address", &address, "in use"]).await;
+    let arguments = &["sandbox", "--kubeconfig", "{dir}/kubeconfig", "--listen", &address];
+    check(&[], arguments, 1, &[&address, "in use"]).await;
+}

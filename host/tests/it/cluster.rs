@@ -1,0 +1,230 @@
+//! A sandbox in a process of its own, schedulers for it, and a watch that remembers every node a pod was ever seen on.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    path::PathBuf,
+    time::Duration,
+};
+
+use futures::{StreamExt as _, TryStreamExt as _, stream};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{
+    Api, Client, Config,
+    api::{ListParams, PostParams, WatchEvent, WatchParams},
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::{
+    sync::watch,
+    task::{JoinHandle, spawn_blocking},
+    time::{interval, timeout},
+};
+
+use crate::process::{DEADLINE, Process};
+
+/// Requests that are under way at the same time when pods are created.
+const CREATES: usize = 8;
+
+/// Ends with the test, its processes too.
+#[derive(Debug)]
+pub(crate) struct Cluster {
+    pub pods: Api<Pod>,
+    pub dir: TempDir,
+    seen: watch::Receiver<Seen>,
+    watching: JoinHandle<()>,
+    sandbox: Process,
+}
+
+/// What the watch saw of all pods since before the first was created.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Seen {
+    /// By pod, all nodes that it was ever seen on.
+    pub nodes: BTreeMap<String, BTreeSet<String>>,
+    /// Pods in the order of their bindings.
+    pub bound: Vec<String>,
+    pub deleted: BTreeSet<String>,
+}
+
+/// `berth run` on a cluster, its endpoints on.
+#[derive(Debug)]
+pub(crate) struct Scheduler {
+    pub process: Process,
+    address: SocketAddr,
+}
+
+impl Cluster {
+    /// Starts `berth sandbox` with these arguments and watches its pods.
+    pub(crate) async fn start(arguments: &[&str]) -> Self {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let kubeconfig = dir.path().join("kubeconfig").display().to_string();
+        let mut sandbox = Process::berth(["sandbox", "--kubeconfig", &kubeconfig].iter().chain(arguments));
+        sandbox.line("serving http").await;
+        let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+        let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
+        let client = Client::try_from(config.expect("a good kubeconfig")).expect("a client");
+        let pods = Api::default_namespaced(client);
+        let version = pods.list(&ListParams::default()).await.expect("a list").metadata.resource_version;
+        let (sender, seen) = watch::channel(Seen::default());
+        let watching = tokio::spawn(follow(pods.clone(), version.expect("a version"), sender));
+        Self { pods, dir, seen, watching, sandbox }
+    }
+
+    pub(crate) fn kubeconfig(&self) -> PathBuf {
+        self.dir.path().join("kubeconfig")
+    }
+
+    /// Starts `berth run` and waits until it has seen all pods and nodes.
+    pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
+        let kubeconfig = self.kubeconfig().display().to_string();
+        let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0"];
+        let mut process = Process::berth(fixed.iter().chain(arguments));
+        let line = process.line("serving /metrics").await;
+        let address = line.split_once("address=").expect("the address").1;
+        let address = address.split_whitespace().next().expect("an address").parse().expect("an address");
+        let scheduler = Scheduler { process, address };
+        scheduler.until("/readyz", |answer| answer.ends_with("ok")).await;
+        scheduler
+    }
+
+    pub(crate) async fn create(&self, pod: &Value) {
+        create(&self.pods, pod).await;
+    }
+
+    /// Creates many pods, several at a time.
+    pub(crate) async fn create_all(&self, pods: impl IntoIterator<Item = Value>) {
+        stream::iter(pods).for_each_concurrent(CREATES, async |pod| create(&self.pods, &pod).await).await;
+    }
+
+    /// Waits until the watch has seen what `is_enough` asks for.
+    pub(crate) async fn until(&self, what: &str, is_enough: impl Fn(&Seen) -> bool) -> Seen {
+        let mut seen = self.seen.clone();
+        let waited = timeout(DEADLINE, seen.wait_for(|seen| is_enough(seen))).await;
+        if let Ok(Ok(seen)) = &waited {
+            return Seen::clone(seen);
+        }
+        drop(waited);
+        let now = self.seen.borrow().clone();
+        panic!("not {what}, but {} pods of which {} bound\n{}", now.nodes.len(), now.bound.len(), self.sandbox.text());
+    }
+
+    /// Waits until `n` pods are bound, and makes sure that none was lost or moved.
+    pub(crate) async fn all_bound(&self, n: usize) -> Seen {
+        let seen = self.until(&format!("{n} bound pods"), |seen| seen.bound.len() >= n).await;
+        let listed = self.pods.list(&ListParams::default()).await.expect("a list").items;
+        assert_eq!(listed.len(), n, "no pod is lost");
+        for pod in listed {
+            let name = pod.metadata.name.expect("a name");
+            let node = pod.spec.and_then(|spec| spec.node_name).expect("every pod is bound");
+            assert_eq!(seen.nodes.get(&name), Some(&BTreeSet::from([node])), "{name} was bound to one node, once");
+        }
+        assert_eq!(seen.bound.len(), n);
+        seen
+    }
+
+    /// Waits until one pod is bound, and says where.
+    pub(crate) async fn node_of(&self, name: &str) -> String {
+        let is_bound = |seen: &Seen| seen.nodes.get(name).is_some_and(|nodes| !nodes.is_empty());
+        let seen = self.until(&format!("{name} bound"), is_bound).await;
+        let nodes: Vec<&String> = seen.nodes[name].iter().collect();
+        let [node] = nodes[..] else { panic!("{name} was seen on {nodes:?}") };
+        node.clone()
+    }
+}
+
+impl Drop for Cluster {
+    fn drop(&mut self) {
+        self.watching.abort();
+    }
+}
+
+impl Seen {
+    fn take(&mut self, pod: Pod) {
+        let name = pod.metadata.name.expect("a name");
+        let nodes = self.nodes.entry(name.clone()).or_default();
+        if let Some(node) = pod.spec.and_then(|spec| spec.node_name) {
+            if nodes.is_empty() {
+                self.bound.push(name);
+            }
+            nodes.insert(node);
+        }
+    }
+
+    /// Pods on each node.
+    pub(crate) fn loads(&self) -> BTreeMap<&str, usize> {
+        let mut loads = BTreeMap::new();
+        for node in self.nodes.values().flatten() {
+            *loads.entry(node.as_str()).or_default() += 1;
+        }
+        loads
+    }
+}
+
+impl Scheduler {
+    /// Asks an endpoint again and again until its answer is right, and returns that.
+    pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
+        let address = self.address;
+        let asking = async {
+            let mut every = interval(Duration::from_millis(50));
+            loop {
+                every.tick().await;
+                let path = path.to_owned();
+                let answer = spawn_blocking(move || get(address, &path)).await.expect("no panic");
+                if let Some(answer) = answer.ok().filter(|answer| is_right(answer)) {
+                    return answer;
+                }
+            }
+        };
+        match timeout(DEADLINE, asking).await {
+            Ok(answer) => answer,
+            Err(_) => panic!("{path} is not as awaited: {:?}\n{}", get(address, path), self.process.text()),
+        }
+    }
+}
+
+/// A pod that wants this much; both must be given for scores to differ.
+pub(crate) fn pod(name: &str, cpu: &str, memory: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name},
+        "spec": {"containers": [{
+            "name": "main",
+            "image": "registry.example/main:1",
+            "resources": {"requests": {"cpu": cpu, "memory": memory}},
+        }]},
+    })
+}
+
+async fn create(pods: &Api<Pod>, pod: &Value) {
+    let pod = serde_json::from_value(pod.clone()).expect("a pod");
+    pods.create(&PostParams::default(), &pod).await.expect("the sandbox takes the pod");
+}
+
+/// Ends with the server.
+async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
+    let events = pods.watch(&WatchParams::default(), &version).await.expect("a watch");
+    let mut events = std::pin::pin!(events);
+    while let Ok(Some(event)) = events.try_next().await {
+        match event {
+            WatchEvent::Added(pod) | WatchEvent::Modified(pod) => seen.send_modify(|seen| seen.take(pod)),
+            WatchEvent::Deleted(pod) => seen.send_modify(|seen| {
+                seen.deleted.extend(pod.metadata.name);
+            }),
+            WatchEvent::Bookmark(_) => {}
+            WatchEvent::Error(error) => panic!("the watch fails: {error:?}"),
+        }
+    }
+}
+
+/// Status line, headers and body.
+fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(address)?;
+    stream.set_read_timeout(Some(DEADLINE))?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}

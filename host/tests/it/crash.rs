@@ -1,0 +1,64 @@
+//! A scheduler dies in the middle of its work, and the next one finishes it: every pod is bound, and to one node only.
+
+use std::time::Duration;
+
+use serde_json::Value;
+
+use crate::cluster::{Cluster, pod};
+
+/// Pods while the first scheduler lives.
+const BEFORE: usize = 200;
+/// So many bound pods show that it is in the middle of its work.
+const AT_WORK: usize = 100;
+/// Pods that nobody is there to schedule.
+const AFTER: usize = 100;
+const ALL: usize = BEFORE + AFTER;
+
+/// From SIGTERM to the end.
+const GRACE: Duration = Duration::from_secs(5);
+
+fn pods(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Value> {
+    numbers.map(|number| pod(&format!("pod-{number:04}"), "100m", "128Mi"))
+}
+
+/// Lets `stop` end the scheduler while pods come in, and a new one do the rest.
+async fn check(stop: impl AsyncFnOnce(crate::process::Process)) {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "30"]).await;
+    let first = cluster.scheduler(&[]).await.process;
+    let creating = cluster.create_all(pods(0..BEFORE));
+    let stopping = async {
+        cluster.until("at work", |seen| seen.bound.len() >= AT_WORK).await;
+        stop(first).await;
+    };
+    tokio::join!(creating, stopping);
+    cluster.create_all(pods(BEFORE..ALL)).await;
+    let left = cluster.until("all created", |seen| seen.nodes.len() == ALL).await;
+    assert!(left.bound.len() <= BEFORE, "nobody was there for the last pods");
+    let _second = cluster.scheduler(&[]).await;
+    cluster.all_bound(ALL).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn killed_in_the_middle() {
+    check(async |scheduler| scheduler.kill()).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terminated_in_the_middle() {
+    check(async |scheduler| {
+        scheduler.terminate();
+        let ended = scheduler.ended(GRACE).await;
+        assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+        assert!(ended.err.contains("all bindings are answered"), "{}", ended.err);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn idle_scheduler_ends_when_told_to() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let scheduler = cluster.scheduler(&[]).await.process;
+    scheduler.terminate();
+    let ended = scheduler.ended(GRACE).await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+}

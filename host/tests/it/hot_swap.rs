@@ -1,0 +1,150 @@
+//! A plugin changes its mind while pods keep coming: a component in the plugins directory takes a built-in's place, a
+//! broken file is turned away, and when the file goes, the built-in is back.
+
+use std::{collections::BTreeMap, fs, path::Path, time::Duration};
+
+use tokio::{sync::watch, task::spawn_blocking, time::interval};
+
+use crate::{
+    cluster::{Cluster, Scheduler, Seen, pod},
+    upside_down,
+};
+
+/// Scores by NodeResourcesFit alone, so that its wishes show.
+const CONFIG: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    score:
+      disabled: [{name: '*'}]
+      enabled: [{name: NodeResourcesFit}]
+";
+
+const NODES: usize = 40;
+
+/// Two hundredths of a node of 16 cores and 64 GiB, so that each pod moves the score of its node.
+const CPU: &str = "320m";
+const MEMORY: &str = "1342177280";
+/// So many fit on a node.
+const CAPACITY: usize = 50;
+
+/// Pods that must come out right before and after each change.
+const WITNESSES: usize = 15;
+
+/// Faster would fill the cluster while a slow machine compiles.
+const PACE: Duration = Duration::from_millis(20);
+
+/// What the pod that is created next must show.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    /// The least loaded node.
+    Spread,
+    /// The most loaded node that has room.
+    Pack,
+    /// A change is under way.
+    Either,
+}
+
+/// One pod after the other, each held against the wish of its time, until the wishes end. How many there were.
+async fn create_pods(cluster: &Cluster, wishes: watch::Receiver<Option<Wish>>, count: watch::Sender<usize>) {
+    let mut loads: BTreeMap<String, usize> = (0..NODES).map(|node| (format!("node-{node:05}"), 0)).collect();
+    let mut every = interval(PACE);
+    for number in 1.. {
+        every.tick().await;
+        let Some(wish) = *wishes.borrow() else { return };
+        let name = format!("pod-{number:05}");
+        cluster.create(&pod(&name, CPU, MEMORY)).await;
+        let node = cluster.node_of(&name).await;
+        let open = loads.values().copied().filter(|load| *load < CAPACITY);
+        let wanted = match wish {
+            Wish::Spread => open.min(),
+            Wish::Pack => open.max(),
+            Wish::Either => None,
+        };
+        let load = loads.get_mut(&node).expect("a node of the cluster");
+        assert!(wanted.is_none_or(|wanted| *load == wanted), "{wish:?}: {name} went to {node} with {load} pods");
+        *load += 1;
+        count.send_replace(number);
+    }
+}
+
+/// The test's hold on the stream of pods.
+struct Stream {
+    wish: watch::Sender<Option<Wish>>,
+    count: watch::Receiver<usize>,
+}
+
+impl Stream {
+    /// From here on, pods must show this wish; returns once enough did.
+    async fn expect(&mut self, wish: Wish) {
+        self.wish.send_replace(Some(wish));
+        let from = *self.count.borrow();
+        let enough = self.count.wait_for(|count| *count >= from + WITNESSES);
+        enough.await.expect("pods keep coming");
+    }
+}
+
+/// Waits until the binary with this digest answers for the plugin.
+async fn serves(scheduler: &Scheduler, digest: &str) {
+    let digest = format!("digest=\"{digest}");
+    let is_there = |line: &str| {
+        line.starts_with("berth_plugin_info{") && line.contains("plugin=\"NodeResourcesFit\"") && line.contains(&digest)
+    };
+    scheduler.until("/metrics", |metrics| metrics.lines().any(is_there)).await;
+}
+
+/// Puts a file in its place in one step.
+fn place(folder: &Path, bytes: &[u8]) {
+    fs::write(folder.join("incoming"), bytes).expect("a file");
+    fs::rename(folder.join("incoming"), folder.join("NodeResourcesFit.wasm")).expect("a new name");
+}
+
+async fn change_plugins(scheduler: &mut Scheduler, plugins: &Path, component: &[u8], mut pods: Stream) {
+    serves(scheduler, "native").await;
+    pods.expect(Wish::Spread).await;
+
+    pods.expect(Wish::Either).await;
+    place(plugins, component);
+    let line = scheduler.process.line("serves plugin=\"NodeResourcesFit\"").await;
+    let digest = line.split_once("digest=\"").expect("a digest").1.split('"').next().expect("a digest");
+    serves(scheduler, digest).await;
+    pods.expect(Wish::Pack).await;
+
+    place(plugins, b"not a component");
+    let line = scheduler.process.line("what served before goes on").await;
+    assert!(line.contains("NodeResourcesFit.wasm"), "{line}");
+    pods.expect(Wish::Pack).await;
+    serves(scheduler, digest).await;
+
+    pods.expect(Wish::Either).await;
+    fs::remove_file(plugins.join("NodeResourcesFit.wasm")).expect("the file goes");
+    serves(scheduler, "native").await;
+    pods.expect(Wish::Spread).await;
+    pods.wish.send_replace(None);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugin_is_replaced_while_pods_keep_coming() {
+    let component = spawn_blocking(upside_down::component).await.expect("no panic");
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", &NODES.to_string()]).await;
+    let plugins = cluster.dir.path().join("plugins");
+    fs::create_dir(&plugins).expect("a folder");
+    let config = cluster.dir.path().join("config.yaml");
+    fs::write(&config, CONFIG).expect("a file");
+    let (config, folder) = (config.display().to_string(), plugins.display().to_string());
+    let mut scheduler = cluster.scheduler(&["--config", &config, "--plugins-dir", &folder]).await;
+
+    let (wish, wishes) = watch::channel(Some(Wish::Either));
+    let (counted, count) = watch::channel(0);
+    let total = count.clone();
+    let pods = Stream { wish, count };
+    let changing = change_plugins(&mut scheduler, &plugins, &component, pods);
+    tokio::join!(create_pods(&cluster, wishes, counted), changing);
+    let total = *total.borrow();
+    let seen: Seen = cluster.all_bound(total).await;
+    assert!(seen.loads().values().all(|load| *load <= CAPACITY));
+    let swaps = scheduler.until("/metrics", |metrics| metrics.contains("berth_plugin_swaps")).await;
+    let swap = "berth_plugin_swaps_total{plugin=\"NodeResourcesFit\",result=\"swapped\"} 2";
+    assert!(swaps.contains(swap), "{swaps}");
+}

@@ -1,0 +1,23 @@
+//! The `berth` binary from outside: processes, their output, and what the API server shows.
+//!
+//! `process` starts and ends processes, `cluster` a sandbox with a scheduler, and remembers where each pod was seen. The
+//! other modules are the tests. Nothing waits for a fixed time: tests wait for lines, watches and endpoints, each with
+//! a deadline that only a fault reaches.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stderr,
+    reason = "a test ends where its footing is gone"
+)]
+
+mod bad_input;
+mod cluster;
+mod crash;
+mod demo;
+mod hot_swap;
+mod kubectl;
+mod process;
+mod profiles;
+mod upside_down;
