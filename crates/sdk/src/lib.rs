@@ -2,7 +2,7 @@
 //!
 //! A plugin implements the traits of [`berth_framework`] (re-exported as [`framework`]) and ends in one line:
 //!
-//! ```ignore
+//! ```text
 //! berth_sdk::export!(MyPlugin: filter, score);
 //! ```
 //!
