@@ -152,7 +152,7 @@ impl Executor {
     async fn effects(&self, pod: &PodRef, plugin: &str, effects: Vec<Effect>) -> Result<(), String> {
         for effect in effects {
             match effect {
-                Effect::Evict { namespace, name, uid } => {
+                Effect::Evict { namespace, name, uid, .. } => {
                     let victim = berth_cluster::PodRef { namespace, name, uid };
                     self.writer.delete_pod(&victim).await.map_err(|error| error.to_string())?;
                 }

@@ -111,6 +111,13 @@ impl Registry {
         self.get(name).cloned()
     }
 
+    /// Whether some plugin looks at more of pending pods than their record has.
+    pub(crate) fn wants_pod_json(&self) -> bool {
+        let built_in = self.built_in.values().map(|factory| factory.manifest());
+        let from_directory = self.from_directory.values().map(|factory| factory.manifest());
+        built_in.chain(from_directory).any(|manifest| manifest.needs.pod_json)
+    }
+
     /// The binary that answers under `name`.
     pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn PluginFactory>> {
         self.from_directory.get(name).or_else(|| self.built_in.get(name))

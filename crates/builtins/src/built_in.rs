@@ -2,7 +2,9 @@
 
 use std::{marker::PhantomData, sync::Arc};
 
-use berth_framework::{ClusterEvent, Configure, Manifest, Needs, Plugin, PluginFactory, PluginVersion, Point, Points};
+use berth_framework::{
+    ClusterEvent, Configure, Manifest, Needs, ObjectKind, Plugin, PluginFactory, PluginVersion, Point, Points,
+};
 use berth_model::Column;
 
 use crate::{
@@ -18,6 +20,10 @@ pub struct Card {
     pub points: &'static [Point],
     /// The columns that its rule reads, and no other.
     pub columns: &'static [Column],
+    /// Whether it looks at pods on nodes.
+    pub pods: bool,
+    /// `apiVersion` and kind of the other objects that it reads.
+    pub objects: &'static [(&'static str, &'static str)],
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
     pub requeue: &'static [(&'static str, u32)],
@@ -38,13 +44,21 @@ pub trait BuiltIn: Configure {
 }
 
 impl Card {
+    /// A plugin that looks at nothing.
+    pub(crate) const BLANK: Card =
+        Card { name: "", points: &[], columns: &[], pods: false, objects: &[], requeue: &[] };
+
     pub(crate) fn manifest(&self) -> Manifest {
         let columns = self.columns.iter().copied().collect();
+        let objects = self
+            .objects
+            .iter()
+            .map(|&(api_version, kind)| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() });
         let events = self.requeue.iter().map(|(resource, actions)| ClusterEvent::new(resource, *actions));
         Manifest {
             name: self.name.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            needs: Needs { columns, ..Needs::default() },
+            needs: Needs { columns, pods: self.pods, objects: objects.collect(), ..Needs::default() },
             requeue: Some(events.collect()),
         }
     }
@@ -62,9 +76,10 @@ impl Card {
     }
 }
 
-/// Implements `Plugin` and `Configure` for a [`BuiltIn`]: which accessor answers for which trait is all that differs.
+/// Implements `Plugin` and `Configure` for a [`BuiltIn`]: which accessor answers for which trait is all that differs,
+/// and for some what they do at the end of a cycle, which then follows as a method.
 macro_rules! plugin {
-    ($plugin:ty { $($accessor:ident: $point:ident),* $(,)? }) => {
+    ($plugin:ty { $($accessor:ident: $point:ident),* $(,)? } $($method:tt)*) => {
         impl berth_framework::Plugin for $plugin {
             fn manifest(&self) -> &berth_framework::Manifest {
                 static MANIFEST: std::sync::LazyLock<berth_framework::Manifest> =
@@ -83,6 +98,8 @@ macro_rules! plugin {
             $(fn $accessor(&mut self) -> Option<&mut dyn berth_framework::$point> {
                 Some(self)
             })*
+
+            $($method)*
         }
 
         impl berth_framework::Configure for $plugin {
@@ -188,7 +205,12 @@ mod tests {
                 (Point::PreScore, plugin.pre_score().is_some()),
                 (Point::Score, plugin.score().is_some()),
                 (Point::Normalize, plugin.normalize().is_some()),
+                (Point::PostFilter, plugin.post_filter().is_some()),
+                (Point::Reserve, plugin.reserve().is_some()),
+                (Point::PreBind, plugin.pre_bind().is_some()),
                 (Point::Bind, plugin.bind().is_some()),
+                (Point::QueueingHint, plugin.queueing_hint().is_some()),
+                (Point::Sign, plugin.sign().is_some()),
             ];
             for (point, answered) in answers {
                 assert_eq!(factory.points().contains(point), answered, "{} {point:?}", factory.manifest().name);

@@ -13,7 +13,8 @@ use crate::{
 pub struct DefaultBinder;
 
 impl BuiltIn for DefaultBinder {
-    const CARD: Card = Card { name: "DefaultBinder", points: &[Point::Bind], columns: &[], requeue: &[] };
+    const CARD: Card =
+        Card { name: "DefaultBinder", points: &[Point::Bind], columns: &[], requeue: &[], ..Card::BLANK };
 
     fn new(args: &str) -> Result<Self, String> {
         args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)

@@ -15,8 +15,13 @@ use crate::{
 pub struct ImageLocality;
 
 impl BuiltIn for ImageLocality {
-    const CARD: Card =
-        Card { name: "ImageLocality", points: &[Point::Score], columns: &[Column::Images], requeue: &[] };
+    const CARD: Card = Card {
+        name: "ImageLocality",
+        points: &[Point::Score],
+        columns: &[Column::Images],
+        requeue: &[],
+        ..Card::BLANK
+    };
 
     fn new(args: &str) -> Result<Self, String> {
         args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)

@@ -38,6 +38,7 @@ impl BuiltIn for NodeAffinity {
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

@@ -23,6 +23,7 @@ impl BuiltIn for NodeDeclaredFeatures {
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

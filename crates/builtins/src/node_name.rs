@@ -19,6 +19,7 @@ impl BuiltIn for NodeName {
         points: &[Point::Filter],
         columns: &[Column::Name],
         requeue: &[("Node", ClusterEvent::ADD), ("Node", ClusterEvent::UPDATE_NODE_TAINT)],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

@@ -26,6 +26,7 @@ impl BuiltIn for NodePorts {
             ("Node", ClusterEvent::ADD),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

@@ -31,6 +31,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
         points: &[Point::PreScore, Point::Score],
         columns: &[Column::Allocatable, Column::Requested],
         requeue: &[],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

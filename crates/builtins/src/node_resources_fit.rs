@@ -47,6 +47,7 @@ impl BuiltIn for NodeResourcesFit {
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

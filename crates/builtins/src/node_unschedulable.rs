@@ -25,6 +25,7 @@ impl BuiltIn for NodeUnschedulable {
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

@@ -13,7 +13,8 @@ use crate::{
 pub struct PrioritySort;
 
 impl BuiltIn for PrioritySort {
-    const CARD: Card = Card { name: "PrioritySort", points: &[Point::QueueSort], columns: &[], requeue: &[] };
+    const CARD: Card =
+        Card { name: "PrioritySort", points: &[Point::QueueSort], columns: &[], requeue: &[], ..Card::BLANK };
 
     fn new(args: &str) -> Result<Self, String> {
         args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)

@@ -18,6 +18,7 @@ impl BuiltIn for SchedulingGates {
         points: &[Point::PreEnqueue],
         columns: &[],
         requeue: &[("Pod", ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED)],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

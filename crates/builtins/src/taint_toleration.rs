@@ -33,6 +33,7 @@ impl BuiltIn for TaintToleration {
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],
+        ..Card::BLANK
     };
 
     fn new(args: &str) -> Result<Self, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Columns, Node, NodeIdx, Pod, Snapshot, Sym, Symbols};
+use berth_model::{Columns, Node, NodeIdx, Pod, PodIdx, Snapshot, Sym, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::{change_log::ChangeLog, objects::Objects, pods::CachedPod, zones::Zones};
@@ -18,6 +18,9 @@ pub struct Cache {
     /// Slots that no node holds, below the highest one ever used.
     pub(crate) free: Vec<NodeIdx>,
     pub(crate) n_slots: u32,
+    /// Pod slots that no pod holds, below the highest one ever used.
+    pub(crate) free_pod_slots: Vec<PodIdx>,
+    pub(crate) n_pod_slots: u32,
     pub(crate) zones: Zones,
     pub(crate) objects: Objects,
 }
@@ -75,6 +78,8 @@ impl Cache {
             n_assumed: 0,
             free: Vec::new(),
             n_slots: 0,
+            free_pod_slots: Vec::new(),
+            n_pod_slots: 0,
             zones,
             objects: Objects::default(),
         }

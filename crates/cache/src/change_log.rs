@@ -5,7 +5,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use berth_model::{Column, Columns, NodeIdx};
+use berth_model::{Column, Columns, NodeIdx, PodIdx};
 
 use crate::objects::ObjectKey;
 
@@ -15,6 +15,8 @@ pub(crate) enum Change {
     Removed(NodeIdx),
     Columns(NodeIdx, Columns),
     Object(Arc<ObjectKey>),
+    /// A pod came to this slot or left it.
+    Pod(PodIdx),
 }
 
 #[derive(Debug, Default)]
@@ -63,6 +65,10 @@ impl ChangeLog {
 
     pub(crate) fn record_object(&mut self, key: Arc<ObjectKey>) -> u64 {
         self.push(Change::Object(key))
+    }
+
+    pub(crate) fn record_pod(&mut self, pod: PodIdx) -> u64 {
+        self.push(Change::Pod(pod))
     }
 
     /// Notes that the set `id` exists from the next generation on, unless it did before.

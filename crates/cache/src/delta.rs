@@ -1,10 +1,11 @@
 //! What a replica has missed, column by column.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{DeltaSource, Needs, ObjectKind};
 use berth_model::{
-    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, ResourceColumns, Sym,
+    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, PlacedPod, PodIdx, ResourceColumns, Sym,
+    api::StringMap,
     snapshot::{ResourceTable, at},
 };
 
@@ -43,6 +44,10 @@ impl Cache {
         for column in needs.columns.iter() {
             self.send_column(column, rows.clone(), needs, &mut delta);
         }
+        if needs.pods {
+            let pods = self.snapshot.pods().iter();
+            delta.pods_placed = pods.map(|(idx, pod, node)| PlacedPod { idx, node, pod: Arc::clone(pod) }).collect();
+        }
         delta.added = rows;
         delta
     }
@@ -52,6 +57,7 @@ impl Cache {
         let mut delta = Delta::default();
         let mut rows: [Vec<NodeIdx>; Column::ALL.len()] = Default::default();
         let mut objects: BTreeSet<&ObjectKey> = BTreeSet::new();
+        let mut pods: BTreeSet<PodIdx> = BTreeSet::new();
         for (at, change) in self.log.since(generation)? {
             match change {
                 Change::Added(node) if self.log.is_newest_addition(*node, at) => {
@@ -74,6 +80,11 @@ impl Cache {
                         }
                     }
                 }
+                Change::Pod(idx) => {
+                    if needs.pods {
+                        pods.insert(*idx);
+                    }
+                }
                 Change::Object(key) => {
                     if wants(&needs.objects, key) {
                         objects.insert(key);
@@ -87,6 +98,12 @@ impl Cache {
             }
         }
         delta.objects = objects.into_iter().map(|key| self.object_change(key)).collect();
+        for &idx in &pods {
+            if let Some((pod, node)) = self.snapshot.pods().get(idx) {
+                delta.pods_placed.push(PlacedPod { idx, node, pod: Arc::clone(pod) });
+            }
+        }
+        delta.pods_removed = pods.into_iter().collect();
         Some(delta)
     }
 
@@ -120,6 +137,7 @@ impl Cache {
             Column::DeclaredFeatures => {
                 ColumnData::DeclaredFeatures(lists(&rows, |row| snapshot.declared_features(row)))
             }
+            Column::Annotations => ColumnData::Annotations(self.annotations(&rows, &needs.annotation_keys)),
         };
         delta.columns.push(ColumnChange { rows, data });
     }
@@ -135,6 +153,15 @@ impl Cache {
             labels.push(self.snapshot.labels().of(row).iter().filter(|(key, _)| keys.contains(key)).copied());
         }
         labels
+    }
+
+    fn annotations(&self, rows: &[NodeIdx], keys: &[String]) -> Vec<Arc<StringMap>> {
+        let wanted = |row: &NodeIdx| {
+            let all = self.snapshot.annotations(*row);
+            let known = keys.iter().filter_map(|key| all?.get_key_value(key));
+            Arc::new(known.map(|(key, value)| (key.clone(), value.clone())).collect())
+        };
+        rows.iter().map(wanted).collect()
     }
 
     /// Every set made since, on a changed row or not: the node that had it may be gone, and another get it later.

@@ -29,10 +29,12 @@ impl Cache {
     pub fn remove_node(&mut self, name: Sym) -> Option<Node> {
         let entry = self.nodes.get_mut(&name)?;
         let (idx, node) = entry.row.take()?;
+        let pods = entry.pods.clone();
         if entry.pods.is_empty() {
             self.nodes.remove(&name);
         }
         self.zones.remove(idx, &node.labels);
+        pods.iter().for_each(|uid| self.unseat(uid));
         self.snapshot.remove_node(idx);
         let generation = self.log.record_removed(idx);
         self.snapshot.set_generation(generation);
@@ -60,6 +62,7 @@ impl Cache {
             self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
         }
         self.write_host_ports(idx, pods);
+        pods.iter().for_each(|uid| self.seat(uid, idx));
         self.zones.add(idx, &node.labels);
         self.record_row(idx, Columns::all());
     }
@@ -88,6 +91,7 @@ impl Cache {
             Column::Allocatable => self.snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods),
             Column::Images => self.snapshot.set_images(idx, &node.images),
             Column::DeclaredFeatures => self.snapshot.set_declared_features(idx, &node.declared_features),
+            Column::Annotations => self.snapshot.set_annotations(idx, Arc::clone(&node.annotations)),
             Column::Name | Column::Requested | Column::NonZeroRequested | Column::PodCount | Column::HostPorts => {}
         }
     }
@@ -116,6 +120,7 @@ fn differs(column: Column, old: &Node, new: &Node) -> bool {
         Column::Allocatable => old.allocatable != new.allocatable || old.allowed_pods != new.allowed_pods,
         Column::Images => old.images != new.images,
         Column::DeclaredFeatures => old.declared_features != new.declared_features,
+        Column::Annotations => old.annotations != new.annotations,
         Column::Name | Column::Requested | Column::NonZeroRequested | Column::PodCount | Column::HostPorts => false,
     }
 }

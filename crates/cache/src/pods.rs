@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Column, Columns, Pod, Sym};
+use berth_model::{Column, Columns, NodeIdx, Pod, PodIdx, Sym};
 
 use crate::cache::Cache;
 
@@ -15,6 +15,8 @@ pub struct CachedPod {
     pod: Arc<Pod>,
     node: Sym,
     state: State,
+    /// Its place in the pod table; none while its node has no row.
+    slot: Option<PodIdx>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -139,8 +141,12 @@ impl Cache {
             Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
-                let old = std::mem::replace(&mut known.pod, pod);
+                let looks_alike = same_to_plugins(&known.pod, &pod);
+                let (uid, old) = (Arc::clone(&pod.uid), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
+                if !looks_alike {
+                    self.reseat(&uid);
+                }
                 return Ok(if was_assumed { Added::Confirmed { assumed_on: node } } else { Added::Updated { old } });
             }
             Some(_) => match self.remove_pod(&pod.uid) {
@@ -156,7 +162,8 @@ impl Cache {
 
     /// Takes a pod out, assumed or added.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Removed> {
-        let CachedPod { pod, node, state } = self.pods.remove(uid)?;
+        self.unseat(uid);
+        let CachedPod { pod, node, state, .. } = self.pods.remove(uid)?;
         let was_assumed = state == State::Assumed;
         self.n_assumed -= usize::from(was_assumed);
         if let Some(entry) = self.nodes.get_mut(&node) {
@@ -173,8 +180,39 @@ impl Cache {
 
     fn place(&mut self, pod: Arc<Pod>, node: Sym, state: State) {
         self.nodes.entry(node).or_default().pods.push(Arc::clone(&pod.uid));
-        self.pods.insert(Arc::clone(&pod.uid), CachedPod { pod: Arc::clone(&pod), node, state });
+        self.pods.insert(Arc::clone(&pod.uid), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
         self.count(&pod, node, 1);
+        self.reseat(&pod.uid);
+    }
+
+    /// Enters a pod of a node that has a row into the pod table.
+    pub(crate) fn seat(&mut self, uid: &str, node: NodeIdx) {
+        let Some(cached) = self.pods.get_mut(uid) else { return };
+        let slot = self.free_pod_slots.pop().unwrap_or_else(|| {
+            self.n_pod_slots += 1;
+            PodIdx(self.n_pod_slots - 1)
+        });
+        cached.slot = Some(slot);
+        self.snapshot.pods_mut().place(slot, Arc::clone(&cached.pod), node);
+        let generation = self.log.record_pod(slot);
+        self.snapshot.set_generation(generation);
+    }
+
+    pub(crate) fn unseat(&mut self, uid: &str) {
+        let Some(slot) = self.pods.get_mut(uid).and_then(|cached| cached.slot.take()) else { return };
+        self.snapshot.pods_mut().remove(slot);
+        let generation = self.log.record_pod(slot);
+        self.snapshot.set_generation(generation);
+        self.free_pod_slots.push(slot);
+    }
+
+    /// Shows plugins the pod as it is, if its node has a row.
+    fn reseat(&mut self, uid: &str) {
+        self.unseat(uid);
+        let node = self.pods.get(uid).and_then(|cached| self.nodes.get(&cached.node)?.idx());
+        if let Some(node) = node {
+            self.seat(uid, node);
+        }
     }
 
     /// Adds the pod to the sums of its node, or with `sign` -1 takes it away.
@@ -191,6 +229,12 @@ impl Cache {
         }
         self.record_row(idx, columns);
     }
+}
+
+/// Whether rules that look at placed pods see no difference. A pod is assumed before its node's name stands in it.
+fn same_to_plugins(old: &Pod, new: &Pod) -> bool {
+    let named = Pod { node_name: new.node_name, nominated_node_name: new.nominated_node_name, ..old.clone() };
+    named == *new
 }
 
 /// Whether both count alike on their node.

@@ -35,6 +35,7 @@ fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
         allowed_pods: 110,
         images: if variant & 16 != 0 { vec![(image, i64::from(variant))] } else { Vec::new() },
         declared_features: if variant & 32 != 0 { vec![feature] } else { Vec::new() },
+        annotations: Arc::new([("note".to_owned(), (variant & 3).to_string())].into()),
         ..Node::default()
     }
 }
@@ -54,13 +55,15 @@ fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
             ..Resources::default()
         },
         placed_non_zero: NonZero { milli_cpu: 100, memory: i64::from(variant) },
+        priority: i32::from(variant & 64),
         ..Pod::default()
     })
 }
 
 fn all_needs() -> Needs {
     let kind = ObjectKind { api_version: "v1".to_owned(), kind: "Service".to_owned() };
-    Needs { columns: Columns::all(), label_keys: Vec::new(), objects: vec![kind] }
+    let annotation_keys = vec!["note".to_owned()];
+    Needs { columns: Columns::all(), annotation_keys, pods: true, objects: vec![kind], ..Needs::default() }
 }
 
 /// A table as text, row by row, so that two of them compare whatever way they came about.
@@ -82,7 +85,7 @@ fn picture(snapshot: &Snapshot) -> Vec<String> {
         let by_column = |(key, _): &(Sym, Sym)| snapshot.labels().column(*key).and_then(|column| column.get(node));
         let values: Vec<_> = snapshot.labels().of(node).iter().map(by_column).collect();
         format!(
-            "{node:?} {} {} {labels:?} {values:?} {taints:?} {:?} {:?} {} {} {} {:?} {:?} {:?}",
+            "{node:?} {} {} {labels:?} {values:?} {taints:?} {:?} {:?} {} {} {} {:?} {:?} {:?} {:?}",
             text(snapshot.name(node)),
             snapshot.unschedulable().contains(node),
             resources(snapshot.allocatable(), node),
@@ -93,6 +96,7 @@ fn picture(snapshot: &Snapshot) -> Vec<String> {
             snapshot.images().of(node).iter().map(|&name| image(name)).collect::<Vec<_>>(),
             snapshot.host_ports(node),
             snapshot.declared_features(node).iter().map(|&feature| text(feature)).collect::<Vec<_>>(),
+            snapshot.annotations(node).filter(|annotations| !annotations.is_empty()),
         )
     };
     let found = |node: NodeIdx| assert_eq!(snapshot.find(snapshot.name(node)), Some(node));
@@ -100,7 +104,9 @@ fn picture(snapshot: &Snapshot) -> Vec<String> {
         snapshot.nodes().iter().for_each(found);
     }
     let objects = snapshot.objects().iter("v1", "Service").map(|object| format!("{object:?}"));
-    snapshot.nodes().iter().map(row).chain(objects).collect()
+    let mut pods: Vec<_> = snapshot.pods().iter().map(|(_, pod, node)| format!("{node:?} {pod:?}")).collect();
+    pods.sort();
+    snapshot.nodes().iter().map(row).chain(pods).chain(objects).collect()
 }
 
 fn catch_up(cache: &Cache, needs: &Needs, replica: &mut Snapshot) {

@@ -76,6 +76,8 @@ pub struct KindRef {
 pub struct Watches {
     /// All pods that have not run to their end: a pod that succeeds or fails is reported as deleted.
     pub pods: bool,
+    /// Pending pods come with the whole JSON in [`berth_model::api::Pod::json`].
+    pub pod_json: bool,
     pub nodes: bool,
     pub kinds: Vec<KindRef>,
 }
@@ -103,7 +105,7 @@ impl fmt::Debug for WatchHandle {
 ///
 /// Must be called inside a tokio runtime.
 pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
-    let pods = watches.pods.then_some(Kind::Pods);
+    let pods = watches.pods.then_some(Kind::Pods { keep_json: watches.pod_json });
     let nodes = watches.nodes.then_some(Kind::Nodes);
     let others = watches.kinds.into_iter().map(Kind::Other);
 

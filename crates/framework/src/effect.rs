@@ -7,8 +7,12 @@ pub enum Effect {
     Bind,
     /// Patch an object; `patch` is a JSON merge patch.
     Patch { kind: String, namespace: String, name: String, subresource: Option<String>, patch: Vec<u8> },
-    /// Evict a pod.
-    Evict { namespace: String, name: String, uid: String },
+    /// Create an object; `body` is JSON.
+    Create { kind: String, namespace: String, body: Vec<u8> },
+    /// Delete an object.
+    Delete { kind: String, namespace: String, name: String },
+    /// Make room: condition `DisruptionTarget` with this message, deletion, event.
+    Evict { namespace: String, name: String, uid: String, message: String },
     /// Let a pod that waits on Permit go on.
     Allow { uid: String },
     /// Turn down a pod that waits on Permit.
@@ -19,8 +23,18 @@ pub enum Effect {
     Nominate { uid: String, node: Option<String> },
     /// Write an event about the pod of this cycle.
     Event { warning: bool, reason: String, action: String, note: String },
-    /// Go on with this pod only when `pointer` (RFC 6901) in the object holds `value` (JSON).
-    WaitFor { kind: String, namespace: String, name: String, pointer: String, value: Vec<u8>, timeout_ms: u64 },
+    /// Ask PreBind again whenever one of these objects has changed; fail with the message when the time is out.
+    Wait { objects: Vec<ObjectRef>, timeout_ms: u64, timeout_message: String },
+}
+
+/// An object of any kind.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ObjectRef {
+    /// `v1/PersistentVolumeClaim`, `scheduling.example.com/v1/PodGroup`.
+    pub kind: String,
+    /// Empty for kinds without namespaces.
+    pub namespace: String,
+    pub name: String,
 }
 
 impl Effect {
@@ -30,12 +44,14 @@ impl Effect {
         match self {
             Effect::Bind => Permission::Bind,
             Effect::Patch { .. } => Permission::Patch,
+            Effect::Create { .. } => Permission::Create,
+            Effect::Delete { .. } => Permission::Delete,
             Effect::Evict { .. } => Permission::Evict,
             Effect::Allow { .. } | Effect::Reject { .. } => Permission::WaitingPods,
             Effect::Activate { .. } => Permission::Activate,
             Effect::Nominate { .. } => Permission::Nominate,
             Effect::Event { .. } => Permission::Event,
-            Effect::WaitFor { .. } => Permission::WaitFor,
+            Effect::Wait { .. } => Permission::Wait,
         }
     }
 }
@@ -45,10 +61,12 @@ impl Effect {
 pub enum Permission {
     Bind,
     Patch,
+    Create,
+    Delete,
     Evict,
     WaitingPods,
     Activate,
     Nominate,
     Event,
-    WaitFor,
+    Wait,
 }

@@ -13,12 +13,12 @@ pub mod profile;
 pub mod run;
 pub mod status;
 
-pub use effect::{Effect, Permission};
+pub use effect::{Effect, ObjectRef, Permission};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind, Point, Points};
 pub use plugin::{
-    Bind, Call, Configure, CycleId, DeltaSource, DryRunCase, Explanation, Filter, Normalize, Permit, PermitVerdict,
-    Plugin, PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter,
-    PreScore, QueueSort, QueueingHint, Reserve, Score,
+    Bind, Call, Configure, CycleId, DeltaSource, DryRun, DryRunCase, Explanation, Failure, Filter, Normalize, Permit,
+    PermitVerdict, Plugin, PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue,
+    PreFilter, PreScore, QueueSort, QueueingHint, Removal, Reserve, Score, Sign, State,
 };
 pub use profile::{Grants, Instance, PluginIdx, PluginSet, Profile};
 pub use status::{Code, Status};

@@ -99,6 +99,12 @@ pub struct Needs {
     pub columns: Columns,
     /// When not empty, only these keys of [`berth_model::Column::Labels`].
     pub label_keys: Vec<String>,
+    /// The keys of [`berth_model::Column::Annotations`]; there is no way to have all.
+    pub annotation_keys: Vec<String>,
+    /// Pods on nodes.
+    pub pods: bool,
+    /// Pending pods with their whole JSON.
+    pub pod_json: bool,
     /// Other objects, whole, by kind.
     pub objects: Vec<ObjectKind>,
 }

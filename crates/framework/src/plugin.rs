@@ -4,9 +4,9 @@
 //! for a plugin without it, the first call with a new [`CycleId`]) starts it afresh. State that must live until the pod
 //! is bound is kept under the cycle's id until [`Plugin::end_cycle`].
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
-use berth_model::{Delta, NodeIdx, NodeSet, Pod, Snapshot};
+use berth_model::{Delta, NodeIdx, NodeSet, Pod, PodIdx, Snapshot};
 
 use crate::{
     effect::Effect,
@@ -110,6 +110,13 @@ pub trait Plugin: Send {
     fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
         None
     }
+    fn sign(&mut self) -> Option<&mut dyn Sign> {
+        None
+    }
+    /// State that outlives the binary.
+    fn state(&mut self) -> Option<&mut dyn State> {
+        None
+    }
 }
 
 impl fmt::Debug for dyn Plugin {
@@ -206,7 +213,41 @@ pub struct DryRunCase {
 pub trait PostFilter {
     /// # Errors
     /// The attempt fails with this status.
-    fn post_filter(&mut self, call: &Call<'_>) -> Result<PostFilterOutcome, Status>;
+    fn post_filter(
+        &mut self,
+        call: &Call<'_>,
+        failure: &Failure<'_>,
+        dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status>;
+}
+
+/// What is known about a pod that fits nowhere.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Failure<'a> {
+    /// Why nodes did not pass.
+    pub rejections: &'a [Explanation],
+    /// The status of nodes that stand in no rejection, when PreFilter turned the pod or those nodes down.
+    pub absent: Option<&'a Status>,
+    /// Pods that hold a nomination, of any priority.
+    pub nominated: &'a [(NodeIdx, Arc<Pod>)],
+}
+
+/// Asks the Filter plugins of the profile about nodes as they would be.
+pub trait DryRun {
+    /// Would the pod of this cycle pass on each node without some of its pods? One status a case, in order: success, or
+    /// what the first plugin that objects says. Pods nominated to the node count as they do in Filter; the caller's own
+    /// Filter is not asked.
+    ///
+    /// # Errors
+    /// A plugin broke.
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status>;
+}
+
+/// A node without some of its pods.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Removal {
+    pub node: NodeIdx,
+    pub pods: Vec<PodIdx>,
 }
 
 /// The answer of a PostFilter plugin.
@@ -280,6 +321,23 @@ pub trait Bind {
 /// Told after the pod was bound.
 pub trait PostBind {
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx);
+}
+
+/// Lets the scheduler reuse answers.
+pub trait Sign {
+    /// Two pods with one signature get the same answers. `None`: this pod's answers must not be reused.
+    fn sign(&mut self, pod: &Pod) -> Option<String>;
+}
+
+/// State that a plugin hands to the next binary of its name.
+pub trait State {
+    fn snapshot(&mut self) -> Vec<u8>;
+
+    /// Called after `configure` and before the first sync.
+    ///
+    /// # Errors
+    /// Why the state is of no use; the plugin starts without it.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String>;
 }
 
 /// Is this event worth another attempt of a pod that the plugin rejected?

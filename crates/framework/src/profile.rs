@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::{
     effect::Permission,
-    manifest::Point,
+    manifest::{Manifest, Point, Points},
     plugin::{CycleId, DeltaSource, Plugin, PluginVersion},
     status::Status,
 };
@@ -168,6 +168,21 @@ impl Profile {
         Some(std::mem::replace(&mut instance.plugin, new))
     }
 
+    /// Takes a plugin out of the profile for the time of `run`, which may meanwhile call all the others.
+    pub(crate) fn without<R>(
+        &mut self,
+        plugin: PluginIdx,
+        run: impl FnOnce(&mut Self, &mut dyn Plugin) -> R,
+    ) -> Option<R> {
+        let instance = self.instances.get_mut(plugin.index())?;
+        let mut taken = std::mem::replace(&mut instance.plugin, Box::new(TakenOut));
+        let answer = run(self, &mut *taken);
+        if let Some(instance) = self.instances.get_mut(plugin.index()) {
+            instance.plugin = taken;
+        }
+        Some(answer)
+    }
+
     /// The binaries that answer, in the order in which plugins were taken in.
     pub fn versions(&self) -> impl Iterator<Item = PluginVersion> + '_ {
         self.instances.iter().map(|instance| instance.plugin.version())
@@ -196,5 +211,23 @@ impl Instance {
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+}
+
+/// Stands in for a plugin that is being called and may not be called again.
+struct TakenOut;
+
+impl Plugin for TakenOut {
+    fn manifest(&self) -> &Manifest {
+        static MANIFEST: std::sync::LazyLock<Manifest> = std::sync::LazyLock::new(Manifest::default);
+        &MANIFEST
+    }
+
+    fn points(&self) -> Points {
+        Points::default()
+    }
+
+    fn version(&self) -> PluginVersion {
+        PluginVersion::default()
     }
 }

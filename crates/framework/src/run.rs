@@ -6,6 +6,7 @@
 
 mod bind;
 mod diagnosis;
+mod dry_run;
 mod filter;
 mod place;
 mod pre_filter;
@@ -18,8 +19,8 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
     bind::{
-        BindRun, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind, reserve,
-        unreserve,
+        BindRun, Nominations, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind,
+        reserve, unreserve,
     },
     diagnosis::{Diagnosis, Rejection, histogram},
     filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},

@@ -4,7 +4,7 @@
 //! yet. [`crate::pod::Pod`] and [`crate::node::Node`] are made from them once, on the way into the cache.
 //! Field names and meanings are the Kubernetes API's (core/v1); see its reference for each.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use serde::{Deserialize, Deserializer};
 
@@ -53,6 +53,9 @@ pub struct Pod {
     pub metadata: ObjectMeta,
     pub spec: PodSpec,
     pub status: PodStatus,
+    /// The text that this was decoded from, when somebody needs more than these fields.
+    #[serde(skip)]
+    pub json: Option<Arc<[u8]>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
@@ -81,9 +84,32 @@ pub struct PodSpec {
     #[serde(deserialize_with = "null_as_default")]
     pub scheduling_gates: Vec<Named>,
     #[serde(deserialize_with = "null_as_default")]
-    pub resource_claims: Vec<serde_json::Value>,
+    pub resource_claims: Vec<PodResourceClaim>,
     pub host_network: bool,
     pub host_users: Option<bool>,
+}
+
+/// A claim that a pod refers to, by name or by a template.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaim {
+    pub name: String,
+    pub resource_claim_name: Option<String>,
+    pub resource_claim_template_name: Option<String>,
+}
+
+/// Which claim was generated for one of the pod's [`PodResourceClaim`]s; none if it needs none.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct PodResourceClaimStatus {
+    pub name: String,
+    pub resource_claim_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub struct ExtendedResourceClaimStatus {
+    pub resource_claim_name: String,
 }
 
 /// An object of which only the name matters here.
@@ -266,6 +292,9 @@ pub struct PodStatus {
     /// Pod-level resources as actuated (in-place resize, KEP-5419).
     pub resources: Option<ResourceRequirements>,
     pub allocated_resources: Option<ResourceList>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub resource_claim_statuses: Vec<PodResourceClaimStatus>,
+    pub extended_resource_claim_status: Option<ExtendedResourceClaimStatus>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -6,8 +6,10 @@
 use std::sync::Arc;
 
 use crate::{
+    api::StringMap,
     node_set::NodeIdx,
-    pod::{HostPort, Taint},
+    pod::{HostPort, Pod, Taint},
+    pod_table::PodIdx,
     symbols::Sym,
 };
 
@@ -36,10 +38,12 @@ pub enum Column {
     HostPorts,
     /// `status.declaredFeatures`.
     DeclaredFeatures,
+    /// `metadata.annotations`, of the keys that are asked for.
+    Annotations,
 }
 
 impl Column {
-    pub const ALL: [Column; 11] = [
+    pub const ALL: [Column; 12] = [
         Column::Name,
         Column::Unschedulable,
         Column::Labels,
@@ -51,6 +55,7 @@ impl Column {
         Column::Images,
         Column::HostPorts,
         Column::DeclaredFeatures,
+        Column::Annotations,
     ];
 
     /// Position in [`Column::ALL`].
@@ -157,6 +162,8 @@ pub enum ColumnData {
     Images(Lists<Sym>),
     HostPorts(Lists<HostPort>),
     DeclaredFeatures(Lists<Sym>),
+    /// As text: they are long, seldom shared and seldom asked for.
+    Annotations(Vec<Arc<StringMap>>),
 }
 
 /// The rows of one column that changed.
@@ -164,6 +171,14 @@ pub enum ColumnData {
 pub struct ColumnChange {
     pub rows: Vec<NodeIdx>,
     pub data: ColumnData,
+}
+
+/// A pod on a node of the table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlacedPod {
+    pub idx: PodIdx,
+    pub node: NodeIdx,
+    pub pod: Arc<Pod>,
 }
 
 /// An object other than pods and nodes, whole, or the news that it is gone.
@@ -192,6 +207,10 @@ pub struct Delta {
     pub removed: Vec<NodeIdx>,
     pub added: Vec<NodeIdx>,
     pub columns: Vec<ColumnChange>,
+    /// Applied before [`Self::removed`]; a slot without a pod is none of the replica's business.
+    pub pods_removed: Vec<PodIdx>,
+    /// Applied after the rows.
+    pub pods_placed: Vec<PlacedPod>,
     pub objects: Vec<ObjectChange>,
 }
 
@@ -206,6 +225,8 @@ impl Delta {
             && self.removed.is_empty()
             && self.added.is_empty()
             && self.columns.is_empty()
+            && self.pods_removed.is_empty()
+            && self.pods_placed.is_empty()
             && self.objects.is_empty()
     }
 }

@@ -1,7 +1,11 @@
 //! From the API's objects to interned ones, once for each change of an object.
 
+mod affinity;
+mod storage;
+
 use std::sync::Arc;
 
+pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
     api,
     node::Node,
@@ -17,6 +21,7 @@ use crate::{
 pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
     let spec = &pod.spec;
     let non_zero = requests::placed_non_zero(pod);
+    let extended_claim = pod.status.extended_resource_claim_status.as_ref();
     Pod {
         uid: Arc::from(pod.metadata.uid.as_str()),
         namespace: symbols.intern(&pod.metadata.namespace),
@@ -28,9 +33,19 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
         nominated_node_name: symbols.intern(&pod.status.nominated_node_name),
         terminating: pod.metadata.deletion_timestamp.is_some(),
         scheduling_gates: spec.scheduling_gates.iter().map(|gate| Arc::from(gate.name.as_str())).collect(),
+        owner: storage::owner(&pod.metadata),
+        started_at: pod.status.start_time.as_deref().and_then(milliseconds),
+        never_preempts: spec.preemption_policy.as_deref() == Some("Never"),
+        is_preempted: pod.status.conditions.iter().any(is_preemption),
         node_rules: node_rules(spec, symbols),
+        affinity: affinity::pod_affinity(pod, symbols),
+        topology_spread: affinity::spread_constraints(pod, symbols),
         tolerations: spec.tolerations.iter().map(|it| toleration(it, symbols)).collect(),
         host_ports: host_ports(spec, symbols),
+        volumes: storage::volumes(spec),
+        resource_claims: storage::resource_claims(pod),
+        extended_requests: storage::extended_requests(spec, symbols),
+        extended_claim: extended_claim.map(|status| Arc::from(status.resource_claim_name.as_str())),
         images: images(spec, symbols),
         n_containers: u32::try_from(spec.init_containers.len() + spec.containers.len()).unwrap_or(u32::MAX),
         required_features: required_features(spec, symbols),
@@ -39,7 +54,18 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
         placed_non_zero: NonZero { milli_cpu: non_zero.milli_cpu, memory: non_zero.memory },
         scoring_requests: resources(&requests::scoring_requests(pod), symbols),
         balanced_requests: resources(&requests::balanced_requests(pod), symbols),
+        json: pod.json.clone(),
     }
+}
+
+/// An RFC 3339 time in milliseconds since 1970.
+#[must_use]
+pub fn milliseconds(time: &str) -> Option<i64> {
+    time.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
+fn is_preemption(condition: &api::Condition) -> bool {
+    condition.type_ == "DisruptionTarget" && condition.status == "True" && condition.reason == "PreemptionByScheduler"
 }
 
 /// The node's own facts.

@@ -1,7 +1,14 @@
 //! A pod as plugins see it: interned, with its requests summed once.
 
+mod affinity;
+mod storage;
+
 use std::sync::Arc;
 
+pub use self::{
+    affinity::{LabelSelector, PodAffinity, PodTerm, SpreadConstraint, WeightedPodTerm},
+    storage::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
+};
 use crate::symbols::Sym;
 
 /// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
@@ -75,15 +82,15 @@ impl Toleration {
     }
 }
 
-/// One requirement of a node selector term.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// One requirement of a node selector term or of a label selector.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirement {
     pub key: Sym,
     pub operator: Operator,
     pub values: Vec<Sym>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
     In,
     NotIn,
@@ -163,9 +170,25 @@ pub struct Pod {
     pub terminating: bool,
     /// By name: users read them in the reason for which a pod is held back.
     pub scheduling_gates: Vec<Arc<str>>,
+    /// The owner reference with `controller: true`.
+    pub owner: Option<Owner>,
+    /// `status.startTime` in milliseconds since 1970.
+    pub started_at: Option<i64>,
+    /// `spec.preemptionPolicy: Never`.
+    pub never_preempts: bool,
+    /// Being evicted by a scheduler: condition `DisruptionTarget` with reason `PreemptionByScheduler`.
+    pub is_preempted: bool,
     pub node_rules: NodeRules,
+    pub affinity: PodAffinity,
+    pub topology_spread: Vec<SpreadConstraint>,
     pub tolerations: Vec<Toleration>,
     pub host_ports: Vec<HostPort>,
+    pub volumes: Vec<Volume>,
+    pub resource_claims: Vec<PodClaim>,
+    /// Requests of extended resources, container by container.
+    pub extended_requests: Vec<ExtendedRequest>,
+    /// `status.extendedResourceClaimStatus.resourceClaimName`.
+    pub extended_claim: Option<Arc<str>>,
     /// Normalised image names of init containers, containers and image volumes, repetitions kept.
     pub images: Vec<Sym>,
     /// Init and regular containers.
@@ -182,6 +205,8 @@ pub struct Pod {
     pub scoring_requests: Resources,
     /// What NodeResourcesBalancedAllocation scores: no defaults, pod-level resources honoured, status counts.
     pub balanced_requests: Resources,
+    /// The whole object, while the pod is pending and some plugin's manifest asks for it.
+    pub json: Option<Arc<[u8]>>,
 }
 
 /// CPU and memory with the defaults for containers that request none.

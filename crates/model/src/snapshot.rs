@@ -4,15 +4,18 @@
 //! `set_*` methods, a guest's replica through [`Snapshot::apply`]. Both read through the same accessors, so a rule
 //! cannot tell where it runs.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 use crate::{
-    delta::{ColumnChange, ColumnData, Delta, ObjectChange, ResourceColumns},
+    api::StringMap,
+    delta::{ColumnChange, ColumnData, Delta, PlacedPod, ResourceColumns},
     label_table::LabelTable,
     node_set::{NodeIdx, NodeSet},
+    object_table::ObjectTable,
     pod::{HostPort, NonZero, Resources, Taint},
+    pod_table::PodTable,
     symbols::{Sym, Symbols},
 };
 
@@ -138,39 +141,6 @@ impl ImageTable {
     }
 }
 
-/// Objects of one kind by namespace and name.
-type ObjectsByName = BTreeMap<(String, String), Arc<[u8]>>;
-
-/// Objects other than pods and nodes, as JSON, by `apiVersion` and kind, then namespace and name.
-#[derive(Clone, Debug, Default)]
-pub struct ObjectTable {
-    kinds: BTreeMap<(String, String), ObjectsByName>,
-}
-
-impl ObjectTable {
-    /// The object's JSON, if it exists and the plugin asked for its kind.
-    #[must_use]
-    pub fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<&Arc<[u8]>> {
-        let objects = self.kinds.get(&(api_version.to_owned(), kind.to_owned()))?;
-        objects.get(&(namespace.to_owned(), name.to_owned()))
-    }
-
-    /// Namespace, name and JSON of all objects of one kind.
-    pub fn iter(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&str, &str, &Arc<[u8]>)> {
-        let objects = self.kinds.get(&(api_version.to_owned(), kind.to_owned()));
-        objects.into_iter().flatten().map(|((namespace, name), json)| (namespace.as_str(), name.as_str(), json))
-    }
-
-    pub fn apply(&mut self, change: &ObjectChange) {
-        let objects = self.kinds.entry((change.api_version.clone(), change.kind.clone())).or_default();
-        let key = (change.namespace.clone(), change.name.clone());
-        match &change.json {
-            Some(json) => drop(objects.insert(key, Arc::clone(json))),
-            None => drop(objects.remove(&key)),
-        }
-    }
-}
-
 /// The node table and the symbols it is written in.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -193,6 +163,8 @@ pub struct Snapshot {
     images: ImageTable,
     host_ports: Vec<Vec<HostPort>>,
     declared_features: Vec<Box<[Sym]>>,
+    annotations: Vec<Arc<StringMap>>,
+    pods: PodTable,
     objects: ObjectTable,
 }
 
@@ -296,6 +268,23 @@ impl Snapshot {
 }
 
 impl Snapshot {
+    /// `metadata.annotations` of `node`; in a replica, those under the keys that its manifest names.
+    #[must_use]
+    pub fn annotations(&self, node: NodeIdx) -> Option<&StringMap> {
+        self.annotations.get(node.index()).map(|annotations| &**annotations)
+    }
+
+    /// Pods on nodes.
+    #[must_use]
+    pub fn pods(&self) -> &PodTable {
+        &self.pods
+    }
+
+    /// For the owner of the table.
+    pub fn pods_mut(&mut self) -> &mut PodTable {
+        &mut self.pods
+    }
+
     /// Objects of the kinds that the plugin asked for.
     #[must_use]
     pub fn objects(&self) -> &ObjectTable {
@@ -335,6 +324,7 @@ impl Snapshot {
         self.images.set(node, &[]);
         put(&mut self.host_ports, node, Vec::new());
         put(&mut self.declared_features, node, Box::default());
+        put(&mut self.annotations, node, Arc::default());
     }
 
     pub fn set_name(&mut self, node: NodeIdx, name: Sym) {
@@ -412,6 +402,10 @@ impl Snapshot {
     pub fn set_declared_features(&mut self, node: NodeIdx, features: &[Sym]) {
         put(&mut self.declared_features, node, features.into());
     }
+
+    pub fn set_annotations(&mut self, node: NodeIdx, annotations: Arc<StringMap>) {
+        put(&mut self.annotations, node, annotations);
+    }
 }
 
 /// Following another table: for replicas.
@@ -422,8 +416,10 @@ impl Snapshot {
             self.symbols.announce(*sym, text);
         }
         if delta.full {
-            let symbols = std::mem::take(&mut self.symbols);
-            *self = Self { symbols, ..Self::default() };
+            self.forget();
+        }
+        for &pod in &delta.pods_removed {
+            self.pods.remove(pod);
         }
         for &node in &delta.removed {
             self.remove_node(node);
@@ -446,10 +442,22 @@ impl Snapshot {
                 image.size = *size;
             }
         }
+        for PlacedPod { idx, node, pod } in &delta.pods_placed {
+            self.pods.place(*idx, Arc::clone(pod), *node);
+        }
         for object in &delta.objects {
             self.objects.apply(object);
         }
         self.generation = delta.generation;
+    }
+
+    /// Empties everything but the symbols. Journals go on, so that whoever follows one notices.
+    fn forget(&mut self) {
+        let (symbols, mut pods) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pods));
+        let mut objects = std::mem::take(&mut self.objects);
+        pods.clear();
+        objects.clear();
+        *self = Self { symbols, pods, objects, ..Self::default() };
     }
 
     fn apply_column(&mut self, change: &ColumnChange) {
@@ -480,6 +488,11 @@ impl Snapshot {
             }
             ColumnData::DeclaredFeatures(lists) => {
                 rows.iter().zip(lists.iter()).for_each(|(&row, features)| self.set_declared_features(row, features));
+            }
+            ColumnData::Annotations(maps) => {
+                rows.iter()
+                    .zip(maps)
+                    .for_each(|(&row, annotations)| self.set_annotations(row, Arc::clone(annotations)));
             }
         }
     }

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use berth_framework::{
     Call, CycleId, DryRunCase, Status,
-    run::{self, Circumstances, Diagnosis, NoNode, Nominated},
+    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations},
 };
-use berth_model::{NodeIdx, Pod};
+use berth_model::{NodeIdx, Pod, Snapshot};
 use berth_queue::{QueuedPod, Time};
 
 use crate::{
@@ -83,7 +83,12 @@ impl Scheduler {
         let snapshot = self.cache.snapshot();
         if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
             let call = Call { cycle, pod, snapshot };
-            let run = run::post_filter(profile, &call, &mut diagnosis);
+            let claims = claims(&self.queue, &self.cache, pod);
+            let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
+            let rivals = Nominated { pods: &pods, cases: &claims.cases };
+            let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, snapshot);
+            let nominations = Nominations { rivals, all: &all };
+            let run = run::post_filter(profile, &call, &self.attempt, &nominations, &mut diagnosis);
             if let Some(node) = run.nominate {
                 nomination = Nomination::Set(node.map(|node| snapshot.name(node)).unwrap_or_default());
             }
@@ -98,6 +103,16 @@ impl Scheduler {
 struct Claims {
     pods: Vec<Arc<Pod>>,
     cases: Vec<DryRunCase>,
+}
+
+/// Every nomination, in the order of nodes and priority.
+fn nominations(queue: &berth_queue::Queue, snapshot: &Snapshot) -> Vec<(NodeIdx, Arc<Pod>)> {
+    let known = queue.nominator().iter().filter_map(|(node, pods)| Some((snapshot.find(node)?, pods)));
+    let mut all: Vec<_> = known.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, Arc::clone(pod)))).collect();
+    all.sort_by(|(left, one), (right, other)| {
+        (left, -i64::from(one.priority), &one.uid).cmp(&(right, -i64::from(other.priority), &other.uid))
+    });
+    all
 }
 
 fn claims(queue: &berth_queue::Queue, cache: &berth_cache::Cache, pod: &Pod) -> Claims {

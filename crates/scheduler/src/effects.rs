@@ -59,7 +59,11 @@ impl Scheduler {
             Effect::Nominate { uid, node } => self.nominate(&uid, node.unwrap_or_default()),
             Effect::Event { warning, reason, action, note } => self.pod_event(pod, (warning, &reason, &action), note),
             Effect::Bind => self.log(Level::Warn, format!("plugin {plugin} asked to bind outside Bind")),
-            effect @ (Effect::Patch { .. } | Effect::Evict { .. } | Effect::WaitFor { .. }) => return Some(effect),
+            effect @ (Effect::Patch { .. }
+            | Effect::Create { .. }
+            | Effect::Delete { .. }
+            | Effect::Evict { .. }
+            | Effect::Wait { .. }) => return Some(effect),
         }
         None
     }

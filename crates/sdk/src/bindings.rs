@@ -27,13 +27,16 @@ pub mod shared {
 
 macro_rules! interface {
     ($module:ident, $world:tt, $wit:tt) => {
+        interface!($module, $world, $wit, { "berth:scheduler/types@0.1.0": ::berth_sdk::bindings::shared::berth::scheduler::types });
+    };
+    ($module:ident, $world:tt, $wit:tt, $with:tt) => {
         pub mod $module {
             wit_bindgen::generate!({
                 path: "../../wit",
                 inline: $wit,
                 world: $world,
                 runtime_path: "::berth_sdk::rt",
-                with: { "berth:scheduler/types@0.1.0": ::berth_sdk::bindings::shared::berth::scheduler::types },
+                with: $with,
                 pub_export_macro: true,
             });
         }
@@ -97,3 +100,5 @@ interface!(
     "berth:sdk/queueing-hint",
     "package berth:sdk; world queueing-hint { export berth:scheduler/queueing-hint@0.1.0; }"
 );
+interface!(sign, "berth:sdk/sign", "package berth:sdk; world sign { export berth:scheduler/sign@0.1.0; }");
+interface!(state, "berth:sdk/state", "package berth:sdk; world state { export berth:scheduler/state@0.1.0; }", {});

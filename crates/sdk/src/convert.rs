@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    ClusterEvent, Code, DryRunCase, Effect, Explanation, Manifest, PermitVerdict, PostFilterOutcome, Status,
+    ClusterEvent, Code, DryRunCase, Effect, Explanation, Manifest, ObjectRef, PermitVerdict, PostFilterOutcome,
+    Removal, Status,
 };
 use berth_model::{
-    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, Pod, ResourceColumns, Sym,
+    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx,
+    ResourceColumns, Sym,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
@@ -16,9 +18,11 @@ use berth_model::{
 use crate::bindings::{
     filter::exports::berth::scheduler::filter as wit_filter, lifecycle::exports::berth::scheduler::lifecycle,
     permit::exports::berth::scheduler::permit as wit_permit,
-    post_filter::exports::berth::scheduler::post_filter as wit_post_filter, shared::berth::scheduler::types as wit,
-    sync::exports::berth::scheduler::sync as wit_sync,
+    post_filter::exports::berth::scheduler::post_filter as wit_post_filter, shared::berth::scheduler::host,
+    shared::berth::scheduler::types as wit, sync::exports::berth::scheduler::sync as wit_sync,
 };
+
+mod pod_parts;
 
 fn syms(values: Vec<u32>) -> Vec<Sym> {
     values.into_iter().map(Sym).collect()
@@ -44,13 +48,23 @@ pub(crate) fn pod(pod: wit::Pod) -> Pod {
         nominated_node_name: Sym(pod.nominated_node_name),
         terminating: pod.terminating,
         scheduling_gates: pod.scheduling_gates.into_iter().map(Arc::from).collect(),
+        owner: pod.owner.map(pod_parts::owner),
+        started_at: pod.started_at,
+        never_preempts: pod.never_preempts,
+        is_preempted: pod.preempted,
         node_rules: NodeRules {
             selector: pod.node_rules.selector.map(pairs),
             required: pod.node_rules.required.map(|terms| terms.into_iter().map(node_term).collect()),
             preferred: pod.node_rules.preferred.map(|terms| terms.into_iter().map(weighted_term).collect()),
         },
+        affinity: pod_parts::affinity(pod.affinity),
+        topology_spread: pod.topology_spread.into_iter().map(pod_parts::spread_constraint).collect(),
         tolerations: pod.tolerations.into_iter().map(toleration).collect(),
         host_ports: pod.host_ports.into_iter().map(host_port).collect(),
+        volumes: pod.volumes.into_iter().map(pod_parts::volume).collect(),
+        resource_claims: pod.resource_claims.into_iter().map(pod_parts::claim).collect(),
+        extended_requests: pod.extended_requests.into_iter().map(pod_parts::extended_request).collect(),
+        extended_claim: pod.extended_claim.map(Arc::from),
         images: syms(pod.images),
         n_containers: pod.containers,
         required_features: syms(pod.required_features),
@@ -59,6 +73,7 @@ pub(crate) fn pod(pod: wit::Pod) -> Pod {
         placed_non_zero: NonZero { milli_cpu: pod.placed_non_zero.milli_cpu, memory: pod.placed_non_zero.memory },
         scoring_requests: resources(pod.scoring_requests),
         balanced_requests: resources(pod.balanced_requests),
+        json: pod.json.map(Arc::from),
     }
 }
 
@@ -131,12 +146,18 @@ pub(crate) fn delta(delta: wit_sync::Delta) -> Delta {
         removed: nodes(delta.removed),
         added: nodes(delta.added),
         columns: delta.columns.into_iter().map(column_change).collect(),
+        pods_removed: delta.pods_removed.into_iter().map(PodIdx).collect(),
+        pods_placed: delta.pods_placed.into_iter().map(placed_pod).collect(),
         objects: delta.objects.into_iter().map(object).collect(),
     }
 }
 
 fn taint(taint: wit::Taint) -> Taint {
     Taint { key: Sym(taint.key), value: Sym(taint.value), effect: taint_effect(taint.effect) }
+}
+
+fn placed_pod(placed: wit_sync::PlacedPod) -> PlacedPod {
+    PlacedPod { idx: PodIdx(placed.slot), node: NodeIdx(placed.node), pod: Arc::new(pod(placed.pod)) }
 }
 
 fn object(object: wit_sync::Object) -> ObjectChange {
@@ -167,6 +188,9 @@ fn column_change(change: wit_sync::ColumnChange) -> ColumnChange {
             ColumnData::HostPorts(Lists { ends: lists.ends, items: lists.items.into_iter().map(host_port).collect() })
         }
         Wit::DeclaredFeatures(lists) => ColumnData::DeclaredFeatures(symbol_lists(lists)),
+        Wit::Annotations(rows) => {
+            ColumnData::Annotations(rows.into_iter().map(|pairs| Arc::new(pairs.into_iter().collect())).collect())
+        }
     };
     ColumnChange { rows: nodes(change.rows), data }
 }
@@ -209,14 +233,36 @@ pub(crate) fn rows_to_wit(nodes: &NodeSet) -> Vec<u64> {
     nodes.words().to_vec()
 }
 
-pub(crate) fn explanations_to_wit(explanations: Vec<Explanation>) -> Vec<wit_filter::Explanation> {
+pub(crate) fn explanations_to_wit(explanations: Vec<Explanation>) -> Vec<wit::Explanation> {
     explanations
         .into_iter()
-        .map(|explanation| wit_filter::Explanation {
+        .map(|explanation| wit::Explanation {
             status: status_to_wit(explanation.status),
             nodes: rows_to_wit(&explanation.nodes),
         })
         .collect()
+}
+
+/// What was answered, by someone else, in the contract's words.
+pub(crate) fn status(status: wit::Status) -> Status {
+    let code = match status.code {
+        wit::Code::Success => Code::Success,
+        wit::Code::Error => Code::Error,
+        wit::Code::Unschedulable => Code::Unschedulable,
+        wit::Code::UnschedulableAndUnresolvable => Code::UnschedulableAndUnresolvable,
+        wit::Code::Wait => Code::Wait,
+        wit::Code::Skip => Code::Skip,
+        wit::Code::Pending => Code::Pending,
+    };
+    Status { code, reasons: status.reasons }
+}
+
+pub(crate) fn explanation(explanation: wit::Explanation) -> Explanation {
+    Explanation { status: status(explanation.status), nodes: NodeSet::from_words(explanation.nodes) }
+}
+
+pub(crate) fn removal_to_wit(removal: &Removal) -> host::Removal {
+    host::Removal { node: removal.node.0, pods: removal.pods.iter().map(|pod| pod.0).collect() }
 }
 
 pub(crate) fn outcome_to_wit(outcome: PostFilterOutcome) -> wit_post_filter::Outcome {
@@ -252,7 +298,11 @@ fn effect_to_wit(effect: Effect) -> wit::Effect {
             subresource,
             body: patch,
         }),
-        Effect::Evict { namespace, name, uid } => wit::Effect::Evict(wit::PodRef { namespace, name, uid }),
+        Effect::Create { kind, namespace, body } => wit::Effect::Create(wit::NewObject { kind, namespace, body }),
+        Effect::Delete { kind, namespace, name } => wit::Effect::Delete(wit::ObjectRef { kind, namespace, name }),
+        Effect::Evict { namespace, name, uid, message } => {
+            wit::Effect::Evict(wit::Eviction { pod: wit::PodRef { namespace, name, uid }, message })
+        }
         Effect::Allow { uid } => wit::Effect::Allow(uid),
         Effect::Reject { uid, reason } => wit::Effect::Reject((uid, reason)),
         Effect::Activate { uids } => wit::Effect::Activate(uids),
@@ -260,24 +310,28 @@ fn effect_to_wit(effect: Effect) -> wit::Effect {
         Effect::Event { warning, reason, action, note } => {
             wit::Effect::Event(wit::Event { warning, reason, action, note })
         }
-        Effect::WaitFor { kind, namespace, name, pointer, value, timeout_ms } => wit::Effect::WaitFor(wit::WaitFor {
-            object: wit::ObjectRef { kind, namespace, name },
-            pointer,
-            value,
+        Effect::Wait { objects, timeout_ms, timeout_message } => wit::Effect::Wait(wit::Wait {
+            objects: objects.into_iter().map(object_ref_to_wit).collect(),
             timeout_ms,
+            timeout_message,
         }),
     }
 }
 
+fn object_ref_to_wit(object: ObjectRef) -> wit::ObjectRef {
+    wit::ObjectRef { kind: object.kind, namespace: object.namespace, name: object.name }
+}
+
 pub(crate) fn manifest_to_wit(manifest: Manifest) -> lifecycle::Manifest {
-    let labels = manifest.needs.label_keys;
+    let (labels, annotations) = (manifest.needs.label_keys, manifest.needs.annotation_keys);
     let mut columns: Vec<lifecycle::Column> = Vec::new();
     for column in manifest.needs.columns.iter() {
         match column {
             Column::Labels if !labels.is_empty() => {
                 columns.extend(labels.iter().cloned().map(lifecycle::Column::Label));
             }
-            column => columns.push(column_to_wit(column)),
+            Column::Annotations => columns.extend(annotations.iter().cloned().map(lifecycle::Column::Annotation)),
+            column => columns.extend(column_to_wit(column)),
         }
     }
     let objects = manifest.needs.objects.into_iter();
@@ -285,7 +339,8 @@ pub(crate) fn manifest_to_wit(manifest: Manifest) -> lifecycle::Manifest {
         name: manifest.name,
         version: manifest.version,
         columns,
-        pod_json: false,
+        pods: manifest.needs.pods,
+        pod_json: manifest.needs.pod_json,
         objects: objects.map(|kind| lifecycle::ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect(),
         requeue: manifest.requeue.map(|events| events.into_iter().map(cluster_event_to_wit).collect()),
     }
@@ -296,8 +351,9 @@ fn cluster_event_to_wit(event: ClusterEvent) -> wit::ClusterEvent {
     wit::ClusterEvent { resource: event.resource, actions: wit::Actions::from_bits_truncate(bits) }
 }
 
-fn column_to_wit(column: Column) -> lifecycle::Column {
-    match column {
+/// `None` for a column that is asked for by key.
+fn column_to_wit(column: Column) -> Option<lifecycle::Column> {
+    Some(match column {
         Column::Name => lifecycle::Column::Name,
         Column::Unschedulable => lifecycle::Column::Unschedulable,
         Column::Labels => lifecycle::Column::Labels,
@@ -309,5 +365,6 @@ fn column_to_wit(column: Column) -> lifecycle::Column {
         Column::Images => lifecycle::Column::Images,
         Column::HostPorts => lifecycle::Column::HostPorts,
         Column::DeclaredFeatures => lifecycle::Column::DeclaredFeatures,
-    }
+        Column::Annotations => return None,
+    })
 }

@@ -1,19 +1,32 @@
 //! Each interface of the contract, answered by the plugin's framework traits.
 
-use berth_framework::{CycleId, Plugin, Status};
+use std::sync::Arc;
+
+use berth_framework::{CycleId, DryRun, Failure, Plugin, Removal, State, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 use crate::{
     bindings::{
-        bind::exports::berth::scheduler::bind, cycle::exports::berth::scheduler::cycle,
-        filter::exports::berth::scheduler::filter, lifecycle::exports::berth::scheduler::lifecycle,
-        normalize_score::exports::berth::scheduler::normalize_score, permit::exports::berth::scheduler::permit,
-        post_bind::exports::berth::scheduler::post_bind, post_filter::exports::berth::scheduler::post_filter,
-        pre_bind::exports::berth::scheduler::pre_bind, pre_enqueue::exports::berth::scheduler::pre_enqueue,
-        pre_filter::exports::berth::scheduler::pre_filter, pre_score::exports::berth::scheduler::pre_score,
-        queue_sort::exports::berth::scheduler::queue_sort, queueing_hint::exports::berth::scheduler::queueing_hint,
-        reserve::exports::berth::scheduler::reserve, score::exports::berth::scheduler::score,
-        shared::berth::scheduler::types as wit, sync::exports::berth::scheduler::sync,
+        bind::exports::berth::scheduler::bind,
+        cycle::exports::berth::scheduler::cycle,
+        filter::exports::berth::scheduler::filter,
+        lifecycle::exports::berth::scheduler::lifecycle,
+        normalize_score::exports::berth::scheduler::normalize_score,
+        permit::exports::berth::scheduler::permit,
+        post_bind::exports::berth::scheduler::post_bind,
+        post_filter::exports::berth::scheduler::post_filter,
+        pre_bind::exports::berth::scheduler::pre_bind,
+        pre_enqueue::exports::berth::scheduler::pre_enqueue,
+        pre_filter::exports::berth::scheduler::pre_filter,
+        pre_score::exports::berth::scheduler::pre_score,
+        queue_sort::exports::berth::scheduler::queue_sort,
+        queueing_hint::exports::berth::scheduler::queueing_hint,
+        reserve::exports::berth::scheduler::reserve,
+        score::exports::berth::scheduler::score,
+        shared::berth::scheduler::{host, types as wit},
+        sign::exports::berth::scheduler::sign,
+        state::exports::berth::scheduler::state,
+        sync::exports::berth::scheduler::sync,
     },
     convert,
     guest::HasGuest,
@@ -96,7 +109,7 @@ impl<T: HasGuest> filter::Guest for T {
         Ok(convert::rows_to_wit(&candidates))
     }
 
-    fn explain(cycle: u64, rejected: Vec<u64>) -> Result<Vec<filter::Explanation>, wit::Status> {
+    fn explain(cycle: u64, rejected: Vec<u64>) -> Result<Vec<wit::Explanation>, wit::Status> {
         let rejected = NodeSet::from_words(rejected);
         T::with(|guest| guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.explain(call, &rejected)))
             .map(convert::explanations_to_wit)
@@ -120,10 +133,51 @@ impl<T: HasGuest> filter::Guest for T {
 }
 
 impl<T: HasGuest> post_filter::Guest for T {
-    fn post_filter(cycle: u64) -> Result<post_filter::Outcome, wit::Status> {
-        T::with(|guest| guest.call(cycle, |plugin, call| plugin.post_filter().ok_or_else(absent)?.post_filter(call)))
-            .map(convert::outcome_to_wit)
-            .map_err(failed)
+    fn post_filter(cycle: u64, failure: post_filter::Failure) -> Result<post_filter::Outcome, wit::Status> {
+        let rejections: Vec<_> = failure.rejections.into_iter().map(convert::explanation).collect();
+        let absent_status = failure.absent.map(convert::status);
+        let nominated: Vec<_> =
+            failure.nominated.into_iter().map(|(node, pod)| (NodeIdx(node), Arc::new(convert::pod(pod)))).collect();
+        let failure = Failure { rejections: &rejections, absent: absent_status.as_ref(), nominated: &nominated };
+        T::with(|guest| {
+            guest.call(cycle, |plugin, call| {
+                plugin.post_filter().ok_or_else(absent)?.post_filter(call, &failure, &mut HostDryRun)
+            })
+        })
+        .map(convert::outcome_to_wit)
+        .map_err(failed)
+    }
+}
+
+/// The other plugins of the profile, behind the host.
+struct HostDryRun;
+
+impl DryRun for HostDryRun {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        let cases: Vec<_> = cases.iter().map(convert::removal_to_wit).collect();
+        let statuses = host::dry_run(&cases).map_err(convert::status)?;
+        Ok(statuses.into_iter().map(convert::status).collect())
+    }
+}
+
+impl<T: HasGuest> sign::Guest for T {
+    fn sign(pod: wit::Pod) -> Option<String> {
+        let pod = convert::pod(pod);
+        T::with(|guest| guest.plugin().ok()?.sign()?.sign(&pod))
+    }
+}
+
+impl<T: HasGuest> state::Guest for T {
+    fn snapshot() -> Vec<u8> {
+        T::with(|guest| guest.plugin().ok().and_then(Plugin::state).map(State::snapshot).unwrap_or_default())
+    }
+
+    fn restore(snapshot: Vec<u8>) -> Result<(), String> {
+        T::with(|guest| match guest.plugin().map(Plugin::state) {
+            Ok(Some(state)) => state.restore(&snapshot),
+            Ok(None) => Err(absent().message()),
+            Err(status) => Err(status.message()),
+        })
     }
 }
 

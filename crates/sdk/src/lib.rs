@@ -30,7 +30,7 @@ pub use wit_bindgen::rt;
 /// Exports a plugin from this component: its type, which implements
 /// [`Configure`](berth_framework::Configure), and the interfaces that it implements by their names in the contract,
 /// with underscores: `pre_enqueue`, `queue_sort`, `pre_filter`, `filter`, `post_filter`, `pre_score`, `score`,
-/// `normalize_score`, `reserve`, `permit`, `pre_bind`, `bind`, `post_bind`, `queueing_hint`; and `sync` and `cycle`, for
+/// `normalize_score`, `reserve`, `permit`, `pre_bind`, `bind`, `post_bind`, `queueing_hint`, `sign`, `state`; and `sync` and `cycle`, for
 /// a plugin that looks at nodes and for one that is called within a cycle.
 #[macro_export]
 macro_rules! export {

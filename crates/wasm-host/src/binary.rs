@@ -84,6 +84,4 @@ pub enum LoadError {
     Faulty(String),
     #[error("calls itself {manifest:?} in its manifest; the file's name and the manifest's must be equal")]
     Name { manifest: String },
-    #[error("asks for {what}, which this scheduler does not offer")]
-    Unsupported { what: &'static str },
 }

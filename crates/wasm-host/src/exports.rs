@@ -26,7 +26,6 @@ macro_rules! interfaces {
         }
 
         /// The functions of one instance.
-        #[expect(dead_code, reason = "the framework has no traits for sign and state yet; their types are checked")]
         pub(crate) struct Exports {
             $(pub(crate) $field: Option<$field::Guest>,)*
         }
@@ -110,6 +109,10 @@ const CYCLE_POINTS: [Point; 10] = [
 impl ExportIndices {
     pub(crate) fn has_sync(&self) -> bool {
         self.sync.is_some()
+    }
+
+    pub(crate) fn has_state(&self) -> bool {
+        self.state.is_some()
     }
 
     /// Whether the interfaces make a plugin together; `exports` lists everything for the message if there are none.

@@ -102,19 +102,16 @@ impl Blueprint {
         let mut instance = Instance::new(self)?;
         let described = instance.call(self, "describe", Patience::Long, |asking| {
             let manifest = guest(&asking.exports.lifecycle)?.call_describe(asking.store)?;
-            let wants_json = manifest.pod_json;
-            Ok((lift::manifest(manifest, asking.limits)?, wants_json))
+            Ok(lift::manifest(manifest, asking.limits)?)
         });
-        let (manifest, wants_json) = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
+        let manifest = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
         if manifest.name != *self.name {
             return Err(LoadError::Name { manifest: manifest.name });
         }
-        if wants_json {
-            return Err(LoadError::Unsupported { what: "the pods' JSON" });
-        }
-        let has_needs = !manifest.needs.columns.is_empty() || !manifest.needs.objects.is_empty();
+        let needs = &manifest.needs;
+        let has_needs = !needs.columns.is_empty() || needs.pods || !needs.objects.is_empty();
         if has_needs && !self.indices.has_sync() {
-            let because = "its manifest needs, as it names columns or objects";
+            let because = "its manifest needs, as it names columns, pods or objects";
             return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
         }
         Ok(manifest)

@@ -5,8 +5,11 @@ use std::sync::{
     atomic::{AtomicU64, Ordering},
 };
 
+use berth_framework::{DryRun, Status};
+
 use crate::{
     bindings::{berth::scheduler::host, types},
+    convert::{lift, lower},
     limits::{Limits, Meter},
     stats::PluginStats,
 };
@@ -90,6 +93,15 @@ impl host::Host for HostState {
         }
     }
 
+    fn dry_run(&mut self, cases: Vec<host::Removal>) -> Result<Vec<types::Status>, types::Status> {
+        if !OTHERS.is_set() {
+            return Err(lower::status(&Status::error("dry-run is for post-filter only")));
+        }
+        let statuses = OTHERS.with(|others| others.dry_run(&lift::removals(cases)));
+        let statuses = statuses.map_err(|status| lower::status(&status))?;
+        Ok(statuses.iter().map(lower::status).collect())
+    }
+
     fn now(&mut self) -> u64 {
         self.clock.now.load(Ordering::Relaxed)
     }
@@ -102,3 +114,9 @@ impl host::Host for HostState {
 }
 
 impl types::Host for HostState {}
+
+scoped_tls_hkt::scoped_thread_local! {
+    /// The other plugins of the profile while a component is in `post-filter`. A store cannot hold what lives no longer
+    /// than a call.
+    pub(crate) static mut OTHERS: for<'a> &'a mut (dyn DryRun + 'a)
+}

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use berth_framework::{
     Bind, Call, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin, PluginVersion, Point, Points,
-    PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Status,
+    PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
+    State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Symbols};
 
@@ -105,6 +106,19 @@ impl ComponentPlugin {
             self.begin(call.cycle, &lower::pod(call.pod))?;
         }
         self.ask(function, Patience::Short, ask)
+    }
+
+    /// The same for a call in which the component asks others: their time counts, so it has more of it.
+    fn ask_patiently<R>(
+        &mut self,
+        call: &Call<'_>,
+        function: &'static str,
+        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+    ) -> Result<R, Status> {
+        if !self.begun.contains(&call.cycle) {
+            self.begin(call.cycle, &lower::pod(call.pod))?;
+        }
+        self.ask(function, Patience::Long, ask)
     }
 
     fn begin(&mut self, cycle: CycleId, pod: &types::Pod) -> Result<(), Status> {
@@ -271,5 +285,11 @@ impl Plugin for ComponentPlugin {
     }
     fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
         self.at(Point::QueueingHint).map(|plugin| plugin as _)
+    }
+    fn sign(&mut self) -> Option<&mut dyn Sign> {
+        self.at(Point::Sign).map(|plugin| plugin as _)
+    }
+    fn state(&mut self) -> Option<&mut dyn State> {
+        self.blueprint.indices.has_state().then_some(self as _)
     }
 }

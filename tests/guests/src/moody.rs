@@ -74,11 +74,12 @@ const FUNCTIONS: &str = r#"
   (global $reserved (mut i32) (i32.const 0))
   (data (i32.const 512) "out of luck")
   (data (i32.const 528) "begun")
-  (func (export "berth:scheduler/sync@0.1.0#apply")
-    (param $generation i64) (param $full i32) (param i32 i32 i32 i32 i32 i32)
-    (param $removed i32) (param $n_removed i32) (param $added i32) (param $n_added i32) (param i32 i32 i32 i32)
-    (if (local.get $full) (then (global.set $nodes (i32.const 0))))
-    (global.set $nodes (i32.sub (i32.add (global.get $nodes) (local.get $n_added)) (local.get $n_removed))))
+  ;; The delta lies in memory: generation, full, and the lists, of which removed is the fourth and added the fifth.
+  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32)
+    (if (i32.load8_u offset=8 (local.get $delta)) (then (global.set $nodes (i32.const 0))))
+    (global.set $nodes (i32.sub
+      (i32.add (global.get $nodes) (i32.load offset=48 (local.get $delta)))
+      (i32.load offset=40 (local.get $delta)))))
   ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in.
   (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32)
     (global.set $mood (i32.load offset=40 (local.get $parameters)))

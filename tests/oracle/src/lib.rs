@@ -19,6 +19,8 @@ mod subject;
 
 pub use case::Case;
 pub use check::check;
-pub use execution::{Execution, Native, Wasm};
+#[cfg(feature = "wasm")]
+pub use execution::Wasm;
+pub use execution::{Execution, Native};
 pub use findings::{Difference, Findings};
 pub use suite::{Suite, SuiteError};

@@ -10,7 +10,7 @@ use std::{
 
 use clap::{Parser, ValueEnum};
 use oracle::{
-    Execution, Native, Suite, SuiteError, Wasm, check,
+    Execution, Native, Suite, SuiteError, check,
     report::{FamilyReport, Report, Tally, case_text},
     suite::{Family, Kind},
 };
@@ -87,12 +87,21 @@ fn run(args: &Args) -> Result<bool, anyhow::Error> {
 }
 
 fn executions(how: How, components: Option<&Path>) -> Result<Vec<Box<dyn Execution>>, anyhow::Error> {
-    let wasm = || components.map_or_else(Wasm::load, Wasm::load_from);
     match how {
         How::Native => Ok(vec![Box::new(Native)]),
-        How::Wasm => Ok(vec![Box::new(wasm()?)]),
-        How::Both => Ok(vec![Box::new(Native), Box::new(wasm()?)]),
+        How::Wasm => Ok(vec![wasm(components)?]),
+        How::Both => Ok(vec![Box::new(Native), wasm(components)?]),
     }
+}
+
+#[cfg(feature = "wasm")]
+fn wasm(components: Option<&Path>) -> Result<Box<dyn Execution>, anyhow::Error> {
+    Ok(Box::new(components.map_or_else(oracle::Wasm::load, oracle::Wasm::load_from)?))
+}
+
+#[cfg(not(feature = "wasm"))]
+fn wasm(_components: Option<&Path>) -> Result<Box<dyn Execution>, anyhow::Error> {
+    anyhow::bail!("built without the feature `wasm`; say --execution native")
 }
 
 fn run_family(suite: &Suite, family: &Family, executions: &[Box<dyn Execution>]) -> Result<FamilyReport, SuiteError> {

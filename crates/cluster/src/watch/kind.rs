@@ -1,5 +1,7 @@
 //! What differs between the kinds that can be watched: where they live and how they are decoded.
 
+use std::sync::Arc;
+
 use berth_model::api;
 use serde::Deserialize;
 use serde_json::Value;
@@ -11,7 +13,10 @@ use super::{KindRef, WatchEvent};
 /// A kind of object under watch.
 #[derive(Clone, Debug)]
 pub(super) enum Kind {
-    Pods,
+    Pods {
+        /// Pending pods carry the text that they were decoded from.
+        keep_json: bool,
+    },
     Nodes,
     Other(KindRef),
 }
@@ -29,7 +34,7 @@ pub(super) struct Identity {
 impl Kind {
     pub(super) fn path(&self) -> Result<String, BadName> {
         match self {
-            Self::Pods => collection_path("", "v1", None, "pods"),
+            Self::Pods { .. } => collection_path("", "v1", None, "pods"),
             Self::Nodes => collection_path("", "v1", None, "nodes"),
             Self::Other(kind) => collection_path(&kind.group, &kind.version, None, &kind.plural),
         }
@@ -37,7 +42,7 @@ impl Kind {
 
     pub(super) fn field_selector(&self) -> Option<&'static str> {
         match self {
-            Self::Pods => Some("status.phase!=Succeeded,status.phase!=Failed"),
+            Self::Pods { .. } => Some("status.phase!=Succeeded,status.phase!=Failed"),
             Self::Nodes | Self::Other(_) => None,
         }
     }
@@ -45,7 +50,7 @@ impl Kind {
     /// For the log.
     pub(super) fn plural(&self) -> &str {
         match self {
-            Self::Pods => "pods",
+            Self::Pods { .. } => "pods",
             Self::Nodes => "nodes",
             Self::Other(kind) => &kind.plural,
         }
@@ -53,8 +58,11 @@ impl Kind {
 
     pub(super) fn applied(&self, json: &str) -> serde_json::Result<(Identity, WatchEvent)> {
         Ok(match self {
-            Self::Pods => {
-                let pod: Box<api::Pod> = serde_json::from_str(json)?;
+            Self::Pods { keep_json } => {
+                let mut pod: Box<api::Pod> = serde_json::from_str(json)?;
+                if *keep_json && pod.spec.node_name.is_empty() {
+                    pod.json = Some(Arc::from(json.as_bytes()));
+                }
                 (Identity::of(&pod.metadata), WatchEvent::PodApplied(pod))
             }
             Self::Nodes => {
@@ -95,7 +103,7 @@ impl Kind {
     /// The deletion of an object of which no more than the identity is known.
     pub(super) fn vanished(&self, identity: &Identity) -> WatchEvent {
         match self {
-            Self::Pods => {
+            Self::Pods { .. } => {
                 WatchEvent::PodDeleted(Box::new(api::Pod { metadata: identity.metadata(), ..api::Pod::default() }))
             }
             Self::Nodes => {
@@ -111,7 +119,7 @@ impl Kind {
 
     pub(super) fn synced(&self) -> WatchEvent {
         match self {
-            Self::Pods => WatchEvent::PodsSynced,
+            Self::Pods { .. } => WatchEvent::PodsSynced,
             Self::Nodes => WatchEvent::NodesSynced,
             Self::Other(kind) => WatchEvent::Synced { kind: kind.kind.clone() },
         }

@@ -2,13 +2,15 @@
 //!
 //! Nothing here acts: what plugins want done is collected with their names and handed back.
 
-use berth_model::NodeIdx;
+use std::sync::Arc;
 
-use super::{Diagnosis, Refusal};
+use berth_model::{NodeIdx, Pod};
+
+use super::{Attempt, Diagnosis, Nominated, Refusal, dry_run::Trial};
 use crate::{
     effect::Effect,
     manifest::Point,
-    plugin::{Call, PermitVerdict},
+    plugin::{Call, Explanation, Failure, PermitVerdict},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -149,14 +151,40 @@ pub struct PostFilterRun {
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
+/// Who else wants nodes.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Nominations<'a> {
+    /// Those that count against the pod in Filter.
+    pub rivals: Nominated<'a>,
+    /// All, of any priority.
+    pub all: &'a [(NodeIdx, Arc<Pod>)],
+}
+
 /// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
-pub fn post_filter(profile: &mut Profile, call: &Call<'_>, diagnosis: &mut Diagnosis) -> PostFilterRun {
+/// `attempt` is the one that found nothing.
+pub fn post_filter(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    attempt: &Attempt,
+    nominations: &Nominations<'_>,
+    diagnosis: &mut Diagnosis,
+) -> PostFilterRun {
     let mut run = PostFilterRun::default();
+    let rejections = diagnosis.rejections.iter();
+    let rejections: Vec<Explanation> = rejections
+        .map(|rejection| Explanation { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
+        .collect();
+    let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: nominations.all };
     let mut reasons: Vec<String> = Vec::new();
     for position in 0..profile.plugins.at(Point::PostFilter).len() {
         let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.post_filter()) else { continue };
-        let (status, nominate) = match point.post_filter(call) {
+        let outcome = profile.without(plugin, |profile, plugin| {
+            let skipped_filters = &attempt.skipped_filters;
+            let mut trial = Trial { profile, call: *call, skipped_filters, nominated: nominations.rivals };
+            plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut trial))
+        });
+        let Some(Some(outcome)) = outcome else { continue };
+        let (status, nominate) = match outcome {
             Ok(outcome) => {
                 run.effects.extend(outcome.effects.into_iter().map(|effect| (plugin, effect)));
                 (outcome.status, outcome.nominate)

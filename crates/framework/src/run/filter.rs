@@ -199,7 +199,7 @@ fn filter_with_nominated(
     Ok(())
 }
 
-fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> Status {
+pub(super) fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> Status {
     Status::error(format!("running \"{}\" filter plugin: {}", profile.name(plugin), status.message()))
 }
 

@@ -6,8 +6,8 @@ use berth_model::{Node, NodeIdx, NodeSet, Pod, Snapshot, Sym, pod::Resources};
 
 use super::*;
 use crate::{
-    Call, CycleId, DryRunCase, Explanation, Filter, Manifest, Normalize, Plugin, PluginVersion, Point, Points,
-    PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
+    Call, CycleId, DryRun, DryRunCase, Explanation, Failure, Filter, Manifest, Normalize, Plugin, PluginVersion, Point,
+    Points, PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
 };
 
 type PreFilterSays = Result<Option<Vec<String>>, Status>;
@@ -136,7 +136,12 @@ impl Normalize for Scripted {
 }
 
 impl PostFilter for Scripted {
-    fn post_filter(&mut self, _call: &Call<'_>) -> Result<PostFilterOutcome, Status> {
+    fn post_filter(
+        &mut self,
+        _call: &Call<'_>,
+        _failure: &Failure<'_>,
+        _dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
         let (status, nominate) = self.post_filter.clone().ok_or_else(Status::skip)?;
         Ok(PostFilterOutcome { status, nominate, effects: Vec::new() })
     }
@@ -354,7 +359,8 @@ fn post_filter_goes_on_until_someone_knows() {
         let (snapshot, pod, mut diagnosis) =
             (snapshot(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
         let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
-        let run = post_filter(&mut profile(plugins), &call, &mut diagnosis);
+        let (attempt, nobody) = (Attempt::default(), Nominations::default());
+        let run = post_filter(&mut profile(plugins), &call, &attempt, &nobody, &mut diagnosis);
         (run.nominate, diagnosis.message())
     };
     assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));

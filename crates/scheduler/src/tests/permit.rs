@@ -104,7 +104,12 @@ fn binding_waits_for_the_effects_of_pre_bind() {
 #[test]
 fn failed_effects_of_pre_bind_fail_the_binding() {
     let mut bench = Bench::with_nodes(1, 4);
-    let evict = Effect::Evict { namespace: "default".to_owned(), name: "v".to_owned(), uid: "uid-v".to_owned() };
+    let evict = Effect::Evict {
+        namespace: "default".to_owned(),
+        name: "v".to_owned(),
+        uid: "uid-v".to_owned(),
+        message: String::new(),
+    };
     bench.script(|script| script.pre_bind = vec![evict]);
     bench.apply(pod("a", 1));
     let actions = bench.settle();

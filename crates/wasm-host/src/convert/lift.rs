@@ -4,14 +4,16 @@
 //! that into a fault. Sets of nodes are checked against the question, statuses against what their place allows.
 
 use berth_framework::{
-    ClusterEvent, Code, Effect, Explanation, Manifest, Needs, ObjectKind, PermitVerdict, PostFilterOutcome, Status,
+    ClusterEvent, Code, Effect, Explanation, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,
+    Removal, Status,
 };
-use berth_model::{Column, Columns, NodeIdx, NodeSet};
+use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
 use super::lower::ACTIONS;
 use crate::{
     bindings::{
-        points::{filter, lifecycle, permit, post_filter},
+        berth::scheduler::host,
+        points::{lifecycle, permit, post_filter},
         types,
     },
     limits::Limits,
@@ -57,11 +59,11 @@ pub(crate) fn subset(words: Vec<u64>, of: &NodeSet) -> Result<NodeSet, Refused> 
 }
 
 pub(crate) fn explanations(
-    answer: Vec<filter::Explanation>,
+    answer: Vec<types::Explanation>,
     rejected: &NodeSet,
     limits: &Limits,
 ) -> Result<Vec<Explanation>, Refused> {
-    let lift = |explanation: filter::Explanation| {
+    let lift = |explanation: types::Explanation| {
         let status = status(explanation.status, limits)?;
         Ok(Explanation { status, nodes: subset(explanation.nodes, rejected)? })
     };
@@ -105,6 +107,7 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
     let objects = manifest.objects.into_iter();
     let mut needs = column_needs(manifest.columns);
+    (needs.pods, needs.pod_json) = (manifest.pods, manifest.pod_json);
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
     Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue })
 }
@@ -132,6 +135,10 @@ fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {
             lifecycle::Column::Images => Column::Images,
             lifecycle::Column::HostPorts => Column::HostPorts,
             lifecycle::Column::DeclaredFeatures => Column::DeclaredFeatures,
+            lifecycle::Column::Annotation(key) => {
+                needs.annotation_keys.push(key);
+                Column::Annotations
+            }
         };
         Columns::insert(&mut needs.columns, column);
     }
@@ -153,7 +160,12 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             let types::ObjectRef { kind, namespace, name } = object;
             Effect::Patch { kind, namespace, name, subresource, patch: body }
         }
-        types::Effect::Evict(types::PodRef { namespace, name, uid }) => Effect::Evict { namespace, name, uid },
+        types::Effect::Create(types::NewObject { kind, namespace, body }) => Effect::Create { kind, namespace, body },
+        types::Effect::Delete(types::ObjectRef { kind, namespace, name }) => Effect::Delete { kind, namespace, name },
+        types::Effect::Evict(types::Eviction { pod: types::PodRef { namespace, name, uid }, message }) => {
+            text("an eviction's message", &message, limits)?;
+            Effect::Evict { namespace, name, uid, message }
+        }
         types::Effect::Allow(uid) => Effect::Allow { uid },
         types::Effect::Reject((uid, reason)) => {
             text("a reason", &reason, limits)?;
@@ -167,11 +179,25 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             }
             Effect::Event { warning, reason, action, note }
         }
-        types::Effect::WaitFor(types::WaitFor { object, pointer, value, timeout_ms }) => {
-            let types::ObjectRef { kind, namespace, name } = object;
-            Effect::WaitFor { kind, namespace, name, pointer, value, timeout_ms }
+        types::Effect::Wait(types::Wait { objects, timeout_ms, timeout_message }) => {
+            text("a time-out's message", &timeout_message, limits)?;
+            if objects.len() > limits.list_items {
+                return Err(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items));
+            }
+            Effect::Wait { objects: objects.into_iter().map(object_ref).collect(), timeout_ms, timeout_message }
         }
     })
+}
+
+fn object_ref(object: types::ObjectRef) -> ObjectRef {
+    ObjectRef { kind: object.kind, namespace: object.namespace, name: object.name }
+}
+
+/// What a component wants to know about nodes as they would be.
+pub(crate) fn removals(cases: Vec<host::Removal>) -> Vec<Removal> {
+    let removal =
+        |case: host::Removal| Removal { node: NodeIdx(case.node), pods: case.pods.into_iter().map(PodIdx).collect() };
+    cases.into_iter().map(removal).collect()
 }
 
 fn code(code: types::Code) -> Code {

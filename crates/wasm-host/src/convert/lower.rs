@@ -2,9 +2,12 @@
 //!
 //! A delta is taken by value: columns of numbers and strings move, symbols become integers in place.
 
-use berth_framework::{ClusterEvent, DryRunCase};
+use std::sync::Arc;
+
+use berth_framework::{ClusterEvent, Code, DryRunCase, Explanation, Failure, Status};
 use berth_model::{
-    ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, Pod, ResourceColumns, Sym,
+    ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, PlacedPod, Pod, ResourceColumns, Sym,
+    api::StringMap,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
@@ -12,9 +15,11 @@ use berth_model::{
 };
 
 use crate::bindings::{
-    points::{filter, sync},
+    points::{filter, post_filter, sync},
     types,
 };
+
+mod pod_parts;
 
 pub(crate) fn pod(pod: &Pod) -> types::Pod {
     types::Pod {
@@ -28,9 +33,19 @@ pub(crate) fn pod(pod: &Pod) -> types::Pod {
         nominated_node_name: pod.nominated_node_name.0,
         terminating: pod.terminating,
         scheduling_gates: pod.scheduling_gates.iter().map(ToString::to_string).collect(),
+        owner: pod.owner.as_ref().map(pod_parts::owner),
+        started_at: pod.started_at,
+        never_preempts: pod.never_preempts,
+        preempted: pod.is_preempted,
         node_rules: node_rules(&pod.node_rules),
+        affinity: pod_parts::affinity(&pod.affinity),
+        topology_spread: pod.topology_spread.iter().map(pod_parts::spread_constraint).collect(),
         tolerations: pod.tolerations.iter().map(toleration).collect(),
         host_ports: pod.host_ports.iter().map(host_port).collect(),
+        volumes: pod.volumes.iter().map(pod_parts::volume).collect(),
+        resource_claims: pod.resource_claims.iter().map(pod_parts::claim).collect(),
+        extended_requests: pod.extended_requests.iter().map(pod_parts::extended_request).collect(),
+        extended_claim: pod.extended_claim.as_ref().map(ToString::to_string),
         images: symbols(&pod.images),
         containers: pod.n_containers,
         required_features: symbols(&pod.required_features),
@@ -39,7 +54,7 @@ pub(crate) fn pod(pod: &Pod) -> types::Pod {
         placed_non_zero: non_zero(pod.placed_non_zero),
         scoring_requests: resources(&pod.scoring_requests),
         balanced_requests: resources(&pod.balanced_requests),
-        json: None,
+        json: pod.json.as_ref().map(|json| json.to_vec()),
     }
 }
 
@@ -53,7 +68,38 @@ pub(crate) fn delta(delta: Delta) -> sync::Delta {
         removed: rows(delta.removed),
         added: rows(delta.added),
         columns: delta.columns.into_iter().map(column_change).collect(),
+        pods_removed: delta.pods_removed.into_iter().map(|idx| idx.0).collect(),
+        pods_placed: delta.pods_placed.iter().map(placed_pod).collect(),
         objects: delta.objects.into_iter().map(object).collect(),
+    }
+}
+
+fn placed_pod(placed: &PlacedPod) -> sync::PlacedPod {
+    sync::PlacedPod { slot: placed.idx.0, node: placed.node.0, pod: pod(&placed.pod) }
+}
+
+pub(crate) fn status(status: &Status) -> types::Status {
+    let code = match status.code {
+        Code::Success => types::Code::Success,
+        Code::Error => types::Code::Error,
+        Code::Unschedulable => types::Code::Unschedulable,
+        Code::UnschedulableAndUnresolvable => types::Code::UnschedulableAndUnresolvable,
+        Code::Wait => types::Code::Wait,
+        Code::Skip => types::Code::Skip,
+        Code::Pending => types::Code::Pending,
+    };
+    types::Status { code, reasons: status.reasons.clone() }
+}
+
+pub(crate) fn failure(failure: &Failure<'_>) -> post_filter::Failure {
+    let explanation = |explanation: &Explanation| types::Explanation {
+        status: status(&explanation.status),
+        nodes: explanation.nodes.words().to_vec(),
+    };
+    post_filter::Failure {
+        rejections: failure.rejections.iter().map(explanation).collect(),
+        absent: failure.absent.map(status),
+        nominated: failure.nominated.iter().map(|(node, nominated)| (node.0, pod(nominated))).collect(),
     }
 }
 
@@ -109,6 +155,10 @@ fn column_change(change: ColumnChange) -> sync::ColumnChange {
             sync::ColumnData::HostPorts(sync::PortLists { ends, items })
         }
         ColumnData::DeclaredFeatures(lists) => sync::ColumnData::DeclaredFeatures(symbol_lists(lists)),
+        ColumnData::Annotations(rows) => {
+            let pairs = |row: &Arc<StringMap>| row.iter().map(|(key, value)| (key.clone(), value.clone())).collect();
+            sync::ColumnData::Annotations(rows.iter().map(pairs).collect())
+        }
     };
     sync::ColumnChange { rows: rows(change.rows), data }
 }

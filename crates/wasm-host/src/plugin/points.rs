@@ -4,9 +4,9 @@
 //! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, DryRunCase, Effect, Explanation, Filter, Normalize, Permit, PermitVerdict, PostBind,
-    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score,
-    Status,
+    Bind, Call, ClusterEvent, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Permit,
+    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
+    QueueingHint, Reserve, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 
@@ -14,6 +14,7 @@ use super::{ComponentPlugin, Reservation};
 use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
+    host_state::OTHERS,
     instance::{Patience, guest},
 };
 
@@ -100,9 +101,16 @@ impl Filter for ComponentPlugin {
 }
 
 impl PostFilter for ComponentPlugin {
-    fn post_filter(&mut self, call: &Call<'_>) -> Result<PostFilterOutcome, Status> {
-        self.ask_in_cycle(call, "post-filter", |asking| {
-            let answer = guest(&asking.exports.post_filter)?.call_post_filter(asking.store, call.cycle.0)?;
+    fn post_filter(
+        &mut self,
+        call: &Call<'_>,
+        failure: &Failure<'_>,
+        dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        let failure = lower::failure(failure);
+        self.ask_patiently(call, "post-filter", |asking| {
+            let guest = guest(&asking.exports.post_filter)?;
+            let answer = OTHERS.set(dry_run, || guest.call_post_filter(asking.store, call.cycle.0, &failure))?;
             match lift::outcome(answer, asking.limits)? {
                 Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.snapshot.nodes(), asking.limits)?)),
                 Err(status) => Ok(Err(status)),
@@ -239,6 +247,30 @@ impl QueueingHint for ComponentPlugin {
             Ok(guest.call_queueing_hint(asking.store, &pod, &event, old, new)?)
         });
         self.note(answer).is_none_or(|hint| hint == queueing_hint::Hint::Queue)
+    }
+}
+
+impl Sign for ComponentPlugin {
+    fn sign(&mut self, pod: &Pod) -> Option<String> {
+        let pod = lower::pod(pod);
+        let answer =
+            self.ask("sign", Patience::Short, |asking| Ok(guest(&asking.exports.sign)?.call_sign(asking.store, &pod)?));
+        self.note(answer).flatten()
+    }
+}
+
+impl State for ComponentPlugin {
+    fn snapshot(&mut self) -> Vec<u8> {
+        let answer = self
+            .ask("snapshot", Patience::Long, |asking| Ok(guest(&asking.exports.state)?.call_snapshot(asking.store)?));
+        self.note(answer).unwrap_or_default()
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        let answer = self.ask("restore", Patience::Long, |asking| {
+            Ok(guest(&asking.exports.state)?.call_restore(asking.store, snapshot)?)
+        });
+        answer.map_err(|status| status.message())?
     }
 }
 

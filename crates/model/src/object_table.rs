@@ -1,0 +1,231 @@
+//! Objects other than pods and nodes, whole, as JSON; and typed views that decode each of them once a change.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use serde::de::DeserializeOwned;
+
+use crate::delta::ObjectChange;
+
+/// How many changes of one kind a view may miss before it must decode everything anew.
+const JOURNAL_CAPACITY: usize = 4096;
+
+/// By namespace (empty for kinds without namespaces), then name.
+type ByName<T> = BTreeMap<String, BTreeMap<String, T>>;
+
+/// Objects by `apiVersion` and kind, then namespace and name.
+#[derive(Clone, Debug, Default)]
+pub struct ObjectTable {
+    kinds: BTreeMap<String, BTreeMap<String, Objects>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Objects {
+    by_name: ByName<Arc<[u8]>>,
+    /// Namespace and name of what changed, oldest first.
+    journal: VecDeque<(String, String)>,
+    /// How many changes there have been.
+    position: u64,
+}
+
+impl ObjectTable {
+    /// The object's JSON, if it exists and the plugin asked for its kind.
+    #[must_use]
+    pub fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<&Arc<[u8]>> {
+        self.of_kind(api_version, kind)?.by_name.get(namespace)?.get(name)
+    }
+
+    /// Namespace, name and JSON of all objects of one kind.
+    pub fn iter(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&str, &str, &Arc<[u8]>)> {
+        self.of_kind(api_version, kind).into_iter().flat_map(|objects| iter(&objects.by_name))
+    }
+
+    pub fn apply(&mut self, change: &ObjectChange) {
+        let kinds = self.kinds.entry(change.api_version.clone()).or_default();
+        let objects = kinds.entry(change.kind.clone()).or_default();
+        put(&mut objects.by_name, &change.namespace, &change.name, change.json.clone());
+        if objects.journal.len() >= JOURNAL_CAPACITY {
+            objects.journal.pop_front();
+        }
+        objects.journal.push_back((change.namespace.clone(), change.name.clone()));
+        objects.position += 1;
+    }
+
+    /// Empties the table; views decode everything anew.
+    pub(crate) fn clear(&mut self) {
+        for objects in self.kinds.values_mut().flat_map(BTreeMap::values_mut) {
+            let position = objects.position + 1;
+            *objects = Objects { position, ..Objects::default() };
+        }
+    }
+
+    fn of_kind(&self, api_version: &str, kind: &str) -> Option<&Objects> {
+        self.kinds.get(api_version)?.get(kind)
+    }
+}
+
+fn iter<T>(by_name: &ByName<T>) -> impl Iterator<Item = (&str, &str, &T)> {
+    by_name.iter().flat_map(|(namespace, objects)| {
+        objects.iter().map(move |(name, object)| (namespace.as_str(), name.as_str(), object))
+    })
+}
+
+fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T>) {
+    if let Some(object) = object {
+        by_name.entry(namespace.to_owned()).or_default().insert(name.to_owned(), object);
+    } else if let Some(objects) = by_name.get_mut(namespace) {
+        objects.remove(name);
+        if objects.is_empty() {
+            by_name.remove(namespace);
+        }
+    }
+}
+
+/// The objects of one kind, decoded. [`Self::refresh`] brings it in step with a table at the cost of what changed.
+///
+/// An object that does not decode counts as absent, and [`Self::problems`] says why.
+#[derive(Clone, Debug)]
+pub struct ObjectView<T> {
+    api_version: &'static str,
+    kind: &'static str,
+    by_name: ByName<Arc<T>>,
+    problems: ByName<String>,
+    seen: Option<u64>,
+    version: u64,
+}
+
+impl<T: DeserializeOwned> ObjectView<T> {
+    #[must_use]
+    pub fn new(api_version: &'static str, kind: &'static str) -> Self {
+        let (by_name, problems) = (BTreeMap::new(), BTreeMap::new());
+        Self { api_version, kind, by_name, problems, seen: None, version: 0 }
+    }
+
+    /// Catches up with `table`; says whether anything changed.
+    pub fn refresh(&mut self, table: &ObjectTable) -> bool {
+        let Some(objects) = table.of_kind(self.api_version, self.kind) else {
+            let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
+            self.by_name.clear();
+            self.problems.clear();
+            self.seen = None;
+            self.version += u64::from(had_objects);
+            return had_objects;
+        };
+        if self.seen == Some(objects.position) {
+            return false;
+        }
+        let n_missed = self.seen.and_then(|seen| objects.position.checked_sub(seen));
+        match n_missed.and_then(|n_missed| usize::try_from(n_missed).ok()) {
+            Some(n_missed) if n_missed <= objects.journal.len() => {
+                for (namespace, name) in objects.journal.iter().skip(objects.journal.len() - n_missed) {
+                    let json = objects.by_name.get(namespace).and_then(|objects| objects.get(name));
+                    self.decode(namespace, name, json);
+                }
+            }
+            Some(_) | None => {
+                self.by_name.clear();
+                self.problems.clear();
+                iter(&objects.by_name).for_each(|(namespace, name, json)| self.decode(namespace, name, Some(json)));
+            }
+        }
+        self.seen = Some(objects.position);
+        self.version += 1;
+        true
+    }
+
+    fn decode(&mut self, namespace: &str, name: &str, json: Option<&Arc<[u8]>>) {
+        let (object, problem) = match json.map(|json| serde_json::from_slice(json)) {
+            None => (None, None),
+            Some(Ok(object)) => (Some(Arc::new(object)), None),
+            Some(Err(error)) => (None, Some(error.to_string())),
+        };
+        put(&mut self.by_name, namespace, name, object);
+        put(&mut self.problems, namespace, name, problem);
+    }
+}
+
+impl<T> ObjectView<T> {
+    /// Grows whenever [`Self::refresh`] changed something.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    #[must_use]
+    pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
+        self.by_name.get(namespace)?.get(name)
+    }
+
+    /// Namespace, name and object, in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str, &Arc<T>)> {
+        iter(&self.by_name)
+    }
+
+    /// The objects of one namespace with their names.
+    pub fn in_namespace(&self, namespace: &str) -> impl Iterator<Item = (&str, &Arc<T>)> {
+        let objects = self.by_name.get(namespace);
+        objects.into_iter().flatten().map(|(name, object)| (name.as_str(), object))
+    }
+
+    /// Namespace, name and reason of each object that does not decode.
+    pub fn problems(&self) -> impl Iterator<Item = (&str, &str, &String)> {
+        iter(&self.problems)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn change(name: &str, json: Option<&str>) -> ObjectChange {
+        ObjectChange {
+            api_version: "v1".to_owned(),
+            kind: "Number".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            json: json.map(|json| Arc::from(json.as_bytes())),
+        }
+    }
+
+    fn picture(view: &ObjectView<i64>) -> Vec<(String, i64)> {
+        view.iter().map(|(_, name, number)| (name.to_owned(), **number)).collect()
+    }
+
+    #[test]
+    fn a_view_follows_its_table() {
+        let mut table = ObjectTable::default();
+        let mut view = ObjectView::<i64>::new("v1", "Number");
+        assert!(!view.refresh(&table));
+        table.apply(&change("one", Some("1")));
+        table.apply(&change("two", Some("2")));
+        assert!(view.refresh(&table));
+        assert!(!view.refresh(&table));
+        table.apply(&change("one", None));
+        table.apply(&change("two", Some("22")));
+        table.apply(&change("three", Some("\"three\"")));
+        assert!(view.refresh(&table));
+        assert_eq!(picture(&view), [("two".to_owned(), 22)]);
+        assert_eq!(view.problems().count(), 1);
+        table.clear();
+        table.apply(&change("four", Some("4")));
+        assert!(view.refresh(&table));
+        assert_eq!(picture(&view), [("four".to_owned(), 4)]);
+        assert_eq!(view.problems().count(), 0);
+    }
+
+    #[test]
+    fn a_view_that_fell_behind_decodes_everything() {
+        let mut table = ObjectTable::default();
+        let mut view = ObjectView::<i64>::new("v1", "Number");
+        table.apply(&change("gone", Some("0")));
+        view.refresh(&table);
+        table.apply(&change("gone", None));
+        for _ in 0..=JOURNAL_CAPACITY {
+            table.apply(&change("one", Some("1")));
+        }
+        assert!(view.refresh(&table));
+        assert_eq!(picture(&view), [("one".to_owned(), 1)]);
+    }
+}

@@ -1,0 +1,128 @@
+//! What a pod says about other pods: topology spread constraints and inter-pod affinity, interned.
+
+use super::{Operator, Requirement};
+use crate::symbols::Sym;
+
+/// A label selector. Where one is optional, its absence matches nothing; without requirements it matches everything.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct LabelSelector {
+    /// Sorted, so that equal selectors compare equal.
+    pub requirements: Vec<Requirement>,
+    /// Why the selector does not parse; it then matches nothing.
+    pub error: Option<String>,
+}
+
+impl LabelSelector {
+    /// Whether labels, sorted by key symbol, meet every requirement.
+    #[must_use]
+    pub fn matches(&self, labels: &[(Sym, Sym)]) -> bool {
+        self.error.is_none() && self.requirements.iter().all(|requirement| requirement.matches_labels(labels))
+    }
+
+    /// Whether it matches everything.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.requirements.is_empty() && self.error.is_none()
+    }
+}
+
+impl Requirement {
+    /// As a requirement of a label selector, which knows no `Gt` and `Lt`: they match nothing.
+    #[must_use]
+    pub fn matches_labels(&self, labels: &[(Sym, Sym)]) -> bool {
+        let value = labels.binary_search_by_key(&self.key, |(key, _)| *key).ok().and_then(|at| labels.get(at));
+        match (self.operator, value) {
+            (Operator::In, Some((_, value))) => self.values.contains(value),
+            (Operator::NotIn, Some((_, value))) => !self.values.contains(value),
+            (Operator::Exists, Some(_)) | (Operator::NotIn | Operator::DoesNotExist, None) => true,
+            (Operator::In | Operator::Exists, None)
+            | (Operator::DoesNotExist, Some(_))
+            | (Operator::Gt | Operator::Lt, _) => false,
+        }
+    }
+}
+
+/// `spec.topologySpreadConstraints[]`. `matchLabelKeys` are already part of the selector.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SpreadConstraint {
+    pub max_skew: i32,
+    pub topology_key: Sym,
+    /// `whenUnsatisfiable: DoNotSchedule`; otherwise `ScheduleAnyway`.
+    pub is_hard: bool,
+    pub selector: Option<LabelSelector>,
+    /// 1 when absent.
+    pub min_domains: i32,
+    /// `nodeAffinityPolicy: Honor`, the default.
+    pub honor_node_affinity: bool,
+    /// `nodeTaintsPolicy: Honor`; the default is `Ignore`.
+    pub honor_node_taints: bool,
+}
+
+/// `spec.affinity.podAffinity` and `podAntiAffinity`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodAffinity {
+    pub required: Vec<PodTerm>,
+    pub preferred: Vec<WeightedPodTerm>,
+    pub anti_required: Vec<PodTerm>,
+    pub anti_preferred: Vec<WeightedPodTerm>,
+}
+
+impl PodAffinity {
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.required.is_empty()
+            && self.preferred.is_empty()
+            && self.anti_required.is_empty()
+            && self.anti_preferred.is_empty()
+    }
+}
+
+/// A pod affinity term. A term that names neither namespaces nor a selector of them means the namespace of its pod,
+/// which then stands in `namespaces`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub struct PodTerm {
+    /// Sorted.
+    pub namespaces: Vec<Sym>,
+    /// On the labels of namespaces.
+    pub namespace_selector: Option<LabelSelector>,
+    pub selector: Option<LabelSelector>,
+    pub topology_key: Sym,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct WeightedPodTerm {
+    pub weight: i32,
+    pub term: PodTerm,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn absent_labels_meet_not_in_and_does_not_exist() {
+        let labels = [(Sym(20), Sym(30)), (Sym(21), Sym(31))];
+        let cases = [
+            (20, Operator::In, vec![30], true),
+            (20, Operator::In, vec![31], false),
+            (22, Operator::In, vec![30], false),
+            (20, Operator::NotIn, vec![30], false),
+            (20, Operator::NotIn, vec![31], true),
+            (22, Operator::NotIn, vec![30], true),
+            (21, Operator::Exists, vec![], true),
+            (22, Operator::Exists, vec![], false),
+            (21, Operator::DoesNotExist, vec![], false),
+            (22, Operator::DoesNotExist, vec![], true),
+            (20, Operator::Gt, vec![29], false),
+        ];
+        for (key, operator, values, expected) in cases {
+            let values = values.into_iter().map(Sym).collect();
+            let selector =
+                LabelSelector { requirements: vec![Requirement { key: Sym(key), operator, values }], error: None };
+            assert_eq!(selector.matches(&labels), expected, "{selector:?}");
+        }
+        assert!(LabelSelector::default().matches(&labels));
+        let broken = LabelSelector { error: Some("operator".to_owned()), ..LabelSelector::default() };
+        assert!(!broken.matches(&labels));
+    }
+}

@@ -1,0 +1,162 @@
+//! Pods on nodes, and the journal of their coming and going.
+//!
+//! A rule that counts pods does not walk the table for each pod to be scheduled: it counts once, remembers
+//! [`PodTable::position`], and from then on follows [`PodTable::since`].
+
+use std::{collections::VecDeque, sync::Arc};
+
+use crate::{node_set::NodeIdx, pod::Pod};
+
+/// A pod's slot: stable while the pod stays on its node unchanged, reused afterwards.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PodIdx(pub u32);
+
+impl PodIdx {
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A pod came to a node, or left it. A pod that changed does both.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PodChange {
+    pub pod: Arc<Pod>,
+    pub node: NodeIdx,
+    /// 1 for a pod that came, -1 for one that left.
+    pub sign: i32,
+}
+
+/// How many changes a rule may miss before it must count anew.
+const JOURNAL_CAPACITY: usize = 4096;
+
+/// All pods on nodes, assumed ones included.
+#[derive(Clone, Debug, Default)]
+pub struct PodTable {
+    slots: Vec<Option<(Arc<Pod>, NodeIdx)>>,
+    by_node: Vec<Vec<PodIdx>>,
+    n_pods: usize,
+    journal: VecDeque<PodChange>,
+    /// How many changes there have been.
+    position: u64,
+    /// Changes before this one cannot be followed.
+    first: u64,
+}
+
+impl PodTable {
+    #[must_use]
+    pub fn n_pods(&self) -> usize {
+        self.n_pods
+    }
+
+    #[must_use]
+    pub fn get(&self, pod: PodIdx) -> Option<(&Arc<Pod>, NodeIdx)> {
+        self.slots.get(pod.index())?.as_ref().map(|(pod, node)| (pod, *node))
+    }
+
+    /// All pods with their slots and nodes.
+    pub fn iter(&self) -> impl Iterator<Item = (PodIdx, &Arc<Pod>, NodeIdx)> {
+        let slots = (0u32..).zip(&self.slots);
+        slots.filter_map(|(idx, slot)| slot.as_ref().map(|(pod, node)| (PodIdx(idx), pod, *node)))
+    }
+
+    /// The pods on `node`, in no order that means anything.
+    pub fn on(&self, node: NodeIdx) -> impl Iterator<Item = (PodIdx, &Arc<Pod>)> {
+        let slots = self.by_node.get(node.index()).map_or(&[][..], |slots| slots);
+        slots.iter().filter_map(|&idx| self.get(idx).map(|(pod, _)| (idx, pod)))
+    }
+
+    /// Where the journal ends.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// The changes after `position`; `None` when the journal does not reach back that far.
+    #[must_use]
+    pub fn since(&self, position: u64) -> Option<impl Iterator<Item = &PodChange>> {
+        let skip = usize::try_from(position.checked_sub(self.first)?).ok()?;
+        (position <= self.position).then(|| self.journal.iter().skip(skip))
+    }
+
+    /// Puts a pod on a node; a pod that held the slot before leaves first.
+    pub fn place(&mut self, idx: PodIdx, pod: Arc<Pod>, node: NodeIdx) {
+        self.remove(idx);
+        if idx.index() >= self.slots.len() {
+            self.slots.resize(idx.index() + 1, None);
+        }
+        if node.index() >= self.by_node.len() {
+            self.by_node.resize(node.index() + 1, Vec::new());
+        }
+        self.by_node[node.index()].push(idx);
+        self.slots[idx.index()] = Some((Arc::clone(&pod), node));
+        self.n_pods += 1;
+        self.record(PodChange { pod, node, sign: 1 });
+    }
+
+    /// Takes a pod away; a slot without one stays as it is.
+    pub fn remove(&mut self, idx: PodIdx) {
+        let Some((pod, node)) = self.slots.get_mut(idx.index()).and_then(Option::take) else { return };
+        if let Some(slots) = self.by_node.get_mut(node.index()) {
+            slots.retain(|other| *other != idx);
+        }
+        self.n_pods -= 1;
+        self.record(PodChange { pod, node, sign: -1 });
+    }
+
+    /// Empties the table. Whoever followed the journal must count anew.
+    pub(crate) fn clear(&mut self) {
+        let position = self.position + 1;
+        *self = Self { position, first: position, ..Self::default() };
+    }
+
+    fn record(&mut self, change: PodChange) {
+        if self.journal.len() >= JOURNAL_CAPACITY {
+            self.journal.pop_front();
+            self.first += 1;
+        }
+        self.journal.push_back(change);
+        self.position += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(name: &str) -> Arc<Pod> {
+        Arc::new(Pod { name: Arc::from(name), ..Pod::default() })
+    }
+
+    fn followed(table: &PodTable, position: u64) -> Option<Vec<(String, i32)>> {
+        Some(table.since(position)?.map(|change| (change.pod.name.to_string(), change.sign)).collect())
+    }
+
+    #[test]
+    fn the_journal_tells_what_came_and_went() {
+        let mut table = PodTable::default();
+        table.place(PodIdx(0), pod("a"), NodeIdx(3));
+        let position = table.position();
+        table.place(PodIdx(1), pod("b"), NodeIdx(3));
+        table.place(PodIdx(0), pod("a"), NodeIdx(1));
+        table.remove(PodIdx(1));
+        let expected = [("b", 1), ("a", -1), ("a", 1), ("b", -1)].map(|(name, sign)| (name.to_owned(), sign));
+        assert_eq!(followed(&table, position), Some(expected.to_vec()));
+        assert_eq!(table.on(NodeIdx(3)).count(), 0);
+        assert_eq!(table.on(NodeIdx(1)).count(), 1);
+        assert_eq!(table.n_pods(), 1);
+    }
+
+    #[test]
+    fn a_journal_that_was_overrun_says_so() {
+        let mut table = PodTable::default();
+        for _ in 0..JOURNAL_CAPACITY {
+            table.place(PodIdx(0), pod("a"), NodeIdx(0));
+        }
+        assert_eq!(followed(&table, 0), None);
+        assert!(followed(&table, table.position()).is_some_and(|changes| changes.is_empty()));
+        let position = table.position();
+        table.clear();
+        assert_eq!(followed(&table, position), None);
+    }
+}
