@@ -29,6 +29,9 @@ pub struct Objects {
     pub nodes: Vec<api::Node>,
     /// Bound pods, and unbound ones with a nomination.
     pub pods: Vec<api::Pod>,
+    /// All others, by lower-case plural.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, Vec<Value>>,
 }
 
 /// The recorded answer.

@@ -2,9 +2,10 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_cache::Cache;
+use berth_cache::{Cache, ObjectKey};
 use berth_framework::DryRunCase;
 use berth_model::{Pod, intern};
+use serde_json::Value;
 
 use crate::case::Case;
 
@@ -35,6 +36,10 @@ impl Cluster {
                 nominated.push(pod);
             }
         }
+        for object in case.objects.others.values().flatten() {
+            let (key, json) = whole(object);
+            cache.set_object(key, Some(json));
+        }
         let pod = intern::pod(&case.pod, cache.symbols_mut());
         cache.settle();
         Ok(Self { cache, pod, nominated })
@@ -60,4 +65,16 @@ impl Cluster {
         let pods = self.nominated.iter().map(|pod| &**pod).chain([&self.pod]);
         pods.map(|pod| self.cache.snapshot().symbols.text(pod.nominated_node_name)).collect()
     }
+}
+
+/// An object as the cache takes it.
+fn whole(object: &Value) -> (ObjectKey, Arc<[u8]>) {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let key = ObjectKey {
+        api_version: text("/apiVersion"),
+        kind: text("/kind"),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name"),
+    };
+    (key, Arc::from(object.to_string().into_bytes()))
 }
