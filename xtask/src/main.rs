@@ -74,7 +74,18 @@ fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
-    let status = Command::new(program).args(arguments).status().with_context(|| format!("starting {program}"))?;
+    let mut command = Command::new(program);
+    command.args(arguments);
+    // What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would
+    // run, and everything above them be compiled, anew at each change between `cargo xtask` and plain cargo.
+    for (variable, _) in env::vars_os() {
+        let is_about_this_crate =
+            variable.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
+        if is_about_this_crate {
+            command.env_remove(variable);
+        }
+    }
+    let status = command.status().with_context(|| format!("starting {program}"))?;
     if !status.success() {
         bail!("`{program} {}` failed", arguments.join(" "));
     }

@@ -92,7 +92,7 @@ pub(super) fn unreadable(path: &Path, error: KubeconfigError) -> ConnectError {
 /// Parsers explain themselves over several lines; the first says it.
 pub(super) fn one_line(error: &dyn std::error::Error) -> String {
     let text = error.to_string();
-    text.lines().next().unwrap_or_default().trim_end_matches(':').to_owned()
+    text.lines().next().unwrap_or_default().trim_end_matches(':').replace("error: ", "")
 }
 
 fn there_are(known: &[String]) -> String {
