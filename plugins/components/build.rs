@@ -13,28 +13,56 @@ use wit_component::ComponentEncoder;
 
 const TARGET: &str = "wasm32-unknown-unknown";
 
+/// The examples in Rust, and the names by which profiles refer to them.
+const EXAMPLES: [(&str, &str); 3] =
+    [("coscheduling", "Coscheduling"), ("node-metadata-rust", "NodeMetadata"), ("qos-sort", "QOSSort")];
+
+/// A crate to build, and what becomes of it.
+struct Plugin {
+    package: String,
+    /// The file in the plugins directory is called the same.
+    name: String,
+}
+
 fn main() -> Result<()> {
     let here = PathBuf::from(env::var("CARGO_MANIFEST_DIR")?);
     let out = PathBuf::from(env::var("OUT_DIR")?);
     let plugins_dir = here.parent().context("plugins/components has no parent folder")?;
-    let plugins = plugin_folders(plugins_dir)?;
-    watch(plugins_dir, &plugins);
+    let folders = plugin_folders(plugins_dir)?;
+    watch(plugins_dir, &folders);
+    let built_in: Vec<Plugin> =
+        folders.iter().map(|folder| Plugin { package: format!("berth-{folder}"), name: pascal_case(folder) }).collect();
+    let examples =
+        EXAMPLES.map(|(folder, name)| Plugin { package: format!("berth-example-{folder}"), name: name.to_owned() });
     // One place for all profiles of the host: the components are the same in each.
     let target_dir = out.ancestors().nth(4).context("OUT_DIR is not inside a target directory")?.join("components");
-    compile(plugins_dir, &plugins, &target_dir)?;
-    let mut listing = String::from(
-        "/// Every built-in component, sorted by name.\npub const COMPONENTS: &[EmbeddedComponent] = &[\n",
-    );
-    for folder in &plugins {
-        let module = target_dir.join(TARGET).join("release").join(format!("berth_{}.wasm", folder.replace('-', "_")));
-        let name = pascal_case(folder);
+    compile(plugins_dir, built_in.iter().chain(&examples), &target_dir)?;
+    let modules = target_dir.join(TARGET).join("release");
+    let mut listing = String::new();
+    write_list(&mut listing, "Every built-in component, sorted by name.", "COMPONENTS", &built_in, &modules, &out)?;
+    write_list(&mut listing, "The example plugins written in Rust.", "EXAMPLES", &examples, &modules, &out)?;
+    fs::write(out.join("components.rs"), listing)?;
+    Ok(())
+}
+
+/// Adds a constant with the components of `plugins`, made from their modules and put into `out`.
+fn write_list(
+    listing: &mut String,
+    doc: &str,
+    constant: &str,
+    plugins: &[Plugin],
+    modules: &Path,
+    out: &Path,
+) -> Result<()> {
+    writeln!(listing, "/// {doc}\npub const {constant}: &[EmbeddedComponent] = &[")?;
+    for Plugin { package, name } in plugins {
+        let module = modules.join(format!("{}.wasm", package.replace('-', "_")));
         let component = componentize(&module).with_context(|| format!("componentizing {}", module.display()))?;
         let path = out.join(format!("{name}.wasm"));
         fs::write(&path, component)?;
         writeln!(listing, "    EmbeddedComponent {{ name: {name:?}, bytes: include_bytes!({path:?}) }},")?;
     }
     listing.push_str("];\n");
-    fs::write(out.join("components.rs"), listing)?;
     Ok(())
 }
 
@@ -57,17 +85,20 @@ fn watch(plugins_dir: &Path, plugins: &[String]) {
     for folder in plugins {
         println!("cargo::rerun-if-changed={}", plugins_dir.join(folder).display());
     }
+    for (folder, _) in EXAMPLES {
+        println!("cargo::rerun-if-changed={}", plugins_dir.join("examples").join(folder).display());
+    }
     for shared in ["wit", "crates/model/src", "crates/framework/src", "crates/builtins/src", "crates/sdk/src"] {
         println!("cargo::rerun-if-changed={}", plugins_dir.join("..").join(shared).display());
     }
 }
 
-fn compile(plugins_dir: &Path, plugins: &[String], target_dir: &Path) -> Result<()> {
+fn compile<'a>(plugins_dir: &Path, plugins: impl Iterator<Item = &'a Plugin>, target_dir: &Path) -> Result<()> {
     let mut cargo = Command::new(env::var("CARGO")?);
     cargo.current_dir(plugins_dir).args(["build", "--release", "--locked", "--target", TARGET, "--target-dir"]);
     cargo.arg(target_dir);
-    for folder in plugins {
-        cargo.args(["--package", &format!("berth-{folder}")]);
+    for plugin in plugins {
+        cargo.args(["--package", &plugin.package]);
     }
     // What the outer build was given is meant for the host, not for wasm.
     for inherited in ["RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]

@@ -285,6 +285,11 @@ impl Snapshot {
         &mut self.pods
     }
 
+    /// For the owner of the table.
+    pub fn objects_mut(&mut self) -> &mut ObjectTable {
+        &mut self.objects
+    }
+
     /// Objects of the kinds that the plugin asked for.
     #[must_use]
     pub fn objects(&self) -> &ObjectTable {

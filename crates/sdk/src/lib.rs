@@ -6,6 +6,9 @@
 //! berth_sdk::export!(MyPlugin: filter, score);
 //! ```
 //!
+//! The simplest plugins implement [`NodePlugin`], one node at a time, and export [`PerNode`] of it. The feature `testing`
+//! has a small cluster for a plugin's own tests.
+//!
 //! The SDK keeps the replica of the node table and the pods of open cycles, and answers the interfaces named there
 //! through the plugin's traits. Build with `--target wasm32-unknown-unknown` and turn the module into a component with
 //! `wasm-tools component new`.
@@ -16,6 +19,9 @@ mod convert;
 mod exports;
 mod guest;
 mod log;
+mod per_node;
+#[cfg(feature = "testing")]
+pub mod testing;
 
 #[doc(hidden)]
 pub mod bindings;
@@ -24,6 +30,7 @@ pub use berth_framework as framework;
 pub use berth_model as model;
 pub use guest::{Guest, HasGuest};
 pub use log::{Level, log};
+pub use per_node::{NodePlugin, NodeView, PerNode, PodView, spread};
 #[doc(hidden)]
 pub use wit_bindgen::rt;
 

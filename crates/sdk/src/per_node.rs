@@ -1,0 +1,178 @@
+//! The simple way to write a plugin: this pod, this node, yes or no, and a score.
+//!
+//! A [`NodePlugin`] sees one node at a time and never a bitmap; [`PerNode`] turns it into a plugin of the contract, which
+//! asks it about every candidate, answers `explain` by asking again, and `dry-run` by showing it the node as it would be.
+//! That costs a call a node, so a rule over thousands of nodes that matters to throughput is better written against the
+//! traits of [`crate::framework`], over columns.
+
+mod view;
+
+use berth_framework::{
+    Call, ClusterEvent, Configure, DryRunCase, Explanation, Filter, Manifest, Needs, Normalize, Plugin, PluginVersion,
+    Point, Points, Score, Status,
+};
+use berth_model::{NodeSet, Pod};
+use serde::de::DeserializeOwned;
+
+pub use self::view::{NodeView, PodView};
+
+/// A plugin that looks at one node at a time.
+pub trait NodePlugin: Sized + Send + 'static {
+    /// The name by which profiles refer to it; the file is called the same, with `.wasm`.
+    const NAME: &'static str;
+    /// For people.
+    const VERSION: &'static str;
+    /// The plugin's `pluginConfig`. Say `#[serde(deny_unknown_fields)]`, so that a misspelt field is refused, and
+    /// `#[serde(default)]` for what may be left out.
+    type Args: DeserializeOwned;
+
+    /// What [`NodeView`] is to know. A column that is not named here reads as empty.
+    fn needs() -> Needs;
+
+    /// # Errors
+    /// Why these arguments are refused.
+    fn new(args: Self::Args) -> Result<Self, String>;
+
+    /// The events that may make a pod schedulable which [`Self::filter`] rejected; `None` means that any may.
+    fn requeue() -> Option<Vec<ClusterEvent>> {
+        None
+    }
+
+    /// Whether the node may run the pod.
+    ///
+    /// # Errors
+    /// Why not: [`Status::unschedulable`] if evicting pods from the node could help, [`Status::unresolvable`] if not.
+    fn filter(&self, pod: PodView<'_>, node: NodeView<'_>) -> Result<(), Status> {
+        let _ = (pod, node);
+        Ok(())
+    }
+
+    /// How well the node suits the pod: 0 to 100, or anything if the plugin exports `normalize_score`.
+    fn score(&self, pod: PodView<'_>, node: NodeView<'_>) -> i64 {
+        let _ = (pod, node);
+        0
+    }
+
+    /// Brings the scores of all candidates into 0 to 100. As it stands, the lowest becomes 0 and the highest 100.
+    fn normalize(&self, scores: &mut [i64]) {
+        spread(scores);
+    }
+}
+
+/// Spreads scores evenly over 0 to 100. Equal ones all become 0.
+pub fn spread(scores: &mut [i64]) {
+    let (Some(&low), Some(&high)) = (scores.iter().min(), scores.iter().max()) else { return };
+    let span = i128::from(high) - i128::from(low);
+    for score in scores {
+        let above = i128::from(*score) - i128::from(low);
+        *score = if span == 0 { 0 } else { i64::try_from(above * 100 / span).unwrap_or(100) };
+    }
+}
+
+/// A [`NodePlugin`] as the contract wants it: `berth_sdk::export!(PerNode<MyPlugin>: sync, cycle, filter, score);`.
+#[derive(Debug)]
+pub struct PerNode<P> {
+    plugin: P,
+    manifest: Manifest,
+}
+
+impl<P: NodePlugin> Configure for PerNode<P> {
+    fn describe() -> Manifest {
+        Manifest { name: P::NAME.to_owned(), version: P::VERSION.to_owned(), needs: P::needs(), requeue: P::requeue() }
+    }
+
+    fn configure(args: &str) -> Result<Self, String> {
+        // A profile without `pluginConfig` means the defaults.
+        let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
+        let args = serde_json::from_str(args).map_err(|error| error.to_string())?;
+        Ok(Self { plugin: P::new(args)?, manifest: Self::describe() })
+    }
+}
+
+impl<P: NodePlugin> Plugin for PerNode<P> {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn points(&self) -> Points {
+        [Point::Filter, Point::Score, Point::Normalize].into_iter().collect()
+    }
+
+    fn version(&self) -> PluginVersion {
+        let digest = "native".to_owned();
+        PluginVersion { name: P::NAME.to_owned(), version: P::VERSION.to_owned(), digest }
+    }
+
+    fn filter(&mut self) -> Option<&mut dyn Filter> {
+        Some(self)
+    }
+    fn score(&mut self) -> Option<&mut dyn Score> {
+        Some(self)
+    }
+    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
+        Some(self)
+    }
+}
+
+impl<P: NodePlugin> PerNode<P> {
+    fn verdict(&self, call: &Call<'_>, node: NodeView<'_>) -> Status {
+        self.plugin.filter(PodView::new(call), node).err().unwrap_or_else(Status::success)
+    }
+}
+
+impl<P: NodePlugin> Filter for PerNode<P> {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        candidates.retain(|node| self.verdict(call, NodeView::new(call.snapshot, node)).is_success());
+        Ok(())
+    }
+
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        let mut explanations: Vec<Explanation> = Vec::new();
+        for node in rejected.iter() {
+            let status = self.verdict(call, NodeView::new(call.snapshot, node));
+            match explanations.iter_mut().find(|explanation| explanation.status == status) {
+                Some(explanation) => explanation.nodes.insert(node),
+                None => explanations.push(Explanation { status, nodes: NodeSet::from_iter([node]) }),
+            }
+        }
+        Ok(explanations)
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        Ok(cases.iter().map(|case| self.verdict(call, NodeView::of_case(call.snapshot, pods, case))).collect())
+    }
+}
+
+impl<P: NodePlugin> Score for PerNode<P> {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        let pod = PodView::new(call);
+        scores.extend(nodes.iter().map(|node| self.plugin.score(pod, NodeView::new(call.snapshot, node))));
+        Ok(())
+    }
+}
+
+impl<P: NodePlugin> Normalize for PerNode<P> {
+    fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        self.plugin.normalize(scores);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::spread;
+
+    #[test]
+    fn scores_are_spread_from_the_lowest_to_the_highest() {
+        for (before, after) in [
+            (vec![], vec![]),
+            (vec![7, 7], vec![0, 0]),
+            (vec![-10, 0, 90], vec![0, 10, 100]),
+            (vec![i64::MIN, 0, i64::MAX], vec![0, 50, 100]),
+        ] {
+            let mut scores = before.clone();
+            spread(&mut scores);
+            assert_eq!(scores, after, "{before:?}");
+        }
+    }
+}

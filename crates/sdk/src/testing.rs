@@ -1,0 +1,152 @@
+//! A small cluster for a plugin's own tests: no wasm, no scheduler, no API server.
+//!
+//! ```text
+//! let mut cluster = Cluster::default();
+//! cluster.node(r#"{"metadata": {"name": "a", "labels": {"disk": "ssd"}}}"#);
+//! let pod = cluster.pending(r#"{"metadata": {"name": "p", "namespace": "default"}}"#);
+//! let answers = cluster.ask(&mut plugin, &pod)?;
+//! assert_eq!(answers.scores["a"], 100);
+//! ```
+//!
+//! Objects are those of Kubernetes, as JSON. A test panics on one that does not decode: it is the test that is wrong.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::{Call, CycleId, Plugin, Status};
+use berth_model::{NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, Snapshot, api, intern};
+
+/// Nodes, pods on them, and other objects.
+#[derive(Debug, Default)]
+pub struct Cluster {
+    snapshot: Snapshot,
+    n_nodes: u32,
+    n_pods: u32,
+    n_cycles: u64,
+}
+
+/// What a plugin said about every node, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    pub rejected: BTreeMap<String, Status>,
+    /// Of the nodes that pass; normalised if the plugin normalises.
+    pub scores: BTreeMap<String, i64>,
+}
+
+#[expect(clippy::panic, reason = "a test with an unreadable object is wrong")]
+fn read<T: serde::de::DeserializeOwned>(json: &str) -> T {
+    serde_json::from_str(json).unwrap_or_else(|error| panic!("{error} in {json}"))
+}
+
+impl Cluster {
+    /// Adds a node.
+    pub fn node(&mut self, json: &str) -> NodeIdx {
+        let node = intern::node(&read::<api::Node>(json), &mut self.snapshot.symbols);
+        let idx = NodeIdx(self.n_nodes);
+        self.n_nodes += 1;
+        let snapshot = &mut self.snapshot;
+        snapshot.add_node(idx);
+        snapshot.set_name(idx, node.name);
+        snapshot.set_unschedulable(idx, node.unschedulable);
+        snapshot.set_labels(idx, &node.labels);
+        snapshot.set_taints(idx, &node.taints);
+        snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods);
+        snapshot.set_images(idx, &node.images);
+        snapshot.set_declared_features(idx, &node.declared_features);
+        snapshot.set_annotations(idx, Arc::clone(&node.annotations));
+        idx
+    }
+
+    /// Adds a pod to the node that its `spec.nodeName` names; one without a known node is left out.
+    pub fn pod(&mut self, json: &str) {
+        let pod = self.pending(json);
+        let Some(node) = self.snapshot.find(pod.node_name) else { return };
+        self.snapshot.add_requested(node, &pod.placed_requests, pod.placed_non_zero, 1);
+        let mut ports = self.snapshot.host_ports(node).to_vec();
+        ports.extend_from_slice(&pod.host_ports);
+        self.snapshot.set_host_ports(node, ports);
+        self.snapshot.pods_mut().place(PodIdx(self.n_pods), Arc::new(pod), node);
+        self.n_pods += 1;
+    }
+
+    /// Adds an object of another kind.
+    pub fn object(&mut self, json: &str) {
+        let object: serde_json::Value = read(json);
+        let text = |pointer: &str| object.pointer(pointer).and_then(|it| it.as_str()).unwrap_or_default().to_owned();
+        let change = ObjectChange {
+            api_version: text("/apiVersion"),
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            json: Some(Arc::from(json.as_bytes())),
+        };
+        self.snapshot.objects_mut().apply(&change);
+    }
+
+    /// A pod to ask about.
+    pub fn pending(&mut self, json: &str) -> Pod {
+        let mut pod: api::Pod = read(json);
+        pod.json = Some(Arc::from(json.as_bytes()));
+        intern::pod(&pod, &mut self.snapshot.symbols)
+    }
+
+    /// The table that plugins see.
+    #[must_use]
+    pub fn snapshot(&self) -> &Snapshot {
+        &self.snapshot
+    }
+
+    /// Runs PreFilter, Filter, PreScore, Score and normalising over all nodes in one cycle.
+    ///
+    /// # Errors
+    /// The status with which the plugin turned the pod down before Filter, or broke.
+    pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
+        self.n_cycles += 1;
+        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: &self.snapshot };
+        let answers = ask(plugin, &call);
+        plugin.end_cycle(call.cycle);
+        answers
+    }
+}
+
+fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
+    let snapshot = call.snapshot;
+    let name = |node: NodeIdx| snapshot.symbols.text(snapshot.name(node)).to_owned();
+    let mut answers = Answers::default();
+    let mut passed = snapshot.nodes().clone();
+    if !skipped(plugin.pre_filter().map(|point| point.pre_filter(call)))?
+        && let Some(filter) = plugin.filter()
+    {
+        filter.filter(call, &mut passed)?;
+        let mut rejected = snapshot.nodes().clone();
+        rejected.subtract(&passed);
+        for explanation in filter.explain(call, &rejected)? {
+            let statuses = explanation.nodes.iter().map(|node| (name(node), explanation.status.clone()));
+            answers.rejected.extend(statuses);
+        }
+    }
+    if !skipped(plugin.pre_score().map(|point| point.pre_score(call, &passed)))? {
+        let scores = score(plugin, call, &passed)?;
+        answers.scores = passed.iter().map(name).zip(scores).collect();
+    }
+    Ok(answers)
+}
+
+fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Result<Vec<i64>, Status> {
+    let mut scores = Vec::new();
+    if let Some(point) = plugin.score() {
+        point.score(call, nodes, &mut scores)?;
+    }
+    if let Some(point) = plugin.normalize() {
+        point.normalize(call, nodes, &mut scores)?;
+    }
+    Ok(scores)
+}
+
+/// Whether a preparing call asked to be left out.
+fn skipped<T>(answer: Option<Result<T, Status>>) -> Result<bool, Status> {
+    match answer {
+        Some(Err(status)) if status == Status::skip() => Ok(true),
+        Some(Err(status)) => Err(status),
+        Some(Ok(_)) | None => Ok(false),
+    }
+}

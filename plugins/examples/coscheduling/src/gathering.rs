@@ -1,0 +1,48 @@
+//! The group whose members wait for each other.
+
+use std::sync::Arc;
+
+use berth_sdk::framework::CycleId;
+
+use crate::groups::GroupName;
+
+/// At most one group gathers at a time.
+#[derive(Debug, Default)]
+pub(crate) struct Gathering {
+    group: Option<GroupName>,
+    waiting: Vec<(CycleId, Arc<str>)>,
+}
+
+impl Gathering {
+    pub(crate) fn group(&self) -> Option<&GroupName> {
+        self.group.as_ref()
+    }
+
+    /// A member has a place. A group that another one came before is not joined: its pods were turned down earlier.
+    pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &Arc<str>) {
+        if self.group.get_or_insert_with(|| group.clone()) == &group {
+            self.waiting.retain(|(_, other)| other != uid);
+            self.waiting.push((cycle, Arc::clone(uid)));
+        }
+    }
+
+    /// A member gave its place back, or is bound.
+    pub(crate) fn leave(&mut self, cycle: CycleId) {
+        self.waiting.retain(|(other, _)| *other != cycle);
+        if self.waiting.is_empty() {
+            self.group = None;
+        }
+    }
+
+    /// Enough members are there: the next group may gather.
+    pub(crate) fn complete(&mut self) {
+        self.waiting.clear();
+        self.group = None;
+    }
+
+    /// Uids of the members of `group` that have a place and wait.
+    pub(crate) fn waiting_of(&self, group: &GroupName) -> impl Iterator<Item = &Arc<str>> {
+        let is_it = self.group.as_ref() == Some(group);
+        self.waiting.iter().filter(move |_| is_it).map(|(_, uid)| uid)
+    }
+}

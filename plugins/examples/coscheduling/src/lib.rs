@@ -1,0 +1,178 @@
+//! Coscheduling: the pods of a PodGroup are bound together or not at all.
+//!
+//! A pod with the label `scheduling.x-k8s.io/pod-group: NAME` belongs to the PodGroup of that name in its namespace
+//! (`podgroup.yaml` has the custom resource's definition). Members gather at Permit, each holding its place on a node,
+//! until `spec.minMember` of them have one; then all are let go. Whoever waits longer than
+//! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is turned down, and one
+//! member that fits nowhere sends the others back at once, so that what they held is free again.
+//!
+//! Groups gather one after the other: two that each held half of the cluster would both wait until their time is out.
+
+mod gathering;
+mod groups;
+
+use berth_sdk::{
+    framework::{
+        Call, ClusterEvent, Code, Configure, CycleId, DryRun, Effect, Failure, Manifest, Needs, ObjectKind, Permit,
+        PermitVerdict, Plugin, PluginVersion, Point, Points, PostFilter, PostFilterOutcome, PreFilter, Reserve, Status,
+    },
+    model::NodeIdx,
+};
+use serde::Deserialize;
+
+use crate::{
+    gathering::Gathering,
+    groups::{API_VERSION, Groups, KIND},
+};
+
+berth_sdk::export!(Coscheduling: sync, cycle, pre_filter, post_filter, reserve, permit);
+
+/// `pluginConfig` of Coscheduling.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+struct Args {
+    permit_waiting_time_seconds: u64,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Self { permit_waiting_time_seconds: 60 }
+    }
+}
+
+/// The plugin: what groups there are, and who waits.
+#[derive(Debug)]
+pub struct Coscheduling {
+    manifest: Manifest,
+    args: Args,
+    groups: Groups,
+    gathering: Gathering,
+}
+
+impl Configure for Coscheduling {
+    fn describe() -> Manifest {
+        let kind = ObjectKind { api_version: API_VERSION.to_owned(), kind: KIND.to_owned() };
+        let group_events = ClusterEvent::new("podgroups.v1alpha1.scheduling.x-k8s.io", ClusterEvent::ALL);
+        Manifest {
+            name: "Coscheduling".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            needs: Needs { pods: true, objects: vec![kind], ..Needs::default() },
+            requeue: Some(vec![group_events, ClusterEvent::new("Pod", ClusterEvent::ADD | ClusterEvent::DELETE)]),
+        }
+    }
+
+    fn configure(args: &str) -> Result<Self, String> {
+        let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
+        let args: Args = serde_json::from_str(args).map_err(|error| error.to_string())?;
+        if args.permit_waiting_time_seconds == 0 {
+            return Err("permitWaitingTimeSeconds: must be greater than zero".to_owned());
+        }
+        let (groups, gathering) = (Groups::default(), Gathering::default());
+        Ok(Self { manifest: Self::describe(), args, groups, gathering })
+    }
+}
+
+impl Plugin for Coscheduling {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn points(&self) -> Points {
+        [Point::PreFilter, Point::PostFilter, Point::Reserve, Point::Permit].into_iter().collect()
+    }
+
+    fn version(&self) -> PluginVersion {
+        let Manifest { name, version, .. } = self.manifest.clone();
+        PluginVersion { name, version, digest: "native".to_owned() }
+    }
+
+    fn end_cycle(&mut self, cycle: CycleId) {
+        self.gathering.leave(cycle);
+    }
+
+    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
+        Some(self)
+    }
+    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
+        Some(self)
+    }
+    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
+        Some(self)
+    }
+    fn permit(&mut self) -> Option<&mut dyn Permit> {
+        Some(self)
+    }
+}
+
+impl PreFilter for Coscheduling {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        self.groups.refresh(call.snapshot);
+        let Some(group) = self.groups.of(call) else { return Ok(None) };
+        if self.groups.get(&group).is_none() {
+            return Err(Status::unresolvable(format!("waiting for pod group {group} to be created")));
+        }
+        match self.gathering.group() {
+            Some(other) if *other != group => {
+                Err(Status::unresolvable(format!("waiting for pod group {other}, which is gathering")))
+            }
+            _ => Ok(None),
+        }
+    }
+}
+
+impl PostFilter for Coscheduling {
+    /// One member fits nowhere: the others need not hold their places.
+    fn post_filter(
+        &mut self,
+        call: &Call<'_>,
+        _failure: &Failure<'_>,
+        _dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        let nothing = Status { code: Code::Unschedulable, reasons: Vec::new() };
+        let mut outcome = PostFilterOutcome { status: nothing, nominate: None, effects: Vec::new() };
+        let Some(group) = self.groups.of(call) else { return Ok(outcome) };
+        let reason = format!("pod group {group}: {} fits nowhere", call.pod.name);
+        let waiting = self.gathering.waiting_of(&group);
+        outcome.effects = waiting.map(|uid| Effect::Reject { uid: uid.to_string(), reason: reason.clone() }).collect();
+        if !outcome.effects.is_empty() {
+            outcome.status = Status::unschedulable(format!("pod group {group} was sent back"));
+        }
+        Ok(outcome)
+    }
+}
+
+impl Reserve for Coscheduling {
+    fn reserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Status {
+        self.groups.refresh(call.snapshot);
+        if let Some(group) = self.groups.of(call) {
+            self.gathering.join(group, call.cycle, &call.pod.uid);
+        }
+        Status::success()
+    }
+
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.gathering.leave(call.cycle);
+    }
+}
+
+impl Permit for Coscheduling {
+    fn permit(&mut self, call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        let Some(group) = self.groups.of(call) else { return (PermitVerdict::Allow, Vec::new()) };
+        let Some(spec) = self.groups.get(&group) else {
+            let status = Status::unschedulable(format!("pod group {group} was deleted"));
+            return (PermitVerdict::Deny(status), Vec::new());
+        };
+        let n_members = self.groups.count_with(call.snapshot, &group, self.gathering.waiting_of(&group));
+        if n_members >= spec.min_member {
+            let others = self.gathering.waiting_of(&group).filter(|uid| **uid != call.pod.uid);
+            let effects = others.map(|uid| Effect::Allow { uid: uid.to_string() }).collect();
+            self.gathering.complete();
+            return (PermitVerdict::Allow, effects);
+        }
+        let seconds = spec.schedule_timeout_seconds.unwrap_or(self.args.permit_waiting_time_seconds);
+        (PermitVerdict::Wait(seconds.saturating_mul(1000)), Vec::new())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,127 @@
+//! Gangs at Permit, without wasm.
+
+use berth_sdk::{model::Pod, testing::Cluster};
+
+use super::*;
+
+struct NoDryRun;
+
+impl DryRun for NoDryRun {
+    fn dry_run(&mut self, _cases: &[berth_sdk::framework::Removal]) -> Result<Vec<Status>, Status> {
+        Ok(Vec::new())
+    }
+}
+
+/// A cluster, the plugin, and pods that go through it one after the other.
+struct Scene {
+    cluster: Cluster,
+    plugin: Coscheduling,
+    n_cycles: u64,
+}
+
+impl Scene {
+    fn with_groups(groups: &[(&str, usize)]) -> Self {
+        let mut cluster = Cluster::default();
+        cluster.node(r#"{"metadata": {"name": "n"}}"#);
+        for (name, min_member) in groups {
+            cluster.object(&format!(
+                r#"{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"namespace": "default", "name": "{name}"}},
+                    "spec": {{"minMember": {min_member}, "scheduleTimeoutSeconds": 10}}}}"#
+            ));
+        }
+        Self { cluster, plugin: Coscheduling::configure("null").unwrap(), n_cycles: 0 }
+    }
+
+    fn member(&mut self, group: &str, name: &str) -> Pod {
+        self.cluster.pending(&format!(
+            r#"{{"metadata": {{"namespace": "default", "name": "{name}", "uid": "{name}",
+                "labels": {{"scheduling.x-k8s.io/pod-group": "{group}"}}}}}}"#
+        ))
+    }
+
+    /// PreFilter, and if that passes Reserve and Permit.
+    fn place(&mut self, pod: &Pod) -> Result<(PermitVerdict, Vec<Effect>), Status> {
+        self.n_cycles += 1;
+        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.cluster.snapshot() };
+        PreFilter::pre_filter(&mut self.plugin, &call)?;
+        assert!(Reserve::reserve(&mut self.plugin, &call, NodeIdx(0)).is_success());
+        Ok(Permit::permit(&mut self.plugin, &call, NodeIdx(0)))
+    }
+}
+
+fn allow(uid: &str) -> Effect {
+    Effect::Allow { uid: uid.to_owned() }
+}
+
+#[test]
+fn members_wait_until_enough_are_there() {
+    let mut scene = Scene::with_groups(&[("a", 3)]);
+    let [one, two, three] = ["a1", "a2", "a3"].map(|name| scene.member("a", name));
+    let wait = Ok((PermitVerdict::Wait(10_000), Vec::new()));
+    assert_eq!(scene.place(&one), wait);
+    assert_eq!(scene.place(&two), wait);
+    assert_eq!(scene.place(&three), Ok((PermitVerdict::Allow, vec![allow("a1"), allow("a2")])));
+}
+
+#[test]
+fn members_on_nodes_count() {
+    let mut scene = Scene::with_groups(&[("a", 2)]);
+    scene.cluster.pod(
+        r#"{"metadata": {"namespace": "default", "name": "a0", "uid": "a0",
+            "labels": {"scheduling.x-k8s.io/pod-group": "a"}}, "spec": {"nodeName": "n"}}"#,
+    );
+    let pod = scene.member("a", "a1");
+    assert_eq!(scene.place(&pod), Ok((PermitVerdict::Allow, Vec::new())));
+}
+
+#[test]
+fn one_group_gathers_at_a_time() {
+    let mut scene = Scene::with_groups(&[("a", 2), ("b", 2)]);
+    let [a1, a2] = ["a1", "a2"].map(|name| scene.member("a", name));
+    let b1 = scene.member("b", "b1");
+    scene.place(&a1).unwrap();
+    let busy = Status::unresolvable("waiting for pod group default/a, which is gathering");
+    assert_eq!(scene.place(&b1), Err(busy));
+    scene.place(&a2).unwrap();
+    assert_eq!(scene.place(&b1), Ok((PermitVerdict::Wait(10_000), Vec::new())));
+}
+
+#[test]
+fn a_group_that_gave_up_makes_room_for_the_next() {
+    let mut scene = Scene::with_groups(&[("a", 2), ("b", 2)]);
+    let (a1, b1) = (scene.member("a", "a1"), scene.member("b", "b1"));
+    scene.place(&a1).unwrap();
+    let call = Call { cycle: CycleId(1), pod: &a1, snapshot: scene.cluster.snapshot() };
+    Reserve::unreserve(&mut scene.plugin, &call, NodeIdx(0));
+    assert_eq!(scene.place(&b1), Ok((PermitVerdict::Wait(10_000), Vec::new())));
+}
+
+#[test]
+fn a_member_that_fits_nowhere_sends_the_others_back() {
+    let mut scene = Scene::with_groups(&[("a", 3)]);
+    let [a1, a2, a3] = ["a1", "a2", "a3"].map(|name| scene.member("a", name));
+    scene.place(&a1).unwrap();
+    scene.place(&a2).unwrap();
+    let call = Call { cycle: CycleId(9), pod: &a3, snapshot: scene.cluster.snapshot() };
+    let outcome = PostFilter::post_filter(&mut scene.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
+    let uids: Vec<_> = outcome
+        .effects
+        .iter()
+        .map(|effect| match effect {
+            Effect::Reject { uid, .. } => uid.as_str(),
+            other => panic!("{other:?}"),
+        })
+        .collect();
+    assert_eq!(uids, ["a1", "a2"]);
+    assert_eq!(outcome.status.message(), "pod group default/a was sent back");
+}
+
+#[test]
+fn pods_without_a_group_pass_and_those_of_an_unknown_one_wait() {
+    let mut scene = Scene::with_groups(&[]);
+    let alone = scene.cluster.pending(r#"{"metadata": {"namespace": "default", "name": "p", "uid": "p"}}"#);
+    assert_eq!(scene.place(&alone), Ok((PermitVerdict::Allow, Vec::new())));
+    let lost = scene.member("nowhere", "l");
+    let unknown = Status::unresolvable("waiting for pod group default/nowhere to be created");
+    assert_eq!(scene.place(&lost), Err(unknown));
+}

@@ -1,0 +1,114 @@
+//! QOSSort: among pods of equal priority, those with guaranteed resources come first, then burstable ones, then the rest
+//! (Kubernetes documentation: Pod Quality of Service Classes).
+//!
+//! The class stands in the pod's status, which the contract's pod record does not have: so this plugin asks for the whole
+//! object. All profiles of a scheduler share one QueueSort plugin.
+
+use berth_sdk::{
+    framework::{Configure, Manifest, Needs, Plugin, PluginVersion, Point, Points, QueueSort},
+    model::Pod,
+};
+use serde::Deserialize;
+
+berth_sdk::export!(QosSort: queue_sort);
+
+/// The plugin. It takes no arguments.
+#[derive(Debug)]
+pub struct QosSort {
+    manifest: Manifest,
+}
+
+/// The little of a pod that matters here.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Object {
+    status: ObjectStatus,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ObjectStatus {
+    qos_class: String,
+}
+
+impl Configure for QosSort {
+    fn describe() -> Manifest {
+        Manifest {
+            name: "QOSSort".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            needs: Needs { pod_json: true, ..Needs::default() },
+            requeue: Some(Vec::new()),
+        }
+    }
+
+    fn configure(args: &str) -> Result<Self, String> {
+        match args.trim() {
+            "" | "null" | "{}" => Ok(Self { manifest: Self::describe() }),
+            _ => Err("QOSSort takes no arguments".to_owned()),
+        }
+    }
+}
+
+impl Plugin for QosSort {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn points(&self) -> Points {
+        [Point::QueueSort].into_iter().collect()
+    }
+
+    fn version(&self) -> PluginVersion {
+        let Manifest { name, version, .. } = self.manifest.clone();
+        PluginVersion { name, version, digest: "native".to_owned() }
+    }
+
+    fn queue_sort(&mut self) -> Option<&mut dyn QueueSort> {
+        Some(self)
+    }
+}
+
+impl QueueSort for QosSort {
+    fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        (-4 * i64::from(pod.priority) + rank(pod.json.as_deref()), queued_at)
+    }
+}
+
+/// 0 comes first. A pod whose class is not known yet counts as one without.
+fn rank(json: Option<&[u8]>) -> i64 {
+    let object: Object = json.and_then(|json| serde_json::from_slice(json).ok()).unwrap_or_default();
+    match object.status.qos_class.as_str() {
+        "Guaranteed" => 0,
+        "Burstable" => 1,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_sdk::testing::Cluster;
+
+    use super::*;
+
+    fn key(priority: i32, class: &str, queued_at: i64) -> (i64, i64) {
+        let json = format!(
+            r#"{{"metadata": {{"name": "p", "namespace": "default"}}, "spec": {{"priority": {priority}}},
+                "status": {{"qosClass": "{class}"}}}}"#
+        );
+        let pod = Cluster::default().pending(&json);
+        QosSort::configure("null").unwrap().sort_key(&pod, queued_at)
+    }
+
+    #[test]
+    fn priority_then_class_then_time() {
+        let order = [
+            key(10, "BestEffort", 9),
+            key(0, "Guaranteed", 8),
+            key(0, "Burstable", 1),
+            key(0, "BestEffort", 0),
+            key(0, "BestEffort", 5),
+            key(-1, "Guaranteed", 0),
+        ];
+        assert!(order.is_sorted(), "{order:?}");
+    }
+}
