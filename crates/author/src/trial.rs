@@ -1,0 +1,216 @@
+//! A configured plugin and a cluster that it follows, asked as the scheduler asks.
+
+use berth_cache::{Cache, ObjectKey};
+use berth_framework::{Call, CycleId, DryRunCase, Explanation, Plugin, PluginFactory, Status};
+use berth_model::{NodeIdx, NodeSet, Pod, api, intern};
+use serde_json::Value;
+
+use crate::answers::{Answers, Rejection};
+
+/// One instance, with a cluster of its own.
+#[derive(Debug)]
+pub struct Trial {
+    plugin: Box<dyn Plugin>,
+    cache: Cache,
+    n_cycles: u64,
+}
+
+impl Trial {
+    /// # Errors
+    /// The plugin's own words, when it refuses the arguments (`pluginConfig` as JSON).
+    pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, String> {
+        Ok(Self { plugin: factory.build(args)?, cache: Cache::new(), n_cycles: 0 })
+    }
+
+    /// What an instance answers that sees this cluster for the first time.
+    ///
+    /// # Errors
+    /// The plugin refuses its arguments, or breaks.
+    pub(crate) fn ask_fresh(&mut self, factory: &dyn PluginFactory, args: &str, pod: &Pod) -> Result<Answers, String> {
+        let old = std::mem::replace(&mut self.plugin, factory.build(args)?);
+        let answers = self.ask(pod);
+        self.plugin = old;
+        answers.map_err(|status| status.message())
+    }
+
+    /// Enters a node, or changes the one of its name.
+    pub fn set_node(&mut self, node: &api::Node) {
+        let node = intern::node(node, self.cache.symbols_mut());
+        self.cache.set_node(node);
+    }
+
+    /// Whether there was such a node.
+    pub fn remove_node(&mut self, name: &str) -> bool {
+        let name = self.cache.symbols_mut().intern(name);
+        self.cache.remove_node(name).is_some()
+    }
+
+    /// Enters a pod at the node that its `spec.nodeName` names. One without a uid gets its name for one.
+    ///
+    /// # Errors
+    /// What the cache has against it.
+    pub fn set_pod(&mut self, pod: &api::Pod) -> Result<(), String> {
+        let mut pod = pod.clone();
+        if pod.metadata.uid.is_empty() {
+            pod.metadata.uid = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
+        }
+        let pod = intern::pod(&pod, self.cache.symbols_mut());
+        self.cache.add_pod(pod.into()).map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Takes out the pod with this uid.
+    pub fn remove_pod(&mut self, uid: &str) -> bool {
+        self.cache.remove_pod(uid).is_some()
+    }
+
+    /// Enters an object of another kind.
+    pub fn set_object(&mut self, object: &Value) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let key = ObjectKey {
+            api_version: text("/apiVersion"),
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+        };
+        self.cache.set_object(key, Some(object.to_string().into_bytes().into()));
+    }
+
+    /// The pod as plugins see it.
+    pub fn intern(&mut self, pod: &api::Pod) -> Pod {
+        intern::pod(pod, self.cache.symbols_mut())
+    }
+
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
+    pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &Cache) {
+        (&mut *self.plugin, &self.cache)
+    }
+
+    /// Catches the replica up.
+    ///
+    /// # Errors
+    /// The plugin broke.
+    pub fn sync(&mut self) -> Result<(), Status> {
+        self.cache.settle();
+        self.plugin.sync(&self.cache)
+    }
+
+    /// Runs `work` with the plugin in a cycle of its own.
+    pub(crate) fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
+        self.n_cycles += 1;
+        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.cache.snapshot() };
+        let result = work(&mut *self.plugin, &call);
+        self.plugin.end_cycle(call.cycle);
+        result
+    }
+
+    /// PreEnqueue, and a cycle up to normalised scores over all nodes.
+    ///
+    /// # Errors
+    /// The plugin broke.
+    pub fn ask(&mut self, pod: &Pod) -> Result<Answers, Status> {
+        self.sync()?;
+        let mut answers = Answers::default();
+        if let Some(point) = self.plugin.pre_enqueue() {
+            let status = point.pre_enqueue(pod);
+            if !status.is_success() {
+                answers.pre_enqueue = Some(status.into());
+                return Ok(answers);
+            }
+        }
+        self.in_cycle(pod, |plugin, call| ask_in_cycle(plugin, call, &mut answers))?;
+        Ok(answers)
+    }
+}
+
+fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut Answers) -> Result<(), Status> {
+    let mut passed = call.snapshot.nodes().clone();
+    let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
+        None => (true, None),
+        Some(Ok(restriction)) => (true, restriction),
+        Some(Err(status)) if status == Status::skip() => (false, None),
+        Some(Err(status)) if status.code.is_rejected() => {
+            answers.pre_filter = Some(status.into());
+            return Ok(());
+        }
+        Some(Err(status)) => return Err(status),
+    };
+    if let Some(names) = restriction {
+        let symbols = &call.snapshot.symbols;
+        passed.retain(|node| names.iter().any(|name| name == symbols.text(call.snapshot.name(node))));
+    }
+    if filters {
+        answers.rejected = filter(plugin, call, &mut passed)?;
+    }
+    let scores = score(plugin, call, &passed)?;
+    answers.scores = passed.iter().map(|node| name(call, node)).zip(scores).collect();
+    Ok(())
+}
+
+fn filter(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    nodes: &mut NodeSet,
+) -> Result<std::collections::BTreeMap<String, Rejection>, Status> {
+    let Some(point) = plugin.filter() else { return Ok(Default::default()) };
+    let mut rejected = nodes.clone();
+    point.filter(call, nodes)?;
+    rejected.subtract(nodes);
+    let explanations = if rejected.is_empty() { Vec::new() } else { point.explain(call, &rejected)? };
+    agrees_with_dry_run(plugin, call, nodes, &explanations)?;
+    let by_node = explanations.into_iter().flat_map(|Explanation { status, nodes }| {
+        nodes.iter().map(|node| (name(call, node), Rejection::from(status.clone()))).collect::<Vec<_>>()
+    });
+    Ok(by_node.collect())
+}
+
+/// With no pods taken away or added, a dry run is Filter once more.
+fn agrees_with_dry_run(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    passed: &NodeSet,
+    explanations: &[Explanation],
+) -> Result<(), Status> {
+    let Some(point) = plugin.filter() else { return Ok(()) };
+    let explained = explanations.iter().flat_map(|explanation| {
+        explanation.nodes.iter().map(|node| (node, explanation.status.clone())).collect::<Vec<_>>()
+    });
+    let expected: Vec<(NodeIdx, Status)> =
+        passed.iter().map(|node| (node, Status::success())).chain(explained).collect();
+    let cases: Vec<DryRunCase> =
+        expected.iter().map(|(node, _)| DryRunCase { node: *node, ..DryRunCase::default() }).collect();
+    for ((node, expected), tried) in expected.into_iter().zip(point.dry_run(call, &[], &cases)?) {
+        if tried != expected {
+            let (tried, expected) = (Rejection::from(tried), Rejection::from(expected));
+            let node = name(call, node);
+            return Err(Status::error(format!("dry-run of {node} says {tried:?} where filter says {expected:?}")));
+        }
+    }
+    Ok(())
+}
+
+fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Result<Vec<i64>, Status> {
+    if nodes.is_empty() {
+        return Ok(Vec::new());
+    }
+    match plugin.pre_score().map(|point| point.pre_score(call, nodes)) {
+        Some(Err(status)) if status == Status::skip() => return Ok(Vec::new()),
+        Some(Err(status)) => return Err(status),
+        Some(Ok(())) | None => {}
+    }
+    let mut scores = Vec::new();
+    if let Some(point) = plugin.score() {
+        point.score(call, nodes, &mut scores)?;
+    }
+    if let Some(point) = plugin.normalize() {
+        point.normalize(call, nodes, &mut scores)?;
+    }
+    Ok(scores)
+}
+
+fn name(call: &Call<'_>, node: NodeIdx) -> String {
+    call.snapshot.symbols.text(call.snapshot.name(node)).to_owned()
+}
