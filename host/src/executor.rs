@@ -106,7 +106,10 @@ impl Executor {
                 let result = self.effects(&pod, &plugin, effects).await;
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
             }
-            other @ (Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. }) => self.note(other),
+            other @ (Action::Event(_)
+            | Action::PluginSwapped { .. }
+            | Action::EffectRefused { .. }
+            | Action::Log { .. }) => self.note(other),
         }
     }
 
@@ -125,8 +128,13 @@ impl Executor {
                 Level::Warn => warn!("{message}"),
                 Level::Error => error!("{message}"),
             },
-            Action::PluginSwapped { scheduler_name, plugin, result } => match result {
-                Ok(version) => {
+            Action::EffectRefused { pod, plugin, permission } => {
+                let (permission, namespace) = (permission.as_str(), &pod.namespace);
+                warn!(%plugin, permission, pod = pod.name, namespace, "asked for an effect that it was not granted");
+                self.metrics.effect_refused(&plugin, permission);
+            }
+            Action::PluginSwapped { scheduler_name, plugin, version, result } => match result {
+                Ok(()) => {
                     info!(
                         plugin,
                         profile = scheduler_name,
@@ -180,7 +188,7 @@ fn uid(action: &Action) -> Option<&str> {
         | Action::PatchStatus { pod, .. }
         | Action::Effects { pod, .. }
         | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
-        Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. } => None,
+        Action::Event(_) | Action::PluginSwapped { .. } | Action::EffectRefused { .. } | Action::Log { .. } => None,
     }
 }
 

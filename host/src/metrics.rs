@@ -57,6 +57,12 @@ struct PluginFault {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginEffect {
+    plugin: String,
+    effect: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginSwap {
     plugin: String,
     result: String,
@@ -90,6 +96,7 @@ pub(crate) struct Metrics {
     plugin_info: Family<PluginInfo, Gauge>,
     plugin_faults: Family<PluginFault, Counter>,
     plugin_swaps: Family<PluginSwap, Counter>,
+    plugin_effects_refused: Family<PluginEffect, Counter>,
     events_dropped: Counter,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
@@ -108,6 +115,7 @@ impl Metrics {
             plugin_info: Family::default(),
             plugin_faults: Family::default(),
             plugin_swaps: Family::default(),
+            plugin_effects_refused: Family::default(),
             events_dropped: Counter::default(),
             serving: Mutex::default(),
         };
@@ -135,6 +143,11 @@ impl Metrics {
         berth.register("plugin_info", "The binary that answers for a plugin", self.plugin_info.clone());
         berth.register("plugin_faults", "Traps, time-outs and wrong answers of plugins", self.plugin_faults.clone());
         berth.register("plugin_swaps", "Changes of plugin binaries, by result", self.plugin_swaps.clone());
+        berth.register(
+            "plugin_effects_refused",
+            "Effects that plugins asked for and were not granted",
+            self.plugin_effects_refused.clone(),
+        );
         berth.register(
             "events_dropped",
             "Events lost because the API server was too slow",
@@ -204,6 +217,11 @@ impl Metrics {
 
     pub(crate) fn swap(&self, plugin: &str, result: &str) {
         self.plugin_swaps.get_or_create(&PluginSwap { plugin: plugin.to_owned(), result: result.to_owned() }).inc();
+    }
+
+    pub(crate) fn effect_refused(&self, plugin: &str, effect: &str) {
+        let labels = PluginEffect { plugin: plugin.to_owned(), effect: effect.to_owned() };
+        self.plugin_effects_refused.get_or_create(&labels).inc();
     }
 
     pub(crate) fn set_events_dropped(&self, total: u64) {

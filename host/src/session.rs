@@ -206,7 +206,7 @@ fn directory_sink(
         match factory {
             Some(factory) => {
                 // The scheduling thread ends before this one only when the process does.
-                let _ = events.blocking_send(Event::PluginReady { name, factory });
+                let _ = events.blocking_send(Event::PluginReady { name, scheduler_names: None, factory });
             }
             None if removed => warn!(plugin = name, "its file is gone, and no built-in has its name; it goes on"),
             None => {}

@@ -57,10 +57,30 @@ pub trait Plugin: Send {
     /// Catches a replica up. Called at the start of a cycle; native plugins read the host's own table.
     ///
     /// # Errors
-    /// The replica could not be fed; the attempt fails with this status.
+    /// The replica could not be fed; the attempt fails with this status. A status that turns pods down says that the
+    /// plugin is out of service: pods of its profile wait until another binary takes its place.
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         let _ = source;
         Ok(())
+    }
+
+    /// State for the next binary of this name, if the plugin carries any over a swap.
+    fn snapshot(&mut self) -> Option<Vec<u8>> {
+        None
+    }
+
+    /// Takes over what the binary before gave. Called at most once, before the first [`Self::sync`].
+    ///
+    /// # Errors
+    /// Why it cannot be used; the plugin then starts without.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        let _ = snapshot;
+        Err("it takes over no state".to_owned())
+    }
+
+    /// The framework could not use an answer that the plugin gave: a score out of range, say.
+    fn answered_badly(&mut self, reason: &str) {
+        let _ = reason;
     }
 
     /// The cycle is over: its pod was bound, given back or deleted.
