@@ -64,6 +64,7 @@ impl Plugins {
             settings: plugin_host_settings(options.plugin_config.as_deref())?,
             on_command_line: options.execution.map(Into::into),
             directory: options.plugins_dir.clone(),
+            has_pod_json: true,
         };
         let inbox = mpsc::channel(INBOX_BOUND);
         let to_supervisor = inbox.0.clone();

@@ -103,7 +103,8 @@ impl Session {
             decisions,
         })?;
         let (watched, from_watches) = mpsc::channel(EVENTS_BOUND);
-        let watches = Watches { pods: true, pod_json: registry.wants_pod_json(), nodes: true, kinds: Vec::new() };
+        let watches =
+            Watches { pods: true, pod_json: plugins.roster.settle_pod_json(), nodes: true, kinds: Vec::new() };
         let watches = spawn_watches(&client, watches, &watched);
         tasks.push(tokio::spawn(forward(from_watches, events.clone(), health)));
         tasks.push(supervise(plugins, scheduling, &events, metrics, &recorder)?);

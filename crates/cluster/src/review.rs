@@ -104,3 +104,69 @@ impl AccessReviewer {
         Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+
+    const UPDATE: ResourceRequest<'static> =
+        ResourceRequest { group: "berth.dev", resource: "plugins", verb: "update", name: Some("NodeName") };
+
+    fn caller() -> Caller {
+        let user = json!({"username": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]}});
+        Caller(serde_json::from_value(user).expect("a user"))
+    }
+
+    async fn authenticate(answer: serde_json::Value) -> Option<Caller> {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).authenticate("secret").await });
+        let call = server.next().await;
+        assert_eq!(call.line(), "POST /apis/authentication.k8s.io/v1/tokenreviews");
+        assert_eq!(call.body["spec"], json!({"token": "secret"}));
+        call.answer(201, &json!({"metadata": {}, "spec": {"token": "secret"}, "status": answer}));
+        asking.await.expect("no panic").expect("an answer")
+    }
+
+    #[tokio::test]
+    async fn a_token_belongs_to_somebody_or_nobody() {
+        let user = json!({"username": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]}});
+        assert_eq!(authenticate(json!({"authenticated": true, "user": user})).await, Some(caller()));
+        assert_eq!(authenticate(json!({"authenticated": false})).await, None);
+        assert_eq!(authenticate(json!({"error": "no authenticator", "user": user})).await, None);
+    }
+
+    async fn may(answer: serde_json::Value) -> bool {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
+        let call = server.next().await;
+        assert_eq!(call.line(), "POST /apis/authorization.k8s.io/v1/subjectaccessreviews");
+        let attributes = json!({"group": "berth.dev", "resource": "plugins", "verb": "update", "name": "NodeName"});
+        let expected = json!({
+            "user": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]},
+            "resourceAttributes": attributes,
+        });
+        assert_eq!(call.body["spec"], expected);
+        call.answer(201, &json!({"metadata": {}, "spec": {}, "status": answer}));
+        asking.await.expect("no panic").expect("an answer")
+    }
+
+    #[tokio::test]
+    async fn only_a_plain_yes_is_one() {
+        assert!(may(json!({"allowed": true})).await);
+        assert!(!may(json!({"allowed": false})).await);
+        assert!(!may(json!({"allowed": true, "denied": true})).await);
+        assert!(!may(json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"})).await);
+    }
+
+    #[tokio::test]
+    async fn no_answer_is_no_permission() {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
+        server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
+        let error = asking.await.expect("no panic").expect_err("no answer");
+        assert_eq!(error.to_string(), "the API server answers no SubjectAccessReview");
+    }
+}

@@ -90,6 +90,10 @@ pub enum EffectKind {
     Bind,
     /// Patch an object.
     Patch,
+    /// Create an object.
+    Create,
+    /// Delete an object.
+    Delete,
     /// Evict a pod.
     Evict,
     /// Allow or reject a pod that waits on Permit.
@@ -100,8 +104,8 @@ pub enum EffectKind {
     Nominate,
     /// Write an event.
     Event,
-    /// Hold a binding until an object has a value.
-    WaitFor,
+    /// Hold a binding until an object changes.
+    Wait,
 }
 
 /// What becomes of the pods of profiles that use a plugin which is out of service.

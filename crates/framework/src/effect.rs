@@ -72,15 +72,17 @@ pub enum Permission {
 }
 
 impl Permission {
-    pub const ALL: [Permission; 8] = [
+    pub const ALL: [Permission; 10] = [
         Permission::Bind,
         Permission::Patch,
+        Permission::Create,
+        Permission::Delete,
         Permission::Evict,
         Permission::WaitingPods,
         Permission::Activate,
         Permission::Nominate,
         Permission::Event,
-        Permission::WaitFor,
+        Permission::Wait,
     ];
 
     /// The word for it in configuration files, metrics and messages.
@@ -89,12 +91,14 @@ impl Permission {
         match self {
             Permission::Bind => "bind",
             Permission::Patch => "patch",
+            Permission::Create => "create",
+            Permission::Delete => "delete",
             Permission::Evict => "evict",
             Permission::WaitingPods => "waitingPods",
             Permission::Activate => "activate",
             Permission::Nominate => "nominate",
             Permission::Event => "event",
-            Permission::WaitFor => "waitFor",
+            Permission::Wait => "wait",
         }
     }
 }

@@ -64,20 +64,6 @@ pub trait Plugin: Send {
         Ok(())
     }
 
-    /// State for the next binary of this name, if the plugin carries any over a swap.
-    fn snapshot(&mut self) -> Option<Vec<u8>> {
-        None
-    }
-
-    /// Takes over what the binary before gave. Called at most once, before the first [`Self::sync`].
-    ///
-    /// # Errors
-    /// Why it cannot be used; the plugin then starts without.
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
-        let _ = snapshot;
-        Err("it takes over no state".to_owned())
-    }
-
     /// The framework could not use an answer that the plugin gave: a score out of range, say.
     fn answered_badly(&mut self, reason: &str) {
         let _ = reason;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, run};
+use berth_framework::{Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, State, run};
 use berth_model::Sym;
 use berth_queue::Time;
 
@@ -127,8 +127,12 @@ impl Scheduler {
         let profile = self.profiles.get_mut(scheduler_name).ok_or("no such profile")?;
         let args = profile.instances().get(plugin.index()).map(|instance| instance.args.clone()).unwrap_or_default();
         let mut new = factory.build(&args)?;
-        let state = profile.get(plugin).and_then(Plugin::snapshot);
-        if let Some(Err(reason)) = state.map(|state| new.restore(&state)) {
+        let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
+        let restored = state.map(|state| match new.state() {
+            Some(point) => point.restore(&state),
+            None => Err("it takes over none".to_owned()),
+        });
+        if let Some(Err(reason)) = restored {
             let name = profile.name(plugin);
             let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
             self.log(Level::Warn, message);

@@ -259,28 +259,6 @@ impl Plugin for ComponentPlugin {
         if is_fresh { self.reserve_again() } else { Ok(()) }
     }
 
-    fn snapshot(&mut self) -> Option<Vec<u8>> {
-        if !self.blueprint.indices.has_state() || self.instance.is_none() {
-            return None;
-        }
-        let answer = self.ask("snapshot", Patience::Short, |asking| {
-            let state = guest(&asking.exports.state)?.call_snapshot(asking.store)?;
-            let (length, limit) = (state.len(), asking.limits.output_bytes);
-            if length > limit { Err(CallError::Answer(format!("{length} bytes (limit {limit})"))) } else { Ok(state) }
-        });
-        self.note(answer)
-    }
-
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
-        if !self.blueprint.indices.has_state() {
-            return Err("it exports no berth:scheduler/state".to_owned());
-        }
-        let answer = self.ask("restore", Patience::Long, |asking| {
-            Ok(guest(&asking.exports.state)?.call_restore(asking.store, snapshot)?)
-        });
-        answer.map_err(|status| status.message())?
-    }
-
     fn answered_badly(&mut self, reason: &str) {
         let fault = Fault::wrong_answer(reason);
         self.blueprint.stats.record_fault(fault.kind);
@@ -344,6 +322,8 @@ impl Plugin for ComponentPlugin {
         self.at(Point::Sign).map(|plugin| plugin as _)
     }
     fn state(&mut self) -> Option<&mut dyn State> {
-        self.blueprint.indices.has_state().then_some(self as _)
+        // An instance that is gone took its state along.
+        let has_state = self.blueprint.indices.has_state() && self.instance.is_some();
+        has_state.then_some(self as _)
     }
 }

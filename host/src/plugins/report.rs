@@ -64,6 +64,10 @@ pub(crate) enum State {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Needs {
     pub columns: Vec<String>,
+    /// Pods on nodes.
+    pub pods: bool,
+    /// The JSON of pending pods.
+    pub pod_json: bool,
     /// `apiVersion/kind`.
     pub objects: Vec<String>,
 }
@@ -156,6 +160,7 @@ impl PluginReport {
         let (version, manifest) = (factory.version(), factory.manifest());
         (self.version, self.digest) = (version.version, version.digest);
         self.exports = factory.points().iter().map(|point| point.as_str().to_owned()).collect();
+        (self.needs.pods, self.needs.pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
         self.needs.columns = manifest.needs.columns.iter().map(|column| format!("{column:?}")).collect();
         let objects = manifest.needs.objects.iter();
         self.needs.objects = objects.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();

@@ -18,6 +18,9 @@ use super::{
     stand_in::StandIn,
 };
 
+/// The watches drop what nobody wants, and cannot get it back while they run.
+const NO_POD_JSON: &str = "wants the pods' JSON, which no plugin wanted when the scheduler started: restart it";
+
 /// The plugins by name.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
@@ -129,7 +132,10 @@ impl Roster {
 
     /// A plugin came into the plugins directory, is a new version, or is to be tried once more.
     pub(crate) fn found(&mut self, name: &str, binary: Binary, now: Time) -> Consequences {
-        if let Err(reason) = self.granted(name).check_reads(binary.factory.manifest()) {
+        let manifest = binary.factory.manifest();
+        let reads = self.granted(name).check_reads(manifest);
+        let has_json = self.rules.has_pod_json || !manifest.needs.pod_json;
+        if let Err(reason) = reads.and_then(|()| if has_json { Ok(()) } else { Err(NO_POD_JSON.to_owned()) }) {
             return self.refused(name, &binary.digest(), &reason);
         }
         self.entry(name).install(binary, now);
@@ -210,6 +216,14 @@ impl Roster {
         let reason = "rolled back by an operator".to_owned();
         let from = entry.roll_back(&reason).map_err(|why| format!("plugin {name:?} cannot be rolled back: {why}"))?;
         Ok(self.follow(name, Verdict::RolledBack { from, reason }))
+    }
+
+    /// Whether some plugin looks at more of pending pods than their record has. From here on, that is all there is.
+    pub(crate) fn settle_pod_json(&mut self) -> bool {
+        let binaries =
+            self.entries.values().flat_map(|entry| [&entry.native, &entry.embedded, &entry.installed]).flatten();
+        self.rules.has_pod_json = binaries.into_iter().any(|binary| binary.factory.manifest().needs.pod_json);
+        self.rules.has_pod_json
     }
 
     pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, &Entry)> {

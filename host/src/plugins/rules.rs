@@ -19,6 +19,8 @@ pub(crate) struct Rules {
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
+    /// Whether the watches keep the JSON of pods, which is decided when they start.
+    pub has_pod_json: bool,
 }
 
 /// What one plugin may see and ask for.
@@ -42,8 +44,18 @@ const BUILT_IN_EFFECTS: [(&str, &[Permission]); 4] = [
             Permission::Event,
         ],
     ),
-    ("DynamicResources", &[Permission::Patch, Permission::WaitFor, Permission::Event, Permission::Activate]),
-    ("VolumeBinding", &[Permission::Patch, Permission::WaitFor, Permission::Event]),
+    (
+        "DynamicResources",
+        &[
+            Permission::Patch,
+            Permission::Create,
+            Permission::Delete,
+            Permission::Wait,
+            Permission::Event,
+            Permission::Activate,
+        ],
+    ),
+    ("VolumeBinding", &[Permission::Patch, Permission::Wait, Permission::Event]),
 ];
 
 impl Rules {
@@ -108,12 +120,14 @@ fn permission(effect: EffectKind) -> Permission {
     match effect {
         EffectKind::Bind => Permission::Bind,
         EffectKind::Patch => Permission::Patch,
+        EffectKind::Create => Permission::Create,
+        EffectKind::Delete => Permission::Delete,
         EffectKind::Evict => Permission::Evict,
         EffectKind::WaitingPods => Permission::WaitingPods,
         EffectKind::Activate => Permission::Activate,
         EffectKind::Nominate => Permission::Nominate,
         EffectKind::Event => Permission::Event,
-        EffectKind::WaitFor => Permission::WaitFor,
+        EffectKind::Wait => Permission::Wait,
     }
 }
 

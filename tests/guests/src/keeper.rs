@@ -23,8 +23,7 @@ pub fn keeper() -> Result<Vec<u8>> {
 const FUNCTIONS: &str = r#"
   (global $pods (mut i32) (i32.const 0))
   (data (i32.const 512) "no state of mine")
-  (func (export "berth:scheduler/sync@0.1.0#apply")
-    (param i64 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32 i32))
+  (func (export "berth:scheduler/sync@0.1.0#apply") (param i32))
   (func (export "berth:scheduler/cycle@0.1.0#begin") (param i32)
     (global.set $pods (i32.add (global.get $pods) (i32.const 1))))
   (func (export "berth:scheduler/cycle@0.1.0#end") (param i64))

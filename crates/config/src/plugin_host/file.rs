@@ -162,12 +162,14 @@ struct ObjectKind(String, String);
 enum Effect {
     Bind,
     Patch,
+    Create,
+    Delete,
     Evict,
     WaitingPods,
     Activate,
     Nominate,
     Event,
-    WaitFor,
+    Wait,
 }
 
 #[derive(Clone, Copy, Debug, Deserialize)]
@@ -246,12 +248,14 @@ impl From<Effect> for EffectKind {
         match effect {
             Effect::Bind => Self::Bind,
             Effect::Patch => Self::Patch,
+            Effect::Create => Self::Create,
+            Effect::Delete => Self::Delete,
             Effect::Evict => Self::Evict,
             Effect::WaitingPods => Self::WaitingPods,
             Effect::Activate => Self::Activate,
             Effect::Nominate => Self::Nominate,
             Effect::Event => Self::Event,
-            Effect::WaitFor => Self::WaitFor,
+            Effect::Wait => Self::Wait,
         }
     }
 }

@@ -27,7 +27,7 @@ defaults:
 plugins:
 - name: Own
   limits: {callMilliseconds: 20, outputBytes: 1000, outputElements: 10, logLinesPerSecond: 0}
-  grants: {reads: [v1/ConfigMap, apps/v1/Deployment], effects: [bind, waitingPods, waitFor]}
+  grants: {reads: [v1/ConfigMap, apps/v1/Deployment], effects: [bind, waitingPods, wait]}
   failurePolicy: Ignore
   execution: native
   quarantine: {windowSeconds: 10, backoffSeconds: 1}
@@ -65,7 +65,7 @@ fn entries_are_laid_over_defaults() {
     let grants = own.grants.expect("granted");
     let reads = [("v1", "ConfigMap"), ("apps/v1", "Deployment")];
     assert_eq!(grants.reads, reads.map(|(version, kind)| (version.to_owned(), kind.to_owned())));
-    assert_eq!(grants.effects, [EffectKind::Bind, EffectKind::WaitingPods, EffectKind::WaitFor]);
+    assert_eq!(grants.effects, [EffectKind::Bind, EffectKind::WaitingPods, EffectKind::Wait]);
     assert_eq!(own.failure_policy, FailurePolicy::Ignore);
     let (window, backoff) = (Duration::from_secs(10), Duration::from_secs(1));
     assert_eq!(own.quarantine, Quarantine { faults: 3, window, backoff });
@@ -99,7 +99,7 @@ fn impossible_values_are_refused_with_their_place() {
     check_error("plugins:\n- name: A\n  limits:\n    memory: lots\n", &["lots", "64Mi", "line 6"]);
     check_error("defaults:\n  limits:\n    callMilliseconds: 0\n", &["at least 1", "line 5"]);
     check_error("defaults:\n  quarantine:\n    faults: 0\n", &["at least 1", "line 5"]);
-    check_error("defaults:\n  grants:\n    effects: [delete]\n", &["delete", "line 5"]);
+    check_error("defaults:\n  grants:\n    effects: [destroy]\n", &["destroy", "line 5"]);
     check_error("defaults:\n  grants:\n    reads: [ConfigMap]\n", &["ConfigMap", "v1/ConfigMap", "line 5"]);
     check_error("defaults:\n  failurePolicy: Never\n", &["Never", "line 4"]);
     check_error("defaults:\n  probation: {seconds: 1, calls: 1}\n", &["keep one", "line 4"]);

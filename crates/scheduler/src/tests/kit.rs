@@ -11,7 +11,7 @@ use std::{
 use berth_framework::{
     Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRunCase, Effect, Explanation, Filter, Grants, Manifest, Permit,
     PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PreBind, PreEnqueue, Profile,
-    Reserve, Score, Status,
+    Reserve, Score, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
 use berth_queue::Time;
@@ -110,12 +110,8 @@ impl Plugin for Fake {
     fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
         self.with(|script| script.out_of_service.clone()).map_or(Ok(()), |reason| Err(Status::unresolvable(reason)))
     }
-    fn snapshot(&mut self) -> Option<Vec<u8>> {
-        self.with(|script| script.state.clone())
-    }
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
-        self.note(format!("{} restore {snapshot:?}", self.manifest.version));
-        if self.with(|script| script.refuse_state) { Err("too old".to_owned()) } else { Ok(()) }
+    fn state(&mut self) -> Option<&mut dyn State> {
+        self.with(|script| script.state.is_some()).then_some(self as _)
     }
     fn version(&self) -> PluginVersion {
         PluginVersion {
@@ -156,6 +152,17 @@ impl Plugin for Fake {
 fn points() -> Points {
     use Point::{Bind, Filter, Permit, PostBind, PreBind, PreEnqueue, Reserve, Score};
     [PreEnqueue, Filter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
+}
+
+impl State for Fake {
+    fn snapshot(&mut self) -> Vec<u8> {
+        self.with(|script| script.state.clone()).expect("asked only then")
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        self.note(format!("{} restore {snapshot:?}", self.manifest.version));
+        if self.with(|script| script.refuse_state) { Err("too old".to_owned()) } else { Ok(()) }
+    }
 }
 
 impl PreEnqueue for Fake {

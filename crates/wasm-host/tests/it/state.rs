@@ -26,22 +26,29 @@ fn pods_seen(plugin: &mut dyn Plugin, cycle: u64) -> i64 {
 fn what_one_instance_knows_another_takes_over() {
     let mut old = keeper();
     assert_eq!((pods_seen(&mut *old, 1), pods_seen(&mut *old, 2)), (1, 2));
-    let state = old.snapshot().unwrap();
+    let state = old.state().unwrap().snapshot();
     let mut new = keeper();
-    new.restore(&state).unwrap();
+    new.state().unwrap().restore(&state).unwrap();
     assert_eq!(pods_seen(&mut *new, 3), 3);
 }
 
 #[test]
 fn a_state_that_is_refused_costs_nothing_but_itself() {
     let mut plugin = keeper();
-    assert_eq!(plugin.restore(b"not mine").unwrap_err(), "no state of mine");
+    assert_eq!(plugin.state().unwrap().restore(b"not mine").unwrap_err(), "no state of mine");
     assert_eq!(pods_seen(&mut *plugin, 1), 1);
 }
 
 #[test]
 fn most_plugins_have_none() {
     let mut plugin = build(&moody(&engine()));
-    assert_eq!(plugin.snapshot(), None);
-    assert_eq!(plugin.restore(b"state").unwrap_err(), "it exports no berth:scheduler/state");
+    assert!(plugin.state().is_none());
+}
+
+#[test]
+fn an_instance_that_faulted_has_none() {
+    let mut plugin = keeper();
+    pods_seen(&mut *plugin, 1);
+    plugin.answered_badly("nonsense");
+    assert!(plugin.state().is_none());
 }

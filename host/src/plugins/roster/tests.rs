@@ -83,7 +83,7 @@ impl Bench {
 
     fn with_profiles(config: &str, profiles: &[&str], plugins: &[&str]) -> Self {
         let settings = PluginHostSettings::from_text("test", &format!("{HEADER}{config}")).expect("valid");
-        let rules = Rules { settings, directory: Some("/plugins".into()), on_command_line: None };
+        let rules = Rules { settings, directory: Some("/plugins".into()), ..Rules::default() };
         let mut roster = Roster::new(rules);
         roster.add_native("NodeName", binary("native", Source::Native));
         roster.add_embedded("NodeName", binary("embedded", Source::Embedded));
@@ -189,6 +189,23 @@ fn kinds_that_were_not_granted_refuse_the_binary() {
     let [News::Refused { reason, .. }] = consequences.news.as_slice() else { panic!("{consequences:?}") };
     assert!(reason.contains("v1/Secret"), "{reason}");
     assert!(consequences.swaps.is_empty());
+}
+
+#[test]
+fn json_of_pods_that_nobody_kept_refuses_the_binary() {
+    let that_wants_json = |digest: &str| {
+        let mut manifest = Manifest::default();
+        manifest.needs.pod_json = true;
+        Binary { factory: Arc::new(Fake { manifest, digest: digest.to_owned() }), ..component(digest) }
+    };
+    let mut bench = Bench::new(STRICT, &["Mine", "Other"]);
+    assert!(!bench.roster.settle_pod_json());
+    let consequences = bench.roster.found("Mine", that_wants_json("a"), bench.now);
+    assert!(matches!(consequences.news.as_slice(), [News::Refused { .. }, News::Absent { .. }]), "{consequences:?}");
+    bench.roster.add_installed("Other", that_wants_json("b")).expect("at the start all can be had");
+    assert!(bench.roster.settle_pod_json());
+    let consequences = bench.roster.found("Mine", that_wants_json("a"), bench.now);
+    assert_eq!(consequences.swaps.len(), 1);
 }
 
 #[test]
