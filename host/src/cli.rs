@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
+use crate::plugin;
+
 const EXAMPLES: &str = "\
 Examples:
   berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
@@ -40,6 +42,9 @@ pub(crate) enum Command {
     Sandbox(Sandbox),
     /// Schedule the pods of manifests in a sandbox and show what became of each
     Demo(Demo),
+    /// See and steer the plugins of a running scheduler
+    #[command(subcommand)]
+    Plugin(plugin::Command),
     /// Print a completion script for a shell
     Completions {
         /// The shell to complete for
@@ -59,20 +64,32 @@ pub(crate) struct Scheduling {
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
-    /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way
-    #[arg(long, value_enum, default_value_t = Execution::Auto)]
-    pub execution: Execution,
-    /// Serve /metrics, /healthz, /livez and /readyz here
+    /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
+    #[arg(long, value_name = "FILE")]
+    pub plugin_config: Option<PathBuf>,
+    /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way [default: auto]
+    #[arg(long, value_enum)]
+    pub execution: Option<Execution>,
+    /// Serve /metrics, /healthz, /livez, /readyz and, for `berth plugin`, /admin/plugins here
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Execution {
-    #[default]
     Auto,
     Native,
     Wasm,
+}
+
+impl From<Execution> for berth_config::Execution {
+    fn from(execution: Execution) -> Self {
+        match execution {
+            Execution::Auto => Self::Auto,
+            Execution::Native => Self::Native,
+            Execution::Wasm => Self::Wasm,
+        }
+    }
 }
 
 #[derive(Args, Debug)]

@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz`, `/livez` and `/readyz` over plain HTTP.
+//! `/metrics`, `/healthz`, `/livez`, `/readyz` and what else is to be served over plain HTTP.
 
 use std::{
     net::SocketAddr,
@@ -42,6 +42,7 @@ pub(crate) async fn serve(
     address: SocketAddr,
     metrics: Arc<Metrics>,
     health: Health,
+    admin: Router,
 ) -> Result<(SocketAddr, JoinHandle<()>)> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("--metrics-address {address} cannot be used"))?;
@@ -51,8 +52,9 @@ pub(crate) async fn serve(
         .with_state(metrics)
         .route("/healthz", get(async || "ok"))
         .route("/livez", get(async || "ok"))
-        .route("/readyz", get(readyz).with_state(health));
-    info!(%address, "serving /metrics, /healthz, /livez, /readyz");
+        .route("/readyz", get(readyz).with_state(health))
+        .merge(admin);
+    info!(%address, "serving /metrics, /healthz, /livez, /readyz, /admin/plugins");
     let task = tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "the endpoints stopped");

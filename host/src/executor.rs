@@ -16,7 +16,7 @@ use tokio::{
 };
 use tracing::{debug, error, info, warn};
 
-use crate::metrics::Metrics;
+use crate::{metrics::Metrics, plugins::Input};
 
 /// One pod's requests go one after the other, those of different pods side by side: as many as the writer keeps open.
 const WORKERS: usize = 64;
@@ -30,6 +30,8 @@ pub(crate) struct Executor {
     pub writer: Writer,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
+    /// Hears how swaps went.
+    pub plugins: mpsc::Sender<Input>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -50,7 +52,7 @@ impl Executor {
             .collect();
         while let Some(action) = actions.recv().await {
             match uid(&action) {
-                None => self.note(action),
+                None => self.pass_on(action).await,
                 Some(uid) => {
                     if let Some(queue) = queues.get(worker(uid)) {
                         // A worker ends only after its queue.
@@ -61,6 +63,15 @@ impl Executor {
         }
         drop(queues);
         while workers.join_next().await.is_some() {}
+    }
+
+    /// What is about no pod.
+    async fn pass_on(&self, action: Action) {
+        let Action::PluginSwapped { scheduler_name, plugin, version, result } = action else {
+            return self.note(action);
+        };
+        // The supervisor ends before the executor does only when the process ends.
+        let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
     }
 
     async fn work(self, mut waiting: mpsc::Receiver<Action>) {
@@ -106,7 +117,10 @@ impl Executor {
                 let result = self.effects(&pod, &plugin, effects).await;
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
             }
-            other @ (Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. }) => self.note(other),
+            other @ (Action::Event(_)
+            | Action::PluginSwapped { .. }
+            | Action::EffectRefused { .. }
+            | Action::Log { .. }) => self.note(other),
         }
     }
 
@@ -125,24 +139,13 @@ impl Executor {
                 Level::Warn => warn!("{message}"),
                 Level::Error => error!("{message}"),
             },
-            Action::PluginSwapped { scheduler_name, plugin, result } => match result {
-                Ok(version) => {
-                    info!(
-                        plugin,
-                        profile = scheduler_name,
-                        version = version.version,
-                        digest = version.digest,
-                        "serves"
-                    );
-                    self.metrics.swap(&plugin, "swapped");
-                    self.metrics.set_plugin(&scheduler_name, version);
-                }
-                Err(reason) => {
-                    error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");
-                    self.metrics.swap(&plugin, "refused");
-                }
-            },
-            Action::Bind { .. }
+            Action::EffectRefused { pod, plugin, permission } => {
+                let (permission, namespace) = (permission.as_str(), &pod.namespace);
+                warn!(%plugin, permission, pod = pod.name, namespace, "asked for an effect that it was not granted");
+                self.metrics.effect_refused(&plugin, permission);
+            }
+            Action::PluginSwapped { .. }
+            | Action::Bind { .. }
             | Action::PatchStatus { .. }
             | Action::Effects { .. }
             | Action::AwaitedEffects { .. } => {}
@@ -180,7 +183,7 @@ fn uid(action: &Action) -> Option<&str> {
         | Action::PatchStatus { pod, .. }
         | Action::Effects { pod, .. }
         | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
-        Action::Event(_) | Action::PluginSwapped { .. } | Action::Log { .. } => None,
+        Action::Event(_) | Action::PluginSwapped { .. } | Action::EffectRefused { .. } | Action::Log { .. } => None,
     }
 }
 

@@ -1,5 +1,6 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
+mod admin;
 mod cli;
 mod decision;
 mod demo;
@@ -8,6 +9,7 @@ mod executor;
 mod failure;
 mod manifests;
 mod metrics;
+mod plugin;
 mod plugins;
 mod progress;
 mod run;
@@ -43,6 +45,7 @@ fn start() -> Result<()> {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Plugin(command) => plugin::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

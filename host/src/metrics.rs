@@ -57,6 +57,17 @@ struct PluginFault {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginName {
+    plugin: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginEffect {
+    plugin: String,
+    effect: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginSwap {
     plugin: String,
     result: String,
@@ -90,6 +101,9 @@ pub(crate) struct Metrics {
     plugin_info: Family<PluginInfo, Gauge>,
     plugin_faults: Family<PluginFault, Counter>,
     plugin_swaps: Family<PluginSwap, Counter>,
+    plugin_effects_refused: Family<PluginEffect, Counter>,
+    plugin_quarantines: Family<PluginName, Counter>,
+    plugin_dropped_log_lines: Family<PluginName, Counter>,
     events_dropped: Counter,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
@@ -108,6 +122,9 @@ impl Metrics {
             plugin_info: Family::default(),
             plugin_faults: Family::default(),
             plugin_swaps: Family::default(),
+            plugin_effects_refused: Family::default(),
+            plugin_quarantines: Family::default(),
+            plugin_dropped_log_lines: Family::default(),
             events_dropped: Counter::default(),
             serving: Mutex::default(),
         };
@@ -135,6 +152,21 @@ impl Metrics {
         berth.register("plugin_info", "The binary that answers for a plugin", self.plugin_info.clone());
         berth.register("plugin_faults", "Traps, time-outs and wrong answers of plugins", self.plugin_faults.clone());
         berth.register("plugin_swaps", "Changes of plugin binaries, by result", self.plugin_swaps.clone());
+        berth.register(
+            "plugin_quarantines",
+            "How often plugins were taken out of service because they kept failing",
+            self.plugin_quarantines.clone(),
+        );
+        berth.register(
+            "plugin_dropped_log_lines",
+            "Log lines of plugins beyond their rate",
+            self.plugin_dropped_log_lines.clone(),
+        );
+        berth.register(
+            "plugin_effects_refused",
+            "Effects that plugins asked for and were not granted",
+            self.plugin_effects_refused.clone(),
+        );
         berth.register(
             "events_dropped",
             "Events lost because the API server was too slow",
@@ -195,7 +227,25 @@ impl Metrics {
         self.plugin_info.get_or_create(&info).set(1);
     }
 
-    /// `total` counts from the start of the binary in service.
+    /// From here on, nothing answers for the plugin in `profile`.
+    pub(crate) fn remove_plugin(&self, profile: &str, plugin: &str) {
+        let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = serving.remove(&(profile.to_owned(), plugin.to_owned())) {
+            self.plugin_info.remove(&old);
+        }
+    }
+
+    pub(crate) fn quarantined(&self, plugin: &str) {
+        self.plugin_quarantines.get_or_create(&PluginName { plugin: plugin.to_owned() }).inc();
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_dropped_log_lines(&self, plugin: &str, total: u64) {
+        let counter = self.plugin_dropped_log_lines.get_or_create(&PluginName { plugin: plugin.to_owned() });
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// `total` counts from the start of the process.
     pub(crate) fn set_faults(&self, plugin: &str, kind: &str, total: u64) {
         let labels = PluginFault { plugin: plugin.to_owned(), kind: kind.to_owned() };
         let counter = self.plugin_faults.get_or_create(&labels);
@@ -204,6 +254,11 @@ impl Metrics {
 
     pub(crate) fn swap(&self, plugin: &str, result: &str) {
         self.plugin_swaps.get_or_create(&PluginSwap { plugin: plugin.to_owned(), result: result.to_owned() }).inc();
+    }
+
+    pub(crate) fn effect_refused(&self, plugin: &str, effect: &str) {
+        let labels = PluginEffect { plugin: plugin.to_owned(), effect: effect.to_owned() };
+        self.plugin_effects_refused.get_or_create(&labels).inc();
     }
 
     pub(crate) fn set_events_dropped(&self, total: u64) {

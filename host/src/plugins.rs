@@ -1,7 +1,16 @@
-//! Which binary answers under each plugin's name, and the profiles made of them.
+//! The plugins of a process: which binary answers under each name, and the profiles made of them.
 //!
-//! A name is looked up in the plugins directory, then among the built-ins, which run natively or as the embedded
-//! component. Plugins of the default set that this build does not have are left out, and said so once.
+//! `rules` says what is allowed, `roster` which binary serves where, `supervisor` is the task that keeps the roster while
+//! the scheduler runs. A name is looked up in the plugins directory, then among the built-ins, which run natively or as
+//! the embedded component. Plugins of the default set that this build does not have are left out, and said so once.
+
+mod binary;
+mod entry;
+mod report;
+mod roster;
+mod rules;
+mod stand_in;
+mod supervisor;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,133 +19,127 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_config::{InTree, PluginCatalogue, PointSet, Settings};
-use berth_framework::{
-    PluginFactory, Point,
-    profile::{Grants, Profile},
-};
+use berth_config::{InTree, PluginCatalogue, PluginHostSettings, PluginLimits, PointSet, Settings};
+use berth_framework::{PluginFactory, Point, profile::Profile};
 use berth_wasm_host::{
-    Binary, ComponentFactory, DirectoryChange, DirectoryEvent, Engine, EngineOptions, PluginStats, PluginsDirectory,
+    Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginStats,
+    PluginsDirectory,
 };
+use tokio::sync::mpsc;
 use tracing::{info, warn};
 
-use crate::{
-    cli::{Execution, Scheduling},
-    failure::Usage,
+use self::{
+    binary::{Binary, Source},
+    roster::{Roster, factory},
+    rules::Rules,
+    supervisor::INBOX_BOUND,
 };
+pub(crate) use self::{
+    report::{PluginReport, State},
+    stand_in::NO_DIGEST,
+    supervisor::{Input, Order, Refusal, Supervisor},
+};
+use crate::{cli::Scheduling, failure::Usage};
 
-/// The binaries in service, by plugin name.
-#[derive(Clone, Debug)]
-pub(crate) struct Registry {
+/// All plugins, loaded, before anything is scheduled.
+#[derive(Debug)]
+pub(crate) struct Plugins {
     pub engine: Engine,
-    execution: Execution,
-    /// From the plugins directory: they take the place of built-ins of their name.
-    from_directory: BTreeMap<String, Arc<dyn PluginFactory>>,
-    built_in: BTreeMap<String, Arc<dyn PluginFactory>>,
-    /// Figures about every component that was ever loaded.
-    stats: Vec<(String, Arc<PluginStats>)>,
+    pub roster: Roster,
+    /// What was read of the plugins directory, to be watched from here on.
+    pub directory: Option<PluginsDirectory>,
+    pub stats: Vec<(String, Arc<PluginStats>)>,
+    /// Where the supervisor is told of things, and where it will hear of them.
+    pub inbox: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 }
 
-impl Registry {
-    /// Starts the engine and, where built-ins run as components, compiles them. Takes seconds the first time.
-    pub(crate) fn new(options: &Scheduling) -> Result<Self> {
-        let artefacts = options.artifact_cache.clone().or_else(default_artifact_cache);
-        let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() })?;
-        let mut registry = Self {
-            engine,
-            execution: options.execution,
-            from_directory: BTreeMap::new(),
-            built_in: BTreeMap::new(),
-            stats: Vec::new(),
-        };
-        for factory in berth_builtins::factories() {
-            registry.built_in.insert(factory.manifest().name.clone(), factory);
-        }
-        if options.execution == Execution::Wasm {
-            for component in berth_components::COMPONENTS {
-                let binary = Binary::new(component.name, component.bytes);
-                let factory = registry.engine.load(&binary);
-                let factory = factory.with_context(|| format!("built-in plugin {}", component.name))?;
-                registry.stats.push((component.name.to_owned(), Arc::clone(factory.stats())));
-                registry.built_in.insert(component.name.to_owned(), Arc::new(factory));
-            }
-        }
-        Ok(registry)
-    }
-
-    /// Takes in all that lies in the plugins directory.
+impl Plugins {
+    /// Starts the engine, loads what lies in the plugins directory and, where built-ins run as components, compiles
+    /// them. Takes seconds the first time.
     ///
     /// # Errors
-    /// The directory cannot be read, or holds something that is no plugin.
-    pub(crate) fn scan(&mut self, dir: &Path) -> Result<PluginsDirectory> {
+    /// The plugin configuration makes no sense, or the directory cannot be read or holds something that is no plugin.
+    pub(crate) fn load(options: &Scheduling) -> Result<Self> {
+        let rules = Rules {
+            settings: plugin_host_settings(options.plugin_config.as_deref())?,
+            on_command_line: options.execution.map(Into::into),
+            directory: options.plugins_dir.clone(),
+            has_pod_json: true,
+        };
+        let inbox = mpsc::channel(INBOX_BOUND);
+        let to_supervisor = inbox.0.clone();
+        let faults = FaultSink::new(move |report| drop(to_supervisor.try_send(Input::Fault(report))));
+        let engine = Engine::new(EngineOptions {
+            limits: limits(rules.plugin("").limits),
+            plugin_limits: rules
+                .settings
+                .named()
+                .map(|name| (name.to_owned(), limits(rules.plugin(name).limits)))
+                .collect::<BTreeMap<_, _>>(),
+            artefacts: options.artifact_cache.clone().or_else(default_artifact_cache),
+            faults,
+        })?;
+        let mut plugins = Self { engine, roster: Roster::new(rules), directory: None, stats: Vec::new(), inbox };
+        plugins.add_built_ins()?;
+        if let Some(dir) = &options.plugins_dir {
+            plugins.directory = Some(plugins.scan(dir)?);
+        }
+        Ok(plugins)
+    }
+
+    fn add_built_ins(&mut self) -> Result<()> {
+        for factory in berth_builtins::factories() {
+            let name = factory.manifest().name.clone();
+            self.roster.add_native(&name, Binary { factory, source: Source::Native, figures: None });
+        }
+        for component in berth_components::COMPONENTS {
+            if !self.roster.rules.may_run_as_component(component.name) {
+                continue;
+            }
+            let factory = self.engine.load(&Bytes::new(component.name, component.bytes));
+            let factory = Arc::new(factory.with_context(|| format!("built-in plugin {}", component.name))?);
+            self.stats.push((component.name.to_owned(), Arc::clone(factory.stats())));
+            self.roster.add_embedded(component.name, Binary::component(factory, Source::Embedded));
+        }
+        Ok(())
+    }
+
+    fn scan(&mut self, dir: &Path) -> Result<PluginsDirectory> {
         let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
         let found = directory
             .scan()
             .map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
         for DirectoryEvent { name, change } in found {
             let file = dir.join(format!("{name}.wasm"));
-            let factory = match change {
-                DirectoryChange::Loaded(factory) => factory,
-                DirectoryChange::Removed => continue,
-                DirectoryChange::Refused(error) => {
-                    let (file, reason) = (file.display(), chain(&error));
-                    let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
-                    return Err(Usage(text).into());
+            let added = match change {
+                DirectoryChange::Loaded(factory) => {
+                    let digest = factory.version().digest;
+                    info!(plugin = name, file = %file.display(), digest, "found");
+                    self.stats.push((name.clone(), Arc::clone(factory.stats())));
+                    self.roster.add_installed(&name, Binary::component(factory, Source::Directory))
                 }
+                DirectoryChange::Removed => Ok(()),
+                DirectoryChange::Refused(error) => Err(chain(&error)),
             };
-            info!(plugin = name, file = %file.display(), digest = factory.version().digest, "found");
-            self.put(&name, Some(factory));
+            if let Err(reason) = added {
+                let file = file.display();
+                let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
+                return Err(Usage(text).into());
+            }
         }
         Ok(directory)
     }
 
-    pub(crate) fn stats(&self) -> &[(String, Arc<PluginStats>)] {
-        &self.stats
-    }
-
-    /// Takes in what came into the plugins directory, or with `None` what left it, and gives back what answers under the
-    /// name from now on.
-    pub(crate) fn put(&mut self, name: &str, factory: Option<Arc<ComponentFactory>>) -> Option<Arc<dyn PluginFactory>> {
-        match factory {
-            Some(_) if self.execution == Execution::Native && self.built_in.contains_key(name) => {
-                warn!(plugin = name, "kept out by --execution native, which runs built-ins from this binary only");
-                return None;
-            }
-            Some(factory) => {
-                self.stats.push((name.to_owned(), Arc::clone(factory.stats())));
-                self.from_directory.insert(name.to_owned(), factory);
-            }
-            None => drop(self.from_directory.remove(name)),
-        }
-        self.get(name).cloned()
-    }
-
-    /// Whether some plugin looks at more of pending pods than their record has.
-    pub(crate) fn wants_pod_json(&self) -> bool {
-        let built_in = self.built_in.values().map(|factory| factory.manifest());
-        let from_directory = self.from_directory.values().map(|factory| factory.manifest());
-        built_in.chain(from_directory).any(|manifest| manifest.needs.pod_json)
-    }
-
-    /// The binary that answers under `name`.
-    pub(crate) fn get(&self, name: &str) -> Option<&Arc<dyn PluginFactory>> {
-        self.from_directory.get(name).or_else(|| self.built_in.get(name))
-    }
-
-    /// The built-in plugins and those of the directory, for validating a configuration.
-    fn known_points(&self, name: &str) -> Option<PointSet> {
-        let points = self.get(name)?.points();
-        Some(POINTS.into_iter().filter(|(ours, _)| points.contains(*ours)).map(|(_, theirs)| theirs).collect())
-    }
-
-    /// Builds the profiles of `settings`.
+    /// Builds the profiles of `settings`, which the roster keeps up to date from here on.
     ///
     /// # Errors
-    /// A plugin that refuses its arguments, or a profile that is left without a plugin that binds.
-    pub(crate) fn profiles(&self, settings: &Settings) -> Result<Vec<Profile>> {
+    /// A plugin that refuses its arguments.
+    pub(crate) fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>> {
         let mut missing = BTreeSet::new();
-        let profiles =
-            settings.profiles.iter().map(|profile| self.profile(profile, &mut missing)).collect::<Result<Vec<_>>>()?;
+        let mut profiles = Vec::new();
+        for profile in &settings.profiles {
+            profiles.push(self.profile(profile, &mut missing)?);
+        }
         if !missing.is_empty() {
             let names: Vec<_> = missing.into_iter().collect();
             warn!(plugins = names.join(", "), "enabled, but not in this build: their rules do not apply");
@@ -144,40 +147,64 @@ impl Registry {
         Ok(profiles)
     }
 
-    fn profile(&self, configured: &berth_config::Profile, missing: &mut BTreeSet<String>) -> Result<Profile> {
-        let mut profile = Profile::new(&configured.scheduler_name);
+    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<String>) -> Result<Profile> {
+        let scheduler_name = &configured.scheduler_name;
+        let mut profile = Profile::new(scheduler_name);
         profile.percentage_of_nodes_to_score = configured.percentage_of_nodes_to_score.map(i32::from);
         for name in configured.plugins.named() {
-            let Some(factory) = self.get(name) else {
+            if self.roster.points(name).is_none() && InTree.points(name).is_some() {
+                self.roster.add_optional(name);
                 missing.insert(name.clone());
-                continue;
-            };
+            }
+            let choice = self.roster.enlist(name, scheduler_name);
             let args = configured.plugin_config.get(name).map_or_else(|| "null".to_owned(), ToString::to_string);
-            let plugin = factory
+            let plugin = factory(name, &choice)
                 .build(&args)
-                .map_err(|reason| Usage(format!("profile {:?}, plugin {name}: {reason}", configured.scheduler_name)))?;
-            profile.add(plugin, &args, Grants::ALL);
+                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
+            let plugin = profile.add(plugin, &args, self.roster.grants(name));
+            profile.plugins.set_weight(plugin, configured.plugins.weight(name));
         }
         for (ours, theirs) in POINTS {
-            for name in configured.plugins.at(theirs) {
+            for name in configured.plugins.wanted_at(theirs) {
                 if let Some(plugin) = profile.find(name) {
-                    profile.plugins.enable(ours, plugin);
+                    profile.want(ours, plugin);
                 }
-            }
-        }
-        for (name, weight) in configured.plugins.score_weights() {
-            if let Some(plugin) = profile.find(name) {
-                profile.plugins.set_weight(plugin, weight);
             }
         }
         Ok(profile)
     }
 }
 
-/// Falls back on the table of kube-scheduler's own plugins, so that a file that names them stays valid.
-impl PluginCatalogue for Registry {
+/// Falls back on the table of kube-scheduler's own plugins, so that a file that names them stays valid. Any other name
+/// may come to be that of a file of the plugins directory.
+impl PluginCatalogue for Plugins {
     fn points(&self, plugin: &str) -> Option<PointSet> {
-        self.known_points(plugin).or_else(|| InTree.points(plugin))
+        let Some(points) = self.roster.points(plugin) else { return InTree.points(plugin) };
+        Some(POINTS.into_iter().filter(|(ours, _)| points.contains(*ours)).map(|(_, theirs)| theirs).collect())
+    }
+
+    fn awaits(&self, _plugin: &str) -> bool {
+        self.roster.rules.directory.is_some()
+    }
+}
+
+fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
+    let Some(file) = file else { return Ok(PluginHostSettings::default()) };
+    let text = std::fs::read_to_string(file)
+        .map_err(|error| Usage(format!("--plugin-config {}: cannot be read: {error}", file.display())))?;
+    let settings = PluginHostSettings::from_text(&file.display().to_string(), &text);
+    Ok(settings.map_err(|error| Usage(error.to_string()))?)
+}
+
+fn limits(limits: PluginLimits) -> Limits {
+    let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Limits {
+        call_timeout: limits.call_time,
+        memory_bytes: size(limits.memory_bytes),
+        output_bytes: size(limits.output_bytes),
+        list_items: size(u64::from(limits.output_elements)),
+        log_lines_per_second: limits.log_lines_per_second,
+        ..Limits::default()
     }
 }
 
@@ -198,13 +225,13 @@ const POINTS: [(Point, berth_config::Point); 12] = [
 ];
 
 /// Reads the configuration file, or gives the defaults. `scheduler_name` renames the only profile.
-pub(crate) fn settings(file: Option<&Path>, scheduler_name: Option<&str>, registry: &Registry) -> Result<Settings> {
+pub(crate) fn settings(file: Option<&Path>, scheduler_name: Option<&str>, plugins: &Plugins) -> Result<Settings> {
     let mut settings = match file {
         None => Settings::default(),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Usage(format!("--config {}: cannot be read: {error}", file.display())))?;
-            Settings::from_text(&file.display().to_string(), &text, registry)
+            Settings::from_text(&file.display().to_string(), &text, plugins)
                 .map_err(|error| Usage(error.to_string()))?
         }
     };

@@ -1,30 +1,25 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
-use std::{
-    path::Path,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, EventRecorder, RequestRate, WatchEvent, WatchHandle, Watches, Writer, spawn_watches};
-use berth_framework::PluginFactory;
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
-use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, FaultKind};
 use tokio::{
     sync::mpsc,
     task::{JoinHandle, spawn_blocking},
 };
-use tracing::{error, info, warn};
+use tracing::{info, warn};
 
 use crate::{
+    admin,
     cli::Scheduling,
     decision::Decision,
     endpoints::{self, Health},
     executor::Executor,
     metrics::Metrics,
-    plugins::{self, Registry, chain},
+    plugins::{self, Input, NO_DIGEST, Plugins, Supervisor, chain},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
 };
 
@@ -39,14 +34,12 @@ pub(crate) struct Session {
     watches: WatchHandle,
     recorder: EventRecorder,
     tasks: Vec<JoinHandle<()>>,
-    _directory: Option<DirectoryWatch>,
 }
 
 /// The settings and plugins of a session, ready to start.
 pub(crate) struct Plan {
     pub settings: berth_config::Settings,
-    registry: Registry,
-    directory: Option<berth_wasm_host::PluginsDirectory>,
+    plugins: Plugins,
 }
 
 impl Plan {
@@ -57,10 +50,9 @@ impl Plan {
     pub(crate) async fn new(scheduling: &Scheduling, scheduler_name: Option<String>) -> Result<Self> {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
-            let mut registry = Registry::new(&scheduling)?;
-            let directory = scheduling.plugins_dir.as_deref().map(|dir| registry.scan(dir)).transpose()?;
-            let settings = plugins::settings(scheduling.config.as_deref(), scheduler_name.as_deref(), &registry)?;
-            Ok(Self { settings, registry, directory })
+            let plugins = Plugins::load(&scheduling)?;
+            let settings = plugins::settings(scheduling.config.as_deref(), scheduler_name.as_deref(), &plugins)?;
+            Ok(Self { settings, plugins })
         })
         .await
         .context("loading the plugins")?
@@ -75,16 +67,17 @@ impl Session {
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
-        let Plan { settings, registry, directory } = plan;
+        let Plan { settings, mut plugins } = plan;
         let metrics = Arc::new(Metrics::new());
         let health = Health::default();
         let mut tasks = Vec::new();
         if let Some(address) = scheduling.metrics_address {
-            tasks.push(endpoints::serve(address, Arc::clone(&metrics), health.clone()).await?.1);
+            let admin = admin::routes(address, plugins.inbox.0.clone(), &client);
+            tasks.push(endpoints::serve(address, Arc::clone(&metrics), health.clone(), admin).await?.1);
         }
-        let profiles = registry.profiles(&settings)?;
+        let profiles = plugins.profiles(&settings)?;
         for profile in &profiles {
-            for version in profile.versions() {
+            for version in profile.versions().filter(|version| version.digest != NO_DIGEST) {
                 metrics.set_plugin(&profile.scheduler_name, version);
             }
         }
@@ -93,31 +86,29 @@ impl Session {
         let rate = RequestRate { per_second: 0.0, burst: 0 };
         let writer = Writer::new(client.clone()).with_rate(rate);
         let recorder = EventRecorder::spawn(client.clone(), hostname());
-        let executor =
-            Executor { writer, recorder: recorder.clone(), events: events.clone(), metrics: Arc::clone(&metrics) };
+        let executor = Executor {
+            writer,
+            recorder: recorder.clone(),
+            events: events.clone(),
+            plugins: plugins.inbox.0.clone(),
+            metrics: Arc::clone(&metrics),
+        };
         tasks.push(executor.spawn(to_do));
         let thread = SchedulingThread::spawn(Parts {
             scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
             events: incoming,
             actions,
             metrics: Arc::clone(&metrics),
-            plugins: registry.engine.clone(),
+            plugins: plugins.engine.clone(),
             decisions,
         })?;
         let (watched, from_watches) = mpsc::channel(EVENTS_BOUND);
-        let watches = Watches { pods: true, pod_json: registry.wants_pod_json(), nodes: true, kinds: Vec::new() };
+        let watches =
+            Watches { pods: true, pod_json: plugins.roster.settle_pod_json(), nodes: true, kinds: Vec::new() };
         let watches = spawn_watches(&client, watches, &watched);
         tasks.push(tokio::spawn(forward(from_watches, events.clone(), health)));
-        let registry = Arc::new(Mutex::new(registry));
-        tasks.push(tokio::spawn(publish(Arc::clone(&registry), metrics, recorder.clone())));
-        let directory = match (directory, &scheduling.plugins_dir) {
-            (Some(directory), Some(dir)) => {
-                let sink = directory_sink(dir, registry, events.clone());
-                Some(directory.watch(sink).map_err(|error| anyhow::anyhow!(chain(&error)))?)
-            }
-            _ => None,
-        };
-        Ok(Self { events, thread, watches, recorder, tasks, _directory: directory })
+        tasks.push(supervise(plugins, scheduling, &events, metrics, &recorder)?);
+        Ok(Self { events, thread, watches, recorder, tasks })
     }
 
     /// Finishes the bindings under way, or gives them up after a while: those pods stay pending, or turn out bound.
@@ -180,57 +171,27 @@ async fn forward(mut watched: mpsc::Receiver<WatchEvent>, events: mpsc::Sender<E
     }
 }
 
-/// What the plugins directory's own thread calls.
-fn directory_sink(
-    dir: &Path,
-    registry: Arc<Mutex<Registry>>,
-    events: mpsc::Sender<Event>,
-) -> impl FnMut(DirectoryEvent) + Send + 'static {
-    let dir = dir.to_owned();
-    move |event| {
-        let DirectoryEvent { name, change } = event;
-        let file = dir.join(format!("{name}.wasm"));
-        let loaded = match change {
-            DirectoryChange::Loaded(factory) => {
-                info!(plugin = name, file = %file.display(), digest = factory.version().digest, "compiled");
-                Some(factory)
-            }
-            DirectoryChange::Removed => None,
-            DirectoryChange::Refused(error) => {
-                error!(plugin = name, "{} {}; what served before goes on", file.display(), chain(&error));
-                return;
-            }
-        };
-        let removed = loaded.is_none();
-        let factory = registry.lock().unwrap_or_else(PoisonError::into_inner).put(&name, loaded);
-        match factory {
-            Some(factory) => {
-                // The scheduling thread ends before this one only when the process does.
-                let _ = events.blocking_send(Event::PluginReady { name, factory });
-            }
-            None if removed => warn!(plugin = name, "its file is gone, and no built-in has its name; it goes on"),
-            None => {}
+/// Watches the plugins directory, and over the plugins.
+fn supervise(
+    plugins: Plugins,
+    scheduling: &Scheduling,
+    events: &mpsc::Sender<Event>,
+    metrics: Arc<Metrics>,
+    recorder: &EventRecorder,
+) -> Result<JoinHandle<()>> {
+    let Plugins { roster, directory, stats, inbox: (to_supervisor, inbox), .. } = plugins;
+    let directory = match (directory, &scheduling.plugins_dir) {
+        (Some(directory), Some(dir)) => {
+            // The supervisor ends before the watch's thread does only when the process ends.
+            let sink = move |event| drop(to_supervisor.blocking_send(Input::Directory(event)));
+            let watch = directory.watch(sink).map_err(|error| anyhow::anyhow!(chain(&error)))?;
+            Some((dir.clone(), watch))
         }
-    }
-}
-
-/// Keeps the figures that nobody pushes up to date.
-async fn publish(registry: Arc<Mutex<Registry>>, metrics: Arc<Metrics>, recorder: EventRecorder) {
-    let mut every = tokio::time::interval(Duration::from_secs(1));
-    loop {
-        every.tick().await;
-        let stats = registry.lock().unwrap_or_else(PoisonError::into_inner).stats().to_vec();
-        for kind in FaultKind::ALL {
-            let mut faults = std::collections::BTreeMap::<&str, u64>::new();
-            for (plugin, stats) in &stats {
-                *faults.entry(plugin).or_default() += stats.faults(kind);
-            }
-            for (plugin, total) in faults {
-                metrics.set_faults(plugin, kind.as_str(), total);
-            }
-        }
-        metrics.set_events_dropped(recorder.n_dropped());
-    }
+        _ => None,
+    };
+    let (events, recorder) = (events.clone(), recorder.clone());
+    let supervisor = Supervisor { roster, events, metrics, recorder, directory, stats };
+    Ok(tokio::spawn(supervisor.run(inbox)))
 }
 
 fn hostname() -> String {

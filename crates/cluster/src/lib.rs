@@ -14,6 +14,7 @@ mod create;
 mod event;
 mod object;
 mod retry;
+mod review;
 mod watch;
 mod write;
 
@@ -25,5 +26,6 @@ pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use kube::Client;
 pub use object::{ObjectRef, PodRef};
+pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use watch::{KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
 pub use write::{Evicted, Nomination, PatchType, PodCondition, RequestRate, StatusPatch, WriteError, Writer};

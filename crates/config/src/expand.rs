@@ -15,6 +15,7 @@ use crate::point::{PluginCatalogue, Point};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSets {
     by_point: BTreeMap<Point, Vec<String>>,
+    wanted_by_point: BTreeMap<Point, Vec<String>>,
     score_weights: BTreeMap<String, i64>,
     named: Vec<String>,
 }
@@ -31,9 +32,22 @@ impl PluginSets {
         self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
+    /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: one that is
+    /// replaced may come to implement it. Only those that do so already sort the queue.
+    #[must_use]
+    pub fn wanted_at(&self, point: Point) -> &[String] {
+        self.wanted_by_point.get(&point).map_or(&[], Vec::as_slice)
+    }
+
+    /// What the scores of `plugin` weigh, should it give any.
+    #[must_use]
+    pub fn weight(&self, plugin: &str) -> i64 {
+        self.score_weights.get(plugin).copied().unwrap_or(1)
+    }
+
     /// The score plugins in order, with their weights.
     pub fn score_weights(&self) -> impl Iterator<Item = (&str, i64)> {
-        self.at(Point::Score).iter().map(|name| (name.as_str(), self.score_weights.get(name).copied().unwrap_or(1)))
+        self.at(Point::Score).iter().map(|name| (name.as_str(), self.weight(name)))
     }
 
     /// Every plugin that the profile enables, once each, including those that end up running at no point.
@@ -61,11 +75,13 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
     for point in Point::ALL {
         let own = selection.points.get(&point).unwrap_or(&no_plugins);
         check_point(point, own, context);
-        let names = plugins_at(point, own, &selection.multi_point, context.catalogue);
-        sets.by_point.insert(point, names);
+        let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
+        sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
+        let may_implement = |name: &str| point != Point::QueueSort || implements(name);
+        sets.wanted_by_point.insert(point, plugins_at(own, &selection.multi_point, may_implement));
     }
     let own_scores = selection.points.get(&Point::Score).unwrap_or(&no_plugins);
-    for name in sets.at(Point::Score).to_vec() {
+    for name in sets.wanted_at(Point::Score).to_vec() {
         let weight = weight_of(&name, own_scores, &selection.multi_point);
         sets.score_weights.insert(name, weight);
     }
@@ -73,8 +89,7 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
     sets
 }
 
-fn plugins_at(point: Point, own: &PluginSet, multi_point: &PluginSet, catalogue: &dyn PluginCatalogue) -> Vec<String> {
-    let implements = |name: &str| catalogue.points(name).is_some_and(|points| points.contains(point));
+fn plugins_at(own: &PluginSet, multi_point: &PluginSet, implements: impl Fn(&str) -> bool) -> Vec<String> {
     let is_inherited =
         |plugin: &EnabledPlugin| !own.disables(ALL_PLUGINS) && !own.disables(&plugin.name) && implements(&plugin.name);
     let is_overriding =
@@ -102,6 +117,12 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
     let mut seen = BTreeSet::new();
     for EnabledPlugin { name, .. } in &multi_point.enabled {
         let Some(points) = context.catalogue.points(name) else {
+            if context.catalogue.awaits(name) {
+                if !seen.insert(name) {
+                    context.problems.add(&path, already_registered(Point::PreFilter, name));
+                }
+                continue;
+            }
             // PreFilter is the first point that kube-scheduler expands, hence the one it complains about.
             context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
             continue;
@@ -118,6 +139,12 @@ fn check_point(point: Point, own: &PluginSet, context: Context<'_>) {
     let mut seen = BTreeSet::new();
     for EnabledPlugin { name, .. } in &own.enabled {
         let message = match context.catalogue.points(name) {
+            None if context.catalogue.awaits(name) => {
+                if seen.insert(name) {
+                    continue;
+                }
+                already_registered(point, name)
+            }
             None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.name()),
             Some(points) if !points.contains(point) => {
                 format!("plugin {name:?} does not extend {}Plugin plugin", point.name())
@@ -140,7 +167,8 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
         let required = "only one queue sort plugin required for profile with scheduler name";
         problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
     }
-    if sets.at(Point::Bind).is_empty() {
+    let may_bind = |name: &String| context.catalogue.awaits(name);
+    if sets.at(Point::Bind).is_empty() && !sets.wanted_at(Point::Bind).iter().any(may_bind) {
         problems.add(
             path,
             format!("at least one bind plugin is needed for profile with scheduler name {scheduler_name:?}"),

@@ -1,6 +1,7 @@
-//! What did the operator ask for? Reads `KubeSchedulerConfiguration` documents into complete, validated [`Settings`].
+//! What did the operator ask for? Reads `KubeSchedulerConfiguration` documents into complete, validated [`Settings`], and
+//! `PluginHostConfiguration` documents into [`PluginHostSettings`].
 //!
-//! A document goes through one strict pass: `settings` reads the top level, `profile` one scheduling profile, whose
+//! A `KubeSchedulerConfiguration` goes through one strict pass: `settings` reads the top level, `profile` one scheduling profile, whose
 //! plugin lists are laid over the defaults in `merge` and spread over the extension points in `expand`. Whatever is
 //! wrong is gathered with its field path and returned as one [`ConfigError`].
 //!
@@ -10,6 +11,8 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod settings;
+
+mod plugin_host;
 
 mod args;
 mod extender;
@@ -31,6 +34,10 @@ pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::InTree;
 pub use leader::LeaderElection;
+pub use plugin_host::{
+    EffectKind, Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginHostConfigError,
+    PluginHostSettings, PluginLimits, PluginSettings, Probation, ProbationSpan, Quarantine,
+};
 pub use point::{PluginCatalogue, Point, PointSet};
 pub use profile::Profile;
 pub use settings::{ClientConnection, Settings};

@@ -42,6 +42,13 @@ pub struct PointSet(u16);
 pub trait PluginCatalogue {
     /// The points that `plugin` implements, or `None` when nothing of that name exists.
     fn points(&self, plugin: &str) -> Option<PointSet>;
+
+    /// Whether a plugin that does not exist may come later, and implement anything. It may then be named wherever a
+    /// plugin can be named; `multiPoint` does not make it sort the queue.
+    fn awaits(&self, plugin: &str) -> bool {
+        let _ = plugin;
+        false
+    }
 }
 
 impl Point {

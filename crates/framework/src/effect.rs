@@ -70,3 +70,35 @@ pub enum Permission {
     Event,
     Wait,
 }
+
+impl Permission {
+    pub const ALL: [Permission; 10] = [
+        Permission::Bind,
+        Permission::Patch,
+        Permission::Create,
+        Permission::Delete,
+        Permission::Evict,
+        Permission::WaitingPods,
+        Permission::Activate,
+        Permission::Nominate,
+        Permission::Event,
+        Permission::Wait,
+    ];
+
+    /// The word for it in configuration files, metrics and messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Permission::Bind => "bind",
+            Permission::Patch => "patch",
+            Permission::Create => "create",
+            Permission::Delete => "delete",
+            Permission::Evict => "evict",
+            Permission::WaitingPods => "waitingPods",
+            Permission::Activate => "activate",
+            Permission::Nominate => "nominate",
+            Permission::Event => "event",
+            Permission::Wait => "wait",
+        }
+    }
+}

@@ -57,10 +57,16 @@ pub trait Plugin: Send {
     /// Catches a replica up. Called at the start of a cycle; native plugins read the host's own table.
     ///
     /// # Errors
-    /// The replica could not be fed; the attempt fails with this status.
+    /// The replica could not be fed; the attempt fails with this status. A status that turns pods down says that the
+    /// plugin is out of service: pods of its profile wait until another binary takes its place.
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         let _ = source;
         Ok(())
+    }
+
+    /// The framework could not use an answer that the plugin gave: a score out of range, say.
+    fn answered_badly(&mut self, reason: &str) {
+        let _ = reason;
     }
 
     /// The cycle is over: its pod was bound, given back or deleted.

@@ -75,6 +75,13 @@ impl PluginSet {
         }
     }
 
+    /// Who runs at `point`, first to last.
+    fn set(&mut self, point: Point, order: Vec<PluginIdx>) {
+        if let Some(plugins) = self.order.get_mut(point as usize) {
+            *plugins = order;
+        }
+    }
+
     /// The weight of the plugin's scores; 1 unless it was set.
     #[must_use]
     pub fn weight(&self, plugin: PluginIdx) -> i64 {
@@ -107,7 +114,10 @@ pub struct Profile {
     pub scheduler_name: String,
     /// Overrides the global setting; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: Option<i32>,
+    /// What runs. A plugin stands only at points that its binary implements.
     pub plugins: PluginSet,
+    /// Where plugins stand as soon as a binary implements the point.
+    wanted: PluginSet,
     instances: Vec<Instance>,
 }
 
@@ -118,6 +128,7 @@ impl Profile {
             scheduler_name: scheduler_name.to_owned(),
             percentage_of_nodes_to_score: None,
             plugins: PluginSet::default(),
+            wanted: PluginSet::default(),
             instances: Vec::new(),
         }
     }
@@ -137,6 +148,22 @@ impl Profile {
             self.plugins.enable(point, idx);
         }
         idx
+    }
+
+    /// Gives `plugin` the last place at `point`, which it takes for as long as its binary implements it. The next binary
+    /// of its name may implement other points.
+    pub fn want(&mut self, point: Point, plugin: PluginIdx) {
+        self.wanted.enable(point, plugin);
+        self.settle(point);
+    }
+
+    /// Lets those run that are wanted at `point` and implement it.
+    fn settle(&mut self, point: Point) {
+        let implements = |plugin: &&PluginIdx| {
+            self.instances.get(plugin.index()).is_some_and(|instance| instance.plugin.points().contains(point))
+        };
+        let order = self.wanted.at(point).iter().filter(implements).copied().collect();
+        self.plugins.set(point, order);
     }
 
     /// The plugin itself; `None` for an index of another profile.
@@ -162,10 +189,17 @@ impl Profile {
         &self.instances
     }
 
-    /// Puts another binary in the place of `plugin`; the old one is handed back.
+    /// Puts another binary in the place of `plugin`, at the points that it is wanted at and now implements; the old one is
+    /// handed back.
     pub fn replace(&mut self, plugin: PluginIdx, new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
-        Some(std::mem::replace(&mut instance.plugin, new))
+        let old = std::mem::replace(&mut instance.plugin, new);
+        for point in Point::ALL {
+            if self.wanted.at(point).contains(&plugin) {
+                self.settle(point);
+            }
+        }
+        Some(old)
     }
 
     /// Takes a plugin out of the profile for the time of `run`, which may meanwhile call all the others.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, Effect, PluginVersion};
+use berth_framework::{CycleId, Effect, Permission, PluginVersion};
 use berth_model::api;
 
 /// A pod as API calls name it.
@@ -35,8 +35,10 @@ pub enum Action {
     Effects { cycle: CycleId, pod: PodRef, plugin: Arc<str>, effects: Vec<Effect> },
     /// Do what a plugin asked for, in order, and answer with [`crate::Event::EffectsFinished`].
     AwaitedEffects { cycle: CycleId, pod: PodRef, plugin: Arc<str>, effects: Vec<Effect> },
-    /// How [`crate::Event::PluginReady`] went in one profile.
-    PluginSwapped { scheduler_name: String, plugin: String, result: Result<PluginVersion, String> },
+    /// How [`crate::Event::PluginReady`] went in one profile. All profiles change over to a binary, or none.
+    PluginSwapped { scheduler_name: String, plugin: String, version: PluginVersion, result: Result<(), String> },
+    /// A plugin asked for something that the operator did not grant, in vain.
+    EffectRefused { pod: PodRef, plugin: Arc<str>, permission: Permission },
     /// A line for the log.
     Log { level: Level, message: String },
 }

@@ -139,7 +139,10 @@ impl Scheduler {
             binding.stage = Stage::PreBinding { next };
             let (pod, cycle, node) = (Arc::clone(binding.pod()), binding.cycle, binding.node);
             self.bindings.insert(Arc::clone(&pod.uid), binding);
-            let effects = self.perform_own(&pod, plugin, effects, now);
+            let effects = match self.perform_own(&pod, plugin, effects, now) {
+                Ok(effects) => effects,
+                Err(status) => return self.fail_binding(uid, status, now),
+            };
             if !effects.is_empty() {
                 self.publish_expectation(&pod, node);
                 let plugin = self.plugin_name(pod.scheduler_name, plugin);
@@ -171,8 +174,12 @@ impl Scheduler {
         let node = self.text(binding.node).to_owned();
         self.bindings.insert(Arc::clone(&pod.uid), binding);
         let binds = run.effects.contains(&Effect::Bind);
+        let granted = self.check_grants(&pod, run.plugin, &run.effects);
         let effects = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
-        let effects = self.perform_own(&pod, run.plugin, effects, now);
+        let effects = match granted.and_then(|()| self.perform_own(&pod, run.plugin, effects, now)) {
+            Ok(effects) => effects,
+            Err(status) => return self.fail_binding(&pod.uid, status, now),
+        };
         let plugin = self.plugin_name(pod.scheduler_name, run.plugin);
         let pod_ref = self.pod_ref(&pod);
         if binds {
@@ -216,6 +223,12 @@ impl Scheduler {
                     self.fall_back(binding, Setback::Failed(status), now);
                 }
             }
+        }
+    }
+
+    fn fail_binding(&mut self, uid: &str, status: Status, now: Time) {
+        if let Some(binding) = self.bindings.remove(uid) {
+            self.fall_back(binding, Setback::Failed(status), now);
         }
     }
 

@@ -32,21 +32,38 @@ impl Scheduler {
             return self.queue.done(&pod.uid);
         }
         let cycle = self.next_cycle();
+        if let Err(defeat) = self.catch_up(&pod) {
+            self.end_cycle(pod.scheduler_name, cycle);
+            return self.defeated(record, defeat, now);
+        }
         match self.find_node(&pod, cycle) {
             Ok(node) => self.begin_binding(record, cycle, node, now),
             Err(no_node) => self.found_none(record, cycle, no_node, now),
         }
     }
 
-    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId) -> Result<NodeIdx, NoNode> {
+    /// Feeds the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another
+    /// binary takes its place: what the others would say, PostFilter among them, must not count without it.
+    fn catch_up(&mut self, pod: &Pod) -> Result<(), Defeat> {
         self.cache.settle();
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
+        let Err((plugin, status)) = profile.sync(&self.cache) else { return Ok(()) };
+        if !status.code.is_rejected() {
+            let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
+            return Err(Defeat::broken(Status::error(text)));
+        }
+        let n_all_nodes = self.cache.order().len();
+        let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message: status.message(), ..Diagnosis::default() };
+        diagnosis.blame(plugin, status.code);
+        let status = Status::new(status.code, [diagnosis.message()]);
+        let nomination = Nomination::Set(crate::pending::NO_NODE);
+        Err(Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination })
+    }
+
+    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId) -> Result<NodeIdx, NoNode> {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else {
             return Err(NoNode::Broken(Status::error("no profile")));
         };
-        if let Err((plugin, status)) = profile.sync(&self.cache) {
-            let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
-            return Err(NoNode::Broken(Status::error(text)));
-        }
         let claims = claims(&self.queue, &self.cache, pod);
         let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
         let call = Call { cycle, pod, snapshot: self.cache.snapshot() };

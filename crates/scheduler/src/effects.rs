@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, Effect, PluginIdx};
+use berth_framework::{CycleId, Effect, PluginIdx, Status};
 use berth_model::Pod;
 use berth_queue::Time;
 
@@ -16,7 +16,7 @@ impl Scheduler {
     /// Carries out the effects of several plugins; nobody waits for them.
     pub(crate) fn perform(&mut self, pod: &Arc<Pod>, cycle: CycleId, effects: Vec<(PluginIdx, Effect)>, now: Time) {
         for (plugin, effect) in effects {
-            let effects = self.perform_own(pod, plugin, vec![effect], now);
+            let effects = self.perform_own(pod, plugin, vec![effect], now).unwrap_or_default();
             if !effects.is_empty() {
                 let plugin = self.plugin_name(pod.scheduler_name, plugin);
                 let pod = self.pod_ref(pod);
@@ -25,27 +25,37 @@ impl Scheduler {
         }
     }
 
-    /// Does what the scheduler itself can do; gives back what others must. What was not granted is dropped.
+    /// Does what the scheduler itself can do; gives back what others must.
+    ///
+    /// # Errors
+    /// One of the effects was not granted; none was carried out.
     pub(crate) fn perform_own(
         &mut self,
         pod: &Arc<Pod>,
         plugin: PluginIdx,
         effects: Vec<Effect>,
         now: Time,
-    ) -> Vec<Effect> {
+    ) -> Result<Vec<Effect>, Status> {
+        self.check_grants(pod, plugin, &effects)?;
         let name = self.plugin_name(pod.scheduler_name, plugin);
-        let instance = self.profiles.get(pod.scheduler_name).and_then(|it| it.instances().get(plugin.index()));
-        let grants = instance.map(|instance| instance.grants).unwrap_or_default();
         let mut for_others = Vec::new();
         for effect in effects {
-            let permission = effect.permission();
-            if grants.allows(permission) {
-                for_others.extend(self.perform_one(pod, &name, effect, now));
-            } else {
-                self.log(Level::Warn, format!("plugin {name} asked for {permission:?}, which it was not granted"));
-            }
+            for_others.extend(self.perform_one(pod, &name, effect, now));
         }
-        for_others
+        Ok(for_others)
+    }
+
+    /// # Errors
+    /// Which effect the operator did not grant; it is reported as well.
+    pub(crate) fn check_grants(&mut self, pod: &Pod, plugin: PluginIdx, effects: &[Effect]) -> Result<(), Status> {
+        let instance = self.profiles.get(pod.scheduler_name).and_then(|it| it.instances().get(plugin.index()));
+        let grants = instance.map(|instance| instance.grants).unwrap_or_default();
+        let refused = effects.iter().map(Effect::permission).find(|permission| !grants.allows(*permission));
+        let Some(permission) = refused else { return Ok(()) };
+        let (pod, plugin) = (self.pod_ref(pod), self.plugin_name(pod.scheduler_name, plugin));
+        let text = format!("plugin \"{plugin}\" asked for {}, which it was not granted", permission.as_str());
+        self.actions.push(Action::EffectRefused { pod, plugin, permission });
+        Err(Status::error(text))
     }
 
     fn perform_one(&mut self, pod: &Arc<Pod>, plugin: &Arc<str>, effect: Effect, now: Time) -> Option<Effect> {

@@ -47,9 +47,11 @@ pub enum Event {
         uid: Arc<str>,
         result: Result<(), String>,
     },
-    /// A new binary is ready to answer under a plugin's name, in every profile that uses it at the same points.
+    /// A new binary is ready to answer under a plugin's name, at the points that it implements.
     PluginReady {
         name: String,
+        /// In these profiles only, instead of in all that use the plugin.
+        scheduler_names: Option<Vec<String>>,
         factory: Arc<dyn PluginFactory>,
     },
     /// New profiles, complete, instead of all that there are.

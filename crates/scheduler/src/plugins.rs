@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{PluginFactory, PluginIdx, PluginVersion, Point, Profile, run};
+use berth_framework::{Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, State, run};
 use berth_model::Sym;
 use berth_queue::Time;
 
@@ -36,7 +36,10 @@ impl Scheduler {
         self.install_profiles(profiles);
         let names: Vec<Sym> = self.profiles.by_name.keys().copied().collect();
         for name in names {
-            if let Some(Err((plugin, status))) = self.profiles.get_mut(name).map(|it| it.sync(&self.cache)) {
+            let synced = self.profiles.get_mut(name).map(|it| it.sync(&self.cache));
+            if let Some(Err((plugin, status))) =
+                synced.filter(|it| !matches!(it, Err((_, status)) if status.code.is_rejected()))
+            {
                 let plugin = self.plugin_name(name, plugin);
                 self.log(Level::Error, format!("syncing plugin {plugin}: {}", status.message()));
             }
@@ -65,40 +68,82 @@ impl Scheduler {
         }
     }
 
-    /// Gives every profile that uses the plugin an instance of the new binary, or leaves it the old one.
-    pub(crate) fn swap_plugin(&mut self, name: &str, factory: &dyn PluginFactory, now: Time) {
-        let mut users: Vec<(usize, Sym)> =
-            self.profiles.by_name.iter().map(|(scheduler_name, index)| (*index, *scheduler_name)).collect();
-        users.sort_unstable();
-        let mut n_swapped = 0;
-        for (_, scheduler_name) in users {
-            let Some(plugin) = self.profiles.get(scheduler_name).and_then(|profile| profile.find(name)) else {
-                continue;
-            };
-            let result = self.swap_in_profile(scheduler_name, plugin, factory);
-            n_swapped += usize::from(result.is_ok());
-            let scheduler_name = self.text(scheduler_name).to_owned();
-            self.actions.push(Action::PluginSwapped { scheduler_name, plugin: name.to_owned(), result });
+    /// Gives every profile that uses the plugin, or of these only those named, an instance of the new binary. If it cannot
+    /// serve one of them, all keep the old one.
+    pub(crate) fn swap_plugin(
+        &mut self,
+        name: &str,
+        scheduler_names: Option<&[String]>,
+        factory: &dyn PluginFactory,
+        now: Time,
+    ) {
+        let users = self.users(name, scheduler_names);
+        let mut successors = Vec::new();
+        let mut refusal = None;
+        for &(scheduler_name, plugin) in &users {
+            match self.successor(scheduler_name, plugin, factory) {
+                Ok(successor) => successors.push((scheduler_name, plugin, successor)),
+                Err(reason) => refusal = refusal.or(Some(reason)),
+            }
         }
-        if n_swapped > 0 {
+        if refusal.is_none() {
+            for (scheduler_name, plugin, successor) in successors {
+                if let Some(profile) = self.profiles.get_mut(scheduler_name) {
+                    drop(profile.replace(plugin, successor));
+                }
+                self.announce_reservations(scheduler_name, Some(plugin));
+            }
             self.queue.register(self.profiles.registrations());
             self.with_queue(|queue, policy| queue.plugin_replaced(name, now, policy));
         }
+        for (scheduler_name, _) in users {
+            let scheduler_name = self.text(scheduler_name).to_owned();
+            let result = refusal.clone().map_or(Ok(()), Err);
+            let (plugin, version) = (name.to_owned(), factory.version());
+            self.actions.push(Action::PluginSwapped { scheduler_name, plugin, version, result });
+        }
     }
 
-    fn swap_in_profile(
+    /// The profiles that use the plugin, in their order.
+    fn users(&self, name: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
+        let mut users = Vec::new();
+        for (&scheduler_name, &index) in &self.profiles.by_name {
+            let Some(profile) = self.profiles.list.get(index) else { continue };
+            if scheduler_names.is_none_or(|names| names.contains(&profile.scheduler_name)) {
+                users.extend(profile.find(name).map(|plugin| (index, scheduler_name, plugin)));
+            }
+        }
+        users.sort_unstable();
+        users.into_iter().map(|(_, scheduler_name, plugin)| (scheduler_name, plugin)).collect()
+    }
+
+    /// An instance that could take the plugin's place at once: configured, with its predecessor's state, and synced.
+    fn successor(
         &mut self,
         scheduler_name: Sym,
         plugin: PluginIdx,
         factory: &dyn PluginFactory,
-    ) -> Result<PluginVersion, String> {
+    ) -> Result<Box<dyn Plugin>, String> {
         let profile = self.profiles.get_mut(scheduler_name).ok_or("no such profile")?;
         let args = profile.instances().get(plugin.index()).map(|instance| instance.args.clone()).unwrap_or_default();
         let mut new = factory.build(&args)?;
-        new.sync(&self.cache).map_err(|status| format!("its replica could not be fed: {}", status.message()))?;
-        drop(profile.replace(plugin, new));
-        self.announce_reservations(scheduler_name, Some(plugin));
-        Ok(factory.version())
+        let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
+        let restored = state.map(|state| match new.state() {
+            Some(point) => point.restore(&state),
+            None => Err("it takes over none".to_owned()),
+        });
+        if let Some(Err(reason)) = restored {
+            let name = profile.name(plugin);
+            let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
+            self.log(Level::Warn, message);
+        }
+        match new.sync(&self.cache) {
+            // A plugin that is out of service turns pods down, which is what it is there for.
+            Err(status) if !status.code.is_rejected() => {
+                Err(format!("its replica could not be fed: {}", status.message()))
+            }
+            Err(_) | Ok(()) => Ok(new),
+        }
     }
 
     /// Tells a new instance, or all plugins of a profile, of every pod between Reserve and PostBind. They cannot

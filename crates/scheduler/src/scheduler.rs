@@ -100,7 +100,9 @@ impl Scheduler {
             }
             Event::BindFinished { cycle, uid, result } => self.bind_finished(cycle, &uid, result, now),
             Event::EffectsFinished { cycle, uid, result } => self.effects_finished(cycle, &uid, result, now),
-            Event::PluginReady { name, factory } => self.swap_plugin(&name, &*factory, now),
+            Event::PluginReady { name, scheduler_names, factory } => {
+                self.swap_plugin(&name, scheduler_names.as_deref(), &*factory, now);
+            }
             Event::ProfilesChanged(profiles) => self.change_profiles(profiles, now),
             Event::SettingsChanged(settings) => {
                 self.queue.set_settings(settings.queue);

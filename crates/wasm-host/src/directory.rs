@@ -13,8 +13,8 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc,
-        mpsc::{self, Receiver, RecvTimeoutError},
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
     thread,
     time::{Duration, Instant},
@@ -65,7 +65,18 @@ pub enum DirectoryError {
 /// Watches until it is dropped.
 #[derive(Debug)]
 pub struct DirectoryWatch {
+    wake: SyncSender<()>,
+    forgotten: Arc<Mutex<BTreeSet<String>>>,
     _debouncer: Debouncer<notify::RecommendedWatcher, RecommendedCache>,
+}
+
+impl DirectoryWatch {
+    /// Has a file read and loaded again although it did not change. A file that is not there is no event.
+    pub fn reload(&self, name: &str) {
+        self.forgotten.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        // A wake-up that waits already comes after this.
+        let _ = self.wake.try_send(());
+    }
 }
 
 #[derive(Debug)]
@@ -111,24 +122,30 @@ impl PluginsDirectory {
     pub fn watch(self, sink: impl FnMut(DirectoryEvent) + Send + 'static) -> Result<DirectoryWatch, DirectoryError> {
         // One wake-up in waiting is enough, as a pass looks at everything.
         let (wake, woken) = mpsc::sync_channel(1);
+        let watch_wake = wake.clone();
         let on_events = move |result: DebounceEventResult| {
             // The passes open files themselves, which must not wake the next pass.
             if !result.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
-                let _ = wake.try_send(());
+                let _ = watch_wake.try_send(());
             }
         };
         let watch = |source| DirectoryError::Watch { dir: self.dir.clone(), source };
         let mut debouncer = new_debouncer(SETTLE, None, on_events).map_err(watch)?;
         debouncer.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
+        let forgotten = Arc::default();
+        let to_forget = Arc::clone(&forgotten);
         thread::Builder::new()
             .name("plugins-directory".to_owned())
-            .spawn(move || self.run(&woken, sink))
+            .spawn(move || self.run(&woken, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
-        Ok(DirectoryWatch { _debouncer: debouncer })
+        Ok(DirectoryWatch { wake, forgotten, _debouncer: debouncer })
     }
 
-    fn run(mut self, woken: &Receiver<()>, mut sink: impl FnMut(DirectoryEvent)) {
+    fn run(mut self, woken: &Receiver<()>, to_forget: &Mutex<BTreeSet<String>>, mut sink: impl FnMut(DirectoryEvent)) {
         loop {
+            for name in std::mem::take(&mut *to_forget.lock().unwrap_or_else(PoisonError::into_inner)) {
+                self.known.remove(&name);
+            }
             self.pass(&mut sink);
             let goes_on = if self.unsettled.is_empty() { woken.recv().is_ok() } else { wait_out(woken, SETTLE) };
             if !goes_on {
@@ -233,5 +250,29 @@ fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
             Err(RecvTimeoutError::Timeout) => return true,
             Err(RecvTimeoutError::Disconnected) => return false,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::EngineOptions;
+
+    #[test]
+    fn a_file_is_read_once_two_looks_agree() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let engine = Engine::new(EngineOptions::default()).expect("an engine");
+        let mut directory = PluginsDirectory::new(engine, dir.path());
+        let bytes = berth_test_guests::moody().expect("a component");
+        let mut events = Vec::new();
+        for length in [10, bytes.len() / 2, bytes.len()] {
+            fs::write(dir.path().join("Moody.wasm"), &bytes[..length]).expect("a file");
+            directory.pass(&mut |event| events.push(event));
+            assert!(events.is_empty(), "it may go on changing");
+        }
+        directory.pass(&mut |event| events.push(event));
+        assert!(matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded(_), .. }]), "{events:?}");
+        directory.pass(&mut |event| events.push(event));
+        assert_eq!(events.len(), 1);
     }
 }

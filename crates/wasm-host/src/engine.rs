@@ -22,6 +22,7 @@ use crate::{
     binary::{Binary, LoadError},
     bindings::All,
     factory::ComponentFactory,
+    fault::FaultSink,
     host_state::{Clock, HostState},
     limits::Limits,
 };
@@ -42,6 +43,8 @@ pub struct EngineOptions {
     /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
     /// over, for this user alone: whoever can write there can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
+    /// Told of faults of plugins in service; faults while a binary is loaded or an instance built come back as errors.
+    pub faults: FaultSink,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -65,6 +68,7 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<HostState>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) artefacts: Option<Artefacts>,
+    pub(crate) faults: FaultSink,
     limits: Limits,
     plugin_limits: BTreeMap<String, Limits>,
 }
@@ -86,8 +90,8 @@ impl Engine {
         let clock = Arc::new(Clock::default());
         spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
-        let EngineOptions { limits, plugin_limits, .. } = options;
-        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, limits, plugin_limits }) })
+        let EngineOptions { limits, plugin_limits, faults, .. } = options;
+        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, faults, limits, plugin_limits }) })
     }
 
     /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.

@@ -10,6 +10,7 @@ use crate::{
     convert::lift,
     engine::Shared,
     exports::ExportIndices,
+    fault::{Fault, FaultReport, FaultSink},
     host_state::{Clock, HostState},
     instance::{Instance, Patience, guest},
     limits::Limits,
@@ -31,6 +32,7 @@ pub(crate) struct Blueprint {
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<Clock>,
     pub(crate) stats: Arc<PluginStats>,
+    pub(crate) faults: FaultSink,
     /// As in the logs: the name by which the binary came.
     pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
@@ -58,7 +60,8 @@ impl ComponentFactory {
         let version = PluginVersion { digest: binary.digest().to_owned(), ..PluginVersion::default() };
         let clock = Arc::clone(&shared.clock);
         let (manifest, stats) = (Manifest::default(), Arc::default());
-        let mut blueprint = Blueprint { pre, indices, limits, clock, stats, name, manifest, points, version };
+        let faults = shared.faults.clone();
+        let mut blueprint = Blueprint { pre, indices, limits, clock, stats, faults, name, manifest, points, version };
         blueprint.manifest = blueprint.describe()?;
         blueprint.version.name.clone_from(&blueprint.manifest.name);
         blueprint.version.version.clone_from(&blueprint.manifest.version);
@@ -115,6 +118,16 @@ impl Blueprint {
             return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
         }
         Ok(manifest)
+    }
+
+    /// Reports a fault of an instance in service.
+    pub(crate) fn tell(&self, fault: &Fault) {
+        self.faults.tell(FaultReport {
+            plugin: self.name.to_string(),
+            digest: self.version.digest.clone(),
+            kind: fault.kind,
+            reason: fault.to_string(),
+        });
     }
 
     /// How messages name the plugin.

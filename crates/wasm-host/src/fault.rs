@@ -1,6 +1,6 @@
 //! How a component fails, and the words for it.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use wasmtime::{Store, Trap, WasmBacktrace};
 
@@ -31,6 +31,44 @@ impl FaultKind {
             FaultKind::Memory => "memory",
             FaultKind::WrongAnswer => "wrong_answer",
         }
+    }
+}
+
+/// A fault of a plugin in service, for whoever decides what becomes of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FaultReport {
+    pub plugin: String,
+    /// Of the binary.
+    pub digest: String,
+    pub kind: FaultKind,
+    /// Reads on from the plugin's name: `trapped in filter: ...`.
+    pub reason: String,
+}
+
+/// Told of every fault, on the thread that made the call: it must not block.
+#[derive(Clone)]
+pub struct FaultSink(Arc<dyn Fn(FaultReport) + Send + Sync>);
+
+impl FaultSink {
+    pub fn new(sink: impl Fn(FaultReport) + Send + Sync + 'static) -> Self {
+        Self(Arc::new(sink))
+    }
+
+    pub(crate) fn tell(&self, report: FaultReport) {
+        (self.0)(report);
+    }
+}
+
+impl Default for FaultSink {
+    /// Nobody wants to know.
+    fn default() -> Self {
+        Self::new(drop)
+    }
+}
+
+impl fmt::Debug for FaultSink {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("FaultSink")
     }
 }
 
@@ -68,6 +106,11 @@ impl From<String> for CallError {
 }
 
 impl Fault {
+    /// An answer that passed every check here and was of no use to the framework.
+    pub(crate) fn wrong_answer(reason: &str) -> Self {
+        Self { kind: FaultKind::WrongAnswer, text: format!("answered with {reason}") }
+    }
+
     /// Sorts out what went wrong in `function`; `store` knows the last words and what was refused.
     pub(crate) fn new(error: CallError, function: &str, store: &Store<HostState>) -> Self {
         let error = match error {

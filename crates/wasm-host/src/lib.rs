@@ -28,6 +28,6 @@ pub use binary::{Binary, LoadError};
 pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
 pub use engine::{Engine, EngineError, EngineOptions};
 pub use factory::ComponentFactory;
-pub use fault::FaultKind;
+pub use fault::{FaultKind, FaultReport, FaultSink};
 pub use limits::Limits;
 pub use stats::PluginStats;

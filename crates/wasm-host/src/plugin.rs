@@ -20,7 +20,7 @@ use crate::{
     bindings::types,
     convert::lower,
     factory::Blueprint,
-    fault::CallError,
+    fault::{CallError, Fault},
     instance::{Asking, Instance, Patience, guest},
 };
 
@@ -61,7 +61,7 @@ impl Default for Replica {
 
 impl ComponentPlugin {
     pub(crate) fn new(blueprint: Arc<Blueprint>, args: &str) -> Result<Self, String> {
-        let instance = start(&blueprint, args)?;
+        let instance = start(&blueprint, args).map_err(|failure| failure.to_string())?;
         Ok(Self {
             blueprint,
             args: args.to_owned(),
@@ -87,12 +87,19 @@ impl ComponentPlugin {
         let Some(instance) = &mut self.instance else {
             return Err(Status::error(format!("{}, and starts afresh in the next cycle", self.last_fault)));
         };
-        instance.call(&self.blueprint, function, patience, ask).map_err(|fault| {
-            self.instance = None;
-            self.begun.clear();
-            self.last_fault = format!("{} {fault}", self.blueprint.title());
+        let answer = instance.call(&self.blueprint, function, patience, ask);
+        answer.map_err(|fault| {
+            self.lose(&fault);
             Status::error(self.last_fault.clone())
         })
+    }
+
+    /// The instance is worth nothing any more.
+    fn lose(&mut self, fault: &Fault) {
+        self.instance = None;
+        self.begun.clear();
+        self.last_fault = format!("{} {fault}", self.blueprint.title());
+        self.blueprint.tell(fault);
     }
 
     /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet.
@@ -130,10 +137,16 @@ impl ComponentPlugin {
     }
 
     fn restart(&mut self) -> Result<(), Status> {
-        let instance = start(&self.blueprint, &self.args).map_err(|reason| {
-            self.last_fault = reason;
-            Status::error(self.last_fault.clone())
-        })?;
+        let instance = match start(&self.blueprint, &self.args) {
+            Ok(instance) => instance,
+            Err(failure) => {
+                if let StartFailure::Faulty { fault, .. } = &failure {
+                    self.blueprint.tell(fault);
+                }
+                self.last_fault = failure.to_string();
+                return Err(Status::error(self.last_fault.clone()));
+            }
+        };
         self.instance = Some(instance);
         self.replica = Replica::default();
         self.begun.clear();
@@ -193,9 +206,22 @@ impl ComponentPlugin {
     }
 }
 
+/// Why there is no fresh instance.
+#[derive(Debug, thiserror::Error)]
+enum StartFailure {
+    #[error("{0}")]
+    Instantiation(String),
+    /// In the plugin's words.
+    #[error("{0}")]
+    Refused(String),
+    #[error("{title} {fault}")]
+    Faulty { title: String, fault: Fault },
+}
+
 /// A fresh instance, configured.
-fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, String> {
-    let mut instance = Instance::new(blueprint).map_err(|error| format!("{} {error}", blueprint.title()))?;
+fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, StartFailure> {
+    let failed = |error| StartFailure::Instantiation(format!("{} {error}", blueprint.title()));
+    let mut instance = Instance::new(blueprint).map_err(failed)?;
     let configured = instance.call(blueprint, "configure", Patience::Long, |asking| {
         Ok(guest(&asking.exports.lifecycle)?.call_configure(asking.store, args)?)
     });
@@ -203,9 +229,9 @@ fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, String> {
         Ok(Ok(())) => Ok(instance),
         Ok(Err(reason)) => {
             let end = reason.floor_char_boundary(blueprint.limits.text_bytes);
-            Err(reason.get(..end).unwrap_or_default().to_owned())
+            Err(StartFailure::Refused(reason.get(..end).unwrap_or_default().to_owned()))
         }
-        Err(fault) => Err(format!("{} {fault}", blueprint.title())),
+        Err(fault) => Err(StartFailure::Faulty { title: blueprint.title(), fault }),
     }
 }
 
@@ -231,6 +257,12 @@ impl Plugin for ComponentPlugin {
             self.apply(source)?;
         }
         if is_fresh { self.reserve_again() } else { Ok(()) }
+    }
+
+    fn answered_badly(&mut self, reason: &str) {
+        let fault = Fault::wrong_answer(reason);
+        self.blueprint.stats.record_fault(fault.kind);
+        self.lose(&fault);
     }
 
     fn end_cycle(&mut self, cycle: CycleId) {
@@ -290,6 +322,8 @@ impl Plugin for ComponentPlugin {
         self.at(Point::Sign).map(|plugin| plugin as _)
     }
     fn state(&mut self) -> Option<&mut dyn State> {
-        self.blueprint.indices.has_state().then_some(self as _)
+        // An instance that is gone took its state along.
+        let has_state = self.blueprint.indices.has_state() && self.instance.is_some();
+        has_state.then_some(self as _)
     }
 }

@@ -140,6 +140,23 @@ async fn plugins_directory_that_is_missing() {
 }
 
 #[tokio::test]
+async fn plugin_configuration_with_an_unknown_field() {
+    let config = b"apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: A\n  grant: {}\n";
+    let files: &[(&str, &[u8])] = &[("plugins.yaml", config)];
+    let arguments = &["demo", "--plugin-config", "{dir}/plugins.yaml"];
+    check(files, arguments, 2, &["{dir}/plugins.yaml", "grant", "line 5"]).await;
+    check(&[], arguments, 2, &["--plugin-config {dir}/plugins.yaml", "No such file"]).await;
+}
+
+#[tokio::test]
+async fn steering_the_plugins_of_nobody() {
+    check(&[], &["plugin", "list", "--server", "127.0.0.1:1"], 1, &["no scheduler answers at http://127.0.0.1:1"])
+        .await;
+    check(&[], &["plugin", "list", "--server", "https://a"], 2, &["--server https://a", "plain HTTP"]).await;
+    check(&[], &["plugin", "reload", "--server", "127.0.0.1:1", "../a"], 2, &["no name of a plugin"]).await;
+}
+
+#[tokio::test]
 async fn address_that_is_taken() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();

@@ -46,6 +46,8 @@ pub(crate) struct Seen {
     /// Pods in the order of their bindings.
     pub bound: Vec<String>,
     pub deleted: BTreeSet<String>,
+    /// By pod, why it was last said to be pending.
+    pub messages: BTreeMap<String, String>,
 }
 
 /// `berth run` on a cluster, its endpoints on.
@@ -143,6 +145,9 @@ impl Drop for Cluster {
 impl Seen {
     fn take(&mut self, pod: Pod) {
         let name = pod.metadata.name.expect("a name");
+        let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
+        let pending = conditions.into_iter().find(|it| it.type_ == "PodScheduled" && it.status == "False");
+        self.messages.extend(pending.and_then(|it| it.message).map(|message| (name.clone(), message)));
         let nodes = self.nodes.entry(name.clone()).or_default();
         if let Some(node) = pod.spec.and_then(|spec| spec.node_name) {
             if nodes.is_empty() {
@@ -163,6 +168,11 @@ impl Seen {
 }
 
 impl Scheduler {
+    /// Where its endpoints are.
+    pub(crate) fn server(&self) -> String {
+        self.address.to_string()
+    }
+
     /// Asks an endpoint again and again until its answer is right, and returns that.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
         let address = self.address;

@@ -18,6 +18,7 @@ mod crash;
 mod demo;
 mod hot_swap;
 mod kubectl;
+mod plugin_life;
 mod process;
 mod profiles;
 mod upside_down;

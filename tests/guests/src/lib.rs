@@ -4,9 +4,11 @@
 //! is needed, and what a guest does wrong is there to read, down to the bytes.
 
 mod encode;
+mod keeper;
 mod moody;
 mod other;
 
+pub use keeper::keeper;
 pub use moody::{Mood, moody, moody_called};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, sorts_without_lifecycle, traps_in_describe,
@@ -19,6 +21,7 @@ mod tests {
     fn every_guest_assembles() {
         for guest in [
             super::moody(),
+            super::keeper(),
             super::core_module(),
             super::imports_wasi(),
             super::of_another_world(),

@@ -25,6 +25,19 @@ impl PluginCatalogue for WithMine {
     }
 }
 
+/// Somebody may yet bring `Later`.
+struct WithLater;
+
+impl PluginCatalogue for WithLater {
+    fn points(&self, plugin: &str) -> Option<PointSet> {
+        WithMine.points(plugin)
+    }
+
+    fn awaits(&self, plugin: &str) -> bool {
+        plugin == "Later"
+    }
+}
+
 fn profile(plugins: &Value) -> Profile {
     Profile::from_json(Some(&json!({ "plugins": plugins })), &WithMine).expect("the profile is valid")
 }
@@ -206,5 +219,40 @@ proptest! {
             prop_assert!(!is_disabled(name) || custom.enables(name));
             prop_assert_eq!(names.iter().filter(|other| *other == name).count(), 1);
         }
+    }
+}
+
+#[test]
+fn plugins_that_may_come_later_are_wanted_wherever_they_are_named() {
+    let plugins = json!({
+        "multiPoint": {"enabled": [{"name": "Later", "weight": 7}]},
+        "filter": {"enabled": [{"name": "Later"}]},
+        "postFilter": {"disabled": [{"name": "Later"}]},
+    });
+    let profile = Profile::from_json(Some(&json!({ "plugins": plugins })), &WithLater).expect("it may come");
+    let wanted = |point| profile.plugins.wanted_at(point).iter().any(|name| name == "Later");
+    assert!(wanted(Point::PreFilter) && wanted(Point::Bind) && wanted(Point::Score));
+    assert!(!wanted(Point::QueueSort) && !wanted(Point::PostFilter));
+    assert_eq!(profile.plugins.wanted_at(Point::Filter).first().map(String::as_str), Some("Later"));
+    assert_eq!(profile.plugins.weight("Later"), 7);
+    assert!(!profile.plugins.at(Point::Score).contains(&"Later".to_owned()));
+    let alone = json!({"bind": {"disabled": [{"name": "*"}], "enabled": [{"name": "Later"}]}});
+    Profile::from_json(Some(&json!({ "plugins": alone })), &WithLater).expect("it may bind once it is there");
+    let twice = json!({"score": {"enabled": [{"name": "Later"}, {"name": "Later"}]}});
+    let error = Profile::from_json(Some(&json!({ "plugins": twice })), &WithLater).expect_err("named twice");
+    assert!(error.to_string().contains("already registered"), "{error}");
+}
+
+#[test]
+fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
+    let plugins = json!({
+        "multiPoint": {"enabled": [{"name": "Mine"}], "disabled": [{"name": "PrioritySort"}]},
+        "score": {"enabled": [{"name": "ImageLocality", "weight": 3}]},
+    });
+    let plugins = profile(&plugins).plugins;
+    for point in Point::ALL {
+        let implemented = |name: &&String| WithMine.points(name).is_some_and(|points| points.contains(point));
+        let wanted: Vec<_> = plugins.wanted_at(point).iter().filter(implemented).collect();
+        assert_eq!(wanted, plugins.at(point).iter().collect::<Vec<_>>(), "{point:?}");
     }
 }

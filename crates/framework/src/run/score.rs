@@ -134,12 +134,13 @@ fn normalize_plugin(
             "running Normalize on Score plugins: plugin \"{name}\" failed with: {text}"
         )));
     }
-    match scores.normalized.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) {
-        None => Ok(()),
-        Some(score) => Err(Status::error(format!(
-            "applying score defaultWeights on Score plugins: plugin \"{}\" returns an invalid score {score}, it should in \
-             the range of [0, {MAX_SCORE}] after normalizing",
-            profile.name(plugin)
-        ))),
+    let Some(score) = scores.normalized.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
+    let name = std::sync::Arc::clone(profile.name(plugin));
+    if let Some(plugin) = profile.get(plugin) {
+        plugin.answered_badly(&format!("a score of {score}"));
     }
+    Err(Status::error(format!(
+        "applying score defaultWeights on Score plugins: plugin \"{name}\" returns an invalid score {score}, it should in \
+         the range of [0, {MAX_SCORE}] after normalizing"
+    )))
 }

@@ -2,13 +2,16 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex, OnceLock,
+        atomic::{AtomicUsize, Ordering},
+    },
 };
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, CycleId, DryRunCase, Effect, Explanation, Filter, Manifest, Permit, PermitVerdict,
-    Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PreBind, PreEnqueue, Profile, Reserve, Score,
-    Status,
+    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRunCase, Effect, Explanation, Filter, Grants, Manifest, Permit,
+    PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PreBind, PreEnqueue, Profile,
+    Reserve, Score, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
 use berth_queue::Time;
@@ -48,6 +51,13 @@ pub(super) struct Script {
     pub(super) pre_bind: Vec<Effect>,
     pub(super) gate: bool,
     pub(super) broken_filter: bool,
+    /// What plugins of the next versions implement less than all.
+    pub(super) without: Vec<Point>,
+    /// Why plugins are out of service.
+    pub(super) out_of_service: Option<String>,
+    /// What a plugin hands over to the next version, and whether that takes it.
+    pub(super) state: Option<Vec<u8>>,
+    pub(super) refuse_state: bool,
 }
 
 pub(super) type Shared = Arc<Mutex<Script>>;
@@ -55,6 +65,7 @@ pub(super) type Shared = Arc<Mutex<Script>>;
 /// A plugin at every point that a test needs: it fits CPU, prefers empty nodes, and follows its script.
 pub(super) struct Fake {
     manifest: Manifest,
+    points: Points,
     script: Shared,
 }
 
@@ -70,7 +81,9 @@ impl Fake {
             requeue: Some(requeue),
             ..Manifest::default()
         };
-        Self { manifest, script: Arc::clone(script) }
+        let without = script.lock().expect("one thread").without.clone();
+        let points = points().iter().filter(|point| !without.contains(point)).collect();
+        Self { manifest, points, script: Arc::clone(script) }
     }
 
     fn note(&self, text: String) {
@@ -92,7 +105,13 @@ impl Plugin for Fake {
         &self.manifest
     }
     fn points(&self) -> Points {
-        points()
+        self.points
+    }
+    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        self.with(|script| script.out_of_service.clone()).map_or(Ok(()), |reason| Err(Status::unresolvable(reason)))
+    }
+    fn state(&mut self) -> Option<&mut dyn State> {
+        self.with(|script| script.state.is_some()).then_some(self as _)
     }
     fn version(&self) -> PluginVersion {
         PluginVersion {
@@ -133,6 +152,17 @@ impl Plugin for Fake {
 fn points() -> Points {
     use Point::{Bind, Filter, Permit, PostBind, PreBind, PreEnqueue, Reserve, Score};
     [PreEnqueue, Filter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
+}
+
+impl State for Fake {
+    fn snapshot(&mut self) -> Vec<u8> {
+        self.with(|script| script.state.clone()).expect("asked only then")
+    }
+
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+        self.note(format!("{} restore {snapshot:?}", self.manifest.version));
+        if self.with(|script| script.refuse_state) { Err("too old".to_owned()) } else { Ok(()) }
+    }
 }
 
 impl PreEnqueue for Fake {
@@ -213,12 +243,16 @@ pub(super) struct Factory {
     pub(super) manifest: Manifest,
     pub(super) script: Shared,
     pub(super) works: bool,
+    /// How many instances can be built; any number when not set.
+    pub(super) builds_left: OnceLock<usize>,
+    n_built: AtomicUsize,
 }
 
 impl Factory {
     pub(super) fn new(version: &str, script: &Shared, works: bool) -> Arc<Self> {
         let manifest = Manifest { name: "Fake".to_owned(), version: version.to_owned(), ..Manifest::default() };
-        Arc::new(Self { manifest, script: Arc::clone(script), works })
+        let (builds_left, n_built) = (OnceLock::new(), AtomicUsize::new(0));
+        Arc::new(Self { manifest, script: Arc::clone(script), works, builds_left, n_built })
     }
 }
 
@@ -237,6 +271,9 @@ impl PluginFactory for Factory {
         if !self.works {
             return Err("bad arguments".to_owned());
         }
+        if self.builds_left.get().is_some_and(|left| self.n_built.fetch_add(1, Ordering::Relaxed) >= *left) {
+            return Err("no more".to_owned());
+        }
         Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))
     }
 }
@@ -252,9 +289,19 @@ pub(super) struct Bench {
 impl Bench {
     pub(super) fn new() -> Self {
         let script = Shared::default();
-        let mut profile = Profile::new("berth");
-        profile.add_everywhere(Box::new(Fake::new("Fake", "1", &script)), "null");
-        let scheduler = Scheduler::new(Settings::default(), vec![profile]);
+        Self::with_profiles(vec![Self::profile("berth", &script, Grants::ALL)], script)
+    }
+
+    /// A profile of one fake, at every point that it implements or a later version does.
+    pub(super) fn profile(scheduler_name: &str, script: &Shared, grants: Grants) -> Profile {
+        let mut profile = Profile::new(scheduler_name);
+        let fake = profile.add(Box::new(Fake::new("Fake", "1", script)), "null", grants);
+        Point::ALL.into_iter().for_each(|point| profile.want(point, fake));
+        profile
+    }
+
+    pub(super) fn with_profiles(profiles: Vec<Profile>, script: Shared) -> Self {
+        let scheduler = Scheduler::new(Settings::default(), profiles);
         Self { scheduler, script, now: Time(1_000_000_000), actions: Vec::new() }
     }
 

@@ -2,16 +2,16 @@
 
 use std::sync::Arc;
 
-use berth_framework::PermitVerdict;
+use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, Profile};
 
-use super::kit::{Bench, Factory, bind_finished, binds, pod};
+use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
 use crate::{Action, Event};
 
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), factory });
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
     let swapped = bench.scheduler.drain_effects().into_iter().find_map(|action| match action {
-        Action::PluginSwapped { result, .. } => Some(result.map(|version| version.version)),
+        Action::PluginSwapped { version, result, .. } => Some(result.map(|()| version.version)),
         _ => None,
     });
     swapped.expect("a profile uses it")
@@ -62,9 +62,147 @@ fn other_profiles_take_over() {
     bench.event(Event::ProfilesChanged(Vec::new()));
     bench.apply(pod("a", 1));
     assert!(bench.settle().is_empty());
-    let mut profile = berth_framework::Profile::new("berth");
-    let fake = super::kit::Fake::new("Fake", "3", &Arc::clone(&bench.script));
+    let mut profile = Profile::new("berth");
+    let fake = Fake::new("Fake", "3", &Arc::clone(&bench.script));
     profile.add_everywhere(Box::new(fake), "null");
     bench.event(Event::ProfilesChanged(vec![profile]));
     assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn the_new_binary_runs_at_the_points_that_it_implements() {
+    let mut bench = Bench::with_nodes(1, 1);
+    bench.script(|script| script.without = vec![Point::Filter]);
+    ready(&mut bench, "2", true).expect("it works");
+    bench.apply(pod("big", 2));
+    let sent = bench.settle();
+    assert_eq!(binds(&sent).len(), 1, "nobody filters");
+    bench.event(bind_finished(&sent, "big", Ok(())));
+    bench.script(|script| script.without.clear());
+    ready(&mut bench, "3", true).expect("it works");
+    bench.apply(pod("big-too", 2));
+    assert!(binds(&bench.settle()).is_empty(), "the filter is back");
+}
+
+#[test]
+fn pods_wait_for_a_plugin_that_is_out_of_service() {
+    let mut bench = Bench::with_nodes(2, 4);
+    bench.script(|script| {
+        script.out_of_service = Some("plugin \"Fake\" is missing".to_owned());
+        script.without = Point::ALL.into();
+    });
+    assert_eq!(ready(&mut bench, "2", true), Ok("2".to_owned()), "a stand-in may take over");
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "0/2 nodes are available: plugin \"Fake\" is missing.");
+    let condition = actions.iter().find_map(|action| match action {
+        Action::PatchStatus { condition, .. } => condition.clone(),
+        _ => None,
+    });
+    assert_eq!(condition.expect("a condition").reason, "Unschedulable");
+    bench.advance(60_000);
+    assert!(bench.settle().is_empty(), "nothing but another binary brings the pod back");
+    bench.script(|script| {
+        script.out_of_service = None;
+        script.without.clear();
+    });
+    ready(&mut bench, "3", true).expect("it works");
+    bench.advance(15_000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn state_goes_from_one_binary_to_the_next() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.state = Some(vec![7]));
+    ready(&mut bench, "2", true).expect("it works");
+    assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [7]"]);
+    bench.script(|script| script.refuse_state = true);
+    let factory = Factory::new("3", &bench.script, true);
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+    let actions = bench.scheduler.drain_effects();
+    let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Log { .. })).collect();
+    assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
+    assert_eq!(bench.scheduler.plugins()[0].1[0].version, "3");
+}
+
+fn two_profiles() -> Bench {
+    let script = Shared::default();
+    let profiles = ["berth", "other"].map(|name| Bench::profile(name, &script, Grants::ALL));
+    Bench::with_profiles(profiles.into(), script)
+}
+
+fn versions(bench: &Bench) -> Vec<String> {
+    bench.scheduler.plugins().into_iter().map(|(_, plugins)| plugins[0].version.clone()).collect()
+}
+
+#[test]
+fn a_swap_can_concern_one_profile_alone() {
+    let mut bench = two_profiles();
+    let factory = Factory::new("2", &bench.script, true);
+    let scheduler_names = Some(vec!["other".to_owned()]);
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names, factory });
+    assert_eq!(versions(&bench), ["1", "2"]);
+}
+
+#[test]
+fn all_profiles_change_over_or_none() {
+    let mut bench = two_profiles();
+    let factory = Factory::new("2", &bench.script, true);
+    factory.builds_left.set(1).expect("not set yet");
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+    assert_eq!(versions(&bench), ["1", "1"]);
+    let refused =
+        bench.scheduler.drain_effects().into_iter().filter(
+            |action| matches!(action, Action::PluginSwapped { result: Err(reason), .. } if reason == "no more"),
+        );
+    assert_eq!(refused.count(), 2);
+}
+
+/// A bench whose plugin was granted only so much.
+fn granted(permissions: &[Permission]) -> Bench {
+    let script = Shared::default();
+    let grants = permissions.iter().copied().collect();
+    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, grants)], script);
+    bench.event(Event::NodeApplied(Box::new(super::kit::node("n0", 4))));
+    bench.event(Event::Synced);
+    bench
+}
+
+fn refusals(actions: &[Action]) -> Vec<(String, Permission)> {
+    let refusal = |action: &Action| match action {
+        Action::EffectRefused { plugin, permission, .. } => Some((plugin.to_string(), *permission)),
+        _ => None,
+    };
+    actions.iter().filter_map(refusal).collect()
+}
+
+#[test]
+fn a_plugin_that_may_not_bind_does_not() {
+    let mut bench = granted(&[]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Bind)]);
+    assert_eq!(events(&actions)[0].1, "plugin \"Fake\" asked for bind, which it was not granted");
+    assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
+}
+
+#[test]
+fn a_binding_whose_preparation_was_refused_fails() {
+    let mut bench = granted(&[Permission::Bind, Permission::Event]);
+    let patch = Effect::Patch {
+        kind: "v1/PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "claim".to_owned(),
+        subresource: None,
+        patch: b"{}".to_vec(),
+    };
+    let event = Effect::Event { warning: false, reason: "R".to_owned(), action: "A".to_owned(), note: "N".to_owned() };
+    bench.script(|script| script.pre_bind = vec![event, patch]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Patch)]);
+    assert!(events(&actions).iter().all(|(reason, _)| reason != "R"), "all of an answer is carried out, or nothing");
 }

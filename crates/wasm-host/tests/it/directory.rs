@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 struct Watched {
     events: Receiver<DirectoryEvent>,
-    _watch: DirectoryWatch,
+    watch: DirectoryWatch,
 }
 
 impl Watched {
@@ -28,7 +28,7 @@ impl Watched {
         directory.scan().unwrap();
         let (sender, events) = channel();
         let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
-        Self { events, _watch: watch }
+        Self { events, watch }
     }
 
     fn next(&self) -> DirectoryEvent {
@@ -126,4 +126,42 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
     let event = watched.next();
     assert_eq!(event.name, "Text");
     assert!(matches!(event.change, DirectoryChange::Refused(LoadError::NotWasm)));
+}
+
+#[test]
+fn a_file_is_loaded_again_on_demand() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    let watched = Watched::new(dir.path());
+    watched.watch.reload("Absent");
+    watched.watch.reload("Moody");
+    watched.next_loaded("Moody");
+}
+
+/// As the kubelet lays out a ConfigMap: `NAME -> ..data/NAME`, `..data -> ..TIME`, the latter swapped by a rename.
+#[test]
+fn a_volume_of_a_config_map_is_followed_through_its_updates() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::create_dir(path("..2026_01")).unwrap();
+    symlink("..2026_01", path("..data")).unwrap();
+    let watched = Watched::new(dir.path());
+    // A key that was not there before: the directory of the update first, then the swap, then the link.
+    for (version, bytes) in [("..2026_02", guests::moody().unwrap()), ("..2026_03", newer_moody())] {
+        fs::create_dir(path(version)).unwrap();
+        fs::write(path(version).join("Moody.wasm"), bytes).unwrap();
+        symlink(version, path("..data_tmp")).unwrap();
+        fs::rename(path("..data_tmp"), path("..data")).unwrap();
+        if version == "..2026_02" {
+            symlink("..data/Moody.wasm", path("Moody.wasm")).unwrap();
+        } else {
+            fs::remove_dir_all(path("..2026_02")).unwrap();
+        }
+        watched.next_loaded("Moody");
+    }
+    // The key goes: the link stays behind until the kubelet takes it away.
+    fs::create_dir(path("..2026_04")).unwrap();
+    symlink("..2026_04", path("..data_tmp")).unwrap();
+    fs::rename(path("..data_tmp"), path("..data")).unwrap();
+    watched.next_removed("Moody");
 }

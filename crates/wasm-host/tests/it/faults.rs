@@ -3,7 +3,7 @@
 use berth_framework::{Code, DryRunCase, Plugin};
 use berth_model::Pod;
 use berth_test_guests::Mood;
-use berth_wasm_host::{ComponentFactory, FaultKind};
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
 
 use crate::cluster::{Cluster, build, engine, moody};
 
@@ -135,4 +135,24 @@ fn one_plugin_faulting_leaves_another_alone() {
     cluster.try_cycle(&mut *one, 2, Mood::Trap).unwrap_err();
     assert_eq!(cluster.try_cycle(&mut *other, 3, Mood::Good).unwrap(), [3; 3]);
     assert_eq!(factory.stats().resyncs(), 2);
+}
+
+#[test]
+fn faults_are_reported_with_the_binary_that_made_them() {
+    let (sender, reports) = std::sync::mpsc::channel();
+    let faults = FaultSink::new(move |report| drop(sender.send(report)));
+    let engine = Engine::new(EngineOptions { faults, ..EngineOptions::default() }).unwrap();
+    let binary = Binary::new("Moody", berth_test_guests::moody().unwrap());
+    let mut plugin = build(&engine.load(&binary).unwrap());
+    let cluster = Cluster::new(3);
+    cluster.try_cycle(&mut *plugin, 1, Mood::Trap).unwrap_err();
+    let report = reports.try_recv().unwrap();
+    assert_eq!((report.plugin.as_str(), report.digest.as_str()), ("Moody", binary.digest()));
+    assert_eq!((report.kind, report.reason.as_str()), (FaultKind::Trap, "trapped in filter: out of luck"));
+
+    cluster.try_cycle(&mut *plugin, 2, Mood::Good).unwrap();
+    plugin.answered_badly("a score of 1000");
+    let report = reports.try_recv().unwrap();
+    assert_eq!((report.kind, report.reason.as_str()), (FaultKind::WrongAnswer, "answered with a score of 1000"));
+    assert!(reports.try_recv().is_err(), "one report a fault");
 }

@@ -7,3 +7,4 @@ mod directory;
 mod faults;
 mod loading;
 mod serving;
+mod state;

@@ -1,0 +1,172 @@
+//! Who is this, and may they? Asked of the API server, for endpoints that the scheduler itself serves.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
+    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+};
+use kube::{Api, Client, api::PostParams};
+
+/// Asks with the scheduler's own rights: it must be allowed to create `tokenreviews` and `subjectaccessreviews`, as the
+/// role `system:auth-delegator` does.
+#[derive(Clone)]
+pub struct AccessReviewer {
+    client: Client,
+}
+
+/// Whom a token belongs to.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Caller(UserInfo);
+
+/// What a caller wants to do, outside of namespaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ResourceRequest<'a> {
+    pub group: &'a str,
+    pub resource: &'a str,
+    pub verb: &'a str,
+    /// One object, or `None` for all of them.
+    pub name: Option<&'a str>,
+}
+
+/// The API server did not answer the question.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server answers no {review}")]
+pub struct ReviewError {
+    review: &'static str,
+    #[source]
+    source: Box<kube::Error>,
+}
+
+impl std::fmt::Debug for AccessReviewer {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("AccessReviewer").finish_non_exhaustive()
+    }
+}
+
+impl Caller {
+    #[must_use]
+    pub fn name(&self) -> &str {
+        self.0.username.as_deref().unwrap_or_default()
+    }
+}
+
+impl AccessReviewer {
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client }
+    }
+
+    /// Whom the token belongs to; `None` when it is not valid.
+    ///
+    /// # Errors
+    /// The API server cannot be asked.
+    pub async fn authenticate(&self, token: &str) -> Result<Option<Caller>, ReviewError> {
+        let spec = TokenReviewSpec { token: token.to_owned(), ..TokenReviewSpec::default() };
+        let review = TokenReview { spec, ..TokenReview::default() };
+        let api: Api<TokenReview> = Api::all(self.client.clone());
+        let review = api
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| ReviewError { review: "TokenReview", source: Box::new(error) })?;
+        let Some(status) = review.status.filter(|status| status.authenticated == Some(true)) else { return Ok(None) };
+        Ok(status.user.map(Caller))
+    }
+
+    /// Whether the caller may do this.
+    ///
+    /// # Errors
+    /// The API server cannot be asked.
+    pub async fn may(&self, caller: &Caller, request: &ResourceRequest<'_>) -> Result<bool, ReviewError> {
+        let ResourceRequest { group, resource, verb, name } = *request;
+        let UserInfo { username, uid, groups, extra } = caller.0.clone();
+        let attributes = ResourceAttributes {
+            group: Some(group.to_owned()),
+            resource: Some(resource.to_owned()),
+            verb: Some(verb.to_owned()),
+            name: name.map(str::to_owned),
+            ..ResourceAttributes::default()
+        };
+        let spec = SubjectAccessReviewSpec {
+            user: username,
+            uid,
+            groups,
+            extra: extra.filter(|extra: &BTreeMap<String, Vec<String>>| !extra.is_empty()),
+            resource_attributes: Some(attributes),
+            ..SubjectAccessReviewSpec::default()
+        };
+        let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
+        let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
+        let review = api
+            .create(&PostParams::default(), &review)
+            .await
+            .map_err(|error| ReviewError { review: "SubjectAccessReview", source: Box::new(error) })?;
+        Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+
+    const UPDATE: ResourceRequest<'static> =
+        ResourceRequest { group: "berth.dev", resource: "plugins", verb: "update", name: Some("NodeName") };
+
+    fn caller() -> Caller {
+        let user = json!({"username": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]}});
+        Caller(serde_json::from_value(user).expect("a user"))
+    }
+
+    async fn authenticate(answer: serde_json::Value) -> Option<Caller> {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).authenticate("secret").await });
+        let call = server.next().await;
+        assert_eq!(call.line(), "POST /apis/authentication.k8s.io/v1/tokenreviews");
+        assert_eq!(call.body["spec"], json!({"token": "secret"}));
+        call.answer(201, &json!({"metadata": {}, "spec": {"token": "secret"}, "status": answer}));
+        asking.await.expect("no panic").expect("an answer")
+    }
+
+    #[tokio::test]
+    async fn a_token_belongs_to_somebody_or_nobody() {
+        let user = json!({"username": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]}});
+        assert_eq!(authenticate(json!({"authenticated": true, "user": user})).await, Some(caller()));
+        assert_eq!(authenticate(json!({"authenticated": false})).await, None);
+        assert_eq!(authenticate(json!({"error": "no authenticator", "user": user})).await, None);
+    }
+
+    async fn may(answer: serde_json::Value) -> bool {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
+        let call = server.next().await;
+        assert_eq!(call.line(), "POST /apis/authorization.k8s.io/v1/subjectaccessreviews");
+        let attributes = json!({"group": "berth.dev", "resource": "plugins", "verb": "update", "name": "NodeName"});
+        let expected = json!({
+            "user": "ada", "uid": "7", "groups": ["operators"], "extra": {"scope": ["all"]},
+            "resourceAttributes": attributes,
+        });
+        assert_eq!(call.body["spec"], expected);
+        call.answer(201, &json!({"metadata": {}, "spec": {}, "status": answer}));
+        asking.await.expect("no panic").expect("an answer")
+    }
+
+    #[tokio::test]
+    async fn only_a_plain_yes_is_one() {
+        assert!(may(json!({"allowed": true})).await);
+        assert!(!may(json!({"allowed": false})).await);
+        assert!(!may(json!({"allowed": true, "denied": true})).await);
+        assert!(!may(json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"})).await);
+    }
+
+    #[tokio::test]
+    async fn no_answer_is_no_permission() {
+        let (client, mut server) = fake::server();
+        let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
+        server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
+        let error = asking.await.expect("no panic").expect_err("no answer");
+        assert_eq!(error.to_string(), "the API server answers no SubjectAccessReview");
+    }
+}

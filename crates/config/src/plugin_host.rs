@@ -1,0 +1,258 @@
+//! What did the operator allow plugins? Reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
+//!
+//! `file` holds what a document says; every field of it may be absent. Here is what the program uses: an entry of
+//! `plugins` laid over `defaults`, laid over the constants below. Nothing in it is unset but [`PluginSettings::grants`]
+//! and [`PluginSettings::execution`], for which the answer depends on what kind of plugin it is.
+
+mod file;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use self::file::{Document, Entry};
+
+/// The group and version of the document.
+pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
+
+/// The scheduling thread waits for every call; a good plugin answers in microseconds, so a second is a fault for sure.
+const CALL_TIME: Duration = Duration::from_secs(1);
+/// A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as strings.
+const MEMORY_BYTES: u64 = 128 << 20;
+/// Scores of 100,000 nodes take 800 kB.
+const OUTPUT_BYTES: u64 = 16 << 20;
+/// Reasons of one status, effects of one answer: more than any person reads.
+const OUTPUT_ELEMENTS: u32 = 1024;
+/// Enough to follow a plugin by eye; more would drown the scheduler's own lines.
+const LOG_LINES_PER_SECOND: u32 = 20;
+/// A plugin that fails once a pod reaches it within a few pods, one that stumbles now and then does not.
+const QUARANTINE_FAULTS: u32 = 5;
+const QUARANTINE_WINDOW: Duration = Duration::from_secs(60);
+/// Long enough for an operator to read what happened, short enough that a passing cause is forgotten soon.
+const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
+/// A busy cluster calls a plugin thousands of times in a minute.
+const PROBATION_PERIOD: Duration = Duration::from_secs(60);
+/// One time-out on a loaded machine does not condemn a version.
+const PROBATION_FAULTS: u32 = 2;
+
+/// What the operator decided about plugins, complete and validated.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginHostSettings {
+    defaults: PluginSettings,
+    plugins: BTreeMap<String, PluginSettings>,
+    execution_of_profiles: BTreeMap<String, Execution>,
+}
+
+/// What one plugin may do and use, and what becomes of it when it fails.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginSettings {
+    /// What each of its instances may use.
+    pub limits: PluginLimits,
+    /// As the plugin's own entry says; `None` when it says nothing.
+    pub grants: Option<PluginGrants>,
+    /// What becomes of pods while the plugin is out of service.
+    pub failure_policy: FailurePolicy,
+    /// As the plugin's own entry says; `None` when it says nothing.
+    pub execution: Option<Execution>,
+    /// When a failing plugin is taken out of service.
+    pub quarantine: Quarantine,
+    /// How long a new binary must do well.
+    pub probation: Probation,
+}
+
+/// What an instance may use. Exceeding any but the log rate is a fault.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginLimits {
+    /// For one call.
+    pub call_time: Duration,
+    /// Linear memory, all of an instance's memories together.
+    pub memory_bytes: u64,
+    /// Of one answer.
+    pub output_bytes: u64,
+    /// Reasons of one status, effects of one answer.
+    pub output_elements: u32,
+    /// Further lines are dropped and counted.
+    pub log_lines_per_second: u32,
+}
+
+/// What a plugin may ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PluginGrants {
+    /// Kinds of objects that it may see whole, as `apiVersion` and `kind`.
+    pub reads: Vec<(String, String)>,
+    /// Kinds of effects that are carried out for it.
+    pub effects: Vec<EffectKind>,
+}
+
+/// A kind of effect, as grants name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectKind {
+    /// Bind the pod.
+    Bind,
+    /// Patch an object.
+    Patch,
+    /// Create an object.
+    Create,
+    /// Delete an object.
+    Delete,
+    /// Evict a pod.
+    Evict,
+    /// Allow or reject a pod that waits on Permit.
+    WaitingPods,
+    /// Move pods to the active queue.
+    Activate,
+    /// Set or clear a pod's nomination.
+    Nominate,
+    /// Write an event.
+    Event,
+    /// Hold a binding until an object changes.
+    Wait,
+}
+
+/// What becomes of the pods of profiles that use a plugin which is out of service.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum FailurePolicy {
+    /// They stay pending: the plugin's rules hold.
+    #[default]
+    Fail,
+    /// They are scheduled without it.
+    Ignore,
+}
+
+/// How a plugin runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Execution {
+    /// A built-in runs natively unless the plugins directory holds a binary of its name.
+    #[default]
+    Auto,
+    /// A built-in runs natively, whatever the plugins directory holds.
+    Native,
+    /// A built-in runs as a component, its own or the plugins directory's.
+    Wasm,
+}
+
+/// A plugin that faults so often within the window is taken out of service.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quarantine {
+    /// At least 1.
+    pub faults: u32,
+    /// Faults before that are forgotten.
+    pub window: Duration,
+    /// For how long the first time; twice as long each time in a row.
+    pub backoff: Duration,
+}
+
+/// A new binary that faults more often within the span gives way to the one before it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probation {
+    /// How long it lasts.
+    pub span: ProbationSpan,
+    /// So many faults are forgiven.
+    pub faults: u32,
+}
+
+/// How long a probation lasts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ProbationSpan {
+    /// From the swap on.
+    Time(Duration),
+    /// This many calls of the new binary.
+    Calls(u64),
+}
+
+/// A document that cannot be used.
+#[derive(Debug, thiserror::Error)]
+#[error("{file}: {source}")]
+pub struct PluginHostConfigError {
+    /// The name that the caller gave to the text.
+    pub file: String,
+    /// What is wrong, with the field, line and column.
+    #[source]
+    pub source: Box<serde_saphyr::Error>,
+}
+
+impl Default for PluginSettings {
+    fn default() -> Self {
+        Self {
+            limits: PluginLimits::default(),
+            grants: None,
+            failure_policy: FailurePolicy::default(),
+            execution: None,
+            quarantine: Quarantine {
+                faults: QUARANTINE_FAULTS,
+                window: QUARANTINE_WINDOW,
+                backoff: QUARANTINE_BACKOFF,
+            },
+            probation: Probation { span: ProbationSpan::Time(PROBATION_PERIOD), faults: PROBATION_FAULTS },
+        }
+    }
+}
+
+impl Default for PluginLimits {
+    fn default() -> Self {
+        Self {
+            call_time: CALL_TIME,
+            memory_bytes: MEMORY_BYTES,
+            output_bytes: OUTPUT_BYTES,
+            output_elements: OUTPUT_ELEMENTS,
+            log_lines_per_second: LOG_LINES_PER_SECOND,
+        }
+    }
+}
+
+impl PluginHostSettings {
+    /// Reads a document, YAML or JSON. `file_name` only serves error messages.
+    ///
+    /// # Errors
+    /// The first thing that is wrong, with its place.
+    pub fn from_text(file_name: &str, text: &str) -> Result<Self, PluginHostConfigError> {
+        let document: Document = serde_saphyr::from_str(text)
+            .map_err(|source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) })?;
+        let defaults = document.defaults.over(&PluginSettings::default());
+        let lay = |entry: Entry| {
+            // What `defaults` grants and how it executes is no plugin's own wish.
+            let own = PluginSettings { grants: None, execution: None, ..defaults.clone() };
+            (entry.name.0, entry.settings.over(&own))
+        };
+        let plugins = document.plugins.0.into_iter().map(lay).collect();
+        let execution_of_profiles =
+            document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution.into()));
+        Ok(Self { plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
+    }
+
+    /// What holds for the plugin of this name.
+    #[must_use]
+    pub fn plugin(&self, name: &str) -> PluginSettings {
+        let own = self.plugins.get(name).cloned();
+        own.unwrap_or_else(|| PluginSettings { grants: None, execution: None, ..self.defaults.clone() })
+    }
+
+    /// What `defaults` grants to plugins that have no grants of their own.
+    #[must_use]
+    pub fn default_grants(&self) -> PluginGrants {
+        self.defaults.grants.clone().unwrap_or_default()
+    }
+
+    /// How a plugin runs in a profile: as its own entry says, else the profile's, else `on_command_line`, else
+    /// `defaults`.
+    #[must_use]
+    pub fn execution(&self, plugin: &str, scheduler_name: &str, on_command_line: Option<Execution>) -> Execution {
+        let own = self.plugins.get(plugin).and_then(|settings| settings.execution);
+        own.or_else(|| self.execution_of_profiles.get(scheduler_name).copied())
+            .or(on_command_line)
+            .or(self.defaults.execution)
+            .unwrap_or_default()
+    }
+
+    /// The plugins that have an entry.
+    pub fn named(&self) -> impl Iterator<Item = &str> {
+        self.plugins.keys().map(String::as_str)
+    }
+
+    /// The profiles that have an entry, by `schedulerName`.
+    pub fn profiles(&self) -> impl Iterator<Item = &str> {
+        self.execution_of_profiles.keys().map(String::as_str)
+    }
+}
+
+#[cfg(test)]
+mod tests;

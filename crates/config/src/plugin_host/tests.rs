@@ -1,0 +1,117 @@
+//! Whole documents: what is filled in, what is laid over what, and the words for mistakes.
+
+use std::time::Duration;
+
+use super::*;
+
+const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
+
+fn read(body: &str) -> Result<PluginHostSettings, PluginHostConfigError> {
+    PluginHostSettings::from_text("plugins.yaml", &format!("{HEADER}{body}"))
+}
+
+/// The message must name the file and contain all of `parts`.
+fn check_error(body: &str, parts: &[&str]) {
+    let error = read(body).expect_err("must be refused").to_string();
+    for part in ["plugins.yaml: "].iter().chain(parts) {
+        assert!(error.contains(part), "{body} should say `{part}`, but says: {error}");
+    }
+}
+
+const FULL: &str = "
+defaults:
+  limits: {callMilliseconds: 250, memory: 64Mi}
+  grants: {effects: [event]}
+  execution: wasm
+  quarantine: {faults: 3}
+plugins:
+- name: Own
+  limits: {callMilliseconds: 20, outputBytes: 1000, outputElements: 10, logLinesPerSecond: 0}
+  grants: {reads: [v1/ConfigMap, apps/v1/Deployment], effects: [bind, waitingPods, wait]}
+  failurePolicy: Ignore
+  execution: native
+  quarantine: {windowSeconds: 10, backoffSeconds: 1}
+  probation: {calls: 100, faults: 0}
+- name: Plain
+profiles:
+- schedulerName: canary
+  execution: auto
+";
+
+#[test]
+fn an_empty_document_is_the_default() {
+    let settings = read("").expect("an empty document is valid");
+    assert_eq!(settings, PluginHostSettings::default());
+    let plugin = settings.plugin("Any");
+    assert_eq!(plugin.limits.call_time, Duration::from_secs(1));
+    assert_eq!(plugin.failure_policy, FailurePolicy::Fail);
+    assert_eq!(plugin.grants, None);
+    assert_eq!(settings.default_grants(), PluginGrants::default());
+    assert_eq!(settings.execution("Any", "any", None), Execution::Auto);
+}
+
+#[test]
+fn entries_are_laid_over_defaults() {
+    let settings = read(FULL).expect("the document is valid");
+    let own = settings.plugin("Own");
+    let limits = PluginLimits {
+        call_time: Duration::from_millis(20),
+        memory_bytes: 64 << 20,
+        output_bytes: 1000,
+        output_elements: 10,
+        log_lines_per_second: 0,
+    };
+    assert_eq!(own.limits, limits);
+    let grants = own.grants.expect("granted");
+    let reads = [("v1", "ConfigMap"), ("apps/v1", "Deployment")];
+    assert_eq!(grants.reads, reads.map(|(version, kind)| (version.to_owned(), kind.to_owned())));
+    assert_eq!(grants.effects, [EffectKind::Bind, EffectKind::WaitingPods, EffectKind::Wait]);
+    assert_eq!(own.failure_policy, FailurePolicy::Ignore);
+    let (window, backoff) = (Duration::from_secs(10), Duration::from_secs(1));
+    assert_eq!(own.quarantine, Quarantine { faults: 3, window, backoff });
+    assert_eq!(own.probation, Probation { span: ProbationSpan::Calls(100), faults: 0 });
+    for other in [settings.plugin("Plain"), settings.plugin("Unnamed")] {
+        assert_eq!(other.limits.call_time, Duration::from_millis(250));
+        assert_eq!((other.grants, other.quarantine.faults), (None, 3));
+    }
+    assert_eq!(settings.default_grants().effects, [EffectKind::Event]);
+}
+
+#[test]
+fn the_nearest_word_on_execution_counts() {
+    let settings = read(FULL).expect("the document is valid");
+    assert_eq!(settings.execution("Own", "canary", Some(Execution::Wasm)), Execution::Native);
+    assert_eq!(settings.execution("Plain", "canary", Some(Execution::Native)), Execution::Auto);
+    assert_eq!(settings.execution("Plain", "other", Some(Execution::Native)), Execution::Native);
+    assert_eq!(settings.execution("Plain", "other", None), Execution::Wasm);
+}
+
+#[test]
+fn unknown_fields_are_refused_with_their_place() {
+    check_error("defaults:\n  limitz: {}\n", &["limitz", "line 4"]);
+    check_error("plugins:\n- name: A\n  limits:\n    callSeconds: 1\n", &["callSeconds", "line 6"]);
+    check_error("plugins:\n- name: A\n  grant: {}\n", &["grant", "line 5"]);
+    check_error("shadow: true\n", &["shadow", "line 3"]);
+}
+
+#[test]
+fn impossible_values_are_refused_with_their_place() {
+    check_error("plugins:\n- name: A\n  limits:\n    memory: lots\n", &["lots", "64Mi", "line 6"]);
+    check_error("defaults:\n  limits:\n    callMilliseconds: 0\n", &["at least 1", "line 5"]);
+    check_error("defaults:\n  quarantine:\n    faults: 0\n", &["at least 1", "line 5"]);
+    check_error("defaults:\n  grants:\n    effects: [destroy]\n", &["destroy", "line 5"]);
+    check_error("defaults:\n  grants:\n    reads: [ConfigMap]\n", &["ConfigMap", "v1/ConfigMap", "line 5"]);
+    check_error("defaults:\n  failurePolicy: Never\n", &["Never", "line 4"]);
+    check_error("defaults:\n  probation: {seconds: 1, calls: 1}\n", &["keep one", "line 4"]);
+    check_error("plugins:\n- name: A\n- name: A\n", &["\"A\" twice", "line"]);
+    check_error("plugins:\n- limits: {}\n", &["name", "line"]);
+}
+
+#[test]
+fn foreign_documents_are_named_as_such() {
+    let error = PluginHostSettings::from_text("a.yaml", "apiVersion: v1\nkind: PluginHostConfiguration\n");
+    let error = error.expect_err("must be refused").to_string();
+    assert!(error.contains("a.yaml: ") && error.contains("berth.dev/v1alpha1"), "{error}");
+    let error = PluginHostSettings::from_text("a.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Pod\n");
+    assert!(error.expect_err("must be refused").to_string().contains("PluginHostConfiguration"));
+}

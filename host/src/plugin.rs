@@ -1,0 +1,70 @@
+//! `berth plugin`: see and steer the plugins of a running scheduler.
+//!
+//! Every subcommand is a module of `plugin/`; all of them speak to `/admin/plugins` through `plugin/client.rs`.
+
+mod client;
+mod describe;
+mod list;
+mod steer;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use clap::{Args, Subcommand};
+
+use self::client::AdminClient;
+use crate::{cli::Output, run::block_on};
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Show all plugins: what serves, in which state, and how it does
+    List {
+        #[command(flatten)]
+        server: Server,
+    },
+    /// Show everything about one plugin
+    Describe(One),
+    /// Read the plugin's file again and try it, even if it was refused before
+    Reload(One),
+    /// Switch a plugin on again
+    Enable(One),
+    /// Switch a plugin off: pods are scheduled as if no profile named it
+    Disable(One),
+    /// Go back to the binary that served before; the present one is not tried again until its file changes
+    Rollback(One),
+}
+
+/// Which scheduler to speak to, and how to answer.
+#[derive(Args, Debug)]
+pub(crate) struct Server {
+    /// The scheduler's --metrics-address
+    #[arg(long, env = "BERTH_SERVER", value_name = "ADDRESS")]
+    server: String,
+    /// A file with a bearer token, for a scheduler that does not listen on a loopback address
+    #[arg(long, value_name = "FILE")]
+    token_file: Option<PathBuf>,
+    /// Output for people or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct One {
+    /// The plugin's name
+    name: String,
+    #[command(flatten)]
+    server: Server,
+}
+
+pub(crate) fn run(command: Command) -> Result<()> {
+    block_on(async {
+        match command {
+            Command::List { server } => list::run(&server).await,
+            Command::Describe(one) => describe::run(&one).await,
+            Command::Reload(one) => steer::run(&one, "reload").await,
+            Command::Enable(one) => steer::run(&one, "enable").await,
+            Command::Disable(one) => steer::run(&one, "disable").await,
+            Command::Rollback(one) => steer::run(&one, "rollback").await,
+        }
+    })
+}

@@ -1,0 +1,46 @@
+//! `berth plugin list`.
+
+use std::io::{self, Write as _};
+
+use anyhow::Result;
+use comfy_table::{ContentArrangement, Table, presets};
+
+use super::{AdminClient, Server};
+use crate::{cli::Output, plugins::PluginReport};
+
+pub(super) async fn run(server: &Server) -> Result<()> {
+    let plugins = AdminClient::new(server)?.list().await?;
+    let mut out = io::stdout().lock();
+    match server.output {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &plugins)?;
+            writeln!(out)?;
+        }
+        Output::Table => writeln!(out, "{}", table(&plugins))?,
+    }
+    Ok(())
+}
+
+fn table(plugins: &[PluginReport]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_header(["NAME", "STATE", "SOURCE", "VERSION", "DIGEST", "FAULTS", "REASON"]);
+    for plugin in plugins {
+        let faults: u64 = plugin.faults.values().sum();
+        table.add_row([
+            plugin.name.as_str(),
+            plugin.state.as_str(),
+            &plugin.source,
+            &plugin.version,
+            short(&plugin.digest),
+            &faults.to_string(),
+            plugin.last_reason.as_deref().unwrap_or_default(),
+        ]);
+    }
+    table
+}
+
+/// Enough of a digest to tell two apart.
+pub(super) fn short(digest: &str) -> &str {
+    digest.get(..12).unwrap_or(digest)
+}

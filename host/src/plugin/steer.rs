@@ -1,0 +1,32 @@
+//! `berth plugin reload`, `enable`, `disable` and `rollback`: one request, and what became of the plugin.
+
+use std::io::{self, Write as _};
+
+use anyhow::Result;
+
+use super::{AdminClient, One, list::short};
+use crate::{cli::Output, plugins::State};
+
+pub(super) async fn run(one: &One, order: &str) -> Result<()> {
+    let plugin = AdminClient::new(&one.server)?.order(&one.name, order).await?;
+    let mut out = io::stdout().lock();
+    match one.server.output {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, &plugin)?;
+            writeln!(out)?;
+        }
+        Output::Table if order == "reload" => {
+            writeln!(out, "{}: its file is read again; `berth plugin list` shows what becomes of it", plugin.name)?;
+        }
+        Output::Table => match plugin.state {
+            State::Serving | State::Probation => {
+                let (name, source, digest) = (&plugin.name, &plugin.source, short(&plugin.digest));
+                writeln!(out, "{name}: {} ({source}, {digest})", plugin.state.as_str())?;
+            }
+            State::Quarantined | State::Refused | State::Missing | State::Disabled => {
+                writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;
+            }
+        },
+    }
+    Ok(())
+}

@@ -1,0 +1,198 @@
+//! What the operator allows: which binary may serve, what it may see and ask for.
+//!
+//! A built-in's *name* is granted what the built-in needs, whoever answers under it. Whoever may write into the plugins
+//! directory already decides how that name filters, scores and binds, and a profile must go on working when its
+//! DefaultBinder is replaced; so a component under a built-in's name gets what the built-in gets, and no more. Under any
+//! other name a component is granted nothing but what the operator's configuration says: it may look at nodes and pods,
+//! filter and score, and that is all.
+
+use std::path::PathBuf;
+
+use berth_config::{EffectKind, Execution, PluginGrants, PluginHostSettings, PluginSettings};
+use berth_framework::{Grants, Manifest, ObjectKind, Permission};
+
+/// The operator's word on plugins.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rules {
+    pub settings: PluginHostSettings,
+    /// `--execution`.
+    pub on_command_line: Option<Execution>,
+    /// The plugins directory, for messages.
+    pub directory: Option<PathBuf>,
+    /// Whether the watches keep the JSON of pods, which is decided when they start.
+    pub has_pod_json: bool,
+}
+
+/// What one plugin may see and ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Granted {
+    pub effects: Vec<Permission>,
+    pub reads: Vec<ObjectKind>,
+}
+
+/// The effects without which a built-in could not do what it is for.
+const BUILT_IN_EFFECTS: [(&str, &[Permission]); 4] = [
+    ("DefaultBinder", &[Permission::Bind]),
+    (
+        "DefaultPreemption",
+        &[
+            Permission::Evict,
+            Permission::Patch,
+            Permission::Nominate,
+            Permission::WaitingPods,
+            Permission::Activate,
+            Permission::Event,
+        ],
+    ),
+    (
+        "DynamicResources",
+        &[
+            Permission::Patch,
+            Permission::Create,
+            Permission::Delete,
+            Permission::Wait,
+            Permission::Event,
+            Permission::Activate,
+        ],
+    ),
+    ("VolumeBinding", &[Permission::Patch, Permission::Wait, Permission::Event]),
+];
+
+impl Rules {
+    pub(crate) fn plugin(&self, name: &str) -> PluginSettings {
+        self.settings.plugin(name)
+    }
+
+    pub(crate) fn execution(&self, name: &str, scheduler_name: &str) -> Execution {
+        self.settings.execution(name, scheduler_name, self.on_command_line)
+    }
+
+    /// Whether a built-in may have to run as a component somewhere.
+    pub(crate) fn may_run_as_component(&self, name: &str) -> bool {
+        // No profile has an empty name: it stands for all that have no entry.
+        let mut profiles = self.settings.profiles().chain([""]);
+        profiles.any(|profile| self.execution(name, profile) == Execution::Wasm)
+    }
+
+    /// What the plugin of this name is granted. `built_in` is the manifest of the built-in of that name, if there is one.
+    pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
+        if let Some(own) = self.plugin(name).grants {
+            return Granted::from(&own);
+        }
+        let mut granted = Granted::from(&self.settings.default_grants());
+        let needed = BUILT_IN_EFFECTS.iter().find(|(known, _)| built_in.is_some() && *known == name);
+        granted.effects.extend(needed.into_iter().flat_map(|(_, effects)| effects.iter().copied()));
+        granted.reads.extend(built_in.into_iter().flat_map(|manifest| manifest.needs.objects.clone()));
+        granted
+    }
+}
+
+impl Granted {
+    pub(crate) fn grants(&self) -> Grants {
+        self.effects.iter().copied().collect()
+    }
+
+    /// # Errors
+    /// Which kinds of objects a plugin asks for without having been granted them. Reads on from the plugin's name.
+    pub(crate) fn check_reads(&self, manifest: &Manifest) -> Result<(), String> {
+        let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
+        let wanted: Vec<String> = wanted.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        Err(format!("wants to read {}, which is not among its grants.reads in --plugin-config", wanted.join(", ")))
+    }
+}
+
+impl From<&PluginGrants> for Granted {
+    fn from(grants: &PluginGrants) -> Self {
+        let reads = grants.reads.iter();
+        Self {
+            effects: grants.effects.iter().copied().map(permission).collect(),
+            reads: reads
+                .map(|(api_version, kind)| ObjectKind { api_version: api_version.clone(), kind: kind.clone() })
+                .collect(),
+        }
+    }
+}
+
+fn permission(effect: EffectKind) -> Permission {
+    match effect {
+        EffectKind::Bind => Permission::Bind,
+        EffectKind::Patch => Permission::Patch,
+        EffectKind::Create => Permission::Create,
+        EffectKind::Delete => Permission::Delete,
+        EffectKind::Evict => Permission::Evict,
+        EffectKind::WaitingPods => Permission::WaitingPods,
+        EffectKind::Activate => Permission::Activate,
+        EffectKind::Nominate => Permission::Nominate,
+        EffectKind::Event => Permission::Event,
+        EffectKind::Wait => Permission::Wait,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::Needs;
+
+    use super::*;
+
+    fn rules(plugins: &str) -> Rules {
+        let text = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{plugins}");
+        Rules { settings: PluginHostSettings::from_text("test", &text).expect("valid"), ..Rules::default() }
+    }
+
+    fn kind(kind: &str) -> ObjectKind {
+        ObjectKind { api_version: "v1".to_owned(), kind: kind.to_owned() }
+    }
+
+    fn that_reads(kinds: &[&str]) -> Manifest {
+        let needs = Needs { objects: kinds.iter().copied().map(kind).collect(), ..Needs::default() };
+        Manifest { needs, ..Manifest::default() }
+    }
+
+    #[test]
+    fn a_strange_name_is_granted_nothing() {
+        assert_eq!(Rules::default().granted("Strange", None), Granted::default());
+        // Not even under the name of a built-in that this build does not have.
+        assert_eq!(Rules::default().granted("VolumeBinding", None), Granted::default());
+        let error = Granted::default().check_reads(&that_reads(&["Secret", "ConfigMap"])).expect_err("not granted");
+        assert!(error.starts_with("wants to read v1/Secret, v1/ConfigMap, which is not"), "{error}");
+    }
+
+    #[test]
+    fn a_built_in_name_is_granted_what_the_built_in_needs() {
+        let built_in = that_reads(&["PersistentVolumeClaim"]);
+        let granted = Rules::default().granted("DefaultBinder", Some(&built_in));
+        assert_eq!(granted.effects, [Permission::Bind]);
+        assert!(granted.grants().allows(Permission::Bind) && !granted.grants().allows(Permission::Evict));
+        granted.check_reads(&that_reads(&["PersistentVolumeClaim"])).expect("as the built-in");
+        granted.check_reads(&that_reads(&["Secret"])).expect_err("the built-in does not");
+    }
+
+    #[test]
+    fn default_grants_add_and_own_grants_decide() {
+        let built_in = Manifest::default();
+        let rules = rules(
+            "defaults: {grants: {effects: [event]}}\n\
+             plugins:\n- name: DefaultBinder\n  grants: {}\n- name: Mine\n  grants: {reads: [v1/Secret], effects: [evict]}\n",
+        );
+        assert_eq!(rules.granted("DefaultBinder", Some(&built_in)), Granted::default());
+        let mine = Granted { effects: vec![Permission::Evict], reads: vec![kind("Secret")] };
+        assert_eq!(rules.granted("Mine", None), mine);
+        assert_eq!(rules.granted("Other", None).effects, [Permission::Event]);
+        let rules = self::rules("defaults: {grants: {effects: [event]}}\n");
+        let effects = rules.granted("DefaultBinder", Some(&built_in)).effects;
+        assert_eq!(effects, [Permission::Event, Permission::Bind]);
+    }
+
+    #[test]
+    fn built_ins_are_compiled_only_where_they_may_run_as_components() {
+        assert!(!Rules::default().may_run_as_component("NodeName"));
+        assert!(rules("profiles: [{schedulerName: canary, execution: wasm}]\n").may_run_as_component("NodeName"));
+        let one = rules("plugins: [{name: NodeName, execution: wasm}]\n");
+        assert!(one.may_run_as_component("NodeName") && !one.may_run_as_component("NodePorts"));
+        let all = Rules { on_command_line: Some(Execution::Wasm), ..Rules::default() };
+        assert!(all.may_run_as_component("NodeName"));
+    }
+}

@@ -1,0 +1,81 @@
+//! What answers for a plugin that has no binary in service.
+//!
+//! A stand-in implements no extension point. One that skips is as good as absent. One that holds turns down every pod of
+//! its profile when the cycle begins, in words that name the plugin and the remedy; those pods wait, without being
+//! tried again and again, until another binary takes the stand-in's place.
+
+use std::sync::Arc;
+
+use berth_framework::{DeltaSource, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status};
+
+/// The digest of what is no binary.
+pub(crate) const NO_DIGEST: &str = "none";
+
+/// Makes stand-ins for one plugin.
+#[derive(Debug)]
+pub(crate) struct StandIn {
+    manifest: Manifest,
+    /// What pods are told; `None` lets them pass.
+    hold: Option<String>,
+}
+
+impl StandIn {
+    pub(crate) fn that_skips(name: &str) -> Arc<Self> {
+        Self::new(name, None)
+    }
+
+    pub(crate) fn that_holds(name: &str, reason: &str) -> Arc<Self> {
+        Self::new(name, Some(reason.to_owned()))
+    }
+
+    fn new(name: &str, hold: Option<String>) -> Arc<Self> {
+        let manifest = Manifest { name: name.to_owned(), requeue: Some(Vec::new()), ..Manifest::default() };
+        Arc::new(Self { manifest, hold })
+    }
+}
+
+impl PluginFactory for StandIn {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn points(&self) -> Points {
+        Points::default()
+    }
+
+    fn version(&self) -> PluginVersion {
+        version(&self.manifest)
+    }
+
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, String> {
+        Ok(Box::new(Placeholder { manifest: self.manifest.clone(), hold: self.hold.clone() }))
+    }
+}
+
+struct Placeholder {
+    manifest: Manifest,
+    hold: Option<String>,
+}
+
+impl Plugin for Placeholder {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    fn points(&self) -> Points {
+        Points::default()
+    }
+
+    fn version(&self) -> PluginVersion {
+        version(&self.manifest)
+    }
+
+    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        // Unresolvable: no other node and no eviction would help.
+        self.hold.as_ref().map_or(Ok(()), |reason| Err(Status::unresolvable(reason.as_str())))
+    }
+}
+
+fn version(manifest: &Manifest) -> PluginVersion {
+    PluginVersion { name: manifest.name.clone(), digest: NO_DIGEST.to_owned(), ..PluginVersion::default() }
+}

@@ -1,0 +1,279 @@
+//! The task that owns the roster: facts and wishes come in over one channel, swaps go to the scheduler.
+//!
+//! The roster decides; here its decisions are carried out and told, in the log and as metrics. A plugin's fault is
+//! reported from the scheduling thread, which must not wait: a report that finds the channel full is lost, but the fault
+//! is counted all the same, and where faults come that fast the next one will do.
+
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
+
+use berth_cluster::EventRecorder;
+use berth_framework::PluginVersion;
+use berth_scheduler::Event;
+use berth_wasm_host::{
+    ComponentFactory, DirectoryChange, DirectoryEvent, DirectoryWatch, FaultKind, FaultReport, PluginStats,
+};
+use tokio::sync::{mpsc, oneshot};
+use tracing::{error, info, warn};
+
+use super::{
+    binary::{Binary, Figures, Source},
+    chain,
+    report::{self, PluginReport},
+    roster::{Consequences, News, Roster},
+    stand_in::NO_DIGEST,
+};
+use crate::{metrics::Metrics, scheduling::now};
+
+/// Faults, files and wishes come one at a time; this many at once is a plugin that fails in every call.
+pub(super) const INBOX_BOUND: usize = 256;
+
+/// How often quarantines and probations are looked at, and figures published.
+const EVERY: Duration = Duration::from_secs(1);
+
+/// What the supervisor is told or asked.
+#[derive(Debug)]
+pub(crate) enum Input {
+    Directory(DirectoryEvent),
+    Fault(FaultReport),
+    /// How the scheduler got on with a swap in one profile.
+    Swapped {
+        scheduler_name: String,
+        plugin: String,
+        version: PluginVersion,
+        result: Result<(), String>,
+    },
+    List(oneshot::Sender<Vec<PluginReport>>),
+    Order {
+        plugin: String,
+        order: Order,
+        answer: oneshot::Sender<Result<PluginReport, Refusal>>,
+    },
+}
+
+/// What an operator wants done with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Read the file again and try it, even if it was refused.
+    Reload,
+    Enable,
+    Disable,
+    /// Go back to the binary before.
+    Rollback,
+}
+
+/// Why an order is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Refusal {
+    Unknown(String),
+    Impossible(String),
+}
+
+/// What the task works with.
+pub(crate) struct Supervisor {
+    pub roster: Roster,
+    pub events: mpsc::Sender<Event>,
+    pub metrics: Arc<Metrics>,
+    pub recorder: EventRecorder,
+    /// The plugins directory and its watch.
+    pub directory: Option<(PathBuf, DirectoryWatch)>,
+    /// Figures about every component that was ever loaded.
+    pub stats: Vec<(String, Arc<PluginStats>)>,
+}
+
+impl Figures for PluginStats {
+    fn calls(&self) -> u64 {
+        PluginStats::calls(self)
+    }
+
+    fn faults(&self) -> BTreeMap<&'static str, u64> {
+        FaultKind::ALL.into_iter().map(|kind| (kind.as_str(), PluginStats::faults(self, kind))).collect()
+    }
+
+    fn dropped_log_lines(&self) -> u64 {
+        PluginStats::dropped_log_lines(self)
+    }
+}
+
+impl Binary {
+    pub(super) fn component(factory: Arc<ComponentFactory>, source: Source) -> Self {
+        let figures = Arc::clone(factory.stats());
+        Self { factory, source, figures: Some(figures) }
+    }
+}
+
+impl Supervisor {
+    /// Works until it is aborted.
+    pub(crate) async fn run(mut self, mut inbox: mpsc::Receiver<Input>) {
+        let mut every = tokio::time::interval(EVERY);
+        loop {
+            tokio::select! {
+                input = inbox.recv() => match input {
+                    Some(input) => self.take(input).await,
+                    None => return,
+                },
+                _ = every.tick() => {
+                    let consequences = self.roster.tick(now());
+                    self.follow(consequences).await;
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, input: Input) {
+        let consequences = match input {
+            Input::Directory(event) => self.directory_changed(event),
+            Input::Fault(report) => {
+                let FaultReport { plugin, digest, reason, .. } = report;
+                self.roster.faulted(&plugin, &digest, &reason, now())
+            }
+            Input::Swapped { scheduler_name, plugin, version, result } => {
+                self.swapped(&scheduler_name, &plugin, version, result)
+            }
+            Input::List(answer) => {
+                // Whoever asked may have left.
+                let _ = answer.send(report::all(&self.roster));
+                return;
+            }
+            Input::Order { plugin, order, answer } => return self.obey(plugin, order, answer).await,
+        };
+        self.follow(consequences).await;
+    }
+
+    fn directory_changed(&mut self, event: DirectoryEvent) -> Consequences {
+        let DirectoryEvent { name, change } = event;
+        let dir = self.directory.as_ref().map(|(dir, _)| dir.clone()).unwrap_or_default();
+        let file = dir.join(format!("{name}.wasm"));
+        match change {
+            DirectoryChange::Loaded(factory) => {
+                let binary = Binary::component(Arc::clone(&factory), Source::Directory);
+                info!(plugin = name, file = %file.display(), digest = binary.digest(), "compiled");
+                self.stats.push((name.clone(), Arc::clone(factory.stats())));
+                self.roster.found(&name, binary, now())
+            }
+            DirectoryChange::Removed => {
+                info!(plugin = name, file = %file.display(), "gone");
+                self.roster.removed(&name)
+            }
+            DirectoryChange::Refused(error) => self.roster.refused(&name, "", &chain(&error)),
+        }
+    }
+
+    fn swapped(
+        &mut self,
+        scheduler_name: &str,
+        plugin: &str,
+        version: PluginVersion,
+        result: Result<(), String>,
+    ) -> Consequences {
+        let digest = version.digest.clone();
+        match result {
+            Ok(()) if digest == NO_DIGEST => {
+                self.metrics.swap(plugin, "withdrawn");
+                self.metrics.remove_plugin(scheduler_name, plugin);
+            }
+            Ok(()) => {
+                info!(plugin, profile = scheduler_name, version = version.version, digest, "serves");
+                self.metrics.swap(plugin, "swapped");
+                self.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_owned(), ..version });
+                self.roster.accepted(plugin, &digest);
+            }
+            Err(reason) => {
+                error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");
+                self.metrics.swap(plugin, "refused");
+                return self.roster.not_taken(plugin, &digest, &reason, now());
+            }
+        }
+        Consequences::default()
+    }
+
+    async fn obey(&mut self, plugin: String, order: Order, answer: oneshot::Sender<Result<PluginReport, Refusal>>) {
+        info!(plugin, ?order, "ordered by an operator");
+        let consequences = match order {
+            Order::Reload => self.reload(&plugin).map(|()| Consequences::default()),
+            Order::Enable => self.roster.set_disabled(&plugin, false).map_err(Refusal::Unknown),
+            Order::Disable => self.roster.set_disabled(&plugin, true).map_err(Refusal::Unknown),
+            Order::Rollback if self.roster.get(&plugin).is_none() => {
+                Err(Refusal::Unknown(format!("there is no plugin {plugin:?}")))
+            }
+            Order::Rollback => self.roster.roll_back(&plugin).map_err(Refusal::Impossible),
+        };
+        let outcome = match consequences {
+            Err(refusal) => Err(refusal),
+            Ok(consequences) => {
+                self.follow(consequences).await;
+                report::one(&self.roster, &plugin)
+                    .ok_or_else(|| Refusal::Unknown(format!("there is no plugin {plugin:?}")))
+            }
+        };
+        // Whoever asked may have left.
+        let _ = answer.send(outcome);
+    }
+
+    fn reload(&self, plugin: &str) -> Result<(), Refusal> {
+        let Some((dir, watch)) = &self.directory else {
+            return Err(Refusal::Impossible("there is no plugins directory to load from".to_owned()));
+        };
+        let file = dir.join(format!("{plugin}.wasm"));
+        if self.roster.get(plugin).is_none() {
+            return Err(Refusal::Unknown(format!("there is no plugin {plugin:?}")));
+        }
+        if !file.exists() {
+            return Err(Refusal::Impossible(format!("there is no {}", file.display())));
+        }
+        watch.reload(plugin);
+        Ok(())
+    }
+
+    async fn follow(&mut self, consequences: Consequences) {
+        for news in consequences.news {
+            self.tell(&news);
+        }
+        for swap in consequences.swaps {
+            let scheduler_names = Some(swap.scheduler_names);
+            let event = Event::PluginReady { name: swap.plugin, scheduler_names, factory: swap.factory };
+            // The scheduling thread ends before this task only when the process does.
+            let _ = self.events.send(event).await;
+        }
+    }
+
+    fn tell(&self, news: &News) {
+        match news {
+            News::Refused { plugin, reason } => {
+                let file = self.directory.as_ref().map(|(dir, _)| dir.join(format!("{plugin}.wasm")));
+                error!(plugin, "{} {reason}; what served before goes on", file.unwrap_or_default().display());
+                self.metrics.swap(plugin, "refused");
+            }
+            News::RolledBack { plugin, digest, reason } => {
+                error!(plugin, digest, reason, "rolled back to the version before");
+                self.metrics.swap(plugin, "rolled_back");
+            }
+            News::Quarantined { plugin, milliseconds, reason } => {
+                error!(plugin, milliseconds, reason, "quarantined");
+                self.metrics.quarantined(plugin);
+            }
+            News::Released { plugin } => info!(plugin, "its quarantine is over"),
+            News::Proven { plugin } => info!(plugin, "its probation is over"),
+            News::Absent { plugin, reason } => warn!(plugin, "{reason}"),
+        }
+    }
+
+    /// Keeps the figures that nobody pushes up to date.
+    fn publish(&self) {
+        let mut faults = BTreeMap::<(&str, &str), u64>::new();
+        let mut dropped = BTreeMap::<&str, u64>::new();
+        for (plugin, stats) in &self.stats {
+            for kind in FaultKind::ALL {
+                *faults.entry((plugin, kind.as_str())).or_default() += stats.faults(kind);
+            }
+            *dropped.entry(plugin).or_default() += stats.dropped_log_lines();
+        }
+        for ((plugin, kind), total) in faults {
+            self.metrics.set_faults(plugin, kind, total);
+        }
+        for (plugin, total) in dropped {
+            self.metrics.set_dropped_log_lines(plugin, total);
+        }
+        self.metrics.set_events_dropped(self.recorder.n_dropped());
+    }
+}

@@ -1,0 +1,283 @@
+//! A plugin comes late, fails, is taken out of service, is replaced and goes back, while the scheduler keeps running;
+//! pods learn why they wait, and `berth plugin` shows and steers it all.
+
+use std::{fs, path::Path, time::Duration};
+
+use berth_test_guests::Mood;
+use kube::api::{Api, DeleteParams, PostParams};
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{Cluster, Scheduler, pod},
+    process::{Ended, Process},
+};
+
+const CONFIG: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+podMaxBackoffSeconds: 1
+profiles:
+- plugins:
+    filter:
+      enabled: [{name: Moody}]
+";
+
+/// A quarantine that outlasts every test, and a probation that forgives nothing.
+const PLUGIN_CONFIG: &str = "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+plugins:
+- name: Moody
+  quarantine: {faults: 3, windowSeconds: 600, backoffSeconds: 3600}
+  probation: {seconds: 3600, faults: 0}
+";
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A cluster, a scheduler that wants the plugin `Moody`, and the directory in which it looks for it.
+struct Bench {
+    cluster: Cluster,
+    scheduler: Scheduler,
+}
+
+impl Bench {
+    async fn start(plugin_config: &str) -> Self {
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+        let path = |name: &str| cluster.dir.path().join(name).display().to_string();
+        fs::create_dir(path("plugins")).expect("a folder");
+        fs::write(path("config.yaml"), CONFIG).expect("a file");
+        fs::write(path("plugins.yaml"), plugin_config).expect("a file");
+        let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
+        let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
+        let scheduler = cluster.scheduler(&arguments).await;
+        for mood in [Mood::Trap, Mood::Chatter] {
+            create_priority_class(&cluster, mood).await;
+        }
+        Self { cluster, scheduler }
+    }
+
+    fn file(&self) -> std::path::PathBuf {
+        self.cluster.dir.path().join("plugins/Moody.wasm")
+    }
+
+    /// Puts a version of the plugin in its place, in one step.
+    fn put(&self, version: u8) {
+        place(&self.file(), &moody(version));
+    }
+
+    async fn create(&self, name: &str, mood: Mood) {
+        let mut pod = pod(name, "1", "1Gi");
+        if mood != Mood::Good {
+            pod["spec"]["priorityClassName"] = json!(class(mood));
+        }
+        self.cluster.create(&pod).await;
+    }
+
+    async fn delete(&self, name: &str) {
+        self.cluster.pods.delete(name, &DeleteParams::default().grace_period(0)).await.expect("it is there");
+        self.cluster.until("deleted", |seen| seen.deleted.contains(name)).await;
+    }
+
+    /// Waits until the pod's condition says this.
+    async fn pends_with(&self, name: &str, part: &str) {
+        let says = |message: &String| message.contains(part);
+        self.cluster.until(part, |seen| seen.messages.get(name).is_some_and(says)).await;
+    }
+
+    async fn berth(&self, arguments: &[&str]) -> Ended {
+        let server = self.scheduler.server();
+        Process::berth(["plugin"].iter().chain(arguments).chain(&["--server", &server])).ended(LIMIT).await
+    }
+
+    /// What `berth plugin` answers as JSON.
+    async fn ask(&self, arguments: &[&str]) -> Value {
+        let ended = self.berth(&[arguments, &["-o", "json"]].concat()).await;
+        assert!(ended.status.success(), "{}", ended.err);
+        serde_json::from_str(&ended.out).expect("JSON")
+    }
+
+    /// Waits until the list shows the plugin like this, and returns its entry.
+    async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+        let moody = |answer: &str| {
+            let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+            let plugins: Vec<Value> = serde_json::from_str(body).unwrap_or_default();
+            plugins.into_iter().find(|plugin| plugin["name"] == "Moody")
+        };
+        let is_there = |answer: &str| moody(answer).is_some_and(|plugin| is_right(&plugin));
+        let answer = self.scheduler.until("/admin/plugins", is_there).await;
+        moody(&answer).unwrap_or_else(|| panic!("{what}"))
+    }
+
+    async fn serves(&self, digest: &str) -> Value {
+        let metric = format!("digest=\"{digest}\"");
+        self.scheduler.until("/metrics", |text| text.contains(&metric)).await;
+        self.until("serves", |plugin| plugin["digest"] == digest).await
+    }
+}
+
+/// The same component in several binaries.
+fn moody(version: u8) -> Vec<u8> {
+    let mut bytes = berth_test_guests::moody().expect("a component");
+    bytes.extend_from_slice(&[0, 2, 1, version]);
+    bytes
+}
+
+fn digest(version: u8) -> String {
+    berth_wasm_host::Binary::new("Moody", moody(version)).digest().to_owned()
+}
+
+fn place(file: &Path, bytes: &[u8]) {
+    fs::write(file.with_extension("incoming"), bytes).expect("a file");
+    fs::rename(file.with_extension("incoming"), file).expect("a new name");
+}
+
+fn class(mood: Mood) -> String {
+    format!("{mood:?}").to_lowercase()
+}
+
+async fn create_priority_class(cluster: &Cluster, mood: Mood) {
+    let class = json!({"metadata": {"name": class(mood)}, "value": mood.priority()});
+    let api = Api::all(cluster.pods.clone().into_client());
+    let class: k8s_openapi::api::scheduling::v1::PriorityClass = serde_json::from_value(class).expect("a class");
+    api.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.create("early", Mood::Good).await;
+    bench.pends_with("early", "plugin \"Moody\" is missing: no Moody.wasm in ").await;
+    let entry = bench.until("missing", |plugin| plugin["state"] == "missing").await;
+    assert_eq!((&entry["source"], &entry["digest"]), (&json!("none"), &json!("")));
+
+    place(&bench.file(), b"not a component");
+    bench.pends_with("early", "is not a WebAssembly file").await;
+    bench.until("refused", |plugin| plugin["state"] == "refused").await;
+
+    bench.put(1);
+    bench.cluster.node_of("early").await;
+    let entry = bench.serves(&digest(1)).await;
+    assert_eq!(entry["state"], "serving", "nothing to go back to: {entry}");
+    assert_eq!(entry["exports"], json!(["Filter", "Score", "Reserve"]));
+
+    fs::remove_file(bench.file()).expect("it is there");
+    bench.until("missing", |plugin| plugin["state"] == "missing").await;
+    bench.create("late", Mood::Good).await;
+    bench.pends_with("late", "is missing").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.create("poison", Mood::Trap).await;
+    let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
+    let reason = "3 faults within 600 s, the last: trapped in filter: out of luck";
+    assert_eq!(entry["lastReason"], reason);
+    assert_eq!(entry["faults"]["trap"], 3);
+    bench.scheduler.until("/metrics", |text| text.contains("berth_plugin_quarantines_total{plugin=\"Moody\"} 1")).await;
+    bench.delete("poison").await;
+    bench.create("innocent", Mood::Good).await;
+    bench.pends_with("innocent", &format!("plugin \"Moody\" is out of service: {reason}")).await;
+    bench.put(2);
+    bench.cluster.node_of("innocent").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
+    let bench = Bench::start(&format!("{PLUGIN_CONFIG}  failurePolicy: Ignore\n")).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.create("poison", Mood::Trap).await;
+    bench.cluster.node_of("poison").await;
+    bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_binary_that_faults_is_rolled_back() {
+    let mut bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.put(2);
+    let entry = bench.serves(&digest(2)).await;
+    assert_eq!((&entry["state"], &entry["previousDigest"]), (&json!("probation"), &json!(digest(1))));
+    bench.create("poison", Mood::Trap).await;
+    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.delete("poison").await;
+    let entry = bench.serves(&digest(1)).await;
+    assert_eq!(entry["refusedDigest"], digest(2));
+    let reason = "1 faults on probation, the last: trapped in filter: out of luck";
+    assert_eq!(entry["lastReason"], reason);
+    let swaps = "berth_plugin_swaps_total{plugin=\"Moody\",result=\"rolled_back\"} 1";
+    bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
+    bench.create("next", Mood::Good).await;
+    bench.cluster.node_of("next").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_operator_steers_plugins() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.put(2);
+    bench.serves(&digest(2)).await;
+
+    let entry = bench.ask(&["rollback", "Moody"]).await;
+    assert_eq!((&entry["digest"], &entry["refusedDigest"]), (&json!(digest(1)), &json!(digest(2))));
+    bench.serves(&digest(1)).await;
+    let again = bench.berth(&["rollback", "Moody"]).await;
+    assert_eq!(again.status.code(), Some(1));
+    assert!(again.err.contains("cannot be rolled back: no binary served before this one"), "{}", again.err);
+    bench.ask(&["reload", "Moody"]).await;
+    bench.serves(&digest(2)).await;
+
+    assert_eq!(bench.ask(&["disable", "Moody"]).await["state"], "disabled");
+    bench.create("poison", Mood::Trap).await;
+    bench.cluster.node_of("poison").await;
+    assert_eq!(bench.ask(&["enable", "Moody"]).await["digest"], digest(2));
+
+    let list = bench.berth(&["list"]).await;
+    let line = list.out.lines().find(|line| line.contains("Moody")).expect("a line");
+    assert!(line.contains("directory") && line.contains(&digest(2)[..12]), "{line}");
+    let native = list.out.lines().find(|line| line.contains("NodeResourcesFit")).expect("a line");
+    assert!(native.contains("serving") && native.contains("native"), "{native}");
+    let described = bench.berth(&["describe", "Moody"]).await;
+    assert!(
+        described.out.contains(&digest(2)) && described.out.contains("Filter, Score, Reserve"),
+        "{}",
+        described.out
+    );
+    let nobody = bench.berth(&["reload", "Nobody"]).await;
+    assert!(nobody.err.contains("there is no plugin \"Nobody\""), "{}", nobody.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn log_lines_beyond_the_rate_are_counted() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.put(1);
+    bench.create("chatty", Mood::Chatter).await;
+    bench.cluster.node_of("chatty").await;
+    let prefix = "berth_plugin_dropped_log_lines_total{plugin=\"Moody\"} ";
+    let counts = |line: &str| line.strip_prefix(prefix).is_some_and(|count| count != "0");
+    bench.scheduler.until("/metrics", |text| text.lines().any(counts)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beyond_the_machine_a_token_is_needed() {
+    let cluster = Cluster::start(&["--no-scheduler"]).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let mut process = Process::berth(["run", "--kubeconfig", &kubeconfig, "--metrics-address", "0.0.0.0:0"]);
+    let line = process.line("serving /metrics").await;
+    let address = line.split_once("address=0.0.0.0:").expect("the address").1;
+    let server = format!("127.0.0.1:{}", address.split_whitespace().next().expect("a port"));
+    let refused = Process::berth(["plugin", "list", "--server", &server]).ended(LIMIT).await;
+    assert_eq!(refused.status.code(), Some(1));
+    assert!(refused.err.contains("a bearer token is needed"), "{}", refused.err);
+    let token = cluster.dir.path().join("token");
+    fs::write(&token, "anybody\n").expect("a file");
+    let token = token.display().to_string();
+    let arguments = ["plugin", "list", "--server", &server, "--token-file", &token];
+    let listed = Process::berth(arguments).ended(LIMIT).await;
+    assert!(listed.status.success() && listed.out.contains("DefaultBinder"), "{}{}", listed.out, listed.err);
+}
