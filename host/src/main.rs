@@ -1,6 +1,7 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
 mod admin;
+mod author;
 mod cli;
 mod decision;
 mod demo;

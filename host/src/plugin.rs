@@ -1,4 +1,4 @@
-//! `berth plugin`: see and steer the plugins of a running scheduler.
+//! `berth plugin`: see and steer the plugins of a running scheduler, and make new ones (`crate::author`).
 //!
 //! Every subcommand is a module of `plugin/`; all of them speak to `/admin/plugins` through `plugin/client.rs`.
 
@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 use self::client::AdminClient;
-use crate::{cli::Output, run::block_on};
+use crate::{author, cli::Output, run::block_on};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -32,6 +32,8 @@ pub(crate) enum Command {
     Disable(One),
     /// Go back to the binary that served before; the present one is not tried again until its file changes
     Rollback(One),
+    #[command(flatten)]
+    Author(author::Command),
 }
 
 /// Which scheduler to speak to, and how to answer.
@@ -57,8 +59,12 @@ pub(crate) struct One {
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {
+    if let Command::Author(command) = &command {
+        return author::run(command);
+    }
     block_on(async {
         match command {
+            Command::Author(_) => Ok(()),
             Command::List { server } => list::run(&server).await,
             Command::Describe(one) => describe::run(&one).await,
             Command::Reload(one) => steer::run(&one, "reload").await,

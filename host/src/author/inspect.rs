@@ -1,0 +1,138 @@
+//! `berth plugin inspect`: what a component is, wants, and would get.
+
+use std::io::{self, Write as _};
+
+use anyhow::{Context as _, Result};
+use berth_framework::{Manifest, PluginFactory as _, Point};
+use clap::Args;
+use serde::Serialize;
+use wit_component::DecodedWasm;
+
+use super::project::Target;
+use crate::cli::Output;
+
+#[derive(Args, Debug)]
+pub(crate) struct Inspect {
+    #[command(flatten)]
+    target: Target,
+    /// Output for people or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Report {
+    file: String,
+    bytes: usize,
+    digest: String,
+    imports: Vec<String>,
+    exports: Vec<String>,
+    name: String,
+    version: String,
+    /// The extension points that it implements.
+    points: Vec<&'static str>,
+    needs: Needs,
+    /// Events after which pods that it rejected are tried again; none: any event.
+    requeue: Option<Vec<String>>,
+    /// What it gets without a word from the operator.
+    granted: &'static str,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Needs {
+    columns: Vec<String>,
+    pods: bool,
+    pod_json: bool,
+    objects: Vec<String>,
+}
+
+pub(crate) fn run(inspect: &Inspect) -> Result<()> {
+    let file = inspect.target.file()?;
+    let loaded = super::project::load(&file)?;
+    let (imports, exports) = interfaces(loaded.binary.bytes())?;
+    let manifest = loaded.factory.manifest();
+    let points = loaded.factory.points();
+    let report = Report {
+        file: file.display().to_string(),
+        bytes: loaded.binary.bytes().len(),
+        digest: loaded.binary.digest().to_owned(),
+        imports,
+        exports,
+        name: manifest.name.clone(),
+        version: manifest.version.clone(),
+        points: points.iter().map(Point::as_str).collect(),
+        needs: needs(manifest),
+        requeue: manifest
+            .requeue
+            .as_ref()
+            .map(|events| events.iter().map(|event| format!("{} ({:#b})", event.resource, event.actions)).collect()),
+        granted: if berth_builtins::factory(&manifest.name).is_some() {
+            "what the built-in plugin of its name needs"
+        } else {
+            "nothing: PluginHostConfiguration must grant the kinds that it reads and the effects that it asks for"
+        },
+    };
+    let mut out = io::stdout().lock();
+    match inspect.output {
+        Output::Json => serde_json::to_writer_pretty(&mut out, &report)?,
+        Output::Table => write_text(&mut out, &report)?,
+    }
+    writeln!(out)?;
+    Ok(())
+}
+
+/// Names of the interfaces that a component imports and exports.
+fn interfaces(component: &[u8]) -> Result<(Vec<String>, Vec<String>)> {
+    let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
+        anyhow::bail!("a WIT package, not a component");
+    };
+    let world = resolve.worlds.get(world).context("a component without a world")?;
+    let names = |keys: Vec<_>| keys.into_iter().map(|key| resolve.name_world_key(key)).collect();
+    Ok((names(world.imports.keys().collect()), names(world.exports.keys().collect())))
+}
+
+fn needs(manifest: &Manifest) -> Needs {
+    let mut columns: Vec<String> = Vec::new();
+    for column in manifest.needs.columns.iter() {
+        match column {
+            berth_model::Column::Labels if !manifest.needs.label_keys.is_empty() => {
+                columns.extend(manifest.needs.label_keys.iter().map(|key| format!("label {key}")));
+            }
+            berth_model::Column::Annotations => {
+                columns.extend(manifest.needs.annotation_keys.iter().map(|key| format!("annotation {key}")));
+            }
+            column => columns.push(format!("{column:?}")),
+        }
+    }
+    let objects = manifest.needs.objects.iter().map(|kind| format!("{}/{}", kind.api_version, kind.kind));
+    let (pods, pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
+    Needs { columns, pods, pod_json, objects: objects.collect() }
+}
+
+fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
+    let list = |items: &[String]| if items.is_empty() { "-".to_owned() } else { items.join(", ") };
+    let mut needs = report.needs.columns.clone();
+    needs.extend(report.needs.pods.then(|| "pods on nodes".to_owned()));
+    needs.extend(report.needs.pod_json.then(|| "pending pods as JSON".to_owned()));
+    needs.extend(report.needs.objects.iter().cloned());
+    let points: Vec<String> = report.points.iter().map(ToString::to_string).collect();
+    let requeue = report.requeue.as_ref().map_or_else(|| "any event".to_owned(), |events| list(events));
+    for (what, text) in [
+        ("Name", report.name.clone()),
+        ("Version", report.version.clone()),
+        ("File", report.file.clone()),
+        ("Size", format!("{} bytes", report.bytes)),
+        ("SHA-256", report.digest.clone()),
+        ("Imports", list(&report.imports)),
+        ("Exports", list(&report.exports)),
+        ("Extension points", list(&points)),
+        ("Needs", list(&needs)),
+        ("Tries pods again on", requeue),
+        ("Granted", report.granted.to_owned()),
+    ] {
+        writeln!(out, "{what:20} {text}")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! `berth plugin new`: a project that builds and passes its own test as it is made.
+
+use std::path::PathBuf;
+
+use anyhow::{Result, bail};
+use clap::{Args, ValueEnum};
+
+use super::template;
+use crate::failure::Usage;
+
+#[derive(Args, Debug)]
+pub(crate) struct New {
+    /// The plugin's name, as profiles will refer to it: PreferQuietNodes, say
+    name: String,
+    /// The language to write it in
+    #[arg(long, value_enum, default_value_t = Language::Rust)]
+    lang: Language,
+    /// The folder to make [default: the name in lower case with dashes]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Language {
+    Rust,
+    Go,
+    Python,
+    Js,
+    C,
+}
+
+impl Language {
+    pub(super) fn folder(self) -> &'static str {
+        match self {
+            Self::Rust => "rust",
+            Self::Go => "go",
+            Self::Python => "python",
+            Self::Js => "js",
+            Self::C => "c",
+        }
+    }
+}
+
+pub(crate) fn run(new: &New) -> Result<()> {
+    if !is_plugin_name(&new.name) {
+        let text = format!("{:?}: a plugin's name is a capital letter, then letters and digits: MyPlugin", new.name);
+        return Err(Usage(text).into());
+    }
+    let dir = new.dir.clone().unwrap_or_else(|| PathBuf::from(kebab_case(&new.name)));
+    if dir.exists() {
+        bail!("{} is there already; choose another folder with --dir", dir.display());
+    }
+    let n_files = template::instantiate(new.lang, &new.name, &kebab_case(&new.name), &dir)?;
+    eprintln!(
+        "{}: {n_files} files. Next:\n  cd {}\n  berth plugin build\n  berth plugin test\n  berth plugin verify",
+        dir.display(),
+        dir.display()
+    );
+    Ok(())
+}
+
+fn is_plugin_name(name: &str) -> bool {
+    name.starts_with(|first: char| first.is_ascii_uppercase()) && name.chars().all(|it| it.is_ascii_alphanumeric())
+}
+
+/// `PreferQuietNodes` lives in `prefer-quiet-nodes`.
+fn kebab_case(name: &str) -> String {
+    let mut kebab = String::new();
+    let mut after_lower = false;
+    for letter in name.chars() {
+        if letter.is_ascii_uppercase() && after_lower {
+            kebab.push('-');
+        }
+        after_lower = !letter.is_ascii_uppercase();
+        kebab.push(letter.to_ascii_lowercase());
+    }
+    kebab
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_are_named_after_plugins() {
+        for (name, folder) in [("PreferQuietNodes", "prefer-quiet-nodes"), ("QOSSort", "qossort"), ("A1B", "a1-b")] {
+            assert_eq!(kebab_case(name), folder);
+        }
+    }
+
+    #[test]
+    fn names_are_those_that_profiles_can_use() {
+        for (name, is_good) in [("MyPlugin", true), ("myPlugin", false), ("My-Plugin", false), ("", false)] {
+            assert_eq!(is_plugin_name(name), is_good, "{name}");
+        }
+    }
+}

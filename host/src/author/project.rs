@@ -1,0 +1,101 @@
+//! A plugin on disk: a component file, or the folder that one is built from.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use berth_framework::PluginFactory as _;
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
+use clap::Args;
+
+use crate::{failure::Usage, plugins::chain};
+
+/// Which plugin a command is about.
+#[derive(Args, Clone, Debug)]
+pub(crate) struct Target {
+    /// A component file, or a plugin's folder, whose build/*.wasm is taken
+    #[arg(default_value = ".", value_name = "PLUGIN")]
+    plugin: PathBuf,
+}
+
+impl Target {
+    /// The component's file.
+    pub(super) fn file(&self) -> Result<PathBuf> {
+        if !self.plugin.is_dir() {
+            return Ok(self.plugin.clone());
+        }
+        let build = self.plugin.join("build");
+        let mut found: Vec<PathBuf> = fs::read_dir(&build)
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
+            .filter(|path| path.extension().is_some_and(|extension| extension == "wasm"))
+            .filter(|path| path.file_stem().is_some_and(|stem| stem != "module"))
+            .collect();
+        match (found.pop(), found.as_slice()) {
+            (Some(only), []) => Ok(only),
+            (None, _) => {
+                Err(Usage(format!("{}: holds no component; run `berth plugin build` first", build.display())).into())
+            }
+            (Some(_), _) => {
+                Err(Usage(format!("{}: holds several components; name one of them", build.display())).into())
+            }
+        }
+    }
+
+    /// The folder that holds what belongs to the plugin besides its component.
+    pub(super) fn folder(&self) -> PathBuf {
+        if self.plugin.is_dir() {
+            return self.plugin.clone();
+        }
+        let parent = self.plugin.parent().unwrap_or(Path::new("."));
+        let is_build = parent.file_name().is_some_and(|name| name == "build");
+        if is_build { parent.parent().unwrap_or(Path::new(".")).to_owned() } else { parent.to_owned() }
+    }
+
+    /// The component, loaded as the scheduler loads it.
+    pub(super) fn load(&self) -> Result<Loaded> {
+        load(&self.file()?)
+    }
+}
+
+/// A component that the host accepts.
+pub(super) struct Loaded {
+    pub(super) binary: Binary,
+    pub(super) factory: ComponentFactory,
+}
+
+impl Loaded {
+    /// `NAME 1.0.0 (sha256 0123456789ab)`.
+    pub(super) fn title(&self) -> String {
+        let version = self.factory.version();
+        let digest = version.digest.get(..12).unwrap_or_default().to_owned();
+        format!("{} {} (sha256 {digest})", version.name, version.version)
+    }
+}
+
+pub(super) fn read(file: &Path) -> Result<Binary> {
+    let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let bytes = fs::read(file).with_context(|| format!("reading {}", file.display()))?;
+    Ok(Binary::new(name, bytes))
+}
+
+/// The name that a component gives itself.
+pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
+    let engine = Engine::new(EngineOptions::default()).map_err(|error| anyhow::anyhow!(chain(&error)))?;
+    match engine.load(&Binary::new("", component)) {
+        Ok(factory) => Ok(factory.manifest().name.clone()),
+        Err(LoadError::Name { manifest }) => Ok(manifest),
+        Err(error) => Err(anyhow::anyhow!("the component {}", chain(&error))),
+    }
+}
+
+pub(super) fn load(file: &Path) -> Result<Loaded> {
+    let binary = read(file)?;
+    let engine = Engine::new(EngineOptions::default()).map_err(|error| anyhow::anyhow!(chain(&error)))?;
+    let factory = engine.load(&binary);
+    let factory = factory.map_err(|error| anyhow::anyhow!("{} {}", file.display(), chain(&error)))?;
+    Ok(Loaded { binary, factory })
+}

@@ -1,0 +1,135 @@
+//! The projects that `berth plugin new` makes: a template, and beside it, in `berth/`, the SDK and the contract.
+//!
+//! All of it is embedded, so that a project needs nothing but this binary and the language's own tools.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result};
+use include_dir::{Dir, DirEntry, include_dir};
+
+use super::new::Language;
+
+static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../sdks");
+static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
+static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/model/src");
+static FRAMEWORK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/framework/src");
+static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/sdk/src");
+
+/// The crates that a plugin in Rust is built on, with their manifests.
+const CRATES: [(&str, &str, &Dir<'_>); 3] = [
+    ("model", include_str!("../../../crates/model/Cargo.toml"), &MODEL),
+    ("framework", include_str!("../../../crates/framework/Cargo.toml"), &FRAMEWORK),
+    ("sdk", include_str!("../../../crates/sdk/Cargo.toml"), &RUST_SDK),
+];
+const WORKSPACE: &str = include_str!("../../../Cargo.toml");
+const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
+
+/// What builds leave behind in a working tree.
+const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
+
+/// Writes a project into `dir`, which must not be there yet. How many files it has.
+pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Path) -> Result<usize> {
+    let mut project = Project { dir: dir.to_owned(), n_files: 0 };
+    let sdk = SDKS.get_dir(language.folder()).context("this binary was built without that SDK")?;
+    let template = sdk.get_dir(sdk.path().join("template")).context("that SDK has no template")?;
+    project.copy(template, template.path(), Path::new(""), &|text| {
+        text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{dependencies}}", &dependencies())
+    })?;
+    let as_it_is = |text: &str| text.to_owned();
+    project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
+    if language == Language::Rust {
+        for (krate, manifest, sources) in CRATES {
+            let home = Path::new("berth/crates").join(krate);
+            project.write(&home.join("Cargo.toml"), &without_dev_dependencies(manifest))?;
+            project.copy(sources, sources.path(), &home.join("src"), &as_it_is)?;
+        }
+        project.write(Path::new("rust-toolchain.toml"), TOOLCHAIN)?;
+    } else {
+        for entry in sdk.entries().iter().filter(|entry| entry.path() != template.path()) {
+            project.copy_entry(entry, sdk.path(), Path::new("berth"), &as_it_is)?;
+        }
+    }
+    Ok(project.n_files)
+}
+
+/// The versions of the workspace that the SDK comes from.
+fn dependencies() -> String {
+    let section = WORKSPACE.split("[workspace.dependencies]").nth(1).unwrap_or_default();
+    let lines = section.lines().take_while(|line| !line.starts_with('['));
+    let external = lines.filter(|line| !line.starts_with("berth-") && !line.is_empty());
+    external.collect::<Vec<_>>().join("\n")
+}
+
+/// The SDK's own tests stay at home.
+fn without_dev_dependencies(manifest: &str) -> String {
+    let mut kept = String::new();
+    let mut is_dev = false;
+    for line in manifest.lines() {
+        if line.starts_with('[') {
+            is_dev = line == "[dev-dependencies]";
+        }
+        if !is_dev {
+            kept.push_str(line);
+            kept.push('\n');
+        }
+    }
+    kept
+}
+
+struct Project {
+    dir: PathBuf,
+    n_files: usize,
+}
+
+impl Project {
+    /// Writes the files below `from`, whose paths start with `root`, into the folder `to` of the project.
+    fn copy(&mut self, from: &Dir<'_>, root: &Path, to: &Path, edit: &dyn Fn(&str) -> String) -> Result<()> {
+        from.entries().iter().try_for_each(|entry| self.copy_entry(entry, root, to, edit))
+    }
+
+    fn copy_entry(
+        &mut self,
+        entry: &DirEntry<'_>,
+        root: &Path,
+        to: &Path,
+        edit: &dyn Fn(&str) -> String,
+    ) -> Result<()> {
+        let name = entry.path().file_name().unwrap_or_default().to_string_lossy();
+        if LEFT_BEHIND.contains(&&*name) {
+            return Ok(());
+        }
+        match entry {
+            DirEntry::Dir(dir) => self.copy(dir, root, to, edit),
+            DirEntry::File(file) => {
+                let path = to.join(file.path().strip_prefix(root)?);
+                let text = file.contents_utf8().with_context(|| format!("{} is no text", path.display()))?;
+                self.write(&path, &edit(text))
+            }
+        }
+    }
+
+    fn write(&mut self, path: &Path, text: &str) -> Result<()> {
+        let path = self.dir.join(path);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).with_context(|| format!("making {}", parent.display()))?;
+        }
+        fs::write(&path, text).with_context(|| format!("writing {}", path.display()))?;
+        self.n_files += 1;
+        if text.starts_with("#!") { make_executable(&path) } else { Ok(()) }
+    }
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt as _;
+    let executable = fs::Permissions::from_mode(0o755);
+    fs::set_permissions(path, executable).with_context(|| format!("making {} executable", path.display()))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_path: &Path) -> Result<()> {
+    Ok(())
+}

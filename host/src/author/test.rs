@@ -1,0 +1,102 @@
+//! `berth plugin test`: a plugin's answers beside those that its author expects.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Context as _, Result, bail};
+use berth_author::{CaseResult, Suite};
+use berth_framework::PluginFactory as _;
+use clap::Args;
+
+use super::project::{Loaded, Target};
+use crate::{cli::Output, failure::Usage};
+
+#[derive(Args, Debug)]
+pub(crate) struct Test {
+    #[command(flatten)]
+    target: Target,
+    /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]
+    cases: Vec<PathBuf>,
+    /// Write the answers that the plugin gives into the files, as the expected ones
+    #[arg(long)]
+    update: bool,
+    /// Output for people or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+pub(crate) fn run(test: &Test) -> Result<()> {
+    let files = if test.cases.is_empty() { cases_in(&test.target.folder())? } else { test.cases.clone() };
+    let loaded = test.target.load()?;
+    let mut results = Vec::new();
+    for file in &files {
+        let suite = Suite::read(file).map_err(|error| Usage(crate::plugins::chain(&error)))?;
+        let name = &loaded.factory.manifest().name;
+        if suite.plugin != *name {
+            return Err(Usage(format!("{}: is about {}, not {name}", file.display(), suite.plugin)).into());
+        }
+        if test.update {
+            update(file, &suite, &loaded)?;
+        } else {
+            results.extend(suite.run(&loaded.factory));
+        }
+    }
+    if test.update {
+        return Ok(());
+    }
+    print(&loaded, &results, test.output)?;
+    let n_failed = results.iter().filter(|result| !result.differences.is_empty()).count();
+    if n_failed > 0 {
+        bail!("{n_failed} of {} cases differ", results.len());
+    }
+    Ok(())
+}
+
+fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
+    let is_suite = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name == "cases.yaml" || name.ends_with(".cases.yaml")
+    };
+    let mut found: Vec<PathBuf> = files.filter(is_suite).collect();
+    found.sort();
+    if found.is_empty() {
+        return Err(Usage(format!("{}: has no cases.yaml; name the files of cases", folder.display())).into());
+    }
+    Ok(found)
+}
+
+/// Comments at the top of the file stay; the rest is written anew.
+fn update(file: &Path, suite: &Suite, loaded: &Loaded) -> Result<()> {
+    let old = fs::read_to_string(file)?;
+    let head: String = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
+    let text = serde_saphyr::to_string(&suite.updated(&loaded.factory))?;
+    fs::write(file, head + &text).with_context(|| format!("writing {}", file.display()))?;
+    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), suite.cases.len());
+    Ok(())
+}
+
+fn print(loaded: &Loaded, results: &[CaseResult], output: Output) -> Result<()> {
+    let mut out = io::stdout().lock();
+    match output {
+        Output::Json => {
+            serde_json::to_writer_pretty(&mut out, results)?;
+            writeln!(out)?;
+        }
+        Output::Table => {
+            writeln!(out, "{}", loaded.title())?;
+            for result in results {
+                let verdict = if result.differences.is_empty() { "ok" } else { "DIFFERS" };
+                writeln!(out, "  {verdict:8}{}", result.name)?;
+                for line in &result.differences {
+                    writeln!(out, "          {line}")?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
