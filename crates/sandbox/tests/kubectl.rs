@@ -63,6 +63,21 @@ metadata: {name: one}
 spec: {size: L}
 ";
 
+const CLAIM: &str = "
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: usual}
+provisioner: csi.example.com
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  storageClassName: usual
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+";
+
 /// A sandbox, and `kubectl` pointed at it.
 struct Cluster {
     sandbox: Sandbox,
@@ -230,6 +245,29 @@ async fn kubectl_creates_without_files() {
         let shown = cluster.kubectl(&format!("get {object} -o jsonpath={path}")).await;
         assert_eq!(shown, expected, "{object} {path}");
     }
+    cluster.sandbox.stop().await;
+}
+
+/// Runs what the documentation of volumes and of draining shows.
+#[tokio::test]
+async fn kubectl_shows_volumes_and_drains_nodes() {
+    let Some(cluster) = Cluster::start().await else { return };
+    cluster.add_nodes(1).await;
+    cluster.succeeds("create", Some(CLAIM)).await;
+    cluster.kubectl("wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=10s").await;
+    let claims = cluster.kubectl("get pvc").await;
+    assert!(claims.contains("Bound") && claims.contains("1Gi") && claims.contains("usual"), "{claims}");
+    assert!(cluster.kubectl("get pv").await.contains("default/data"));
+    cluster.succeeds("create", Some(&POD.replace("spec:", "spec:\n  nodeName: node-00000"))).await;
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=10s").await;
+    cluster.kubectl("create poddisruptionbudget all --selector=app=web --min-available=1").await;
+    cluster.kubectl("wait --for=jsonpath={.status.currentHealthy}=1 pdb/all --timeout=10s").await;
+    let refused = cluster.run("drain node-00000 --force --timeout=1s", None).await;
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{message}");
+    cluster.kubectl("patch pdb all -p {\"spec\":{\"minAvailable\":0}}").await;
+    cluster.kubectl("wait --for=jsonpath={.status.disruptionsAllowed}=1 pdb/all --timeout=10s").await;
+    assert!(cluster.kubectl("drain node-00000 --force --timeout=20s").await.contains("node/node-00000 drained"));
     cluster.sandbox.stop().await;
 }
 
