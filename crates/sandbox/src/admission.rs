@@ -39,6 +39,10 @@ pub(crate) fn namespace_exists(api: &Api, kind: &Kind, namespace: &str, name: &s
 pub(crate) fn create(api: &Api, kind: &Kind, namespace: &str, value: &mut Value) -> Answer<()> {
     match (kind.group.as_str(), kind.plural.as_str()) {
         ("", "pods") => admit_pod(api, kind, namespace, value),
+        ("", "persistentvolumeclaims") => {
+            admit_volume_claim(api, value);
+            Ok(())
+        }
         ("scheduling.k8s.io", "priorityclasses") => admit_priority_class(api, kind, value),
         _ => Ok(()),
     }
@@ -206,6 +210,32 @@ fn add_requirements(term: &mut Value, labels: &Value) {
             }
         }
     }
+}
+
+/// A claim that says nothing about its class gets the default one. An empty name is a choice too.
+fn admit_volume_claim(api: &Api, claim: &mut Value) {
+    let annotations = claim.pointer("/metadata/annotations");
+    let is_old_form = annotations.is_some_and(|all| all.get("volume.beta.kubernetes.io/storage-class").is_some());
+    if is_old_form || claim.pointer("/spec/storageClassName").is_some() {
+        return;
+    }
+    if let Some(class) = default_storage_class(api) {
+        child_mut(claim, "spec").insert("storageClassName".to_owned(), class.name().into());
+    }
+}
+
+/// The newest of the storage classes that are marked as default.
+pub(crate) fn default_storage_class(api: &Api) -> Option<Arc<Object>> {
+    let (classes, _) = api.store.collection("storageclasses.storage.k8s.io").list("");
+    let is_default = |class: &Arc<Object>| {
+        let annotations = class.value.pointer("/metadata/annotations");
+        let marked = |name: &str| annotations.and_then(|all| all.get(name)) == Some(&Value::from("true"));
+        marked("storageclass.kubernetes.io/is-default-class")
+            || marked("storageclass.beta.kubernetes.io/is-default-class")
+    };
+    let created = |class: &Arc<Object>| text(&class.value, "/metadata/creationTimestamp").to_owned();
+    // Of several in one second the first by name counts.
+    classes.into_iter().filter(is_default).rev().max_by_key(created)
 }
 
 fn admit_priority_class(api: &Api, kind: &Kind, class: &mut Value) -> Answer<()> {

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::api::{Api, Request, Target};
 use crate::binding::set_condition;
 use crate::delete::{DeleteOptions, delete};
-use crate::object::{Object, as_map, child_mut, text};
+use crate::object::{Object, as_map, child_mut, items, text};
 use crate::status::{Answer, StatusError};
 use crate::store::{Collection, key};
 use crate::{clock, media, selection, view};
@@ -76,6 +76,9 @@ fn spend_budget(api: &Api, namespace: &str, pod: &Object, dry_run: bool) -> Answ
                 "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support.";
             return Err(StatusError::internal(message));
         }
+        if may_go_unhealthy(&budget, pod) {
+            return Ok(());
+        }
         check_budget(&budget)?;
         if dry_run {
             return Ok(());
@@ -90,6 +93,21 @@ fn spend_budget(api: &Api, namespace: &str, pod: &Object, dry_run: bool) -> Answ
             return Ok(());
         }
     }
+}
+
+/// Whether the pod isn't ready, and the budget lets such pods go for free: always, or while enough others are healthy.
+fn may_go_unhealthy(budget: &Object, pod: &Object) -> bool {
+    let number = |field: &str| budget.value.pointer(field).and_then(Value::as_i64).unwrap_or(0);
+    let (desired, healthy) = (number("/status/desiredHealthy"), number("/status/currentHealthy"));
+    let always = text(&budget.value, "/spec/unhealthyPodEvictionPolicy") == "AlwaysAllow";
+    !is_ready(pod) && (always || healthy >= desired && desired > 0)
+}
+
+/// Whether a pod counts as healthy.
+pub(crate) fn is_ready(pod: &Object) -> bool {
+    items(&pod.value, "/status/conditions")
+        .iter()
+        .any(|condition| text(condition, "/type") == "Ready" && text(condition, "/status") == "True")
 }
 
 fn check_budget(budget: &Arc<Object>) -> Answer<()> {
@@ -117,6 +135,7 @@ fn check_budget(budget: &Arc<Object>) -> Answer<()> {
     Err(refuse(format!("The disruption budget {name} does not allow evicting pods currently")))
 }
 
-fn covers(budget: &Object, pod: &Object) -> bool {
+/// Whether a budget of the pod's namespace is about this pod.
+pub(crate) fn covers(budget: &Object, pod: &Object) -> bool {
     budget.value.pointer("/spec/selector").is_some_and(|selector| selection::matches(selector, &pod.value))
 }

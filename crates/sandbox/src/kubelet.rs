@@ -11,12 +11,10 @@ use crate::api::Api;
 use crate::binding::set_condition;
 use crate::clock;
 use crate::delete::{DeleteOptions, delete};
+use crate::follow::Follower;
 use crate::kinds::Kind;
 use crate::object::{Object, child_mut, items, text};
 use crate::store::{ChangeKind, Collection};
-
-/// How many changes are looked at in one go.
-const BATCH: usize = 512;
 
 /// A step in a pod's life that is due at a time.
 #[derive(Debug)]
@@ -37,40 +35,28 @@ struct Queues {
 pub(crate) async fn run(api: Arc<Api>, start_delay: Duration, stop_delay: Duration) {
     let Some(kind) = api.registry.built_in("", "pods") else { return };
     let pods = api.store.collection("pods");
-    let mut latest = pods.subscribe();
+    let mut follower = Follower::new(Arc::clone(&pods));
     let mut stopping = api.stopping.clone();
     let mut queues = Queues::default();
-    let (existing, mut position) = pods.list("");
-    for object in existing {
-        queues.observe(&object, None, start_delay, stop_delay);
+    for pod in follower.state() {
+        queues.observe(&pod, None, start_delay, stop_delay);
     }
     loop {
-        latest.borrow_and_update();
-        position = follow(&pods, &mut queues, position, start_delay, stop_delay);
+        if let Ok(changes) = follower.changes() {
+            for change in changes.iter().filter(|change| change.kind != ChangeKind::Deleted) {
+                queues.observe(&change.object, change.before.as_deref(), start_delay, stop_delay);
+            }
+        } else {
+            for pod in follower.state() {
+                queues.observe(&pod, None, start_delay, stop_delay);
+            }
+        }
         queues.work(&api, &kind, &pods);
         let next = queues.next();
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return,
-            changed = latest.changed() => if changed.is_err() { return },
+            more = follower.changed() => if !more { return },
             () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => {}
-        }
-    }
-}
-
-/// Reads all changes after `position` and returns the new position.
-fn follow(pods: &Collection, queues: &mut Queues, mut position: u64, start: Duration, stop: Duration) -> u64 {
-    loop {
-        let Ok(changes) = pods.changes_after(position, BATCH) else {
-            let (existing, current) = pods.list("");
-            for object in existing {
-                queues.observe(&object, None, start, stop);
-            }
-            return current;
-        };
-        let Some(last) = changes.last() else { return position };
-        position = last.object.revision;
-        for change in changes.iter().filter(|change| change.kind != ChangeKind::Deleted) {
-            queues.observe(&change.object, change.before.as_deref(), start, stop);
         }
     }
 }

@@ -1,12 +1,13 @@
 //! A Kubernetes API in memory, over real HTTP, with nodes that run nothing.
 //!
 //! [`Sandbox::start`] gives a server that `kubectl` and client libraries take for a cluster's API server: the kinds
-//! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. No
-//! controllers run. Bound pods turn `Running` by themselves and deleted ones go, after delays of your choice.
+//! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. Bound
+//! pods turn `Running` by themselves and deleted ones go, after delays of your choice. The controllers that a scheduler
+//! works with are simulated: volumes, device claims, disruption budgets. Those that make pods are absent.
 //!
 //! Reading order: a request enters in `api`, which finds the `kinds` behind a path; `read` and `watch` answer from the
-//! `store`; `write` and `delete` change it by the rules in the modules below them; `kubelet` and `namespaces` act on
-//! their own.
+//! `store`; `write` and `delete` change it by the rules in the modules below them; `kubelet`, `namespaces` and
+//! `controllers` act on their own.
 
 mod server;
 
@@ -60,6 +61,8 @@ mod qos;
 mod validation;
 
 mod clock;
+mod controllers;
+mod follow;
 mod kubelet;
 mod namespaces;
 mod nodes;

@@ -16,7 +16,7 @@ use crate::api::Api;
 use crate::apply::Appliers;
 use crate::registry::Registry;
 use crate::store::Store;
-use crate::{kubelet, namespaces};
+use crate::{controllers, kubelet, namespaces};
 
 /// How a sandbox behaves.
 #[derive(Debug, Clone)]
@@ -28,6 +28,9 @@ pub struct Options {
     /// How long after its deletion a bound pod is gone, and a namespace is emptied. The pod's own grace period is
     /// shown but not waited for.
     pub pod_stop_delay: Duration,
+    /// Whether volumes, device claims and disruption budgets are looked after. Without that they keep what clients
+    /// write, so a client may play these controllers itself.
+    pub controllers: bool,
 }
 
 impl Default for Options {
@@ -36,6 +39,7 @@ impl Default for Options {
             listen: SocketAddr::from((Ipv4Addr::LOCALHOST, 0)),
             pod_start_delay: Duration::from_millis(50),
             pod_stop_delay: Duration::from_millis(50),
+            controllers: true,
         }
     }
 }
@@ -84,11 +88,14 @@ impl Sandbox {
             api.store.collection(&kind.collection());
         }
         api.store.compact();
-        let tasks = vec![
+        let mut tasks = vec![
             tokio::spawn(kubelet::run(Arc::clone(&api), options.pod_start_delay, options.pod_stop_delay)),
             tokio::spawn(namespaces::run(Arc::clone(&api), options.pod_stop_delay)),
-            tokio::spawn(serve(listener, api, receiver)),
+            tokio::spawn(serve(listener, Arc::clone(&api), receiver)),
         ];
+        if options.controllers {
+            tasks.push(tokio::spawn(controllers::run(api)));
+        }
         Ok(Self { address, stopping, tasks })
     }
 

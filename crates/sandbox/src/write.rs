@@ -167,7 +167,7 @@ fn next_version(target: &Target, name: &str, current: &Value, mut value: Value) 
 }
 
 /// Stores the next version, or removes the object if nothing holds it any more. Nothing when others were faster.
-fn commit(collection: &Collection, key: &str, current: &Object, next: Value) -> Option<Arc<Object>> {
+pub(crate) fn commit(collection: &Collection, key: &str, current: &Object, next: Value) -> Option<Arc<Object>> {
     if lifecycle::may_go(&next) {
         return collection.remove(key, current, next).ok();
     }

@@ -63,6 +63,21 @@ metadata: {name: one}
 spec: {size: L}
 ";
 
+const CLAIM: &str = "
+apiVersion: storage.k8s.io/v1
+kind: StorageClass
+metadata: {name: usual}
+provisioner: csi.example.com
+---
+apiVersion: v1
+kind: PersistentVolumeClaim
+metadata: {name: data}
+spec:
+  storageClassName: usual
+  accessModes: [ReadWriteOnce]
+  resources: {requests: {storage: 1Gi}}
+";
+
 /// A sandbox, and `kubectl` pointed at it.
 struct Cluster {
     sandbox: Sandbox,
@@ -182,6 +197,77 @@ async fn kubectl_manages_other_kinds() {
     cluster.succeeds("apply", Some(WIDGET)).await;
     assert!(cluster.kubectl("get widgets").await.contains("one"));
     cluster.kubectl("delete crd widgets.lab.example.com").await;
+    cluster.sandbox.stop().await;
+}
+
+/// What the generators send is protobuf.
+#[tokio::test]
+async fn kubectl_creates_without_files() {
+    let Some(cluster) = Cluster::start().await else { return };
+    for command in [
+        "create deployment web --image=registry.example/web:1 --replicas=3 --port=80",
+        "run single --image=registry.example/web:1 --port=80 --env=A=b",
+        "create job once --image=registry.example/once:1 -- sleep 1",
+        "create cronjob hourly --image=registry.example/hourly:1 --schedule=@hourly -- sleep 1",
+        "create job now --from=cronjob/hourly",
+        "create service clusterip web --tcp=80:8080",
+        "create service nodeport open --tcp=80:http",
+        "expose deployment web --name=again --port=80",
+        "create secret generic password --from-literal=word=hidden",
+        "create quota small --hard=cpu=1500m,pods=2 --scopes=BestEffort",
+        "create serviceaccount robot",
+        "create role reader --verb=get,list --resource=pods",
+        "create rolebinding readers --role=reader --user=me",
+        "create clusterrole prober --verb=get --non-resource-url=/healthz",
+        "create clusterrolebinding probers --clusterrole=prober --serviceaccount=default:robot",
+        "create poddisruptionbudget half --selector=app=web --min-available=50%",
+        "create poddisruptionbudget one --selector=app=web --max-unavailable=1",
+    ] {
+        assert!(cluster.kubectl(command).await.contains(" created\n") || command.starts_with("expose"), "{command}");
+    }
+    for (object, path, expected) in [
+        ("deployment/web", "{.spec.replicas}{.spec.selector.matchLabels.app}", "3web"),
+        ("deployment/web", "{.spec.template.spec.containers[0].ports[0].containerPort}", "80"),
+        ("deployment/web", "{.spec.strategy.type}", "RollingUpdate"),
+        ("job/once", "{.spec.template.spec.containers[0].command}", "[\"sleep\",\"1\"]"),
+        ("cronjob/hourly", "{.spec.schedule}", "@hourly"),
+        ("job/now", "{.metadata.ownerReferences[0].name}", "hourly"),
+        ("service/web", "{.spec.ports[0].targetPort}", "8080"),
+        ("service/open", "{.spec.type}{.spec.ports[0].targetPort}", "NodePorthttp"),
+        ("secret/password", "{.data.word}", "aGlkZGVu"),
+        ("quota/small", "{.spec.hard.cpu}{.spec.scopes}", "1500m[\"BestEffort\"]"),
+        ("role/reader", "{.rules[0].verbs}{.rules[0].resources}", "[\"get\",\"list\"][\"pods\"]"),
+        ("rolebinding/readers", "{.subjects[0].name}{.roleRef.name}", "mereader"),
+        ("clusterrole/prober", "{.rules[0].nonResourceURLs}", "[\"/healthz\"]"),
+        ("pdb/half", "{.spec.minAvailable}{.spec.selector.matchLabels.app}", "50%web"),
+        ("pdb/one", "{.spec.maxUnavailable}", "1"),
+    ] {
+        let shown = cluster.kubectl(&format!("get {object} -o jsonpath={path}")).await;
+        assert_eq!(shown, expected, "{object} {path}");
+    }
+    cluster.sandbox.stop().await;
+}
+
+/// Runs what the documentation of volumes and of draining shows.
+#[tokio::test]
+async fn kubectl_shows_volumes_and_drains_nodes() {
+    let Some(cluster) = Cluster::start().await else { return };
+    cluster.add_nodes(1).await;
+    cluster.succeeds("create", Some(CLAIM)).await;
+    cluster.kubectl("wait --for=jsonpath={.status.phase}=Bound pvc/data --timeout=10s").await;
+    let claims = cluster.kubectl("get pvc").await;
+    assert!(claims.contains("Bound") && claims.contains("1Gi") && claims.contains("usual"), "{claims}");
+    assert!(cluster.kubectl("get pv").await.contains("default/data"));
+    cluster.succeeds("create", Some(&POD.replace("spec:", "spec:\n  nodeName: node-00000"))).await;
+    cluster.kubectl("wait --for=condition=Ready pod/web --timeout=10s").await;
+    cluster.kubectl("create poddisruptionbudget all --selector=app=web --min-available=1").await;
+    cluster.kubectl("wait --for=jsonpath={.status.currentHealthy}=1 pdb/all --timeout=10s").await;
+    let refused = cluster.run("drain node-00000 --force --timeout=1s", None).await;
+    let message = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(message.contains("Cannot evict pod as it would violate the pod's disruption budget."), "{message}");
+    cluster.kubectl("patch pdb all -p {\"spec\":{\"minAvailable\":0}}").await;
+    cluster.kubectl("wait --for=jsonpath={.status.disruptionsAllowed}=1 pdb/all --timeout=10s").await;
+    assert!(cluster.kubectl("drain node-00000 --force --timeout=20s").await.contains("node/node-00000 drained"));
     cluster.sandbox.stop().await;
 }
 

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use serde_json::Value;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 /// An answer.
@@ -84,5 +84,34 @@ pub(crate) async fn wait_for(address: SocketAddr, target: &str, wanted: &str) {
     while !String::from_utf8_lossy(&seen).contains(wanted) {
         let read = stream.read_buf(&mut seen).await.expect("the answer is read");
         assert!(read > 0, "{target} ended without {wanted}: {}", String::from_utf8_lossy(&seen));
+    }
+}
+
+/// Watches an object, from a version on or from what is there, until an event is as wanted; answers its object.
+pub(crate) async fn wait_until(
+    address: SocketAddr,
+    collection: &str,
+    name: &str,
+    since: &str,
+    is_wanted: impl Fn(&str, &Value) -> bool,
+) -> Value {
+    let stream = TcpStream::connect(address).await.expect("the server listens");
+    let mut stream = BufReader::new(stream);
+    // The older protocol has no chunks, so each line of the body is an event. The time limit ends hopeless waiting.
+    let target = format!(
+        "{collection}?watch=true&timeoutSeconds=60&resourceVersion={since}&fieldSelector=metadata.name%3D{name}"
+    );
+    let request = format!("GET {target} HTTP/1.0\r\nhost: {address}\r\n\r\n");
+    stream.write_all(request.as_bytes()).await.expect("the request is sent");
+    let mut last = String::new();
+    loop {
+        let mut line = String::new();
+        let read = stream.read_line(&mut line).await.expect("the answer is read");
+        assert!(read > 0, "{target} ended; last was {last}");
+        let Ok(event) = serde_json::from_str::<Value>(&line) else { continue };
+        if is_wanted(event["type"].as_str().unwrap_or_default(), &event["object"]) {
+            return event["object"].clone();
+        }
+        last = line;
     }
 }

@@ -1,0 +1,59 @@
+//! Claims that belong to a pod: the reference to it, and who may use what such a reference names.
+
+use serde_json::{Value, json};
+
+use super::is_leaving;
+use crate::api::Api;
+use crate::delete::{DeleteOptions, delete};
+use crate::kinds::Kind;
+use crate::object::{Object, items, text};
+use crate::status::Answer;
+
+/// The owner of an object that exists for one pod.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OwningPod<'a> {
+    pub(super) name: &'a str,
+    pub(super) uid: &'a str,
+}
+
+/// The pod that controls an object, if a pod does.
+pub(super) fn owning_pod(object: &Value) -> Option<OwningPod<'_>> {
+    let controller = controller_of(object)?;
+    let is_pod = text(controller, "/kind") == "Pod" && text(controller, "/apiVersion") == "v1";
+    is_pod.then(|| OwningPod { name: text(controller, "/name"), uid: text(controller, "/uid") })
+}
+
+/// The owner reference that says `controller: true`.
+pub(super) fn controller_of(object: &Value) -> Option<&Value> {
+    items(object, "/metadata/ownerReferences").iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
+}
+
+/// Whether the object exists for this very pod.
+pub(super) fn is_for(object: &Value, pod: &Object) -> bool {
+    owning_pod(object).is_some_and(|owner| owner.uid == text(&pod.value, "/metadata/uid"))
+}
+
+/// What goes into `metadata.ownerReferences` of an object that exists for a pod.
+pub(super) fn reference(pod: &Object) -> Value {
+    json!([{
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "name": pod.name(),
+        "uid": text(&pod.value, "/metadata/uid"),
+        "controller": true,
+        "blockOwnerDeletion": true,
+    }])
+}
+
+/// Whether a pod will never run (again).
+pub(super) fn is_done(pod: &Value) -> bool {
+    let finished = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
+    finished || is_leaving(pod) && text(pod, "/spec/nodeName").is_empty()
+}
+
+/// Deletes this incarnation of an object.
+pub(super) fn remove(api: &Api, kind: &Kind, object: &Object) -> Answer<()> {
+    let uid = text(&object.value, "/metadata/uid").to_owned();
+    delete(api, kind, object.namespace(), object.name(), &DeleteOptions { uid, ..DeleteOptions::default() })?;
+    Ok(())
+}
