@@ -95,6 +95,7 @@ pub(crate) struct Metrics {
     attempts: Family<Attempt, Counter>,
     sli_duration: Family<Attempts, Histogram, SliBuckets>,
     algorithm_duration: Histogram,
+    cycle_duration: Histogram,
     pending: Family<Queue, Gauge>,
     incoming: Family<Incoming, Counter>,
     cache: Family<CacheEntry, Gauge>,
@@ -116,6 +117,7 @@ impl Metrics {
             attempts: Family::default(),
             sli_duration: Family::new_with_constructor(SliBuckets),
             algorithm_duration: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
+            cycle_duration: Histogram::new(exponential_buckets(0.000_005, 1.25, 64)),
             pending: Family::default(),
             incoming: Family::default(),
             cache: Family::default(),
@@ -151,6 +153,11 @@ impl Metrics {
         let berth = self.registry.sub_registry_with_prefix("berth");
         berth.register("plugin_info", "The binary that answers for a plugin", self.plugin_info.clone());
         berth.register("plugin_faults", "Traps, time-outs and wrong answers of plugins", self.plugin_faults.clone());
+        berth.register(
+            "scheduling_cycle_duration_seconds",
+            "The same as scheduler_scheduling_algorithm_duration_seconds, in buckets as fine as cycles are short",
+            self.cycle_duration.clone(),
+        );
         berth.register("plugin_swaps", "Changes of plugin binaries, by result", self.plugin_swaps.clone());
         berth.register(
             "plugin_quarantines",
@@ -198,6 +205,7 @@ impl Metrics {
 
     pub(crate) fn algorithm(&self, duration: Duration) {
         self.algorithm_duration.observe(duration.as_secs_f64());
+        self.cycle_duration.observe(duration.as_secs_f64());
     }
 
     pub(crate) fn set_pending(&self, queue: &str, pods: usize) {

@@ -14,6 +14,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
 
   demo [ARG ...]   build Berth and run `berth demo`: a sandbox, nodes, pods, and where each pod went
   test             run all tests
+  swap-storm [ARG ...]
+                   a steady stream of pods while every plugin is replaced, over and over; --help for its options
   check            formatting, lints, crate directions and tidiness, without tests
   ci               check, then test
   setup            add the wasm target that the plugins need
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
     let outcome = match command {
         "demo" => demo(rest),
         "test" => test(),
+        "swap-storm" => swap_storm(rest),
         "check" => checks::all(),
         "ci" => checks::all().and_then(|()| test()),
         "setup" => setup(),
@@ -60,6 +63,14 @@ fn setup() -> Result<()> {
 fn demo(arguments: &[String]) -> Result<()> {
     setup()?;
     let mut command = vec!["run", "--package", "berth-host", "--bin", "berth", "--", "demo"];
+    command.extend(arguments.iter().map(String::as_str));
+    cargo(&command)
+}
+
+fn swap_storm(arguments: &[String]) -> Result<()> {
+    setup()?;
+    cargo(&["build", "--bin", "berth", "--bin", "swap-storm"])?;
+    let mut command = vec!["run", "--bin", "swap-storm", "--"];
     command.extend(arguments.iter().map(String::as_str));
     cargo(&command)
 }

@@ -34,14 +34,14 @@ fn encode(mut resolve: Resolve, items: &[&str], packages: &[&str], module: &str)
 /// A module with a memory, an allocator that never frees, and `describe` and `configure`: the start of every guest.
 ///
 /// The manifest names the column `name`. `configure` refuses arguments of eight bytes, `"refuse"` say. Bytes below 1024
-/// belong to this text, 2048 to 2303 are for answers.
+/// belong to this text, 2048 to 2303 and the second page are for answers.
 pub(crate) fn module(name: &str, imports: &str, rest: &str) -> String {
     let name_length = name.len();
     format!(
         r#"(module
   {imports}
-  (memory (export "memory") 1)
-  (global $free (mut i32) (i32.const 4096))
+  (memory (export "memory") 3)
+  (global $free (mut i32) (i32.const 131072))
   (data (i32.const 64) "{name}")
   (data (i32.const 192) "1.2.3")
   (data (i32.const 208) "refused on demand")

@@ -9,7 +9,7 @@ mod moody;
 mod other;
 
 pub use keeper::keeper;
-pub use moody::{Mood, moody, moody_called};
+pub use moody::{Mood, always, moody, moody_called};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, sorts_without_lifecycle, traps_in_describe,
     without_cycle, wrong_signature,

@@ -28,6 +28,12 @@ pub enum Mood {
     Point = 8,
     /// Logs a thousand lines.
     Chatter = 9,
+    /// Passes every node and scores each with 50.
+    Indifferent = 10,
+    /// Scores nodes far beyond 100.
+    Exaggerate = 11,
+    /// Takes some milliseconds for filter, then is indifferent.
+    Dawdle = 12,
 }
 
 impl Mood {
@@ -51,6 +57,19 @@ pub fn moody() -> Result<Vec<u8>> {
 /// # Errors
 /// The text does not assemble.
 pub fn moody_called(name: &str) -> Result<Vec<u8>> {
+    assemble(name, FUNCTIONS)
+}
+
+/// A plugin of this name that is always in one mood, whatever the pod.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn always(name: &str, mood: Mood) -> Result<Vec<u8>> {
+    let of_the_pod = "(i32.load offset=40 (local.get $parameters))";
+    assemble(name, &FUNCTIONS.replace(of_the_pod, &format!("(i32.const {})", mood.priority())))
+}
+
+fn assemble(name: &str, functions: &str) -> Result<Vec<u8>> {
     let items = [
         "import berth:scheduler/host@0.1.0",
         "export berth:scheduler/lifecycle@0.1.0",
@@ -60,7 +79,7 @@ pub fn moody_called(name: &str) -> Result<Vec<u8>> {
         "export berth:scheduler/score@0.1.0",
         "export berth:scheduler/reserve@0.1.0",
     ];
-    encode::component(&items, &[], &encode::module(name, IMPORTS, FUNCTIONS))
+    encode::component(&items, &[], &encode::module(name, IMPORTS, functions))
 }
 
 const IMPORTS: &str = r#"
@@ -100,6 +119,11 @@ const FUNCTIONS: &str = r#"
       (return (call $ok (i32.const 0) (i32.const 8388608)))))
     (if (call $mood_is (i32.const 7)) (then (return (call $err (i32.const 0)))))
     (if (call $mood_is (i32.const 8)) (then (return (call $ok (i32.const -8) (i32.const 100)))))
+    (if (call $mood_is (i32.const 12)) (then
+      (loop $dawdle
+        (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
+        (br_if $dawdle (i32.lt_u (local.get $lines) (i32.const 5000000)))))
+      (local.set $lines (i32.const 0)))
     (if (call $mood_is (i32.const 9)) (then
       (loop $again
         (call $log (i32.const 1) (i32.const 512) (i32.const 11))
@@ -111,18 +135,25 @@ const FUNCTIONS: &str = r#"
   (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
   (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
-    (local $bits i32) (local $score i64) (local $at i32)
+    (local $bits i32) (local $word i32) (local $score i64) (local $at i32)
     (local.set $score (i64.extend_i32_u (i32.add
       (global.get $nodes) (i32.mul (global.get $reserved) (i32.const 1000)))))
     (if (call $mood_is (i32.const 6)) (then (local.set $score (call $now))))
-    ;; Members of the first word are all that this plugin counts.
-    (local.set $bits (i32.wrap_i64 (i64.popcnt (i64.load (local.get $rows)))))
+    (if (i32.or (call $mood_is (i32.const 10)) (call $mood_is (i32.const 12))) (then
+      (local.set $score (i64.const 50))))
+    (if (call $mood_is (i32.const 11)) (then (local.set $score (i64.const 1000000))))
+    (loop $count
+      (local.set $bits (i32.add (local.get $bits)
+        (i32.wrap_i64 (i64.popcnt (i64.load (i32.add (local.get $rows) (i32.mul (local.get $word) (i32.const 8))))))))
+      (local.set $word (i32.add (local.get $word) (i32.const 1)))
+      (br_if $count (i32.lt_u (local.get $word) (local.get $n))))
     (if (call $mood_is (i32.const 4)) (then (local.set $bits (i32.sub (local.get $bits) (i32.const 1)))))
+    ;; The answer lies in the second page, which has room for 8,192 scores.
     (loop $next
-      (i64.store offset=3072 (local.get $at) (local.get $score))
+      (i64.store (i32.add (i32.const 65536) (local.get $at)) (local.get $score))
       (local.set $at (i32.add (local.get $at) (i32.const 8)))
-      (br_if $next (i32.lt_u (local.get $at) (i32.const 512))))
-    (call $ok (i32.const 3072) (local.get $bits)))
+      (br_if $next (i32.lt_u (local.get $at) (i32.mul (local.get $bits) (i32.const 8)))))
+    (call $ok (i32.const 65536) (local.get $bits)))
   (func (export "berth:scheduler/reserve@0.1.0#reserve") (param $cycle i64) (param $node i32) (result i32)
     (global.set $reserved (i32.add (global.get $reserved) (i32.const 1)))
     (call $ok (i32.const 0) (i32.const 0)))

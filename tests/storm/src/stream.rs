@@ -1,0 +1,176 @@
+//! Pods, created at a steady pace, watched until they are bound, and deleted then, so that the cluster never fills.
+
+use std::{
+    collections::HashMap,
+    path::Path,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_cluster::{
+    Client, ConnectOptions, Creator, PodRef, WatchEvent, WatchHandle, Watches, Writer, connect, spawn_watches,
+};
+use serde_json::{Value, json};
+use tokio::{
+    sync::mpsc,
+    task::JoinHandle,
+    time::{MissedTickBehavior, interval},
+};
+
+use crate::figures::Seen;
+
+/// Without any binding for so long, the rest is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// The running stream.
+pub(crate) struct PodStream {
+    ledger: Arc<Mutex<Ledger>>,
+    is_over: Arc<AtomicBool>,
+    creator: JoinHandle<Result<()>>,
+    follower: JoinHandle<Result<()>>,
+    _watches: WatchHandle,
+}
+
+/// What became of each pod.
+#[derive(Debug, Default)]
+struct Ledger {
+    created: HashMap<String, Instant>,
+    nodes: HashMap<String, String>,
+    bound: Vec<(Instant, Duration)>,
+    bound_twice: Option<String>,
+}
+
+/// A moment of the stream.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    at: Instant,
+    n_bound: usize,
+}
+
+/// The end of it.
+#[derive(Debug)]
+pub(crate) struct Finished {
+    pub(crate) n_created: usize,
+}
+
+impl PodStream {
+    pub(crate) async fn start(kubeconfig: &Path, rate: u32) -> Result<Self> {
+        let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
+        let client = connect(&options).await?.client;
+        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let is_over = Arc::new(AtomicBool::new(false));
+        let (sink, events) = mpsc::channel(4096);
+        let watches = spawn_watches(&client, Watches { pods: true, ..Watches::default() }, &sink);
+        let follower = tokio::spawn(follow(client.clone(), events, Arc::clone(&ledger)));
+        let creator = tokio::spawn(create(client, rate, Arc::clone(&ledger), Arc::clone(&is_over)));
+        Ok(Self { ledger, is_over, creator, follower, _watches: watches })
+    }
+
+    pub(crate) fn mark(&self) -> Moment {
+        Moment { at: Instant::now(), n_bound: self.lock().bound.len() }
+    }
+
+    pub(crate) fn since(&self, from: Moment) -> Seen {
+        let ledger = self.lock();
+        let latencies = ledger.bound.iter().skip(from.n_bound).map(|(_, latency)| *latency).collect();
+        Seen { elapsed: from.at.elapsed(), latencies }
+    }
+
+    /// Creates no more, and waits for those that are still on their way.
+    pub(crate) async fn finish(mut self) -> Result<Finished> {
+        self.is_over.store(true, Ordering::Relaxed);
+        (&mut self.creator).await??;
+        let mut news = (self.lock().bound.len(), Instant::now());
+        loop {
+            let (n_created, n_bound) = {
+                let ledger = self.lock();
+                if let Some(pod) = &ledger.bound_twice {
+                    anyhow::bail!("{pod} was bound twice");
+                }
+                (ledger.created.len(), ledger.bound.len())
+            };
+            if n_bound == n_created {
+                self.follower.abort();
+                return Ok(Finished { n_created });
+            }
+            if n_bound > news.0 {
+                news = (n_bound, Instant::now());
+            }
+            ensure!(news.1.elapsed() < PATIENCE, "{} of {n_created} pods were never bound", n_created - n_bound);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger> {
+        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+async fn create(client: Client, rate: u32, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) -> Result<()> {
+    let mut creator = Creator::new(client);
+    let mut pace = interval(Duration::from_secs(1) / rate.max(1));
+    pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    for number in 0u64.. {
+        pace.tick().await;
+        if is_over.load(Ordering::Relaxed) {
+            break;
+        }
+        let name = format!("storm-{number:07}");
+        ledger.lock().unwrap_or_else(PoisonError::into_inner).created.insert(name.clone(), Instant::now());
+        creator.create(&pod(&name)).await.with_context(|| format!("creating {name}"))?;
+    }
+    Ok(())
+}
+
+fn pod(name: &str) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "storm"}},
+        "spec": {"containers": [{
+            "name": "main",
+            "image": "example.com/web:1",
+            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        }]},
+    })
+}
+
+async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, ledger: Arc<Mutex<Ledger>>) -> Result<()> {
+    let writer = Writer::new(client);
+    while let Some(event) = events.recv().await {
+        let WatchEvent::PodApplied(pod) = event else { continue };
+        if pod.spec.node_name.is_empty() {
+            continue;
+        }
+        let (name, node) = (pod.metadata.name.clone(), pod.spec.node_name);
+        let is_new = note(&mut ledger.lock().unwrap_or_else(PoisonError::into_inner), &name, node);
+        if is_new && pod.metadata.deletion_timestamp.is_none() {
+            let pod = PodRef { namespace: pod.metadata.namespace, name, uid: pod.metadata.uid };
+            let writer = writer.clone();
+            // A pod that stays a little longer harms nobody.
+            tokio::spawn(async move { drop(writer.delete_pod(&pod).await) });
+        }
+    }
+    Ok(())
+}
+
+/// Enters a binding; whether it is the pod's first.
+fn note(ledger: &mut Ledger, name: &str, node: String) -> bool {
+    let Some(created) = ledger.created.get(name).copied() else { return false };
+    match ledger.nodes.insert(name.to_owned(), node.clone()) {
+        None => {
+            ledger.bound.push((Instant::now(), created.elapsed()));
+            true
+        }
+        Some(before) => {
+            if before != node {
+                ledger.bound_twice = Some(name.to_owned());
+            }
+            false
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! Which binary comes when, and what must come of it.
+
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use berth_components::COMPONENTS;
+use berth_test_guests::{self as guests, Mood, always};
+use berth_wasm_host::Binary;
+use serde_json::Value;
+
+use crate::{figures::percentile, processes::Processes};
+
+/// For a change to take effect: compiling is part of it.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Plugins without which nothing can be bound, or that every queue needs: they get only binaries that work, and files
+/// that are none.
+const VITAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
+
+/// A file for the plugins directory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    /// The plugin itself, with other bytes.
+    Equal,
+    /// The same bytes as some time before: nothing to compile.
+    Known,
+    /// No file: the native plugin again.
+    Native,
+    /// Another plugin of that name, always in one mood.
+    Mood(Mood),
+    Text,
+    CoreModule,
+    OtherWorld,
+    ImportsWasi,
+}
+
+const KINDS: [Kind; 13] = [
+    Kind::Equal,
+    Kind::Known,
+    Kind::Mood(Mood::Indifferent),
+    Kind::Mood(Mood::Trap),
+    Kind::Mood(Mood::Loop),
+    Kind::Mood(Mood::Hoard),
+    Kind::Mood(Mood::Lie),
+    Kind::Mood(Mood::Exaggerate),
+    Kind::Mood(Mood::Dawdle),
+    Kind::Text,
+    Kind::CoreModule,
+    Kind::OtherWorld,
+    Kind::ImportsWasi,
+];
+
+/// The storm, from one seed.
+pub(crate) struct Weather {
+    random: u64,
+    n_swaps: usize,
+    /// Milliseconds from the file's change to the new version serving.
+    compiled: Vec<f64>,
+    cached: Vec<f64>,
+    /// Milliseconds from a broken version's file to a working version serving again.
+    recovered: Vec<f64>,
+    refused: usize,
+}
+
+impl Weather {
+    pub(crate) fn new(seed: u64, _processes: &Processes) -> Self {
+        Self { random: seed, n_swaps: 0, compiled: Vec::new(), cached: Vec::new(), recovered: Vec::new(), refused: 0 }
+    }
+
+    pub(crate) fn n_swaps(&self) -> usize {
+        self.n_swaps
+    }
+
+    /// Every plugin once, some kinds of binary each, and the native plugin at the end.
+    pub(crate) async fn round(&mut self, processes: &Processes) -> Result<()> {
+        for component in COMPONENTS {
+            let n_kinds = if VITAL.contains(&component.name) { 2 } else { 4 };
+            for _ in 0..n_kinds {
+                let kind = self.kind(component.name);
+                tokio::task::block_in_place(|| self.swap(processes, component.name, component.bytes, kind))
+                    .with_context(|| format!("{} {kind:?}", component.name))?;
+            }
+            tokio::task::block_in_place(|| self.swap(processes, component.name, component.bytes, Kind::Native))
+                .with_context(|| format!("{} back to native", component.name))?;
+        }
+        Ok(())
+    }
+
+    fn kind(&mut self, name: &str) -> Kind {
+        loop {
+            let at = usize::try_from(self.next() % KINDS.len() as u64).unwrap_or(0);
+            let Some(kind) = KINDS.get(at).copied() else { continue };
+            if !(VITAL.contains(&name) && matches!(kind, Kind::Mood(_))) {
+                return kind;
+            }
+        }
+    }
+
+    /// SplitMix64.
+    fn next(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ (mixed >> 31)
+    }
+
+    fn swap(&mut self, processes: &Processes, name: &str, itself: &[u8], kind: Kind) -> Result<()> {
+        self.n_swaps += 1;
+        let before = serving(processes, name)?;
+        let file = processes.plugins_dir.join(format!("{name}.wasm"));
+        let start = Instant::now();
+        let milliseconds = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
+        match kind {
+            Kind::Native => {
+                if file.exists() {
+                    fs::remove_file(&file)?;
+                }
+                until(processes, name, |plugin| plugin["digest"] == "native" && is_well(plugin))?;
+            }
+            Kind::Equal | Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle) => {
+                let salt = if kind == Kind::Equal { self.next() } else { 0 };
+                let bytes = self.bytes(name, itself, kind, salt)?;
+                place(processes, name, &bytes)?;
+                let digest = digest(&bytes);
+                let is_there = |plugin: &Value| plugin["digest"] == digest && is_serving(plugin);
+                until(processes, name, is_there)?;
+                match kind {
+                    Kind::Equal => self.compiled.push(milliseconds(start)),
+                    _ => self.cached.push(milliseconds(start)),
+                }
+            }
+            Kind::Mood(_) => {
+                let salt = self.next();
+                let bytes = self.bytes(name, itself, kind, salt)?;
+                let digest = digest(&bytes);
+                place(processes, name, &bytes)?;
+                // It serves for a moment, and is found out.
+                let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && plugin["digest"] != digest;
+                until(processes, name, |plugin| is_over(plugin) && is_serving(plugin))?;
+                self.recovered.push(milliseconds(start));
+            }
+            Kind::Text | Kind::CoreModule | Kind::OtherWorld | Kind::ImportsWasi => {
+                let bytes = self.bytes(name, itself, kind, 0)?;
+                place(processes, name, &bytes)?;
+                let says_why = |plugin: &Value| !plugin["lastReason"].is_null();
+                until(processes, name, |plugin| says_why(plugin) && plugin["digest"] == before && is_serving(plugin))?;
+                self.refused += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn bytes(&self, name: &str, itself: &[u8], kind: Kind, salt: u64) -> Result<Vec<u8>> {
+        Ok(match kind {
+            Kind::Equal | Kind::Known | Kind::Native => salted(itself, salt),
+            Kind::Mood(mood) => salted(&always(name, mood)?, salt),
+            Kind::Text => b"#!/bin/sh\necho not a component\n".to_vec(),
+            Kind::CoreModule => guests::core_module()?,
+            Kind::OtherWorld => guests::of_another_world()?,
+            Kind::ImportsWasi => guests::imports_wasi()?,
+        })
+    }
+
+    pub(crate) fn report(&self) {
+        let line = |what: &str, values: &[f64]| {
+            println!(
+                "{what}: {} times, p50 {:.0} ms, p90 {:.0} ms, max {:.0} ms",
+                values.len(),
+                percentile(values, 0.5),
+                percentile(values, 0.9),
+                percentile(values, 1.0)
+            );
+        };
+        line("from file to serving, compiling included", &self.compiled);
+        line("from file to serving, compiled before", &self.cached);
+        line("from a broken file to a working version", &self.recovered);
+        println!("files that are no plugins: {} times, each refused and what served went on", self.refused);
+    }
+}
+
+/// The same component with another digest.
+fn salted(component: &[u8], salt: u64) -> Vec<u8> {
+    let mut bytes = component.to_vec();
+    let name = b"salt";
+    let length = 1 + name.len() + 8;
+    bytes.extend([0, u8::try_from(length).unwrap_or(13), u8::try_from(name.len()).unwrap_or(4)]);
+    bytes.extend(name);
+    bytes.extend(salt.to_le_bytes());
+    bytes
+}
+
+fn digest(bytes: &[u8]) -> String {
+    Binary::new("", bytes).digest().to_owned()
+}
+
+fn place(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
+    let part = processes.plugins_dir.join(".incoming");
+    fs::write(&part, bytes)?;
+    fs::rename(part, processes.plugins_dir.join(format!("{name}.wasm")))?;
+    Ok(())
+}
+
+fn serving(processes: &Processes, name: &str) -> Result<Value> {
+    Ok(processes.plugin(name)?["digest"].clone())
+}
+
+fn is_serving(plugin: &Value) -> bool {
+    plugin["state"] == "serving" || plugin["state"] == "probation"
+}
+
+fn is_well(plugin: &Value) -> bool {
+    plugin["state"] == "serving"
+}
+
+fn until(processes: &Processes, name: &str, is_so: impl Fn(&Value) -> bool) -> Result<()> {
+    let start = Instant::now();
+    loop {
+        let plugin = processes.plugin(name)?;
+        if is_so(&plugin) {
+            return Ok(());
+        }
+        if start.elapsed() > PATIENCE {
+            bail!("what was to happen did not; the scheduler says {plugin}");
+        }
+        thread::sleep(Duration::from_millis(3));
+    }
+}
