@@ -31,7 +31,7 @@ impl PluginIdx {
 pub struct Grants(u16);
 
 impl Grants {
-    /// Everything: what the built-in plugins get.
+    /// Everything: for runs in which nothing is carried out, and tests.
     pub const ALL: Grants = Grants(u16::MAX);
 
     #[must_use]

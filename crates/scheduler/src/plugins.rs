@@ -8,6 +8,7 @@ use berth_queue::Time;
 
 use crate::{
     action::{Action, Level},
+    binding::Stage,
     policy::Profiles,
     scheduler::Scheduler,
 };
@@ -89,7 +90,10 @@ impl Scheduler {
         if refusal.is_none() {
             for (scheduler_name, plugin, successor) in successors {
                 if let Some(profile) = self.profiles.get_mut(scheduler_name) {
+                    let before = profile.plugins.at(Point::PreBind).to_vec();
                     drop(profile.replace(plugin, successor));
+                    let after = profile.plugins.at(Point::PreBind).to_vec();
+                    self.find_places_in_pre_bind(scheduler_name, &before, &after);
                 }
                 self.announce_reservations(scheduler_name, Some(plugin));
             }
@@ -143,6 +147,22 @@ impl Scheduler {
                 Err(format!("its replica could not be fed: {}", status.message()))
             }
             Err(_) | Ok(()) => Ok(new),
+        }
+    }
+
+    /// Has pods in the middle of PreBind go on behind the last plugin that is done with them, wherever that stands now.
+    fn find_places_in_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {
+        if before == after {
+            return;
+        }
+        for binding in self.bindings.values_mut() {
+            if binding.pod().scheduler_name != scheduler_name {
+                continue;
+            }
+            if let Stage::PreBinding { next } = &mut binding.stage {
+                let done = before.get(..*next).unwrap_or(before);
+                *next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
+            }
         }
     }
 

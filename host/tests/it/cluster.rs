@@ -233,7 +233,7 @@ async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
 fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: berth\r\nConnection: close\r\n\r\n")?;
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -115,3 +115,13 @@ fn foreign_documents_are_named_as_such() {
     let error = PluginHostSettings::from_text("a.yaml", "apiVersion: berth.dev/v1alpha1\nkind: Pod\n");
     assert!(error.expect_err("must be refused").to_string().contains("PluginHostConfiguration"));
 }
+
+#[test]
+fn the_example_says_what_holds_without_it() {
+    let example = include_str!("../../../../examples/plugin-host.yaml");
+    let settings = PluginHostSettings::from_text("plugin-host.yaml", example).expect("the example is valid");
+    assert_eq!(settings.plugin("Any"), PluginSettings::default());
+    assert_eq!(settings.default_grants(), PluginGrants::default());
+    assert_eq!(settings.plugin("Coscheduling").failure_policy, FailurePolicy::Ignore);
+    assert_eq!(settings.execution("Any", "canary", None), Execution::Wasm);
+}

@@ -206,3 +206,65 @@ fn a_binding_whose_preparation_was_refused_fails() {
     assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Patch)]);
     assert!(events(&actions).iter().all(|(reason, _)| reason != "R"), "all of an answer is carried out, or nothing");
 }
+
+#[test]
+fn what_the_old_binary_kept_out_is_let_in_by_the_new_one() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.gate = true);
+    bench.apply(pod("a", 1));
+    assert!(bench.settle().is_empty());
+    bench.script(|script| script.gate = false);
+    ready(&mut bench, "2", true).expect("it works");
+    bench.advance(15_000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+/// A bench whose profile has the fake plugin and another one behind it, which both want something done in PreBind.
+fn two_pre_binds() -> (Bench, Shared) {
+    let (script, other) = (Shared::default(), Shared::default());
+    let patch = |name: &str| Effect::Patch {
+        kind: "v1/PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        subresource: None,
+        patch: b"{}".to_vec(),
+    };
+    script.lock().expect("one thread").pre_bind = vec![patch("first")];
+    other.lock().expect("one thread").pre_bind = vec![patch("second")];
+    let mut profile = Bench::profile("berth", &script, Grants::ALL);
+    let second = profile.add(Box::new(Fake::new("Second", "1", &other)), "null", Grants::ALL);
+    profile.want(Point::PreBind, second);
+    let mut bench = Bench::with_profiles(vec![profile], script);
+    bench.event(Event::NodeApplied(Box::new(super::kit::node("n0", 4))));
+    bench.event(Event::Synced);
+    (bench, other)
+}
+
+/// The plugin whose effects are being waited for, and the answer that they are done.
+fn awaited(actions: &[Action]) -> (String, Event) {
+    let awaited = actions.iter().find_map(|action| match action {
+        Action::AwaitedEffects { cycle, pod, plugin, .. } => {
+            Some((plugin.to_string(), Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Ok(()) }))
+        }
+        _ => None,
+    });
+    awaited.expect("effects to wait for")
+}
+
+#[test]
+fn a_swap_in_the_middle_of_pre_bind_skips_nobody() {
+    let (mut bench, _) = two_pre_binds();
+    bench.apply(pod("a", 1));
+    let (plugin, done) = awaited(&bench.settle());
+    assert_eq!(plugin, "Fake");
+    bench.script(|script| script.without = vec![Point::PreBind]);
+    ready(&mut bench, "2", true).expect("it works");
+    bench.event(done);
+    let (plugin, done) = awaited(&bench.settle());
+    assert_eq!(plugin, "Second", "although it is the first one now");
+    // And back again: what was done is not done twice.
+    bench.script(|script| script.without.clear());
+    ready(&mut bench, "3", true).expect("it works");
+    bench.event(done);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
