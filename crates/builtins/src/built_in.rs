@@ -8,7 +8,7 @@ use berth_framework::{
 use berth_model::Column;
 
 use crate::{
-    DefaultBinder, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
+    DefaultBinder, DefaultPreemption, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
     NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
     TaintToleration,
 };
@@ -163,6 +163,7 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodeResourcesFit>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),
+        native::<DefaultPreemption>(),
         native::<DefaultBinder>(),
         native::<NodeDeclaredFeatures>(),
     ]

@@ -9,6 +9,7 @@
 mod args;
 mod built_in;
 mod default_binder;
+mod default_preemption;
 mod image_locality;
 mod node_affinity;
 mod node_check;
@@ -31,6 +32,7 @@ mod testing;
 
 pub use built_in::{BuiltIn, Card, factories, factory};
 pub use default_binder::DefaultBinder;
+pub use default_preemption::DefaultPreemption;
 pub use image_locality::ImageLocality;
 pub use node_affinity::NodeAffinity;
 pub use node_declared_features::NodeDeclaredFeatures;

@@ -23,6 +23,7 @@ pub use self::{
         reserve, unreserve,
     },
     diagnosis::{Diagnosis, Rejection, histogram},
+    dry_run::dry_run,
     filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},
     place::{Circumstances, NoNode, place},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},

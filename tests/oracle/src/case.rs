@@ -57,7 +57,9 @@ pub struct Expect {
     #[serde(default)]
     pub unschedulable_plugins: Vec<String>,
     pub cycle_error: Option<String>,
-    pub postfilter: Option<Value>,
+    /// The message after PostFilter: what the pod's condition says.
+    pub condition_message: Option<String>,
+    pub postfilter: Option<PostFilter>,
     #[serde(default)]
     pub volumes: BTreeMap<String, Value>,
 }
@@ -136,4 +138,56 @@ pub struct NodeScores {
     pub raw: BTreeMap<String, i64>,
     pub norm: BTreeMap<String, i64>,
     pub total: i64,
+}
+
+/// What PostFilter came to.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PostFilter {
+    pub eligible: bool,
+    pub not_eligible_reason: Option<String>,
+    #[serde(default)]
+    pub potential_nodes: Vec<String>,
+    #[serde(default)]
+    pub candidates: Vec<Candidate>,
+    #[serde(default)]
+    pub rejected: BTreeMap<String, Verdict>,
+    /// Candidates of which any may be chosen.
+    #[serde(default)]
+    pub best: Vec<String>,
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    /// The same without DynamicResources.
+    #[serde(rename = "withoutDRA")]
+    pub without_claims: Option<WithoutClaims>,
+}
+
+/// A node on which preemption helps.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Candidate {
+    pub node: String,
+    /// `namespace/name`, from the most to the least important.
+    pub victims: Vec<String>,
+    #[serde(default)]
+    pub pdb_violations: usize,
+}
+
+/// The result of the whole phase.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Outcome {
+    pub code: String,
+    #[serde(default)]
+    pub reasons: Vec<String>,
+    /// `None` keeps what the pod has, the empty text clears it, `<one of best>` is any of them.
+    pub nominated_node_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WithoutClaims {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub condition_message: Option<String>,
 }

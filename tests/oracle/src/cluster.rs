@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::{Cache, ObjectKey};
 use berth_framework::DryRunCase;
-use berth_model::{Pod, intern};
+use berth_model::{NodeIdx, Pod, intern};
 use serde_json::Value;
 
 use crate::case::Case;
@@ -58,6 +58,12 @@ impl Cluster {
             }
         }
         (pods, cases)
+    }
+
+    /// Every nomination of another pod, whatever its priority.
+    pub(crate) fn all_nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
+        let find = |pod: &Arc<Pod>| Some((self.cache.snapshot().find(pod.nominated_node_name)?, Arc::clone(pod)));
+        self.nominated.iter().filter_map(find).collect()
     }
 
     /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.

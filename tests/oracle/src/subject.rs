@@ -59,6 +59,16 @@ impl Subject {
         self.missing.contains(plugin)
     }
 
+    /// The plugins whose answers cannot be compared.
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &String> {
+        self.missing.iter()
+    }
+
+    /// Whether the configuration has `plugin` filter nodes.
+    pub(crate) fn has_filter(&self, plugin: &str) -> bool {
+        self.filters.iter().any(|name| name == plugin)
+    }
+
     /// The position of a Filter plugin in the configured order.
     pub(crate) fn filter_position(&self, plugin: &str) -> usize {
         self.filters.iter().position(|name| name == plugin).unwrap_or(self.filters.len())

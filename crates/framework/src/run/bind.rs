@@ -146,6 +146,8 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
 /// What the PostFilter plugins made of a pod that fits nowhere.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostFilterRun {
+    /// What it came to: success, or why not with the reasons of all who were asked. `None`: nobody was.
+    pub status: Option<Status>,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,
     pub effects: Vec<(PluginIdx, Effect)>,
@@ -175,7 +177,7 @@ pub fn post_filter(
         .map(|rejection| Explanation { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
         .collect();
     let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: nominations.all };
-    let mut reasons: Vec<String> = Vec::new();
+    let mut verdict: Option<Status> = None;
     for position in 0..profile.plugins.at(Point::PostFilter).len() {
         let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
         let outcome = profile.without(plugin, |profile, plugin| {
@@ -194,19 +196,23 @@ pub fn post_filter(
         match status.code {
             Code::Success => {
                 run.nominate = nominate;
-                reasons.clear();
+                verdict = Some(Status::success());
                 break;
             }
             Code::Unschedulable => {
                 run.nominate = nominate.or(run.nominate);
-                reasons.extend(status.reasons);
+                verdict
+                    .get_or_insert_with(|| Status { code: status.code, reasons: Vec::new() })
+                    .reasons
+                    .extend(status.reasons);
             }
             Code::UnschedulableAndUnresolvable | Code::Pending | Code::Error | Code::Wait | Code::Skip => {
-                reasons = status.reasons;
+                verdict = Some(status);
                 break;
             }
         }
     }
-    diagnosis.post_filter_message = reasons.join(", ");
+    diagnosis.post_filter_message = verdict.as_ref().map(Status::message).unwrap_or_default();
+    run.status = verdict;
     run
 }

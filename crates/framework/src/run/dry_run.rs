@@ -4,13 +4,28 @@ use std::collections::BTreeMap;
 
 use berth_model::{Pod, PodIdx};
 
-use super::{Nominated, PluginBits, filter::broken};
+use super::{Attempt, Nominated, PluginBits, filter::broken};
 use crate::{
     manifest::Point,
     plugin::{Call, DryRun, DryRunCase, Removal},
     profile::{PluginIdx, Profile},
     status::Status,
 };
+
+/// Filters nodes without some of their pods, for the pod whose attempt this is.
+///
+/// # Errors
+/// A plugin broke.
+pub fn dry_run(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    attempt: &Attempt,
+    nominated: &Nominated<'_>,
+    cases: &[Removal],
+) -> Result<Vec<Status>, Status> {
+    let skipped_filters = &attempt.skipped_filters;
+    Trial { profile, call: *call, skipped_filters, nominated: *nominated }.dry_run(cases)
+}
 
 /// The Filter plugins of a profile, for one pod.
 pub(super) struct Trial<'a> {

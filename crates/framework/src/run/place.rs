@@ -61,7 +61,8 @@ pub fn place(
         return Err(NoNode::Rejected(Box::new(diagnosis)));
     }
     list_candidates(call, circumstances.order, attempt);
-    if let Some(node) = nominated_node(profile, call, circumstances, attempt) {
+    let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
+    if let Some(node) = nominated_node(profile, call, circumstances, attempt, &mut diagnosis) {
         return Ok(node);
     }
     let limit = if profile.plugins.at(Point::Score).is_empty() {
@@ -73,7 +74,6 @@ pub fn place(
     filter(profile, call, (circumstances.start, limit), &circumstances.nominated, attempt)?;
     match attempt.feasible_order.as_slice() {
         [] => {
-            let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
             explain(profile, call, attempt, &mut diagnosis)?;
             Err(NoNode::Rejected(Box::new(diagnosis)))
         }
@@ -86,20 +86,27 @@ pub fn place(
     }
 }
 
-/// The node that the pod is nominated to, if it passes. A plugin that breaks here only costs the pod its precedence.
+/// The node that the pod is nominated to, if it passes; also one that PreFilter left out, of which nobody would ask
+/// again: why it does not pass is entered in `diagnosis` at once. A plugin that breaks here only costs the pod its
+/// precedence.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,
     circumstances: &Circumstances<'_>,
     attempt: &mut Attempt,
+    diagnosis: &mut Diagnosis,
 ) -> Option<NodeIdx> {
     let name = call.pod.nominated_node_name;
     if name.is_none() {
         return None;
     }
-    let node = call.snapshot.find(name).filter(|node| attempt.candidates.contains(node))?;
+    let node = call.snapshot.find(name)?;
     let passed = filter_one(profile, call, node, &circumstances.nominated, attempt);
     let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
+    if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
+        // If it cannot be explained, the node counts as one that PreFilter left out.
+        let _ = explain(profile, call, attempt, diagnosis);
+    }
     attempt.n_visited = 0;
     is_feasible.then_some(node)
 }

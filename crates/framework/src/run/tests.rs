@@ -1,5 +1,7 @@
 //! The rules of each point, with scripted plugins.
 
+mod dry_run;
+
 use std::sync::Arc;
 
 use berth_model::{Node, NodeIdx, NodeSet, Pod, Snapshot, Sym, pod::Resources};
@@ -368,4 +370,16 @@ fn post_filter_goes_on_until_someone_knows() {
     assert_eq!(run(vec![no(), no()]), (Some(None), twice));
     let never = answer("Never", Status::unresolvable("hopeless"), None);
     assert_eq!(run(vec![never, yes()]), (None, "0/2 nodes are available: hopeless".to_owned()));
+}
+
+#[test]
+fn a_nomination_outlives_the_restriction_of_pre_filter() {
+    let narrow = || Scripted::called("A").pre_filter(names(&["n0"]));
+    let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
+    let placed = place_in(3, &mut profile(vec![narrow()]), &pod, Nominated::default());
+    assert!(matches!(placed.result, Ok(NodeIdx(1))));
+    let full = Scripted::called("F").rejecting(&[0, 1], Status::unschedulable("full"));
+    let placed = place_in(3, &mut profile(vec![narrow(), full]), &pod, Nominated::default());
+    let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
+    assert_eq!(diagnosis.message(), "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full.");
 }

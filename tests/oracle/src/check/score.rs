@@ -43,7 +43,7 @@ impl Check<'_> {
         findings.compare("acceptableNodes", &case.expect.acceptable_nodes, &self.acceptable(best));
     }
 
-    fn nodes_called(&self, names: &[String]) -> NodeSet {
+    pub(super) fn nodes_called(&self, names: &[String]) -> NodeSet {
         let snapshot = self.cluster.cache.snapshot();
         names.iter().filter_map(|name| snapshot.find(snapshot.symbols.lookup(name)?)).collect()
     }

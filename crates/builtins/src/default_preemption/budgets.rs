@@ -1,0 +1,99 @@
+//! Disruption budgets: which victims a budget would have spared.
+
+use std::collections::BTreeMap;
+
+use berth_model::{ObjectTable, ObjectView, Pod, Snapshot, api, selector::LabelMatcher};
+use serde::Deserialize;
+
+/// The `PodDisruptionBudget`s of the cluster.
+#[derive(Debug)]
+pub(super) struct Budgets(ObjectView<Budget>);
+
+/// What a preemption needs to know of one budget.
+#[derive(Debug, Deserialize)]
+#[serde(from = "Written")]
+struct Budget {
+    /// `None` protects nobody: the selector is absent, empty, or does not parse.
+    selector: Option<LabelMatcher>,
+    disruptions_allowed: i64,
+    /// Names of pods whose disruption is counted already.
+    disrupted: Vec<String>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Written {
+    spec: Spec,
+    status: Status,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+struct Spec {
+    selector: Option<api::LabelSelector>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Status {
+    disruptions_allowed: i64,
+    disrupted_pods: Option<BTreeMap<String, serde::de::IgnoredAny>>,
+}
+
+impl From<Written> for Budget {
+    fn from(Written { spec, status }: Written) -> Self {
+        let selector = LabelMatcher::compile(spec.selector.as_ref()).ok();
+        Self {
+            selector: selector.filter(|selector| !selector.is_empty()),
+            disruptions_allowed: status.disruptions_allowed,
+            disrupted: status.disrupted_pods.unwrap_or_default().into_keys().collect(),
+        }
+    }
+}
+
+impl Budget {
+    fn covers(&self, pod: &Pod, labels: &api::StringMap) -> bool {
+        self.selector.as_ref().is_some_and(|selector| selector.matches(labels))
+            && !self.disrupted.iter().any(|name| **name == *pod.name)
+    }
+}
+
+impl Budgets {
+    pub(super) const KIND: (&'static str, &'static str) = ("policy/v1", "PodDisruptionBudget");
+
+    pub(super) fn new() -> Self {
+        Self(ObjectView::new(Self::KIND.0, Self::KIND.1))
+    }
+
+    pub(super) fn refresh(&mut self, objects: &ObjectTable) {
+        self.0.refresh(objects);
+    }
+
+    /// Whether evicting each of `pods`, in this order, breaks a budget.
+    ///
+    /// Every budget that covers a pod pays for it, also when another one is overdrawn already.
+    pub(super) fn violated<'a>(&self, snapshot: &Snapshot, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {
+        let mut left: BTreeMap<(&str, &str), i64> = BTreeMap::new();
+        let mut violated = Vec::new();
+        for pod in pods {
+            let namespace = snapshot.symbols.text(pod.namespace);
+            let mut budgets = self.0.in_namespace(namespace).peekable();
+            let mut is_violated = false;
+            if budgets.peek().is_some() && !pod.labels.is_empty() {
+                let labels = texts(snapshot, pod);
+                for (name, budget) in budgets.filter(|(_, budget)| budget.covers(pod, &labels)) {
+                    let left = left.entry((namespace, name)).or_insert(budget.disruptions_allowed);
+                    *left -= 1;
+                    is_violated |= *left < 0;
+                }
+            }
+            violated.push(is_violated);
+        }
+        violated
+    }
+}
+
+fn texts(snapshot: &Snapshot, pod: &Pod) -> api::StringMap {
+    let text = |sym| snapshot.symbols.text(sym).to_owned();
+    pod.labels.iter().map(|&(key, value)| (text(key), text(value))).collect()
+}

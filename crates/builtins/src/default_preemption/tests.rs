@@ -1,0 +1,390 @@
+use std::{cell::Cell, sync::Arc};
+
+use berth_framework::{Call, CycleId, Explanation, Removal};
+use berth_model::{Delta, Node, ObjectChange, PodIdx, Snapshot, Sym};
+use proptest::prelude::*;
+
+use super::*;
+use crate::testing::Cluster;
+
+/// Pods of one CPU each on nodes that hold so many.
+struct Bench {
+    cluster: Cluster,
+    capacity: usize,
+    /// How many cases were asked about.
+    n_asked: Cell<usize>,
+    nominated: Vec<(NodeIdx, Arc<Pod>)>,
+}
+
+struct Room<'a> {
+    snapshot: &'a Snapshot,
+    capacity: usize,
+    n_asked: &'a Cell<usize>,
+}
+
+impl DryRun for Room<'_> {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        self.n_asked.set(self.n_asked.get() + cases.len());
+        let fits = |case: &Removal| {
+            let left = self.snapshot.pods().on(case.node).filter(|(idx, _)| !case.pods.contains(idx)).count();
+            if left < self.capacity { Status::success() } else { Status::unschedulable("Insufficient cpu") }
+        };
+        Ok(cases.iter().map(fits).collect())
+    }
+}
+
+impl Bench {
+    fn new(n_nodes: usize, capacity: usize) -> Self {
+        let mut cluster = Cluster::default();
+        for index in 0..n_nodes {
+            cluster.node(&format!("n{index}"), |_: &mut Node| {});
+        }
+        Self { cluster, capacity, n_asked: Cell::new(0), nominated: Vec::new() }
+    }
+
+    fn place(&mut self, node: u32, name: &str, edit: impl FnOnce(&mut Pod)) {
+        let idx = PodIdx(u32::try_from(self.cluster.snapshot.pods().n_pods()).unwrap());
+        let pod = self.pod(name, 0, edit);
+        self.cluster.snapshot.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
+    }
+
+    fn pod(&mut self, name: &str, priority: i32, edit: impl FnOnce(&mut Pod)) -> Pod {
+        let namespace = self.cluster.sym("default");
+        let mut pod = Pod { name: Arc::from(name), uid: Arc::from(name), namespace, priority, ..Pod::default() };
+        edit(&mut pod);
+        pod
+    }
+
+    fn budget(&mut self, name: &str, json: serde_json::Value) {
+        let (api_version, kind) = Budgets::KIND;
+        let change = ObjectChange {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_owned(),
+            json: Some(Arc::from(json.to_string().into_bytes())),
+        };
+        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+    }
+
+    /// Every node rejected the pod for want of room.
+    fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
+        let rejection = Explanation {
+            status: Status::unschedulable("Insufficient cpu"),
+            nodes: self.cluster.snapshot.nodes().clone(),
+        };
+        self.preempt_after(pod, args, &[rejection], None)
+    }
+
+    fn preempt_after(
+        &self,
+        pod: &Pod,
+        args: &str,
+        rejections: &[Explanation],
+        absent: Option<&Status>,
+    ) -> PostFilterOutcome {
+        let snapshot = &self.cluster.snapshot;
+        let mut room = Room { snapshot, capacity: self.capacity, n_asked: &self.n_asked };
+        let failure = Failure { rejections, absent, nominated: &self.nominated };
+        let call = Call { cycle: CycleId(7), pod, snapshot };
+        DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut room).unwrap()
+    }
+}
+
+fn labelled(bench: &mut Bench, value: &str) -> Vec<(Sym, Sym)> {
+    bench.cluster.labels(&[("app", value)])
+}
+
+fn evicted(outcome: &PostFilterOutcome) -> Vec<String> {
+    let name = |effect: &Effect| if let Effect::Evict { uid, .. } = effect { Some(uid.clone()) } else { None };
+    outcome.effects.iter().filter_map(name).collect()
+}
+
+fn victims_of(bench: &Bench, pod: &Pod) -> Vec<String> {
+    evicted(&bench.preempt(pod, ""))
+}
+
+#[test]
+fn the_least_important_pods_go() {
+    let mut bench = Bench::new(1, 3);
+    bench.place(0, "low", |pod| pod.priority = 1);
+    bench.place(0, "not-started", |pod| pod.priority = 2);
+    bench.place(0, "old", |pod| (pod.priority, pod.started_at) = (2, Some(1000)));
+    let pod = bench.pod("pod", 10, |pod| pod.scheduler_name = Sym::CPU);
+    let outcome = bench.preempt(&pod, "");
+    assert_eq!((outcome.nominate, &outcome.status), (Some(Some(NodeIdx(0))), &Status::success()));
+    let expected = Effect::Evict {
+        namespace: "default".to_owned(),
+        name: "low".to_owned(),
+        uid: "low".to_owned(),
+        message: "cpu: preempting to accommodate a higher priority pod".to_owned(),
+    };
+    assert_eq!(outcome.effects, [expected]);
+    bench.capacity = 1;
+    assert_eq!(victims_of(&bench, &pod), ["old", "not-started", "low"]);
+    bench.capacity = 2;
+    assert_eq!(victims_of(&bench, &pod), ["not-started", "low"]);
+}
+
+#[test]
+fn equals_are_no_victims() {
+    let mut bench = Bench::new(2, 1);
+    bench.place(0, "equal", |pod| pod.priority = 10);
+    bench.place(1, "higher", |pod| pod.priority = 11);
+    let pod = bench.pod("pod", 10, |_| {});
+    let outcome = bench.preempt(&pod, "");
+    let text = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
+    assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..nothing(Status::unschedulable(text)) });
+    assert_eq!(bench.n_asked.get(), 0);
+}
+
+#[test]
+fn only_resolvable_nodes_are_tried() {
+    let mut bench = Bench::new(3, 1);
+    (0..3).for_each(|node| bench.place(node, &format!("p{node}"), |_| {}));
+    let pod = bench.pod("pod", 10, |_| {});
+    let on = |node, status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(node)]) };
+    let hopeless = [on(0, Status::unresolvable("no")), on(1, Status::unresolvable("no"))];
+    let absent = Status::unresolvable("never");
+    let text = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
+    for absent in [None, Some(&absent)] {
+        let outcome = bench.preempt_after(&pod, "", &hopeless, absent);
+        assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..nothing(Status::unschedulable(text)) });
+    }
+    let outcome = bench.preempt_after(&pod, "", &hopeless, Some(&Status::unschedulable("later")));
+    assert_eq!(evicted(&outcome), ["p2"]);
+    bench.capacity = 0;
+    let outcome = bench.preempt_after(&pod, "", &[on(1, Status::unschedulable("full"))], None);
+    let text = "preemption: 0/3 nodes are available: 1 Insufficient cpu, 2 Preemption is not helpful for scheduling.";
+    assert_eq!(outcome.status, Status::unschedulable(text));
+}
+
+#[test]
+fn a_pod_that_never_preempts_does_not() {
+    let mut bench = Bench::new(1, 1);
+    bench.place(0, "low", |_| {});
+    let pod = bench.pod("pod", 10, |pod| pod.never_preempts = true);
+    let text = "preemption: not eligible due to preemptionPolicy=Never.";
+    assert_eq!(bench.preempt(&pod, ""), nothing(Status::unschedulable(text)));
+}
+
+#[test]
+fn a_pod_waits_for_the_victims_that_it_has() {
+    let mut bench = Bench::new(2, 1);
+    bench.place(0, "leaving", |pod| (pod.terminating, pod.is_preempted) = (true, true));
+    bench.place(1, "low", |_| {});
+    let node = bench.cluster.sym("n0");
+    let pod = bench.pod("pod", 10, |pod| pod.nominated_node_name = node);
+    let text = "preemption: not eligible due to a terminating pod on the nominated node.";
+    assert_eq!(bench.preempt(&pod, ""), nothing(Status::unschedulable(text)));
+    // Elsewhere it may, once its node became impossible.
+    let both = |status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
+    let outcome = bench.preempt_after(
+        &pod,
+        "",
+        &[both(Status::unresolvable("cordoned"))],
+        Some(&Status::unschedulable("Insufficient cpu")),
+    );
+    assert_eq!(evicted(&outcome), ["low"]);
+}
+
+#[test]
+fn victims_that_leave_already_are_left_alone() {
+    let mut bench = Bench::new(1, 1);
+    bench.place(0, "leaving", |pod| pod.terminating = true);
+    let lesser = Arc::new(bench.pod("lesser", 5, |_| {}));
+    bench.nominated = vec![(NodeIdx(0), lesser)];
+    let pod = bench.pod("pod", 10, |_| {});
+    let outcome = bench.preempt(&pod, "");
+    assert_eq!((outcome.nominate, outcome.effects.len()), (Some(Some(NodeIdx(0))), 0));
+}
+
+#[test]
+fn promises_to_lesser_pods_are_taken_back() {
+    let mut bench = Bench::new(2, 1);
+    bench.place(0, "low", |_| {});
+    bench.place(1, "middle", |pod| pod.priority = 5);
+    for (node, name, priority) in [(0, "lesser", 5), (0, "equal", 10), (1, "elsewhere", 5)] {
+        let pod = bench.pod(name, priority, |_| {});
+        bench.nominated.push((NodeIdx(node), Arc::new(pod)));
+    }
+    let pod = bench.pod("pod", 10, |_| {});
+    let outcome = bench.preempt(&pod, "");
+    assert_eq!(outcome.effects.first(), Some(&Effect::Nominate { uid: "lesser".to_owned(), node: None }));
+    assert_eq!(outcome.effects.len(), 2);
+}
+
+#[test]
+fn budgets_are_spared_where_they_can_be() {
+    let mut bench = Bench::new(1, 2);
+    let (web, other) = (labelled(&mut bench, "web"), labelled(&mut bench, "other"));
+    bench.place(0, "web-0", |pod| pod.labels = web.clone());
+    bench.place(0, "other", |pod| (pod.labels, pod.priority) = (other.clone(), 1));
+    let pod = bench.pod("pod", 10, |_| {});
+    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+    let budget = |allowed, disrupted: serde_json::Value| {
+        serde_json::json!({
+            "spec": {"selector": {"matchLabels": {"app": "web"}}},
+            "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}
+        })
+    };
+    bench.budget("web", budget(0, serde_json::Value::Null));
+    assert_eq!(victims_of(&bench, &pod), ["other"]);
+    bench.budget("web", budget(1, serde_json::json!({})));
+    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+    bench.budget("web", budget(0, serde_json::json!({"web-0": "2026-03-01T06:40:00Z"})));
+    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+    for protects_nobody in [
+        serde_json::json!({"spec": {"selector": {}}}),
+        serde_json::json!({"spec": {}}),
+        serde_json::json!({"spec": {"selector": {"matchExpressions": [{"key": "app", "operator": "Like"}]}}}),
+        serde_json::json!({"spec": 7}),
+        serde_json::json!([]),
+    ] {
+        bench.budget("web", protects_nobody);
+        assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+    }
+}
+
+#[test]
+fn every_matching_budget_pays_for_a_victim() {
+    let mut bench = Bench::new(1, 1);
+    let web = labelled(&mut bench, "web");
+    for name in ["a", "b"] {
+        bench.place(0, name, |pod| pod.labels.clone_from(&web));
+    }
+    let selector = serde_json::json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
+    for (name, allowed) in [("tight", 0), ("wide", 1)] {
+        let status = serde_json::json!({"disruptionsAllowed": allowed});
+        bench.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
+    }
+    let mut budgets = Budgets::new();
+    let snapshot = &bench.cluster.snapshot;
+    budgets.refresh(snapshot.objects());
+    let pods: Vec<&Pod> = snapshot.pods().iter().map(|(_, pod, _)| &**pod).collect();
+    assert_eq!(budgets.violated(snapshot, pods.into_iter()), [true, true]);
+}
+
+#[test]
+fn candidates_are_ranked_by_what_they_cost() {
+    let victim = |priority, started_at| Arc::new(Pod { priority, started_at, ..Pod::default() });
+    let candidate = |n_violations, victims: &[(i32, Option<i64>)]| Candidate {
+        node: NodeIdx(0),
+        victims: victims.iter().map(|&(priority, started_at)| victim(priority, started_at)).collect(),
+        n_violations,
+    };
+    // Each beats the next.
+    let field = [
+        candidate(0, &[(-10, Some(5)), (-10, Some(5))]),
+        candidate(0, &[(5, None)]),
+        candidate(0, &[(5, Some(9))]),
+        candidate(0, &[(5, Some(8))]),
+        candidate(0, &[(5, Some(9)), (-20, Some(1))]),
+        candidate(0, &[(5, Some(9)), (5, Some(9))]),
+        candidate(0, &[(5, Some(9)), (5, Some(8))]),
+        candidate(0, &[(6, Some(9))]),
+        candidate(1, &[(-100, Some(9))]),
+    ];
+    for pair in field.windows(2) {
+        let [better, worse] = pair else { unreachable!() };
+        for order in [[better.clone(), worse.clone()], [worse.clone(), better.clone()]] {
+            let best = ranking::best(&order).unwrap();
+            assert_eq!(best.victims, better.victims, "{better:?} against {worse:?}");
+        }
+    }
+}
+
+#[test]
+fn a_node_that_needs_no_victim_is_an_error() {
+    let mut bench = Bench::new(1, 2);
+    bench.place(0, "low", |_| {});
+    let pod = bench.pod("pod", 10, |_| {});
+    let text = r#"preemption: expected at least one victim pod on node "n0""#;
+    assert_eq!(bench.preempt(&pod, ""), nothing(Status::error(text)));
+}
+
+#[test]
+fn enough_candidates_end_the_search() {
+    let mut bench = Bench::new(50, 1);
+    (0..50).for_each(|node| bench.place(node, &format!("p{node}"), |_| {}));
+    let pod = bench.pod("pod", 10, |_| {});
+    let few = r#"{"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 1}"#;
+    let outcome = bench.preempt(&pod, few);
+    assert_eq!(bench.n_asked.get(), 10, "five nodes, in two rounds");
+    assert_eq!(bench.preempt(&pod, few), outcome, "a replay decides alike");
+    bench.n_asked.set(0);
+    bench.preempt(&pod, "");
+    assert_eq!(bench.n_asked.get(), 100, "all of them");
+}
+
+#[test]
+fn a_search_goes_on_while_every_candidate_breaks_a_budget() {
+    let mut bench = Bench::new(50, 1);
+    let web = labelled(&mut bench, "web");
+    bench.budget("web", serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}}));
+    for node in 0..49 {
+        bench.place(node, &format!("p{node}"), |pod| pod.labels.clone_from(&web));
+    }
+    bench.place(49, "free", |pod| pod.priority = 9);
+    let pod = bench.pod("pod", 10, |_| {});
+    for absolute in 1..20 {
+        let args = format!(r#"{{"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": {absolute}}}"#);
+        assert_eq!(evicted(&bench.preempt(&pod, &args)), ["free"]);
+    }
+}
+
+#[test]
+fn args_are_checked() {
+    for args in ["", "null", r#"{"minCandidateNodesPercentage": 0}"#, r#"{"minCandidateNodesAbsolute": 0}"#] {
+        assert!(DefaultPreemption::new(args).is_ok(), "{args}");
+    }
+    for args in [
+        r#"{"minCandidateNodesPercentage": 101}"#,
+        r#"{"minCandidateNodesAbsolute": -1}"#,
+        r#"{"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": 0}"#,
+        r#"{"nonsense": 1}"#,
+    ] {
+        assert!(DefaultPreemption::new(args).is_err(), "{args}");
+    }
+}
+
+proptest! {
+    /// Trying all nodes in rounds finds on each what trying it alone finds, and no victim goes who could have stayed.
+    #[test]
+    fn victims_are_needed_and_suffice(
+        pods in prop::collection::vec((0u32..4, 0i32..12, prop::option::of(0i64..5)), 0..24),
+        capacity in 1usize..6,
+    ) {
+        let mut bench = Bench::new(4, capacity);
+        for (index, (node, priority, started_at)) in pods.iter().enumerate() {
+            bench.place(*node, &format!("p{index}"), |pod| (pod.priority, pod.started_at) = (*priority, *started_at));
+        }
+        let pod = bench.pod("pod", 6, |_| {});
+        let snapshot = &bench.cluster.snapshot;
+        let call = Call { cycle: CycleId(1), pod: &pod, snapshot };
+        let mut room = Room { snapshot, capacity, n_asked: &bench.n_asked };
+        let nodes: Vec<NodeIdx> = snapshot.nodes().iter().collect();
+        let budgets = Budgets::new();
+        let together = victims::dry_run(&call, &nodes, &budgets, &mut room).unwrap();
+        for (&node, answer) in nodes.iter().zip(together) {
+            let alone = victims::dry_run(&call, &[node], &budgets, &mut room).unwrap().remove(0);
+            let n_pods = snapshot.pods().on(node).count();
+            let n_lesser = snapshot.pods().on(node).filter(|(_, other)| other.priority < 6).count();
+            match (answer, alone) {
+                (Ok(together), Ok(alone)) => {
+                    prop_assert_eq!(&together.victims, &alone.victims);
+                    prop_assert_eq!(together.victims.len(), n_pods + 1 - capacity);
+                    let highest = together.victims.first().unwrap().priority;
+                    let stays = |other: &Pod| !together.victims.iter().any(|victim| victim.uid == other.uid);
+                    let lesser = snapshot.pods().on(node).filter(|(_, other)| other.priority < highest);
+                    prop_assert!(lesser.into_iter().all(|(_, other)| !stays(other)));
+                }
+                (Err(together), Err(alone)) => {
+                    prop_assert_eq!(together, alone);
+                    prop_assert!(n_lesser == 0 || n_pods - n_lesser >= capacity || n_pods < capacity);
+                }
+                (together, alone) => prop_assert!(false, "{:?} and {:?}", together, alone),
+            }
+        }
+    }
+}

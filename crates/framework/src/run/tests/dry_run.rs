@@ -1,0 +1,113 @@
+//! What a PostFilter plugin hears when it asks about nodes without some of their pods.
+
+use std::sync::Mutex;
+
+use berth_model::PodIdx;
+
+use super::*;
+use crate::Removal;
+
+/// Nodes hold two pods; remembers what it was asked.
+#[derive(Default)]
+struct Room {
+    manifest: Manifest,
+    answer: Option<Result<Vec<Status>, Status>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Plugin for Room {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        Points::from_iter([Point::Filter])
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::default()
+    }
+    fn filter(&mut self) -> Option<&mut dyn Filter> {
+        Some(self)
+    }
+}
+
+impl Filter for Room {
+    fn filter(&mut self, _call: &Call<'_>, _candidates: &mut NodeSet) -> Result<(), Status> {
+        Ok(())
+    }
+    fn explain(&mut self, _call: &Call<'_>, _rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(Vec::new())
+    }
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let named = |indices: &[u32]| indices.iter().map(|&at| &*pods[at as usize].name).collect::<Vec<_>>().join(",");
+        let mut asked = self.asked.lock().expect("one thread");
+        asked.extend(cases.iter().map(|it| format!("n{} -{} +{}", it.node.0, named(&it.minus), named(&it.plus))));
+        let fits = |case: &DryRunCase| {
+            let n_pods = call.snapshot.pods().on(case.node).count() + case.plus.len() - case.minus.len();
+            if n_pods < 2 { Status::success() } else { Status::unschedulable(format!("{n_pods} pods")) }
+        };
+        self.answer.clone().unwrap_or_else(|| Ok(cases.iter().map(fits).collect()))
+    }
+}
+
+/// Two nodes with two pods each; `rival` is nominated to the second.
+fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<Vec<Status>, Status>, Vec<String>) {
+    let asked = plugins.first().map(|plugin| Arc::clone(&plugin.asked)).unwrap_or_default();
+    let mut profile = Profile::new("test");
+    for plugin in plugins {
+        profile.add_everywhere(Box::new(plugin), "null");
+    }
+    let mut snapshot = snapshot(2);
+    for (idx, name) in (0u32..).zip(["a", "b", "c", "d"]) {
+        let pod = Arc::new(Pod { name: Arc::from(name), ..Pod::default() });
+        snapshot.pods_mut().place(PodIdx(idx), pod, NodeIdx(idx / 2));
+    }
+    let (pod, rival) = (Pod::default(), Pod { name: Arc::from("rival"), ..Pod::default() });
+    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+    let mut attempt = Attempt::default();
+    skipped.into_iter().for_each(|plugin| attempt.skipped_filters.insert(PluginIdx(plugin)));
+    let nominated = [DryRunCase { node: NodeIdx(1), plus: vec![0], ..DryRunCase::default() }];
+    let nominated = Nominated { pods: &[&rival], cases: &nominated };
+    let statuses = dry_run(&mut profile, &call, &attempt, &nominated, cases);
+    let asked = std::mem::take(&mut *asked.lock().expect("one thread"));
+    (statuses, asked)
+}
+
+fn removal(node: u32, pods: &[u32]) -> Removal {
+    Removal { node: NodeIdx(node), pods: pods.iter().map(|&idx| PodIdx(idx)).collect() }
+}
+
+#[test]
+fn nominated_pods_count_and_then_do_not() {
+    let cases = [removal(0, &[]), removal(0, &[1]), removal(1, &[3]), removal(1, &[2, 3]), removal(1, &[99])];
+    let (statuses, asked) = ask(vec![Room::default()], None, &cases);
+    let texts: Vec<String> = statuses.expect("statuses").iter().map(Status::message).collect();
+    assert_eq!(texts, ["2 pods", "", "2 pods", "", "3 pods"]);
+    let crowded = ["n1 -d +rival", "n1 -c,d +rival", "n1 - +rival"];
+    let alone = ["n0 - +", "n0 -b +", "n1 -c,d +"];
+    assert_eq!(asked, [&crowded[..], &alone[..]].concat());
+}
+
+#[test]
+fn the_first_plugin_that_objects_speaks() {
+    let saying = |text: &str| Room { answer: Some(Ok(vec![Status::unresolvable(text)])), ..Room::default() };
+    let case = [removal(0, &[0])];
+    let (statuses, _) = ask(vec![Room::default(), saying("first"), saying("second")], None, &case);
+    assert_eq!(statuses, Ok(vec![Status::unresolvable("first")]));
+    let (statuses, _) = ask(vec![Room::default(), saying("first"), saying("second")], Some(1), &case);
+    assert_eq!(statuses, Ok(vec![Status::unresolvable("second")]), "a plugin that skipped is not asked");
+    assert_eq!(ask(vec![saying("first")], None, &[]).0, Ok(Vec::new()));
+}
+
+#[test]
+fn a_broken_plugin_ends_the_dry_run() {
+    let answering = |answer| Room { answer: Some(answer), ..Room::default() };
+    let cases = [removal(0, &[0]), removal(0, &[1])];
+    for (answer, text) in [
+        (Err(Status::error("boom")), "boom"),
+        (Ok(vec![Status::success()]), "1 statuses for 2 cases"),
+        (Ok(vec![Status::error("boom"), Status::success()]), "boom"),
+    ] {
+        let (statuses, _) = ask(vec![answering(answer)], None, &cases);
+        assert_eq!(statuses, Err(Status::error(format!("running \"\" filter plugin: {text}"))));
+    }
+}

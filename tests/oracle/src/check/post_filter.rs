@@ -1,0 +1,250 @@
+//! Comparing PostFilter: may the pod preempt, what would it cost on each node, where does it, and what is said.
+//!
+//! A node is looked at alone by telling the plugins that no other one can be helped. So the victims come out of the
+//! plugin's effects, and the same questions serve a component. How many budgets a candidate breaks is not told; it
+//! shows in which of two candidates the plugin prefers.
+
+use std::collections::BTreeSet;
+
+use berth_framework::{
+    Code, Effect, PluginIdx, Removal, Status,
+    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PostFilterRun, Rejection},
+};
+use berth_model::NodeSet;
+
+use super::{Check, call, show, show_status};
+use crate::{
+    case::{Outcome, PostFilter, Verdict},
+    findings::Findings,
+};
+
+const PREEMPTION: &str = "DefaultPreemption";
+const CLAIMS: &str = "DynamicResources";
+const NO_VICTIMS: &str = "No preemption victims found for incoming pod";
+const NOT_HELPFUL: &str = "Preemption is not helpful for scheduling";
+
+impl Check<'_> {
+    pub(super) fn post_filter(&mut self, findings: &mut Findings) {
+        let case = self.case;
+        let Some(expected) = &case.expect.postfilter else { return };
+        if let Some(plugin) = self.missing_voice() {
+            findings.leave_out(&plugin);
+            return;
+        }
+        let diagnosis = match self.place() {
+            Ok(diagnosis) => diagnosis,
+            Err(text) => return findings.differ("postfilter", "a pod that fits nowhere", text),
+        };
+        self.whole_phase(expected, diagnosis.clone(), findings);
+        if self.subject.profile.find(PREEMPTION).is_none() {
+            return;
+        }
+        self.eligibility(expected, &diagnosis, findings);
+        if !expected.eligible {
+            return;
+        }
+        for candidate in &expected.candidates {
+            let victims: Vec<String> =
+                candidate.victims.iter().filter(|victim| !self.is_leaving(victim)).cloned().collect();
+            let got = self.ask(&[&candidate.node]);
+            findings.compare(format!("victims on {}", candidate.node), &victims, &evicted(&got));
+            findings.compare(
+                format!("candidate {}", candidate.node),
+                &Some(candidate.node.clone()),
+                &self.choice(&got),
+            );
+        }
+        for (node, verdict) in &expected.rejected {
+            self.rejected_node(node, verdict, findings);
+        }
+        self.ranking(expected, findings);
+    }
+
+    /// A missing plugin that has something to say about this pod.
+    fn missing_voice(&self) -> Option<String> {
+        let plugins = self.case.expect.prefilter.as_ref().map(|prefilter| &prefilter.plugins);
+        let skips = |name: &str| plugins.and_then(|it| it.get(name)).is_some_and(|verdict| verdict.code == "Skip");
+        let speaks = |name: &&String| *name == PREEMPTION || self.subject.has_filter(name) && !skips(name);
+        self.subject.missing().find(speaks).cloned()
+    }
+
+    /// The scheduling cycle as the scheduler runs it.
+    fn place(&mut self) -> Result<Diagnosis, String> {
+        let (pods, cases) = self.cluster.nominations();
+        let nominated = Nominated { pods: &pods, cases: &cases };
+        let order = self.cluster.cache.order();
+        let circumstances = Circumstances { order, start: 0, percentage_of_nodes_to_score: 100, nominated };
+        let call = call(&self.cluster);
+        match run::place(&mut self.subject.profile, &call, &circumstances, &mut self.attempt) {
+            Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),
+            Err(NoNode::EmptyCluster) => Err("no nodes".to_owned()),
+            Err(NoNode::Broken(status)) => Err(show_status("", &status)),
+            Ok(node) => Err(format!("node {}", self.node_names(&NodeSet::from_iter([node])).join(""))),
+        }
+    }
+
+    fn ask_plugins(&mut self, diagnosis: &mut Diagnosis) -> PostFilterRun {
+        let (pods, cases) = self.cluster.nominations();
+        let rivals = Nominated { pods: &pods, cases: &cases };
+        let all = self.cluster.all_nominations();
+        let nominations = Nominations { rivals, all: &all };
+        run::post_filter(&mut self.subject.profile, &call(&self.cluster), &self.attempt, &nominations, diagnosis)
+    }
+
+    fn whole_phase(&mut self, expected: &PostFilter, mut diagnosis: Diagnosis, findings: &mut Findings) {
+        let run = self.ask_plugins(&mut diagnosis);
+        let (outcome, message) = if self.subject.lacks(CLAIMS) {
+            let Some(without) = &expected.without_claims else {
+                return findings.leave_out(CLAIMS);
+            };
+            (&without.outcome, &without.condition_message)
+        } else {
+            (&expected.outcome, &self.case.expect.condition_message)
+        };
+        findings.compare("conditionMessage", message, &Some(diagnosis.message()));
+        let shown = run.status.as_ref().map(|status| show_status("", status)).unwrap_or_default();
+        findings.compare("postfilter", &show(&outcome.code, "", &outcome.reasons), &shown);
+        self.nomination(outcome, expected, &run, findings);
+    }
+
+    fn nomination(&self, outcome: &Outcome, expected: &PostFilter, run: &PostFilterRun, findings: &mut Findings) {
+        let got = match run.nominate {
+            None => None,
+            Some(None) => Some(String::new()),
+            Some(Some(_)) => self.choice(run),
+        };
+        let is_any = outcome.nominated_node_name.as_deref() == Some("<one of best>");
+        if is_any && got.as_ref().is_some_and(|node| expected.best.contains(node)) {
+            findings.compare("nominatedNodeName", &got, &got);
+        } else {
+            findings.compare("nominatedNodeName", &outcome.nominated_node_name, &got);
+        }
+    }
+
+    fn eligibility(&mut self, expected: &PostFilter, diagnosis: &Diagnosis, findings: &mut Findings) {
+        let run = self.ask_plugins(&mut diagnosis.clone());
+        let reasons = run.status.map(|status| status.reasons).unwrap_or_default();
+        let why_not = reasons.iter().find_map(|it| it.strip_prefix("preemption: ").filter(|it| it.starts_with("not ")));
+        findings.compare("notEligibleReason", &expected.not_eligible_reason.as_deref(), &why_not);
+        if expected.eligible {
+            let potential: Vec<String> = self.potential_nodes(diagnosis);
+            let mut expected_potential = expected.potential_nodes.clone();
+            expected_potential.sort_unstable();
+            findings.compare("potentialNodes", &expected_potential, &potential);
+        }
+    }
+
+    fn potential_nodes(&self, diagnosis: &Diagnosis) -> Vec<String> {
+        let mut absent = self.cluster.cache.snapshot().nodes().clone();
+        let mut potential = NodeSet::default();
+        for Rejection { status, nodes, .. } in &diagnosis.rejections {
+            absent.subtract(nodes);
+            if status.code == Code::Unschedulable {
+                potential.union(nodes);
+            }
+        }
+        if diagnosis.absent.as_ref().is_some_and(|status| status.code == Code::Unschedulable) {
+            potential.union(&absent);
+        }
+        self.node_names(&potential)
+    }
+
+    /// PostFilter with only these nodes open to preemption.
+    fn ask(&mut self, nodes: &[&str]) -> PostFilterRun {
+        let names: Vec<String> = nodes.iter().map(|&node| node.to_owned()).collect();
+        let rejection = Rejection {
+            plugin: PluginIdx::NOBODY,
+            status: Status::unschedulable("asked about"),
+            nodes: self.nodes_called(&names),
+        };
+        let mut diagnosis = Diagnosis {
+            n_all_nodes: self.cluster.cache.snapshot().n_nodes(),
+            rejections: vec![rejection],
+            absent: Some(Status::unresolvable("not asked about")),
+            ..Diagnosis::default()
+        };
+        self.ask_plugins(&mut diagnosis)
+    }
+
+    fn rejected_node(&mut self, node: &str, verdict: &Verdict, findings: &mut Findings) {
+        let run = self.ask(&[node]);
+        let got = run.status.and_then(|status| status.reasons.last().cloned()).unwrap_or_default();
+        let expected = if verdict.code == "Error" {
+            format!("preemption: {}", verdict.reasons.join(", "))
+        } else {
+            let n_nodes = self.cluster.cache.snapshot().n_nodes();
+            let status = Status::new(Code::Unschedulable, verdict.reasons.clone());
+            let others = Status::unresolvable(NOT_HELPFUL);
+            let text = run::histogram([(&status, 1), (&others, n_nodes - 1)]);
+            format!("preemption: 0/{n_nodes} nodes are available: {text}.")
+        };
+        findings.compare(format!("no candidate {node}"), &expected, &got);
+        if verdict.reasons != [NO_VICTIMS] {
+            let got = self.without_lesser_pods(node).unwrap_or_else(|status| show_status("error", &status));
+            findings.compare(format!("dry run {node}"), &show(&verdict.code, "", &verdict.reasons), &got);
+        }
+    }
+
+    /// What the filters say of a node without all pods of lower priority.
+    fn without_lesser_pods(&mut self, node: &str) -> Result<String, Status> {
+        let nodes = self.nodes_called(&[node.to_owned()]);
+        let (pods, cases) = self.cluster.nominations();
+        let nominated = Nominated { pods: &pods, cases: &cases };
+        let call = call(&self.cluster);
+        let lesser = |node| call.snapshot.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
+        let removals: Vec<Removal> =
+            nodes.iter().map(|node| Removal { node, pods: lesser(node).map(|(idx, _)| idx).collect() }).collect();
+        let statuses = run::dry_run(&mut self.subject.profile, &call, &self.attempt, &nominated, &removals)?;
+        Ok(statuses.iter().map(|status| show_status("", status)).collect())
+    }
+
+    /// Each of the best wins when the other best are out of the way, and against each of the rest alone; of two
+    /// candidates the one that breaks fewer budgets wins.
+    fn ranking(&mut self, expected: &PostFilter, findings: &mut Findings) {
+        let best: BTreeSet<&str> = expected.best.iter().map(String::as_str).collect();
+        let rest: Vec<&str> =
+            expected.candidates.iter().map(|it| it.node.as_str()).filter(|node| !best.contains(node)).collect();
+        for &winner in &best {
+            let field: Vec<&str> = rest.iter().copied().chain([winner]).collect();
+            self.contest(&field, winner, findings);
+        }
+        if let Some(&winner) = best.first() {
+            rest.iter().for_each(|loser| self.contest(&[loser, winner], winner, findings));
+        }
+        let mut by_violations: Vec<_> = expected.candidates.iter().collect();
+        by_violations.sort_by_key(|candidate| candidate.pdb_violations);
+        for pair in by_violations.windows(2) {
+            if let [fewer, more] = pair
+                && fewer.pdb_violations < more.pdb_violations
+            {
+                self.contest(&[&more.node, &fewer.node], &fewer.node, findings);
+            }
+        }
+    }
+
+    fn contest(&mut self, field: &[&str], winner: &str, findings: &mut Findings) {
+        let run = self.ask(field);
+        findings.compare(format!("best of {field:?}"), &Some(winner.to_owned()), &self.choice(&run));
+    }
+
+    fn choice(&self, run: &PostFilterRun) -> Option<String> {
+        let node = run.nominate??;
+        self.node_names(&NodeSet::from_iter([node])).pop()
+    }
+
+    /// Whether a victim, `namespace/name`, is being deleted already, so that nobody evicts it.
+    fn is_leaving(&self, victim: &str) -> bool {
+        let is_it =
+            |metadata: &berth_model::api::ObjectMeta| format!("{}/{}", metadata.namespace, metadata.name) == victim;
+        let pod = self.case.objects.pods.iter().find(|pod| is_it(&pod.metadata));
+        pod.is_some_and(|pod| pod.metadata.deletion_timestamp.is_some())
+    }
+}
+
+fn evicted(run: &PostFilterRun) -> Vec<String> {
+    let victim = |(_, effect): &(PluginIdx, Effect)| match effect {
+        Effect::Evict { namespace, name, .. } => Some(format!("{namespace}/{name}")),
+        _ => None,
+    };
+    run.effects.iter().filter_map(victim).collect()
+}
