@@ -9,8 +9,8 @@ use berth_model::Column;
 
 use crate::{
     DefaultBinder, DefaultPreemption, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
-    TaintToleration,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, PrioritySort,
+    SchedulingGates, TaintToleration,
 };
 
 /// A plugin's description as constants.
@@ -161,9 +161,10 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodeAffinity>(),
         native::<NodePorts>(),
         native::<NodeResourcesFit>(),
+        native::<PodTopologySpread>(),
+        native::<DefaultPreemption>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),
-        native::<DefaultPreemption>(),
         native::<DefaultBinder>(),
         native::<NodeDeclaredFeatures>(),
     ]

@@ -21,8 +21,8 @@ mod node_resources_fit;
 mod node_rules;
 mod node_unschedulable;
 mod normalize;
-#[cfg_attr(not(test), expect(dead_code, reason = "the plugins that count pods come next"))]
 mod pod_counts;
+mod pod_topology_spread;
 mod priority_sort;
 mod scheduling_gates;
 mod scored_resources;
@@ -41,6 +41,7 @@ pub use node_ports::NodePorts;
 pub use node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 pub use node_resources_fit::NodeResourcesFit;
 pub use node_unschedulable::NodeUnschedulable;
+pub use pod_topology_spread::PodTopologySpread;
 pub use priority_sort::PrioritySort;
 pub use scheduling_gates::SchedulingGates;
 pub use taint_toleration::TaintToleration;

@@ -18,7 +18,7 @@ use self::added::AddedAffinity;
 use crate::{
     built_in::{BuiltIn, Card, plugin},
     node_check::{dry_run_each, explain_each},
-    node_rules::{Rule, Scratch, matches_any},
+    node_rules::{Scratch, matches_any, selector},
     normalize::normalize,
 };
 
@@ -53,11 +53,6 @@ plugin!(NodeAffinity {
     score: Score,
     normalize: Normalize,
 });
-
-/// The rules of `spec.nodeSelector`.
-fn selector(pod: &Pod) -> impl Iterator<Item = Rule<'_>> {
-    pod.node_rules.selector.iter().flatten().map(Rule::equality)
-}
 
 /// The node names to which the terms confine the pod; `None` when some term does not name nodes.
 fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {
@@ -114,10 +109,7 @@ impl Filter for NodeAffinity {
         if let Some(terms) = self.added.required() {
             self.scratch.narrow_to_any(terms, call.snapshot, candidates);
         }
-        selector(call.pod).for_each(|rule| rule.narrow(call.snapshot, candidates));
-        if let Some(terms) = &call.pod.node_rules.required {
-            self.scratch.narrow_to_any(terms, call.snapshot, candidates);
-        }
+        self.scratch.narrow_to_required(call.pod, call.snapshot, candidates);
         Ok(())
     }
 

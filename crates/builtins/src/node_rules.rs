@@ -4,7 +4,7 @@
 //! for each node that is left. The same [`Rule::admits`] decides for a set and for a single node.
 
 use berth_model::{
-    NodeIdx, NodeSet, Snapshot, Sym, Symbols,
+    NodeIdx, NodeSet, Pod, Snapshot, Sym, Symbols,
     pod::{NodeTerm, Operator, Requirement},
 };
 
@@ -109,6 +109,11 @@ impl Term for NodeTerm {
     }
 }
 
+/// The rules of `spec.nodeSelector`.
+pub(crate) fn selector(pod: &Pod) -> impl Iterator<Item = Rule<'_>> {
+    pod.node_rules.selector.iter().flatten().map(Rule::equality)
+}
+
 /// Sets of nodes reused from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
@@ -117,6 +122,14 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
+    /// Keeps the nodes of `nodes` that the pod selects and that its required affinity admits.
+    pub(crate) fn narrow_to_required(&mut self, pod: &Pod, snapshot: &Snapshot, nodes: &mut NodeSet) {
+        selector(pod).for_each(|rule| rule.narrow(snapshot, nodes));
+        if let Some(terms) = &pod.node_rules.required {
+            self.narrow_to_any(terms, snapshot, nodes);
+        }
+    }
+
     /// Keeps the nodes of `nodes` that match at least one of `terms`.
     pub(crate) fn narrow_to_any<T: Term>(&mut self, terms: &[T], snapshot: &Snapshot, nodes: &mut NodeSet) {
         if let [term] = terms {

@@ -48,7 +48,7 @@ fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
 }
 
 /// Whether every taint that keeps pods away is tolerated.
-fn admits(pod: &Pod, taints: &[Taint]) -> bool {
+pub(crate) fn admits(pod: &Pod, taints: &[Taint]) -> bool {
     taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint))
 }
 
@@ -59,7 +59,7 @@ fn n_discouraging(pod: &Pod, taints: &[Taint]) -> i64 {
 }
 
 /// What `judge` says about the taints of a node, each distinct set judged once.
-fn once_per_set<T: Copy>(
+pub(crate) fn once_per_set<T: Copy>(
     call: &Call<'_>,
     known: &mut Vec<Option<T>>,
     judge: impl Fn(&Pod, &[Taint]) -> T,

@@ -9,6 +9,7 @@ use crate::{node_set::NodeIdx, symbols::Sym};
 pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
+    version: u64,
 }
 
 /// The values of one label key over all nodes.
@@ -84,7 +85,22 @@ impl LabelTable {
         self.rows.get(node.index()).map_or(&[], |labels| labels)
     }
 
+    /// Grows whenever the labels of some node change: what was worked out from columns holds until then.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Empties the table; the version goes on.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { version: self.version + 1, ..Self::default() };
+    }
+
     pub(crate) fn set(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
+        if self.of(node) == labels {
+            return;
+        }
+        self.version += 1;
         if node.index() >= self.rows.len() {
             self.rows.resize(node.index() + 1, Box::default());
         }
@@ -100,5 +116,28 @@ impl LabelTable {
             column.set(node, Some(value));
             column.densify(n_rows);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_tells_whether_labels_changed() {
+        let mut table = LabelTable::default();
+        let zone = |value| [(Sym::ZONE_LABEL, Sym(value))];
+        table.set(NodeIdx(3), &zone(20));
+        let version = table.version();
+        table.set(NodeIdx(3), &zone(20));
+        table.set(NodeIdx(7), &[]);
+        assert_eq!(table.version(), version);
+        table.set(NodeIdx(3), &zone(21));
+        assert!(table.version() > version);
+        let version = table.version();
+        table.clear();
+        assert!(table.version() > version);
+        assert!(table.column(Sym::ZONE_LABEL).is_none());
+        assert_eq!(table.of(NodeIdx(3)), []);
     }
 }

@@ -456,13 +456,14 @@ impl Snapshot {
         self.generation = delta.generation;
     }
 
-    /// Empties everything but the symbols. Journals go on, so that whoever follows one notices.
+    /// Empties everything but the symbols. Journals and versions go on, so that whoever follows one notices.
     fn forget(&mut self) {
         let (symbols, mut pods) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.pods));
-        let mut objects = std::mem::take(&mut self.objects);
+        let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));
         pods.clear();
         objects.clear();
-        *self = Self { symbols, pods, objects, ..Self::default() };
+        labels.clear();
+        *self = Self { symbols, pods, objects, labels, ..Self::default() };
     }
 
     fn apply_column(&mut self, change: &ColumnChange) {

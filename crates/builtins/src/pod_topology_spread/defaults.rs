@@ -1,0 +1,227 @@
+//! `PodTopologySpreadArgs`: constraints for pods that bring none.
+//!
+//! Args are text, the node table is symbols. Topology keys are looked up, never interned, and looked up again once there
+//! are more symbols.
+
+use berth_model::{Sym, Symbols, pod::SpreadConstraint};
+use serde::Deserialize;
+
+use crate::args;
+
+/// Stands for a key without a symbol: no node has it.
+const UNKNOWN: Sym = Sym(u32::MAX);
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct SpreadArgs {
+    defaulting_type: Option<String>,
+    default_constraints: Option<Vec<ConstraintArgs>>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase", deny_unknown_fields)]
+struct ConstraintArgs {
+    max_skew: i32,
+    topology_key: String,
+    when_unsatisfiable: String,
+    label_selector: Option<serde_json::Value>,
+    min_domains: Option<i32>,
+    node_affinity_policy: Option<String>,
+    node_taints_policy: Option<String>,
+    /// Without effect: the selector of a default constraint is replaced as a whole.
+    match_label_keys: Option<Vec<String>>,
+}
+
+/// The constraints of pods that bring none.
+#[derive(Debug)]
+pub(super) struct Defaults {
+    /// `defaultingType: System`: nodes without some of the keys are scored too.
+    pub(super) is_system: bool,
+    topology_keys: Vec<String>,
+    constraints: Vec<SpreadConstraint>,
+    n_symbols: usize,
+}
+
+impl Defaults {
+    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
+        let args: SpreadArgs = args::parse(plugin, args)?;
+        let given = args.default_constraints.unwrap_or_default();
+        match args.defaulting_type.as_deref().unwrap_or_default() {
+            "" | "System" if given.is_empty() => Ok(Self::system()),
+            "" | "System" => {
+                Err(invalid("defaultingType", "\"System\"", "when .defaultConstraints are not empty, use List"))
+            }
+            "List" => Self::list(&given),
+            other => Err(unsupported("defaultingType", other, "\"System\", \"List\"")),
+        }
+    }
+
+    /// Few pods of a workload on one node and in one zone, as a wish (KEP-1258).
+    fn system() -> Self {
+        let soft = |topology_key, max_skew| SpreadConstraint { max_skew, topology_key, ..blank() };
+        Self {
+            is_system: true,
+            topology_keys: Vec::new(),
+            constraints: vec![soft(Sym::HOSTNAME_LABEL, 3), soft(Sym::ZONE_LABEL, 5)],
+            n_symbols: 0,
+        }
+    }
+
+    fn list(given: &[ConstraintArgs]) -> Result<Self, String> {
+        let mut defaults = Self { is_system: false, topology_keys: Vec::new(), constraints: Vec::new(), n_symbols: 0 };
+        for (at, args) in given.iter().enumerate() {
+            let path = format!("defaultConstraints[{at}]");
+            let constraint = args.check(&path)?;
+            let mut earlier = defaults.topology_keys.iter().zip(&defaults.constraints);
+            if earlier.any(|(key, it)| *key == args.topology_key && it.is_hard == constraint.is_hard) {
+                let pair = format!("{{{:?}, {:?}}}", args.topology_key, args.when_unsatisfiable);
+                return Err(format!(".{path}: Duplicate value: {pair:?}"));
+            }
+            defaults.topology_keys.push(args.topology_key.clone());
+            defaults.constraints.push(constraint);
+        }
+        Ok(defaults)
+    }
+
+    /// The constraints, with their topology keys as far as they are known and without selectors.
+    pub(super) fn constraints(&mut self, symbols: &Symbols) -> &[SpreadConstraint] {
+        if self.n_symbols != symbols.len() {
+            self.n_symbols = symbols.len();
+            for (constraint, key) in self.constraints.iter_mut().zip(&self.topology_keys) {
+                constraint.topology_key = symbols.lookup(key).unwrap_or(UNKNOWN);
+            }
+        }
+        &self.constraints
+    }
+}
+
+/// A soft constraint on no key, with the API's defaults.
+fn blank() -> SpreadConstraint {
+    SpreadConstraint {
+        max_skew: 1,
+        topology_key: UNKNOWN,
+        is_hard: false,
+        selector: None,
+        min_domains: 1,
+        honor_node_affinity: true,
+        honor_node_taints: false,
+    }
+}
+
+impl ConstraintArgs {
+    fn check(&self, path: &str) -> Result<SpreadConstraint, String> {
+        let at = |field: &str| format!("{path}.{field}");
+        if self.max_skew <= 0 {
+            return Err(invalid(&at("maxSkew"), self.max_skew, "not in valid range (0, inf)"));
+        }
+        for (field, text) in [("topologyKey", &self.topology_key), ("whenUnsatisfiable", &self.when_unsatisfiable)] {
+            if text.is_empty() {
+                return Err(format!(".{}: Required value: can not be empty", at(field)));
+            }
+        }
+        let is_hard = either(
+            &at("whenUnsatisfiable"),
+            Some(&self.when_unsatisfiable),
+            ("DoNotSchedule", "ScheduleAnyway"),
+            false,
+        )?;
+        if self.label_selector.is_some() {
+            let why = "constraint must not define a selector, as they deduced for each pod";
+            return Err(format!(".{}: Forbidden: {why}", at("labelSelector")));
+        }
+        if let Some(min_domains) = self.min_domains.filter(|min_domains| *min_domains <= 0) {
+            return Err(invalid(&at("minDomains"), min_domains, "must be greater than 0"));
+        }
+        let policies = ("Honor", "Ignore");
+        let affinity_policy = self.node_affinity_policy.as_deref();
+        let taints_policy = self.node_taints_policy.as_deref();
+        Ok(SpreadConstraint {
+            max_skew: self.max_skew,
+            is_hard,
+            min_domains: self.min_domains.unwrap_or(1),
+            honor_node_affinity: either(&at("nodeAffinityPolicy"), affinity_policy, policies, true)?,
+            honor_node_taints: either(&at("nodeTaintsPolicy"), taints_policy, policies, false)?,
+            ..blank()
+        })
+    }
+}
+
+/// Whether `text` is the first of two words; `default` when it is absent.
+fn either(path: &str, text: Option<&str>, (yes, no): (&str, &str), default: bool) -> Result<bool, String> {
+    match text {
+        None => Ok(default),
+        Some(text) if text == yes => Ok(true),
+        Some(text) if text == no => Ok(false),
+        Some(other) => Err(unsupported(path, other, &format!("{yes:?}, {no:?}"))),
+    }
+}
+
+fn invalid(path: &str, value: impl std::fmt::Display, why: &str) -> String {
+    format!(".{path}: Invalid value: {value}: {why}")
+}
+
+fn unsupported(path: &str, value: &str, supported: &str) -> String {
+    format!(".{path}: Unsupported value: {value:?}: supported values: {supported}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(args: &str) -> Result<Defaults, String> {
+        Defaults::parse("PodTopologySpread", args)
+    }
+
+    #[test]
+    fn system_defaults_are_wishes() {
+        for args in ["", "null", "{}", r#"{"defaultingType":"System","defaultConstraints":[]}"#] {
+            let mut defaults = parse(args).unwrap();
+            assert!(defaults.is_system);
+            let found: Vec<_> = defaults
+                .constraints(&Symbols::default())
+                .iter()
+                .map(|it| (it.topology_key, it.max_skew, it.is_hard))
+                .collect();
+            assert_eq!(found, [(Sym::HOSTNAME_LABEL, 3, false), (Sym::ZONE_LABEL, 5, false)]);
+        }
+    }
+
+    #[test]
+    fn listed_keys_are_looked_up_as_they_become_known() {
+        let list = r#"{"defaultingType":"List","defaultConstraints":[
+            {"maxSkew":2,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule","nodeTaintsPolicy":"Honor"}]}"#;
+        let mut defaults = parse(list).unwrap();
+        assert!(!defaults.is_system);
+        let mut symbols = Symbols::default();
+        assert_eq!(defaults.constraints(&symbols)[0].topology_key, UNKNOWN);
+        let rack = symbols.intern("rack");
+        let [constraint] = defaults.constraints(&symbols) else { panic!("one constraint") };
+        assert_eq!((constraint.topology_key, constraint.is_hard, constraint.honor_node_taints), (rack, true, true));
+    }
+
+    #[test]
+    fn impossible_args_are_refused() {
+        let list = |constraints: &str| format!(r#"{{"defaultingType":"List","defaultConstraints":[{constraints}]}}"#);
+        let fine = r#"{"maxSkew":1,"topologyKey":"k","whenUnsatisfiable":"DoNotSchedule"}"#;
+        let with = |more: &str| list(&fine.replace('}', &format!(",{more}}}")));
+        let cases = [
+            (format!(r#"{{"defaultConstraints":[{fine}]}}"#), ".defaultingType: Invalid value: \"System\""),
+            (r#"{"defaultingType":"Some"}"#.to_owned(), ".defaultingType: Unsupported value: \"Some\""),
+            (r#"{"nonsense":1}"#.to_owned(), "unknown field `nonsense`"),
+            (list(&format!("{fine},{fine}")), ".defaultConstraints[1]: Duplicate value"),
+            (list(&fine.replace('1', "0")), ".defaultConstraints[0].maxSkew: Invalid value: 0"),
+            (list(&fine.replace("\"k\"", "\"\"")), ".defaultConstraints[0].topologyKey: Required value"),
+            (list(r#"{"maxSkew":1,"topologyKey":"k"}"#), ".defaultConstraints[0].whenUnsatisfiable: Required value"),
+            (list(&fine.replace("Do", "Ho")), ".defaultConstraints[0].whenUnsatisfiable: Unsupported value"),
+            (with(r#""labelSelector":{}"#), ".defaultConstraints[0].labelSelector: Forbidden"),
+            (with(r#""minDomains":0"#), ".defaultConstraints[0].minDomains: Invalid value: 0"),
+            (with(r#""nodeTaintsPolicy":"No""#), ".defaultConstraints[0].nodeTaintsPolicy: Unsupported value: \"No\""),
+            (with(r#""maxSkews":2"#), "unknown field `maxSkews`"),
+        ];
+        for (args, expected) in cases {
+            let error = parse(&args).unwrap_err();
+            assert!(error.contains(expected), "{args}: {error}");
+        }
+        assert!(parse(&with(r#""minDomains":2,"nodeAffinityPolicy":"Ignore","matchLabelKeys":["app"]"#)).is_ok());
+    }
+}

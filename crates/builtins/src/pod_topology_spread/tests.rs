@@ -1,0 +1,250 @@
+//! Rules of PodTopologySpread on small clusters, written as API objects.
+
+mod defaults;
+mod properties;
+mod scores;
+
+use std::sync::Arc;
+
+use berth_model::{Delta, NodeIdx, ObjectChange, Pod, PodIdx, intern};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::testing::{Cluster, show, verdicts};
+
+const MISSING: &str = "UnschedulableAndUnresolvable: \
+                       node(s) didn't match pod topology spread constraints (missing required label)";
+const SKEWED: &str = "Unschedulable: node(s) didn't match pod topology spread constraints";
+
+/// A cluster made of API objects.
+#[derive(Default)]
+struct World {
+    cluster: Cluster,
+    n_pods: u32,
+}
+
+impl World {
+    /// Nodes with these zones, called `n0` and so on.
+    fn zones(zones: &[&str]) -> Self {
+        let mut world = Self::default();
+        for (at, zone) in zones.iter().enumerate() {
+            let name = format!("n{at}");
+            world.node(&json!({ "metadata": { "name": name, "labels": { "zone": zone, "host": name } } }));
+        }
+        world
+    }
+
+    fn node(&mut self, node: &Value) -> NodeIdx {
+        let node = serde_json::from_value(node.clone()).unwrap();
+        let node = intern::node(&node, &mut self.cluster.snapshot.symbols);
+        self.cluster.node("", |it| *it = node)
+    }
+
+    fn pod(&mut self, pod: &Value) -> Pod {
+        let pod = serde_json::from_value(pod.clone()).unwrap();
+        intern::pod(&pod, &mut self.cluster.snapshot.symbols)
+    }
+
+    /// Puts `count` pods with label `app: web` on a node.
+    fn place_web(&mut self, node: u32, count: u32) {
+        for _ in 0..count {
+            self.place(node, &web(&json!([])));
+        }
+    }
+
+    fn place(&mut self, node: u32, pod: &Value) -> PodIdx {
+        let pod = self.pod(pod);
+        let idx = PodIdx(self.n_pods);
+        self.n_pods += 1;
+        self.cluster.snapshot.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
+        idx
+    }
+
+    fn object(&mut self, object: &Value) {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let change = ObjectChange {
+            api_version: text("/apiVersion"),
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+            json: Some(Arc::from(object.to_string().into_bytes())),
+        };
+        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+    }
+
+    fn verdicts(&mut self, pod: &Value) -> Vec<String> {
+        let pod = self.pod(pod);
+        verdicts(&mut plugin("null"), &self.cluster, &pod)
+    }
+}
+
+fn plugin(args: &str) -> PodTopologySpread {
+    PodTopologySpread::new(args).unwrap()
+}
+
+/// A pod with label `app: web` and these constraints.
+fn web(constraints: &Value) -> Value {
+    json!({
+        "metadata": { "namespace": "ns", "name": "web", "labels": { "app": "web" } },
+        "spec": { "topologySpreadConstraints": constraints },
+    })
+}
+
+/// `more` on top of a hard constraint on pods with `app: web`.
+fn hard(key: &str, max_skew: i32, more: &Value) -> Value {
+    let mut constraint = json!({
+        "topologyKey": key, "maxSkew": max_skew, "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": { "matchLabels": { "app": "web" } },
+    });
+    constraint.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    constraint
+}
+
+#[test]
+fn skew_is_measured_against_the_emptiest_domain() {
+    let cases: [(&[u32], i32, Value, [&str; 3]); 9] = [
+        (&[3, 1, 0], 1, json!({}), [SKEWED, SKEWED, ""]),
+        (&[3, 1, 1], 1, json!({}), [SKEWED, "", ""]),
+        (&[3, 1, 1], 2, json!({}), [SKEWED, "", ""]),
+        (&[3, 1, 1], 3, json!({}), ["", "", ""]),
+        (&[1, 1, 1], 1, json!({ "minDomains": 3 }), ["", "", ""]),
+        (&[1, 1, 1], 1, json!({ "minDomains": 4 }), [SKEWED, SKEWED, SKEWED]),
+        // The pod does not count itself.
+        (&[1, 0, 0], 1, json!({ "labelSelector": { "matchLabels": { "app": "db" } } }), ["", "", ""]),
+        // No selector matches nothing; an empty one matches the pod and counts no other.
+        (&[5, 0, 0], 1, json!({ "labelSelector": null }), ["", "", ""]),
+        (&[5, 0, 0], 1, json!({ "labelSelector": {} }), ["", "", ""]),
+    ];
+    for (counts, max_skew, more, expected) in cases {
+        let mut world = World::zones(&["a", "b", "c"]);
+        for (node, count) in (0u32..).zip(counts) {
+            world.place_web(node, *count);
+        }
+        assert_eq!(world.verdicts(&web(&json!([hard("zone", max_skew, &more)]))), expected, "{counts:?} {more}");
+    }
+}
+
+#[test]
+fn only_living_pods_of_the_namespace_count() {
+    let mut world = World::zones(&["a", "b"]);
+    let mut pod = web(&json!([]));
+    pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
+    world.place(0, &pod);
+    let mut pod = web(&json!([]));
+    pod["metadata"]["namespace"] = json!("other");
+    world.place(0, &pod);
+    assert_eq!(world.verdicts(&web(&json!([hard("zone", 1, &json!({}))]))), ["", ""]);
+}
+
+#[test]
+fn nodes_without_a_key_are_no_domain() {
+    let mut world = World::zones(&["a", "b"]);
+    world.node(&json!({ "metadata": { "name": "n2", "labels": { "host": "n2" } } }));
+    world.place_web(0, 1);
+    world.place_web(1, 1);
+    let both = json!([hard("host", 1, &json!({})), hard("zone", 1, &json!({}))]);
+    assert_eq!(world.verdicts(&web(&both)), ["", "", MISSING]);
+    // What the first constraint says comes first: on n2 there are two more than on the other nodes.
+    world.place_web(2, 2);
+    assert_eq!(world.verdicts(&web(&both)), ["", "", MISSING]);
+    let host = json!([hard("host", 1, &json!({}))]);
+    assert_eq!(world.verdicts(&web(&host)), ["", "", SKEWED]);
+}
+
+#[test]
+fn policies_decide_which_nodes_count() {
+    let honor = json!({ "nodeTaintsPolicy": "Honor" });
+    let ignore = json!({ "nodeAffinityPolicy": "Ignore" });
+    // Zone b is empty, but the pod cannot go there.
+    let cases = [(json!({}), false, SKEWED), (honor, false, ""), (json!({}), true, ""), (ignore, true, SKEWED)];
+    for (more, selects, expected) in cases {
+        let mut world = World::zones(&["a"]);
+        world.node(&json!({
+            "metadata": { "name": "n1", "labels": { "zone": "b" } },
+            "spec": { "taints": [{ "key": "gpu", "effect": "NoSchedule" }] },
+        }));
+        world.place_web(0, 1);
+        let mut pod = web(&json!([hard("zone", 1, &more)]));
+        if selects {
+            pod["spec"]["nodeSelector"] = json!({ "zone": "a" });
+        }
+        assert_eq!(world.verdicts(&pod)[0], expected, "{more}");
+    }
+}
+
+#[test]
+fn match_label_keys_narrow_the_selector() {
+    let mut world = World::zones(&["a", "b"]);
+    let mut old = web(&json!([hard("zone", 1, &json!({ "matchLabelKeys": ["hash", "absent"] }))]));
+    old["metadata"]["labels"]["hash"] = json!("1");
+    world.place(0, &old);
+    assert_eq!(world.verdicts(&old), [SKEWED, ""]);
+    let mut new = old.clone();
+    new["metadata"]["labels"]["hash"] = json!("2");
+    assert_eq!(world.verdicts(&new), ["", ""]);
+}
+
+#[test]
+fn dry_run_moves_pods() {
+    let mut world = World::zones(&["a", "b", "c"]);
+    for (node, count) in [(0, 2), (1, 1), (2, 1)] {
+        world.place_web(node, count);
+    }
+    let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
+    let other = Pod { labels: Vec::new(), ..pod.clone() };
+    let case = |node, minus: &[u32], plus: &[u32]| DryRunCase {
+        node: NodeIdx(node),
+        minus: minus.to_vec(),
+        plus: plus.to_vec(),
+    };
+    let mut plugin = plugin("null");
+    let call = world.cluster.call(&pod);
+    plugin.pre_filter(&call).unwrap();
+    let cases = [case(0, &[], &[]), case(0, &[0], &[]), case(0, &[1], &[]), case(1, &[], &[0]), case(1, &[0], &[0])];
+    let statuses = plugin.dry_run(&call, &[&pod, &other], &cases).unwrap();
+    assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [SKEWED, "", SKEWED, SKEWED, ""]);
+}
+
+#[test]
+fn leaving_pods_count_though_they_did_not_before() {
+    let mut world = World::zones(&["a", "b"]);
+    world.place_web(0, 1);
+    let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
+    let leaving = Pod { terminating: true, ..pod.clone() };
+    let mut plugin = plugin("null");
+    let call = world.cluster.call(&pod);
+    plugin.pre_filter(&call).unwrap();
+    let cases = [DryRunCase { node: NodeIdx(0), minus: vec![0], plus: vec![] }];
+    assert_eq!(plugin.dry_run(&call, &[&leaving], &cases).unwrap(), [Status::success()]);
+}
+
+#[test]
+fn impossible_constraints_fail_the_attempt_and_harm_nobody() {
+    let mut world = World::zones(&["a", "b"]);
+    let nonsense = json!({ "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Near" }] } });
+    let pod = world.pod(&web(&json!([hard("zone", 1, &nonsense)])));
+    let error = plugin("null").pre_filter(&world.cluster.call(&pod)).unwrap_err();
+    assert!(error.message().starts_with("obtaining pod's hard topology spread constraints: "), "{error:?}");
+    let extreme = json!({ "minDomains": i32::MIN });
+    for (key, max_skew) in [("zone", i32::MIN), ("zone", i32::MAX), ("", 0), ("nonsense", -1)] {
+        world.verdicts(&web(&json!([hard(key, max_skew, &extreme)])));
+    }
+}
+
+#[test]
+fn filter_needs_pre_filter() {
+    let mut world = World::zones(&["a"]);
+    let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
+    let mut nodes = world.cluster.snapshot.nodes().clone();
+    let status = Filter::filter(&mut plugin("null"), &world.cluster.call(&pod), &mut nodes).unwrap_err();
+    assert_eq!(status.message(), "error reading \"PreFilterPodTopologySpread\" from cycleState: not found");
+}
+
+#[test]
+fn pods_without_hard_constraints_skip() {
+    let mut world = World::zones(&["a"]);
+    for constraints in [json!([]), json!([hard("zone", 1, &json!({ "whenUnsatisfiable": "ScheduleAnyway" }))])] {
+        let pod = world.pod(&web(&constraints));
+        assert_eq!(plugin("null").pre_filter(&world.cluster.call(&pod)), Err(Status::skip()));
+    }
+}
