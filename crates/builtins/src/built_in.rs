@@ -8,8 +8,8 @@ use berth_framework::{
 use berth_model::Column;
 
 use crate::{
-    DefaultBinder, DefaultPreemption, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, PrioritySort,
+    DefaultBinder, DefaultPreemption, ImageLocality, InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeName,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, PrioritySort,
     SchedulingGates, TaintToleration,
 };
 
@@ -162,6 +162,7 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodePorts>(),
         native::<NodeResourcesFit>(),
         native::<PodTopologySpread>(),
+        native::<InterPodAffinity>(),
         native::<DefaultPreemption>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),

@@ -1,0 +1,258 @@
+//! Random clusters that change step by step, always the same three nodes, four namespaces and few labels, so that terms
+//! meet pods often.
+
+use berth_framework::{DryRunCase, Filter, PreFilter, Status};
+use berth_model::{NodeIdx, NodeSet, Pod, PodIdx, api};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::{naive, plugin, scores, verdicts, world::World};
+use crate::{
+    inter_pod_affinity::{InterPodAffinity, Knowledge},
+    testing::show,
+};
+
+/// What happens to the cluster before the next pod is looked at.
+#[derive(Clone, Debug)]
+enum Step {
+    Place { slot: u32, pod: Box<api::Pod>, node: u32 },
+    Remove(u32),
+    SetNode(u32, api::StringMap),
+    RemoveNode(u32),
+    SetNamespace(&'static str, Option<api::StringMap>),
+}
+
+fn one_of<T: Clone + std::fmt::Debug + 'static>(values: &'static [T]) -> impl Strategy<Value = T> {
+    prop::sample::select(values)
+}
+
+/// Some of the keys, with values.
+fn labels(keys: &'static [&'static str], values: &'static [&'static str]) -> impl Strategy<Value = api::StringMap> {
+    let own = |text: &'static str| text.to_owned();
+    prop::collection::btree_map(one_of(keys).prop_map(own), one_of(values).prop_map(own), 0..=keys.len())
+}
+
+fn node_labels() -> impl Strategy<Value = api::StringMap> {
+    labels(&["host", "zone"], &["a", "b", ""])
+}
+
+fn namespace_labels() -> impl Strategy<Value = api::StringMap> {
+    labels(&["env"], &["prod", "dev"])
+}
+
+fn namespace() -> impl Strategy<Value = &'static str> {
+    one_of(&["default", "prod", "dev", "gone"])
+}
+
+fn requirement(keys: &'static [&'static str], values: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    let with_values = (one_of(keys), one_of(&["In", "NotIn"]), prop::sample::subsequence(values, 1..=values.len()));
+    prop_oneof![
+        3 => with_values.prop_map(|(key, operator, values)| json!({ "key": key, "operator": operator, "values": values })),
+        1 => (one_of(keys), one_of(&["Exists", "DoesNotExist"]))
+            .prop_map(|(key, operator)| json!({ "key": key, "operator": operator })),
+    ]
+}
+
+/// Absent, empty, or with requirements.
+fn selector(keys: &'static [&'static str], values: &'static [&'static str]) -> impl Strategy<Value = Value> {
+    let requirements = prop::collection::vec(requirement(keys, values), 0..3);
+    prop_oneof![
+        1 => Just(Value::Null),
+        8 => requirements.prop_map(|requirements| json!({ "matchExpressions": requirements })),
+    ]
+}
+
+fn term() -> impl Strategy<Value = Value> {
+    let namespaces = prop_oneof![3 => Just(vec![]), 1 => prop::collection::vec(namespace(), 1..3)];
+    let namespace_selector = prop_oneof![3 => Just(Value::Null), 2 => selector(&["env"], &["prod", "dev"])];
+    let pods = selector(&["app", "tier"], &["x", "y"]);
+    (pods, namespaces, namespace_selector, one_of(&["host", "zone", "nowhere"])).prop_map(
+        |(pods, namespaces, namespace_selector, key)| {
+            json!({
+                "labelSelector": pods, "namespaces": namespaces, "namespaceSelector": namespace_selector,
+                "topologyKey": key,
+            })
+        },
+    )
+}
+
+fn affinity() -> impl Strategy<Value = Value> {
+    let required = || prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(term(), 1..3)];
+    let weighted = || (1..=100, term()).prop_map(|(weight, term)| json!({ "weight": weight, "podAffinityTerm": term }));
+    let preferred = || prop_oneof![2 => Just(vec![]), 1 => prop::collection::vec(weighted(), 1..3)];
+    let kind = |required: Vec<Value>, preferred: Vec<Value>| {
+        json!({
+            "requiredDuringSchedulingIgnoredDuringExecution": required,
+            "preferredDuringSchedulingIgnoredDuringExecution": preferred,
+        })
+    };
+    (required(), preferred(), required(), preferred()).prop_map(move |(required, preferred, anti, anti_preferred)| {
+        json!({ "podAffinity": kind(required, preferred), "podAntiAffinity": kind(anti, anti_preferred) })
+    })
+}
+
+fn pod() -> impl Strategy<Value = api::Pod> {
+    (namespace(), labels(&["app", "tier"], &["x", "y"]), affinity()).prop_map(|(namespace, labels, affinity)| {
+        let pod = super::pod(namespace, &[], &affinity);
+        api::Pod { metadata: api::ObjectMeta { labels, ..pod.metadata }, ..pod }
+    })
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => (0..6u32, pod(), 0..3u32).prop_map(|(slot, pod, node)| Step::Place { slot, pod: Box::new(pod), node }),
+        3 => (0..6u32).prop_map(Step::Remove),
+        2 => (0..3u32, node_labels()).prop_map(|(node, labels)| Step::SetNode(node, labels)),
+        1 => (0..3u32).prop_map(Step::RemoveNode),
+        2 => (namespace(), prop::option::of(namespace_labels()))
+            .prop_map(|(namespace, labels)| Step::SetNamespace(namespace, labels)),
+    ]
+}
+
+impl World {
+    fn start(nodes: Vec<api::StringMap>) -> Self {
+        let mut world = Self::default();
+        (0..).zip(nodes).for_each(|(node, labels)| world.set_node(node, labels));
+        world
+    }
+
+    fn take(&mut self, step: Step) {
+        match step {
+            // The node table holds no pods of nodes that it does not know.
+            Step::Place { node, .. } if !self.nodes.contains_key(&node) => {}
+            Step::Place { slot, pod, node } => self.place(slot, *pod, node),
+            Step::Remove(slot) => self.remove(slot),
+            Step::SetNode(node, labels) => self.set_node(node, labels),
+            Step::RemoveNode(node) => self.remove_node(node),
+            Step::SetNamespace(namespace, labels) => self.set_namespace(namespace, labels),
+        }
+    }
+
+    fn naive_verdicts(&self, pod: &api::Pod) -> Vec<&'static str> {
+        self.nodes.keys().map(|node| naive::verdict(self, pod, *node)).collect()
+    }
+}
+
+/// Nodes, steps with the pod to look at after each, `hardPodAffinityWeight` and `ignorePreferredTermsOfExistingPods`.
+fn story() -> impl Strategy<Value = (Vec<api::StringMap>, Vec<(Step, api::Pod)>, i64, bool)> {
+    let steps = prop::collection::vec((step(), pod()), 1..25);
+    (prop::collection::vec(node_labels(), 3), steps, one_of(&[0, 1, 7]), any::<bool>())
+}
+
+/// What Filter would say about a node if some of its pods went and others came.
+fn naive_case(world: &World, pod: &api::Pod, node: u32, gone: &[u32], come: &[api::Pod]) -> &'static str {
+    let mut other = world.clone();
+    gone.iter().for_each(|slot| other.remove(*slot));
+    for (slot, pod) in (100..).zip(come) {
+        other.place(slot, pod.clone(), node);
+    }
+    naive::verdict(&other, pod, node)
+}
+
+/// Takes away every pod of the node, every other one, or none, and brings `guest` or not.
+fn dry_runs_agree(
+    plugin: &mut InterPodAffinity,
+    world: &mut World,
+    (pod, interned): (&api::Pod, &Pod),
+    guest: &api::Pod,
+) -> Result<(), TestCaseError> {
+    let mut pods: Vec<Pod> = vec![world.intern(guest)];
+    let (mut cases, mut expected) = (Vec::new(), Vec::new());
+    for &node in world.nodes.keys() {
+        let here: Vec<u32> = world.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
+        for (stride, guests) in [(1, 0), (2, 0), (1, 1), (2, 1), (usize::MAX, 1)] {
+            let gone: Vec<u32> = here.iter().copied().skip(stride / 2).step_by(stride).collect();
+            let mut minus = Vec::new();
+            for slot in &gone {
+                minus.push(u32::try_from(pods.len()).unwrap());
+                pods.push((**world.snapshot.pods().get(PodIdx(*slot)).unwrap().0).clone());
+            }
+            cases.push(DryRunCase { node: NodeIdx(node), minus, plus: (0..guests).collect() });
+            expected.push(naive_case(world, pod, node, &gone, &vec![guest.clone(); guests as usize]));
+        }
+    }
+    let pods: Vec<&Pod> = pods.iter().collect();
+    let statuses = plugin.dry_run(&super::call(&world.snapshot, interned), &pods, &cases).unwrap();
+    prop_assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), expected);
+    Ok(())
+}
+
+/// What is kept about the terms of placed pods, in an order that does not depend on history.
+fn picture(known: &Knowledge) -> [String; 2] {
+    [&known.placed.repelling, &known.placed.attracting].map(|table| table.picture())
+}
+
+proptest! {
+    #[test]
+    fn answers_equal_the_naive_ones((nodes, steps, weight, ignores_others) in story()) {
+        let mut world = World::start(nodes);
+        let args = json!({ "hardPodAffinityWeight": weight, "ignorePreferredTermsOfExistingPods": ignores_others });
+        let mut plugin = plugin(&args);
+        let mut guest = super::pod("default", &[], &json!({}));
+        for (step, pod) in steps {
+            world.take(step);
+            let interned = world.intern(&pod);
+            let is_skipped = plugin.pre_filter(&super::call(&world.snapshot, &interned)) == Err(Status::skip());
+            prop_assert_eq!(is_skipped, naive::skips(&world, &pod));
+            prop_assert_eq!(verdicts(&mut plugin, &world, &interned), world.naive_verdicts(&pod));
+            dry_runs_agree(&mut plugin, &mut world, (&pod, &interned), &guest)?;
+            let raw = scores(&mut plugin, &world, &interned).map(|(raw, _)| raw);
+            prop_assert_eq!(raw, naive::scores(&world, &pod, weight, ignores_others));
+            guest = pod;
+        }
+    }
+
+    #[test]
+    fn what_is_kept_equals_a_rebuild((nodes, steps, weight, _) in story()) {
+        let mut world = World::start(nodes);
+        let mut kept = Knowledge::new(weight);
+        for (at, (step, pod)) in steps.into_iter().enumerate() {
+            world.take(step);
+            let interned = world.intern(&pod);
+            if at % 3 == 0 {
+                continue;
+            }
+            kept.catch_up(&world.snapshot);
+            let mut rebuilt = Knowledge::new(weight);
+            rebuilt.catch_up(&world.snapshot);
+            prop_assert_eq!(picture(&kept), picture(&rebuilt));
+            let symbols = &world.snapshot.symbols;
+            for term in interned.affinity.required.iter().chain(&interned.affinity.anti_required) {
+                let Some(selector) = &term.namespace_selector else { continue };
+                let spell_out = |known: &mut Knowledge| known.namespaces.spell_out(selector, symbols).to_vec();
+                let inhabited: Vec<_> = kept.namespaces.inhabited().to_vec();
+                inhabited.into_iter().for_each(|namespace| rebuilt.namespaces.inhabit(namespace));
+                prop_assert_eq!(spell_out(&mut kept), spell_out(&mut rebuilt));
+            }
+        }
+    }
+
+    #[test]
+    fn required_anti_affinity_is_never_violated(
+        nodes in prop::collection::vec(node_labels(), 3),
+        namespaces in prop::collection::btree_map(namespace(), namespace_labels(), 0..4),
+        pods in prop::collection::vec((pod(), any::<prop::sample::Index>()), 1..20),
+    ) {
+        let mut world = World::start(nodes);
+        namespaces.into_iter().for_each(|(name, labels)| world.set_namespace(name, Some(labels)));
+        let mut plugin = plugin(&json!({}));
+        for (slot, (pod, choice)) in (0..).zip(pods) {
+            let interned = world.intern(&pod);
+            let mut nodes: NodeSet = world.snapshot.nodes().clone();
+            let call = super::call(&world.snapshot, &interned);
+            if plugin.pre_filter(&call) != Err(Status::skip()) {
+                plugin.filter(&call, &mut nodes).unwrap();
+            }
+            let passed: Vec<NodeIdx> = nodes.iter().collect();
+            if !passed.is_empty() {
+                world.place(slot, pod, choice.get(&passed).0);
+            }
+        }
+        for (slot, (pod, on)) in &world.pods {
+            for (other_slot, (other, other_on)) in world.pods.iter().filter(|(it, _)| *it != slot) {
+                let violated = naive::repels(&world, (pod, *on), (other, *other_on));
+                prop_assert!(!violated, "pod {} cannot bear pod {}", slot, other_slot);
+            }
+        }
+    }
+}
