@@ -9,8 +9,8 @@ use berth_model::Column;
 
 use crate::{
     DefaultBinder, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
-    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
-    TaintToleration,
+    NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, PrioritySort,
+    SchedulingGates, TaintToleration, VolumeBinding, VolumeRestrictions, VolumeZone,
 };
 
 /// A plugin's description as constants.
@@ -161,6 +161,10 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodeAffinity>(),
         native::<NodePorts>(),
         native::<NodeResourcesFit>(),
+        native::<VolumeRestrictions>(),
+        native::<NodeVolumeLimits>(),
+        native::<VolumeBinding>(),
+        native::<VolumeZone>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),
         native::<DefaultBinder>(),

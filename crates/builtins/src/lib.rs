@@ -19,15 +19,20 @@ mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_rules;
 mod node_unschedulable;
+mod node_volume_limits;
 mod normalize;
 #[cfg_attr(not(test), expect(dead_code, reason = "the plugins that count pods come next"))]
 mod pod_counts;
 mod priority_sort;
 mod scheduling_gates;
 mod scored_resources;
+mod storage;
 mod taint_toleration;
 #[cfg(test)]
 mod testing;
+mod volume_binding;
+mod volume_restrictions;
+mod volume_zone;
 
 pub use built_in::{BuiltIn, Card, factories, factory};
 pub use default_binder::DefaultBinder;
@@ -39,6 +44,10 @@ pub use node_ports::NodePorts;
 pub use node_resources_balanced_allocation::NodeResourcesBalancedAllocation;
 pub use node_resources_fit::NodeResourcesFit;
 pub use node_unschedulable::NodeUnschedulable;
+pub use node_volume_limits::NodeVolumeLimits;
 pub use priority_sort::PrioritySort;
 pub use scheduling_gates::SchedulingGates;
 pub use taint_toleration::TaintToleration;
+pub use volume_binding::VolumeBinding;
+pub use volume_restrictions::VolumeRestrictions;
+pub use volume_zone::VolumeZone;
