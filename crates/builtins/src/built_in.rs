@@ -9,8 +9,8 @@ use berth_model::Column;
 
 use crate::{
     DefaultBinder, DefaultPreemption, ImageLocality, InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeName,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PodTopologySpread, PrioritySort,
-    SchedulingGates, TaintToleration,
+    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
+    PodTopologySpread, PrioritySort, SchedulingGates, TaintToleration, VolumeBinding, VolumeRestrictions, VolumeZone,
 };
 
 /// A plugin's description as constants.
@@ -161,6 +161,10 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodeAffinity>(),
         native::<NodePorts>(),
         native::<NodeResourcesFit>(),
+        native::<VolumeRestrictions>(),
+        native::<NodeVolumeLimits>(),
+        native::<VolumeBinding>(),
+        native::<VolumeZone>(),
         native::<PodTopologySpread>(),
         native::<InterPodAffinity>(),
         native::<DefaultPreemption>(),

@@ -194,14 +194,14 @@ pub struct NodeAffinity {
     pub preferred: Option<Vec<PreferredSchedulingTerm>>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelector {
     #[serde(deserialize_with = "null_as_default")]
     pub node_selector_terms: Vec<NodeSelectorTerm>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub struct NodeSelectorTerm {
     #[serde(deserialize_with = "null_as_default")]
@@ -211,7 +211,7 @@ pub struct NodeSelectorTerm {
 }
 
 /// A requirement of a node selector or of a label selector; which operators are legal depends on the place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Deserialize)]
 #[serde(default)]
 pub struct NodeSelectorRequirement {
     pub key: String,

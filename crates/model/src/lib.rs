@@ -24,7 +24,7 @@ pub mod toleration;
 pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns};
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};
-pub use object_table::{ObjectTable, ObjectView};
+pub use object_table::{Catchup, ObjectTable, ObjectView};
 pub use pod::Pod;
 pub use pod_table::{PodChange, PodIdx, PodTable};
 pub use snapshot::Snapshot;

@@ -83,6 +83,16 @@ fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T
     }
 }
 
+/// What a view found when it caught up with its table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Catchup {
+    Nothing,
+    /// Namespaces and names of the objects that came, changed or went; one may stand here more than once.
+    Some(Vec<(String, String)>),
+    /// Any object may have come, changed or gone.
+    Everything,
+}
+
 /// The objects of one kind, decoded. [`Self::refresh`] brings it in step with a table at the cost of what changed.
 ///
 /// An object that does not decode counts as absent, and [`Self::problems`] says why.
@@ -105,34 +115,42 @@ impl<T: DeserializeOwned> ObjectView<T> {
 
     /// Catches up with `table`; says whether anything changed.
     pub fn refresh(&mut self, table: &ObjectTable) -> bool {
+        self.catch_up(table) != Catchup::Nothing
+    }
+
+    /// Catches up with `table`; says what changed, for those who keep something about each object.
+    pub fn catch_up(&mut self, table: &ObjectTable) -> Catchup {
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
             self.by_name.clear();
             self.problems.clear();
             self.seen = None;
             self.version += u64::from(had_objects);
-            return had_objects;
+            return if had_objects { Catchup::Everything } else { Catchup::Nothing };
         };
         if self.seen == Some(objects.position) {
-            return false;
+            return Catchup::Nothing;
         }
         let n_missed = self.seen.and_then(|seen| objects.position.checked_sub(seen));
-        match n_missed.and_then(|n_missed| usize::try_from(n_missed).ok()) {
+        let found = match n_missed.and_then(|n_missed| usize::try_from(n_missed).ok()) {
             Some(n_missed) if n_missed <= objects.journal.len() => {
-                for (namespace, name) in objects.journal.iter().skip(objects.journal.len() - n_missed) {
+                let changed: Vec<_> = objects.journal.iter().skip(objects.journal.len() - n_missed).cloned().collect();
+                for (namespace, name) in &changed {
                     let json = objects.by_name.get(namespace).and_then(|objects| objects.get(name));
                     self.decode(namespace, name, json);
                 }
+                Catchup::Some(changed)
             }
             Some(_) | None => {
                 self.by_name.clear();
                 self.problems.clear();
                 iter(&objects.by_name).for_each(|(namespace, name, json)| self.decode(namespace, name, Some(json)));
+                Catchup::Everything
             }
-        }
+        };
         self.seen = Some(objects.position);
         self.version += 1;
-        true
+        found
     }
 
     fn decode(&mut self, namespace: &str, name: &str, json: Option<&Arc<[u8]>>) {
@@ -205,7 +223,8 @@ mod tests {
         table.apply(&change("one", None));
         table.apply(&change("two", Some("22")));
         table.apply(&change("three", Some("\"three\"")));
-        assert!(view.refresh(&table));
+        let changed = ["one", "two", "three"].map(|name| ("default".to_owned(), name.to_owned()));
+        assert_eq!(view.catch_up(&table), Catchup::Some(changed.to_vec()));
         assert_eq!(picture(&view), [("two".to_owned(), 22)]);
         assert_eq!(view.problems().count(), 1);
         table.clear();

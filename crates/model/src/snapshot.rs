@@ -147,6 +147,7 @@ pub struct Snapshot {
     /// The strings behind all symbols here and in pods.
     pub symbols: Symbols,
     generation: u64,
+    place_version: u64,
     live: NodeSet,
     n_nodes: usize,
     names: Vec<Sym>,
@@ -173,6 +174,13 @@ impl Snapshot {
     #[must_use]
     pub fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Grows when a node comes or goes, or its name or labels change: what a selector of nodes answered before holds
+    /// while this number does.
+    #[must_use]
+    pub fn place_version(&self) -> u64 {
+        self.place_version
     }
 
     /// All nodes.
@@ -307,6 +315,7 @@ impl Snapshot {
         if !self.live.contains(node) {
             self.live.insert(node);
             self.n_nodes += 1;
+            self.place_version += 1;
         }
     }
 
@@ -317,6 +326,7 @@ impl Snapshot {
         }
         self.live.remove(node);
         self.n_nodes -= 1;
+        self.place_version += 1;
         self.set_name(node, Sym::NONE);
         self.unschedulable.remove(node);
         self.labels.set(node, &[]);
@@ -334,6 +344,7 @@ impl Snapshot {
 
     pub fn set_name(&mut self, node: NodeIdx, name: Sym) {
         let old = self.name(node);
+        self.place_version += u64::from(old != name);
         if self.by_name.get(&old) == Some(&node) {
             self.by_name.remove(&old);
         }
@@ -352,7 +363,10 @@ impl Snapshot {
     }
 
     pub fn set_labels(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
-        self.labels.set(node, labels);
+        if self.labels.of(node) != labels {
+            self.labels.set(node, labels);
+            self.place_version += 1;
+        }
     }
 
     /// Gives `node` the set of exactly these taints, in this order, and returns the set's id.
@@ -462,8 +476,13 @@ impl Snapshot {
         let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));
         pods.clear();
         objects.clear();
+<<<<<<< HEAD
         labels.clear();
         *self = Self { symbols, pods, objects, labels, ..Self::default() };
+=======
+        let place_version = self.place_version + 1;
+        *self = Self { symbols, pods, objects, place_version, ..Self::default() };
+>>>>>>> volumes
     }
 
     fn apply_column(&mut self, change: &ColumnChange) {
@@ -476,7 +495,7 @@ impl Snapshot {
                 rows.iter().zip(flags).for_each(|(&row, &flag)| self.set_unschedulable(row, flag));
             }
             ColumnData::Labels(lists) => {
-                rows.iter().zip(lists.iter()).for_each(|(&row, labels)| self.labels.set(row, labels));
+                rows.iter().zip(lists.iter()).for_each(|(&row, labels)| self.set_labels(row, labels));
             }
             ColumnData::Taints(ids) => put_all(&mut self.taint_set_ids, rows, ids),
             ColumnData::Allocatable(data) => self.allocatable.apply(rows, data),

@@ -61,7 +61,18 @@ pub struct Expect {
     pub condition_message: Option<String>,
     pub postfilter: Option<PostFilter>,
     #[serde(default)]
-    pub volumes: BTreeMap<String, Value>,
+    /// By feasible node: what unbound claims get there.
+    pub volumes: BTreeMap<String, VolumeChoices>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct VolumeChoices {
+    /// Names of existing volumes by claim.
+    #[serde(rename = "static")]
+    pub chosen: BTreeMap<String, String>,
+    /// Claims for which a volume is to be made.
+    pub provision: Vec<String>,
 }
 
 /// A status, and for PreFilter the nodes to which the plugin narrowed.

@@ -1,0 +1,110 @@
+//! `VolumeAttachment`s in the ledger: a volume may still be attached where no pod uses it any more.
+
+use berth_model::{Catchup, NodeIdx, ObjectView, Snapshot};
+use rustc_hash::FxHashMap;
+
+use super::{
+    identity::VolumeId,
+    ledger::{Holder, Ledger},
+};
+use crate::storage::{self, PersistentVolume, VolumeAttachment};
+
+#[derive(Debug)]
+pub(super) struct Attachments {
+    view: ObjectView<VolumeAttachment>,
+    /// By name of the attachment.
+    known: FxHashMap<String, Known>,
+    /// Names of attachments by the volume that they name.
+    by_volume: FxHashMap<String, Vec<String>>,
+    /// Of nodes; `None` before the first count.
+    place_version: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Known {
+    volume_name: String,
+    /// What stands in the ledger.
+    counted: Option<(VolumeId, NodeIdx)>,
+}
+
+impl Attachments {
+    pub(super) fn new() -> Self {
+        Self {
+            view: storage::view(storage::ATTACHMENT),
+            known: FxHashMap::default(),
+            by_volume: FxHashMap::default(),
+            place_version: None,
+        }
+    }
+
+    /// The ledger was emptied.
+    pub(super) fn forget(&mut self) {
+        self.known.clear();
+        self.by_volume.clear();
+        self.place_version = None;
+    }
+
+    pub(super) fn follow(
+        &mut self,
+        snapshot: &Snapshot,
+        volumes: &ObjectView<PersistentVolume>,
+        changed_volumes: &Catchup,
+        ledger: &mut Ledger,
+    ) {
+        let changed = self.view.catch_up(snapshot.objects());
+        let is_known_place = self.place_version == Some(snapshot.place_version());
+        match (changed, changed_volumes) {
+            (Catchup::Some(_) | Catchup::Nothing, Catchup::Everything) | (Catchup::Everything, _) => {
+                self.recount(snapshot, volumes, ledger);
+            }
+            _ if !is_known_place => self.recount(snapshot, volumes, ledger),
+            (changed, changed_volumes) => {
+                let mut names: Vec<String> = Vec::new();
+                if let Catchup::Some(changed) = changed {
+                    names.extend(changed.into_iter().map(|(_, name)| name));
+                }
+                if let Catchup::Some(changed) = changed_volumes {
+                    names.extend(changed.iter().filter_map(|(_, name)| self.by_volume.get(name)).flatten().cloned());
+                }
+                names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
+            }
+        }
+        self.place_version = Some(snapshot.place_version());
+    }
+
+    fn recount(&mut self, snapshot: &Snapshot, volumes: &ObjectView<PersistentVolume>, ledger: &mut Ledger) {
+        for (volume, node) in self.known.drain().filter_map(|(_, known)| known.counted) {
+            ledger.count(&volume, node, Holder::Attachment, -1);
+        }
+        self.by_volume.clear();
+        let names: Vec<String> = self.view.iter().map(|(_, name, _)| name.to_owned()).collect();
+        names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
+    }
+
+    fn settle(&mut self, name: &str, snapshot: &Snapshot, volumes: &ObjectView<PersistentVolume>, ledger: &mut Ledger) {
+        self.drop_known(name, ledger);
+        let Some(attachment) = self.view.get("", name) else { return };
+        let Some(volume_name) = attachment.spec.source.persistent_volume_name.clone() else { return };
+        let node = snapshot.symbols.lookup(&attachment.spec.node_name).and_then(|name| snapshot.find(name));
+        let volume = volumes.get("", &volume_name).filter(|volume| volume.spec.csi.is_some());
+        let counted = volume.and_then(|volume| VolumeId::of_volume(volume)).zip(node);
+        if let Some((volume, node)) = &counted {
+            ledger.count(volume, *node, Holder::Attachment, 1);
+        }
+        self.by_volume.entry(volume_name.clone()).or_default().push(name.to_owned());
+        self.known.insert(name.to_owned(), Known { volume_name, counted });
+    }
+
+    fn drop_known(&mut self, name: &str, ledger: &mut Ledger) {
+        let Some(known) = self.known.remove(name) else { return };
+        if let Some((volume, node)) = known.counted {
+            ledger.count(&volume, node, Holder::Attachment, -1);
+        }
+        if let Some(names) = self.by_volume.get_mut(&known.volume_name) {
+            names.retain(|other| other != name);
+            if names.is_empty() {
+                self.by_volume.remove(&known.volume_name);
+            }
+        }
+    }
+}

@@ -1,0 +1,284 @@
+//! Keeps the [`Ledger`] in step with pods, claims, volumes and attachments.
+//!
+//! A pod on a node holds claims; what volume a claim stands for changes while it is being bound. So the census keeps
+//! the holders of each claim, and moves them from one volume to the other when the claim or its volume changes. Only
+//! a changed class, or a journal that was overrun, makes it count anew.
+
+use std::sync::Arc;
+
+use berth_framework::Status;
+use berth_model::{Catchup, NodeIdx, ObjectView, Pod, Snapshot, Sym, Symbols};
+use rustc_hash::FxHashMap;
+
+use super::{
+    attachments::Attachments,
+    identity::VolumeId,
+    ledger::{Holder, Ledger},
+};
+use crate::storage::{self, ClaimName, PersistentVolume, PersistentVolumeClaim, StorageClass, claim_name};
+
+const NO_NAME: &str = "PersistentVolumeClaim had no name";
+
+type ClaimKey = (Sym, Arc<str>);
+
+#[derive(Debug)]
+pub(super) struct Census {
+    claims: ObjectView<PersistentVolumeClaim>,
+    volumes: ObjectView<PersistentVolume>,
+    classes: ObjectView<StorageClass>,
+    /// Position in the journal of pods.
+    position: Option<u64>,
+    held: FxHashMap<ClaimKey, HeldClaim>,
+    /// Claims in `held` by the volume that they name.
+    by_volume: FxHashMap<String, Vec<ClaimKey>>,
+    attachments: Attachments,
+    ledger: Ledger,
+    /// Nodes with a pod whose ephemeral volume has a claim of somebody else, and what to say about each.
+    problems: FxHashMap<NodeIdx, Vec<String>>,
+}
+
+/// A claim that pods on nodes use.
+#[derive(Debug, Default)]
+struct HeldClaim {
+    /// As it stands in the ledger.
+    volume: Option<VolumeId>,
+    /// Under which it is listed in `by_volume`.
+    volume_name: String,
+    /// How many volumes of pods each stands for.
+    uses: FxHashMap<ClaimUse, u32>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct ClaimUse {
+    node: NodeIdx,
+    /// Uid and name of the pod, if the claim must be its own.
+    owner: Option<(Arc<str>, Arc<str>)>,
+}
+
+impl Census {
+    pub(super) fn new() -> Self {
+        Self {
+            claims: storage::view(storage::CLAIM),
+            volumes: storage::view(storage::VOLUME),
+            classes: storage::view(storage::CLASS),
+            position: None,
+            held: FxHashMap::default(),
+            by_volume: FxHashMap::default(),
+            attachments: Attachments::new(),
+            ledger: Ledger::default(),
+            problems: FxHashMap::default(),
+        }
+    }
+
+    /// Nodes with a problem.
+    pub(super) fn problem_nodes(&self) -> impl Iterator<Item = NodeIdx> {
+        self.problems.keys().copied()
+    }
+
+    pub(super) fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Why the volumes of a pod on the node cannot be counted.
+    pub(super) fn problem_at(&self, node: NodeIdx) -> Option<&String> {
+        self.problems.get(&node)?.first()
+    }
+
+    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
+        let objects = snapshot.objects();
+        let claims = self.claims.catch_up(objects);
+        let volumes = self.volumes.catch_up(objects);
+        let classes_changed = self.classes.refresh(objects);
+        let is_everything = |found: &Catchup| *found == Catchup::Everything;
+        let pods = snapshot.pods();
+        let changes = self.position.and_then(|position| pods.since(position));
+        match changes {
+            Some(changes) if !classes_changed && !is_everything(&claims) && !is_everything(&volumes) => {
+                self.follow_objects(claims, &volumes, &snapshot.symbols);
+                for change in changes {
+                    self.count(&change.pod, change.node, change.sign > 0, &snapshot.symbols);
+                }
+            }
+            Some(_) | None => self.recount(snapshot),
+        }
+        self.position = Some(pods.position());
+        self.attachments.follow(snapshot, &self.volumes, &volumes, &mut self.ledger);
+    }
+
+    fn recount(&mut self, snapshot: &Snapshot) {
+        self.held.clear();
+        self.by_volume.clear();
+        self.ledger = Ledger::default();
+        self.problems.clear();
+        self.attachments.forget();
+        for (_, pod, node) in snapshot.pods().iter() {
+            self.count(pod, node, true, &snapshot.symbols);
+        }
+    }
+
+    fn follow_objects(&mut self, claims: Catchup, volumes: &Catchup, symbols: &Symbols) {
+        if let Catchup::Some(changed) = claims {
+            for (namespace, name) in changed {
+                // A namespace without a symbol has no pods.
+                let Some(namespace) = symbols.lookup(&namespace) else { continue };
+                self.settle(&(namespace, Arc::from(name)), symbols);
+            }
+        }
+        if let Catchup::Some(changed) = volumes {
+            for (_, name) in changed {
+                for claim in self.by_volume.get(name).cloned().unwrap_or_default() {
+                    self.settle(&claim, symbols);
+                }
+            }
+        }
+    }
+
+    /// Moves the uses of a claim to the volume that it stands for by now.
+    fn settle(&mut self, key: &ClaimKey, symbols: &Symbols) {
+        let Some(uses) = self.held.get(key).map(|held| held.uses.clone()) else { return };
+        let each = |(claim_use, n): (ClaimUse, u32)| std::iter::repeat_n(claim_use, n as usize);
+        let uses: Vec<ClaimUse> = uses.into_iter().flat_map(each).collect();
+        uses.iter().for_each(|claim_use| self.drop_use(key, claim_use, symbols));
+        uses.into_iter().for_each(|claim_use| self.add_use(key, claim_use, symbols));
+    }
+
+    fn count(&mut self, pod: &Pod, node: NodeIdx, came: bool, symbols: &Symbols) {
+        for volume in &pod.volumes {
+            if let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) {
+                let owner = is_ephemeral.then(|| (Arc::clone(&pod.uid), Arc::clone(&pod.name)));
+                let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node, owner });
+                if came {
+                    self.add_use(&key, claim_use, symbols);
+                } else {
+                    self.drop_use(&key, &claim_use, symbols);
+                }
+            } else if let Some(volume) = VolumeId::of_inline(&volume.source) {
+                self.ledger.count(&volume, node, Holder::Pod, if came { 1 } else { -1 });
+            }
+        }
+    }
+
+    fn add_use(&mut self, key: &ClaimKey, claim_use: ClaimUse, symbols: &Symbols) {
+        let claim = self.claims.get(symbols.text(key.0), &key.1);
+        let is_first = !self.held.contains_key(key);
+        let held = self.held.entry(key.clone()).or_default();
+        if is_first && let Some(claim) = claim {
+            held.volume = volume_of(claim, &self.volumes, &self.classes);
+            held.volume_name.clone_from(&claim.spec.volume_name);
+            if !held.volume_name.is_empty() {
+                self.by_volume.entry(held.volume_name.clone()).or_default().push(key.clone());
+            }
+        }
+        if let Some(problem) = problem(claim.map(|claim| &**claim), key, &claim_use, symbols) {
+            self.problems.entry(claim_use.node).or_default().push(problem);
+        }
+        if let Some(volume) = &held.volume {
+            self.ledger.count(volume, claim_use.node, Holder::Pod, 1);
+        }
+        *held.uses.entry(claim_use).or_default() += 1;
+    }
+
+    fn drop_use(&mut self, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) {
+        let Some(held) = self.held.get_mut(key) else { return };
+        let Some(n_uses) = held.uses.get_mut(claim_use) else { return };
+        *n_uses -= 1;
+        if *n_uses == 0 {
+            held.uses.remove(claim_use);
+        }
+        if let Some(volume) = &held.volume {
+            self.ledger.count(volume, claim_use.node, Holder::Pod, -1);
+        }
+        if key.1.is_empty() {
+            self.drop_problem(claim_use.node, NO_NAME);
+        } else if let Some((_, pod)) = &claim_use.owner {
+            self.drop_problem(claim_use.node, &storage::claim_not_owned(symbols.text(key.0), &key.1, pod));
+        }
+        let Some(held) = self.held.get(key).filter(|held| held.uses.is_empty()) else { return };
+        if let Some(claims) = self.by_volume.get_mut(&held.volume_name) {
+            claims.retain(|claim| claim != key);
+            if claims.is_empty() {
+                self.by_volume.remove(&held.volume_name);
+            }
+        }
+        self.held.remove(key);
+    }
+
+    fn drop_problem(&mut self, node: NodeIdx, problem: &str) {
+        let Some(problems) = self.problems.get_mut(&node) else { return };
+        if let Some(at) = problems.iter().position(|known| known == problem) {
+            problems.remove(at);
+        }
+        if problems.is_empty() {
+            self.problems.remove(&node);
+        }
+    }
+
+    /// The volumes that a pod to be placed needs, each once.
+    pub(super) fn wanted(&self, pod: &Pod, symbols: &Symbols) -> Result<Vec<VolumeId>, Status> {
+        let mut wanted = Vec::new();
+        let namespace = storage::namespace(pod, symbols);
+        for volume in &pod.volumes {
+            let id = match claim_name(pod, volume) {
+                None => VolumeId::of_inline(&volume.source),
+                Some(ClaimName { name, .. }) if name.is_empty() => {
+                    return Err(Status::error(NO_NAME));
+                }
+                Some(ClaimName { name, is_ephemeral }) => {
+                    let Some(claim) = self.claims.get(namespace, &name) else {
+                        let text = storage::claim_not_found(&name);
+                        return Err(Status::unresolvable(format!("looking up PVC {namespace}/{name}: {text}")));
+                    };
+                    if is_ephemeral && !claim.is_owned_by(&pod.uid) {
+                        return Err(Status::error(storage::claim_not_owned(namespace, &name, &pod.name)));
+                    }
+                    volume_of(claim, &self.volumes, &self.classes)
+                }
+            };
+            wanted.extend(id.filter(|id| !wanted.contains(id)));
+        }
+        Ok(wanted)
+    }
+
+    /// The volumes of a pod as if it were on a node, and why they cannot all be counted.
+    pub(super) fn held_by(&self, pod: &Pod, symbols: &Symbols) -> (Vec<VolumeId>, Option<String>) {
+        let (mut held, mut first_problem) = (Vec::new(), None);
+        for volume in &pod.volumes {
+            let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) else {
+                held.extend(VolumeId::of_inline(&volume.source));
+                continue;
+            };
+            let claim = self.claims.get(storage::namespace(pod, symbols), &name);
+            let owner = is_ephemeral.then(|| (Arc::clone(&pod.uid), Arc::clone(&pod.name)));
+            let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node: NodeIdx(0), owner });
+            let problem = problem(claim.map(|claim| &**claim), &key, &claim_use, symbols);
+            first_problem = first_problem.or(problem);
+            held.extend(claim.and_then(|claim| volume_of(claim, &self.volumes, &self.classes)));
+        }
+        (held, first_problem)
+    }
+}
+
+/// Why a claim that a pod on a node uses cannot be counted.
+fn problem(
+    claim: Option<&PersistentVolumeClaim>,
+    key: &ClaimKey,
+    claim_use: &ClaimUse,
+    symbols: &Symbols,
+) -> Option<String> {
+    if key.1.is_empty() {
+        return Some(NO_NAME.to_owned());
+    }
+    let (uid, pod) = claim_use.owner.as_ref()?;
+    (!claim?.is_owned_by(uid)).then(|| storage::claim_not_owned(symbols.text(key.0), &key.1, pod))
+}
+
+fn volume_of(
+    claim: &PersistentVolumeClaim,
+    volumes: &ObjectView<PersistentVolume>,
+    classes: &ObjectView<StorageClass>,
+) -> Option<VolumeId> {
+    match volumes.get("", &claim.spec.volume_name) {
+        Some(volume) => VolumeId::of_volume(volume),
+        None => VolumeId::of_claim(claim, classes.get("", claim.class())?),
+    }
+}

@@ -1,0 +1,108 @@
+//! Which volumes are on which node, and how many of each driver.
+
+use berth_model::{NodeIdx, snapshot::at};
+use rustc_hash::FxHashMap;
+
+use super::identity::{Driver, VolumeId};
+
+/// Volumes by node. A volume is attached once however many pods and attachments hold it there.
+#[derive(Debug, Default)]
+pub(super) struct Ledger {
+    holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
+    /// By node; shorter than the table where the rest is zero.
+    n_attached: FxHashMap<Driver, Vec<i64>>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Holders {
+    pods: i64,
+    attachments: i64,
+}
+
+/// What holds a volume at a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Holder {
+    Pod,
+    /// A `VolumeAttachment`.
+    Attachment,
+}
+
+impl Ledger {
+    /// `sign` is 1 for a holder that came and -1 for one that went.
+    pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: Holder, sign: i64) {
+        let nodes = match self.holders.get_mut(volume) {
+            Some(nodes) => nodes,
+            None => self.holders.entry(volume.clone()).or_default(),
+        };
+        let holders = nodes.entry(node).or_default();
+        let before = i64::from(holders.pods + holders.attachments > 0);
+        match holder {
+            Holder::Pod => holders.pods += sign,
+            Holder::Attachment => holders.attachments += sign,
+        }
+        let after = i64::from(holders.pods + holders.attachments > 0);
+        if *holders == Holders::default() {
+            nodes.remove(&node);
+        }
+        if nodes.is_empty() {
+            self.holders.remove(volume);
+        }
+        if before != after {
+            self.attach(&volume.driver, node, after - before);
+        }
+    }
+
+    fn attach(&mut self, driver: &Driver, node: NodeIdx, change: i64) {
+        let column = match self.n_attached.get_mut(driver) {
+            Some(column) => column,
+            None => self.n_attached.entry(driver.clone()).or_default(),
+        };
+        if node.index() >= column.len() {
+            column.resize(node.index() + 1, 0);
+        }
+        if let Some(count) = column.get_mut(node.index()) {
+            *count += change;
+        }
+    }
+
+    /// How many volumes of exactly this driver are on the node.
+    pub(super) fn n_attached(&self, driver: &Driver, node: NodeIdx) -> i64 {
+        at(self.column(driver), node)
+    }
+
+    /// By node; shorter than the table where the rest is zero.
+    pub(super) fn column(&self, driver: &Driver) -> &[i64] {
+        self.n_attached.get(driver).map_or(&[], |column| column)
+    }
+
+    /// Where the volume is.
+    pub(super) fn nodes_of(&self, volume: &VolumeId) -> impl Iterator<Item = NodeIdx> {
+        self.holders.get(volume).into_iter().flat_map(|nodes| nodes.keys().copied())
+    }
+
+    /// How many volumes of pods on the node are this one.
+    pub(super) fn n_pods(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
+        self.holders_at(volume, node).pods
+    }
+
+    pub(super) fn n_holders(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
+        let holders = self.holders_at(volume, node);
+        holders.pods + holders.attachments
+    }
+
+    fn holders_at(&self, volume: &VolumeId, node: NodeIdx) -> Holders {
+        self.holders.get(volume).and_then(|nodes| nodes.get(&node)).copied().unwrap_or_default()
+    }
+
+    /// The volumes on the node by driver, for comparing with a recount.
+    #[cfg(test)]
+    pub(super) fn picture(&self) -> Vec<(VolumeId, NodeIdx, i64, i64)> {
+        let mut all: Vec<_> = self
+            .holders
+            .iter()
+            .flat_map(|(volume, nodes)| nodes.iter().map(|(node, it)| (volume.clone(), *node, it.pods, it.attachments)))
+            .collect();
+        all.sort_by(|a, b| (&a.0.handle, a.1).cmp(&(&b.0.handle, b.1)));
+        all
+    }
+}

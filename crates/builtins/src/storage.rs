@@ -1,0 +1,325 @@
+//! What the four volume plugins share: the storage objects of the API, cut down to what scheduling reads, and words
+//! about claims.
+//!
+//! The types only decode: unknown fields are skipped and absent ones take their zero value. Which nodes a volume can
+//! be used from is answered in [`places`], the drivers that took over in-tree volumes stand in [`migration`].
+
+pub(crate) mod migration;
+pub(crate) mod places;
+
+use berth_model::{
+    ObjectView, Pod, Symbols,
+    api::{LabelSelector, NodeSelector, ObjectMeta, ResourceList},
+    pod::{Volume, VolumeSource},
+    quantity::Quantity,
+};
+use serde::{Deserialize, Deserializer};
+
+use self::migration::InTreeSources;
+
+pub(crate) const CLAIM: (&str, &str) = ("v1", "PersistentVolumeClaim");
+pub(crate) const VOLUME: (&str, &str) = ("v1", "PersistentVolume");
+pub(crate) const CLASS: (&str, &str) = (STORAGE, "StorageClass");
+pub(crate) const CSI_NODE: (&str, &str) = (STORAGE, "CSINode");
+pub(crate) const CSI_DRIVER: (&str, &str) = (STORAGE, "CSIDriver");
+pub(crate) const CAPACITY: (&str, &str) = (STORAGE, "CSIStorageCapacity");
+pub(crate) const ATTACHMENT: (&str, &str) = (STORAGE, "VolumeAttachment");
+const STORAGE: &str = "storage.k8s.io/v1";
+
+/// The older way of naming a class.
+const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
+/// The volume controller is done with the claim.
+const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
+
+pub(crate) fn view<T: serde::de::DeserializeOwned>((api_version, kind): (&'static str, &'static str)) -> ObjectView<T> {
+    ObjectView::new(api_version, kind)
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PersistentVolume {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: VolumeSpec,
+    pub(crate) status: Phase,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct VolumeSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) capacity: ResourceList,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) access_modes: Vec<String>,
+    pub(crate) claim_ref: Option<ClaimRef>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) storage_class_name: String,
+    pub(crate) volume_mode: Option<String>,
+    pub(crate) volume_attributes_class_name: Option<String>,
+    pub(crate) node_affinity: Option<VolumeNodeAffinity>,
+    pub(crate) csi: Option<CsiSource>,
+    #[serde(flatten)]
+    pub(crate) in_tree: InTreeSources,
+}
+
+/// `spec.claimRef` of a volume.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimRef {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) namespace: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) uid: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeNodeAffinity {
+    pub(crate) required: Option<NodeSelector>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct CsiSource {
+    pub(crate) driver: String,
+    pub(crate) volume_handle: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct Phase {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) phase: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct PersistentVolumeClaim {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: ClaimSpec,
+    pub(crate) status: Phase,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct ClaimSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) access_modes: Vec<String>,
+    pub(crate) selector: Option<LabelSelector>,
+    pub(crate) resources: ClaimResources,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) volume_name: String,
+    pub(crate) storage_class_name: Option<String>,
+    pub(crate) volume_mode: Option<String>,
+    pub(crate) volume_attributes_class_name: Option<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ClaimResources {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) requests: ResourceList,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct StorageClass {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) provisioner: String,
+    pub(crate) volume_binding_mode: Option<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) allowed_topologies: Vec<TopologyTerm>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct TopologyTerm {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) match_label_expressions: Vec<TopologyRequirement>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct TopologyRequirement {
+    pub(crate) key: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) values: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CsiNode {
+    pub(crate) metadata: ObjectMeta,
+    pub(crate) spec: CsiNodeSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CsiNodeSpec {
+    #[serde(deserialize_with = "null_as_default")]
+    pub(crate) drivers: Vec<CsiNodeDriver>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CsiNodeDriver {
+    pub(crate) name: String,
+    pub(crate) allocatable: Option<DriverLimit>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct DriverLimit {
+    /// How many volumes of the driver the node can hold; absent where it does not matter.
+    pub(crate) count: Option<i64>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct CsiDriver {
+    pub(crate) spec: CsiDriverSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct CsiDriverSpec {
+    /// The driver says how much storage is left where, and wants to be believed.
+    pub(crate) storage_capacity: Option<bool>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct CsiStorageCapacity {
+    pub(crate) storage_class_name: String,
+    pub(crate) node_topology: Option<LabelSelector>,
+    pub(crate) capacity: Option<Quantity>,
+    pub(crate) maximum_volume_size: Option<Quantity>,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct VolumeAttachment {
+    pub(crate) spec: AttachmentSpec,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct AttachmentSpec {
+    pub(crate) attacher: String,
+    pub(crate) node_name: String,
+    pub(crate) source: AttachmentSource,
+}
+
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct AttachmentSource {
+    pub(crate) persistent_volume_name: Option<String>,
+}
+
+impl PersistentVolumeClaim {
+    /// Empty when the claim names none.
+    pub(crate) fn class(&self) -> &str {
+        let written = self.metadata.annotations.get(CLASS_ANNOTATION).or(self.spec.storage_class_name.as_ref());
+        written.map_or("", |class| class)
+    }
+
+    /// Bound, and the volume controller says so.
+    pub(crate) fn is_fully_bound(&self) -> bool {
+        !self.spec.volume_name.is_empty() && self.metadata.annotations.contains_key(BIND_COMPLETED)
+    }
+
+    /// The storage it asks for.
+    pub(crate) fn request(&self) -> Option<&Quantity> {
+        self.spec.resources.requests.get("storage")
+    }
+
+    /// The claim of a generic ephemeral volume belongs to one pod.
+    pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
+        self.metadata.owner_references.iter().find(|owner| owner.controller).is_some_and(|owner| owner.uid == pod_uid)
+    }
+}
+
+impl PersistentVolume {
+    pub(crate) fn class(&self) -> &str {
+        self.metadata.annotations.get(CLASS_ANNOTATION).unwrap_or(&self.spec.storage_class_name)
+    }
+
+    pub(crate) fn capacity(&self) -> Quantity {
+        self.spec.capacity.get("storage").cloned().unwrap_or_default()
+    }
+}
+
+impl ClaimRef {
+    /// Whether it means this claim. One without a uid was written before the claim existed.
+    pub(crate) fn is_to(&self, claim: &PersistentVolumeClaim) -> bool {
+        self.name == claim.metadata.name
+            && self.namespace == claim.metadata.namespace
+            && (self.uid.is_empty() || self.uid == claim.metadata.uid)
+    }
+}
+
+impl StorageClass {
+    pub(crate) fn waits_for_consumer(&self) -> bool {
+        self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+    }
+}
+
+/// The claim behind a volume of a pod.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ClaimName<'a> {
+    pub(crate) name: std::borrow::Cow<'a, str>,
+    pub(crate) is_ephemeral: bool,
+}
+
+/// `None` for a volume that is not from a claim.
+pub(crate) fn claim_name<'a>(pod: &Pod, volume: &'a Volume) -> Option<ClaimName<'a>> {
+    match &volume.source {
+        VolumeSource::Claim(name) => Some(ClaimName { name: (&**name).into(), is_ephemeral: false }),
+        VolumeSource::Ephemeral => {
+            Some(ClaimName { name: format!("{}-{}", pod.name, volume.name).into(), is_ephemeral: true })
+        }
+        VolumeSource::GcePersistentDisk { .. }
+        | VolumeSource::AwsElasticBlockStore { .. }
+        | VolumeSource::Iscsi { .. }
+        | VolumeSource::Rbd { .. }
+        | VolumeSource::Csi { .. }
+        | VolumeSource::InTree { .. } => None,
+    }
+}
+
+/// The claims that the pod names itself, in the order of its volumes.
+pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = &str> {
+    pod.volumes.iter().filter_map(|volume| match &volume.source {
+        VolumeSource::Claim(name) => Some(&**name),
+        VolumeSource::Ephemeral
+        | VolumeSource::GcePersistentDisk { .. }
+        | VolumeSource::AwsElasticBlockStore { .. }
+        | VolumeSource::Iscsi { .. }
+        | VolumeSource::Rbd { .. }
+        | VolumeSource::Csi { .. }
+        | VolumeSource::InTree { .. } => None,
+    })
+}
+
+pub(crate) fn claim_not_found(name: &str) -> String {
+    format!("persistentvolumeclaim {name:?} not found")
+}
+
+/// The claim exists but was made for somebody else.
+pub(crate) fn claim_not_owned(namespace: &str, claim: &str, pod: &str) -> String {
+    format!("PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)")
+}
+
+pub(crate) fn namespace<'a>(pod: &Pod, symbols: &'a Symbols) -> &'a str {
+    symbols.text(pod.namespace)
+}
+
+/// The API writes `null` for some empty fields.
+fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Default + Deserialize<'de>,
+{
+    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
+}

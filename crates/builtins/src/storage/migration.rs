@@ -1,0 +1,106 @@
+//! In-tree volume types that CSI drivers took over (Kubernetes docs, CSI migration).
+//!
+//! A volume counts for its driver on the nodes whose `CSINode` says that the in-tree plugin was migrated there.
+
+use berth_model::pod::VolumeSource;
+use serde::Deserialize;
+
+use super::CsiNode;
+
+const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
+
+/// An in-tree plugin, and the driver in its place.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Migration {
+    pub(crate) plugin: &'static str,
+    pub(crate) driver: &'static str,
+    field: &'static str,
+}
+
+static MIGRATIONS: [Migration; 7] = [
+    Migration { plugin: "kubernetes.io/aws-ebs", driver: "ebs.csi.aws.com", field: "awsElasticBlockStore" },
+    Migration { plugin: "kubernetes.io/gce-pd", driver: "pd.csi.storage.gke.io", field: "gcePersistentDisk" },
+    Migration { plugin: "kubernetes.io/azure-disk", driver: "disk.csi.azure.com", field: "azureDisk" },
+    Migration { plugin: "kubernetes.io/azure-file", driver: "file.csi.azure.com", field: "azureFile" },
+    Migration { plugin: "kubernetes.io/cinder", driver: "cinder.csi.openstack.org", field: "cinder" },
+    Migration { plugin: "kubernetes.io/portworx-volume", driver: "pxd.portworx.com", field: "portworxVolume" },
+    Migration { plugin: "kubernetes.io/vsphere-volume", driver: "csi.vsphere.vmware.com", field: "vsphereVolume" },
+];
+
+/// The in-tree sources of a volume's `spec`, of which one is set.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(crate) struct InTreeSources {
+    aws_elastic_block_store: Option<InTreeSource>,
+    gce_persistent_disk: Option<InTreeSource>,
+    azure_disk: Option<InTreeSource>,
+    azure_file: Option<InTreeSource>,
+    cinder: Option<InTreeSource>,
+    portworx_volume: Option<InTreeSource>,
+    vsphere_volume: Option<InTreeSource>,
+}
+
+/// What names the volume at its provider.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+struct InTreeSource {
+    #[serde(alias = "volumeID", alias = "pdName", alias = "diskURI", alias = "shareName", alias = "volumePath")]
+    id: String,
+}
+
+impl InTreeSources {
+    /// The migration that covers the volume, and its id.
+    pub(crate) fn migration(&self) -> Option<(&'static Migration, &str)> {
+        let sources = [
+            &self.aws_elastic_block_store,
+            &self.gce_persistent_disk,
+            &self.azure_disk,
+            &self.azure_file,
+            &self.cinder,
+            &self.portworx_volume,
+            &self.vsphere_volume,
+        ];
+        let mut known = MIGRATIONS.iter().zip(sources);
+        known.find_map(|(migration, source)| Some((migration, bare_id(&source.as_ref()?.id))))
+    }
+}
+
+/// The migration of an in-tree plugin, by its name as a provisioner.
+pub(crate) fn of_plugin(plugin: &str) -> Option<&'static Migration> {
+    MIGRATIONS.iter().find(|migration| migration.plugin == plugin)
+}
+
+/// The migration to a driver, by the driver's name.
+pub(crate) fn of_driver(driver: &str) -> Option<&'static Migration> {
+    MIGRATIONS.iter().find(|migration| migration.driver == driver)
+}
+
+/// The migration that covers an inline volume of a pod, and the volume's id.
+pub(crate) fn of_inline(source: &VolumeSource) -> Option<(&'static Migration, &str)> {
+    let of_field = |field: &str| MIGRATIONS.iter().find(|migration| migration.field == field);
+    match source {
+        VolumeSource::AwsElasticBlockStore { volume_id } => {
+            Some((of_field("awsElasticBlockStore")?, bare_id(volume_id)))
+        }
+        VolumeSource::GcePersistentDisk { pd_name, .. } => Some((of_field("gcePersistentDisk")?, pd_name)),
+        VolumeSource::InTree { field, id } => Some((of_field(field)?, id)),
+        VolumeSource::Claim(_)
+        | VolumeSource::Ephemeral
+        | VolumeSource::Iscsi { .. }
+        | VolumeSource::Rbd { .. }
+        | VolumeSource::Csi { .. } => None,
+    }
+}
+
+/// `aws://zone/vol-1` is the volume `vol-1`.
+fn bare_id(id: &str) -> &str {
+    id.strip_prefix("aws://").and_then(|rest| rest.rsplit('/').next()).unwrap_or(id)
+}
+
+impl CsiNode {
+    /// The in-tree plugins that were migrated on this node.
+    pub(crate) fn migrated_plugins(&self) -> impl Iterator<Item = &str> {
+        let plugins = self.metadata.annotations.get(MIGRATED_PLUGINS);
+        plugins.into_iter().flat_map(|plugins| plugins.split(',')).filter(|plugin| !plugin.is_empty())
+    }
+}

@@ -1,0 +1,159 @@
+//! VolumeRestrictions: two pods that cannot share a volume. Some old volume types cannot be used twice on a node, and
+//! a claim with access mode `ReadWriteOncePod` cannot be used by two pods anywhere.
+
+mod usage;
+
+use std::sync::Arc;
+
+use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_model::{Column, NodeIdx, NodeSet, ObjectView, Pod};
+
+use self::usage::{Usage, conflicts_between};
+use crate::{
+    args::{self, NoArgs},
+    built_in::{BuiltIn, Card, plugin},
+    node_check::explain_each,
+    storage::{self, PersistentVolumeClaim},
+};
+
+/// Compares the pod's volumes with those of placed pods.
+#[derive(Debug)]
+pub struct VolumeRestrictions {
+    claims: ObjectView<PersistentVolumeClaim>,
+    usage: Usage,
+    /// Claims of the cycle's pod that no other pod may use.
+    exclusive: Vec<Arc<str>>,
+    /// How many of them some pod uses.
+    n_taken: i64,
+    /// Nodes with a pod that uses one of the pod's disks.
+    blocked: NodeSet,
+}
+
+impl BuiltIn for VolumeRestrictions {
+    const CARD: Card = Card {
+        name: "VolumeRestrictions",
+        points: &[Point::PreFilter, Point::Filter],
+        columns: &[Column::Name],
+        pods: true,
+        objects: &[storage::CLAIM],
+        requeue: &[
+            ("Pod", ClusterEvent::DELETE),
+            ("Node", ClusterEvent::ADD),
+            ("PersistentVolumeClaim", ClusterEvent::ADD),
+        ],
+    };
+
+    fn new(args: &str) -> Result<Self, String> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self {
+            claims: storage::view(storage::CLAIM),
+            usage: Usage::default(),
+            exclusive: Vec::new(),
+            n_taken: 0,
+            blocked: NodeSet::default(),
+        })
+    }
+}
+
+plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter });
+
+impl VolumeRestrictions {
+    fn find_exclusive_claims(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        self.exclusive.clear();
+        let namespace = storage::namespace(call.pod, &call.snapshot.symbols);
+        for name in storage::named_claims(call.pod) {
+            let Some(claim) = self.claims.get(namespace, name) else {
+                return Err(Status::unresolvable(storage::claim_not_found(name)));
+            };
+            let is_exclusive = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
+            if is_exclusive && !self.is_exclusive(name) {
+                self.exclusive.push(Arc::from(name));
+            }
+        }
+        Ok(())
+    }
+
+    fn is_exclusive(&self, claim: &str) -> bool {
+        self.exclusive.iter().any(|exclusive| **exclusive == *claim)
+    }
+
+    /// What a pod that comes adds to [`Self::n_taken`]; its namespace does not matter.
+    fn n_taken_by(&self, pod: &Pod) -> i64 {
+        storage::named_claims(pod).filter(|claim| self.is_exclusive(claim)).map(|_| 1).sum()
+    }
+
+    fn n_taken_in(&self, pods: &[&Pod], case: &DryRunCase) -> i64 {
+        if self.exclusive.is_empty() {
+            return 0;
+        }
+        let sum = |indices: &[u32]| {
+            indices.iter().filter_map(|at| pods.get(*at as usize)).map(|pod| self.n_taken_by(pod)).sum()
+        };
+        let (minus, plus): (i64, i64) = (sum(&case.minus), sum(&case.plus));
+        self.n_taken - minus + plus
+    }
+
+    fn is_blocked_in(&self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> bool {
+        let sum = |indices: &[u32]| {
+            indices.iter().filter_map(|at| pods.get(*at as usize)).map(|pod| conflicts_between(call.pod, pod)).sum()
+        };
+        let (minus, plus): (usize, usize) = (sum(&case.minus), sum(&case.plus));
+        let is_blocked = self.blocked.contains(case.node);
+        let n_now = if is_blocked { self.usage.n_conflicts(call.pod, case.node) } else { 0 };
+        n_now + plus > minus
+    }
+}
+
+fn verdict(is_blocked: bool, n_taken: i64) -> Status {
+    if is_blocked {
+        Status::unschedulable("node(s) had no available disk")
+    } else if n_taken > 0 {
+        Status::unschedulable(
+            "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod",
+        )
+    } else {
+        Status::success()
+    }
+}
+
+impl VolumeRestrictions {
+    fn check(&self, node: NodeIdx) -> Status {
+        verdict(self.blocked.contains(node), self.n_taken)
+    }
+}
+
+impl PreFilter for VolumeRestrictions {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        self.claims.refresh(call.snapshot.objects());
+        self.usage.follow(call.snapshot.pods());
+        self.find_exclusive_claims(call)?;
+        let in_use = self.exclusive.iter().filter(|claim| self.usage.is_claim_used(call.pod.namespace, claim));
+        self.n_taken = in_use.map(|_| 1).sum();
+        self.blocked.clear();
+        let has_disks = self.usage.block(call.pod, &mut self.blocked);
+        if !has_disks && self.n_taken == 0 { Err(Status::skip()) } else { Ok(None) }
+    }
+}
+
+impl Filter for VolumeRestrictions {
+    fn filter(&mut self, _call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        if self.n_taken > 0 {
+            candidates.clear();
+        } else {
+            candidates.subtract(&self.blocked);
+        }
+        Ok(())
+    }
+
+    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(explain_each(rejected, |node| self.check(node)))
+    }
+
+    fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let check = |case| verdict(self.is_blocked_in(call, pods, case), self.n_taken_in(pods, case));
+        Ok(cases.iter().map(check).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;
