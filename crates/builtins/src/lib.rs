@@ -9,6 +9,7 @@
 mod args;
 mod built_in;
 mod default_binder;
+mod dynamic_resources;
 mod image_locality;
 mod node_affinity;
 mod node_check;
