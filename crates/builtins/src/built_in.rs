@@ -8,7 +8,7 @@ use berth_framework::{
 use berth_model::Column;
 
 use crate::{
-    DefaultBinder, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
+    DefaultBinder, DynamicResources, ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts,
     NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, PrioritySort, SchedulingGates,
     TaintToleration,
 };
@@ -161,6 +161,7 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<NodeAffinity>(),
         native::<NodePorts>(),
         native::<NodeResourcesFit>(),
+        native::<DynamicResources>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),
         native::<DefaultBinder>(),

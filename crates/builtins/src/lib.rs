@@ -32,6 +32,7 @@ mod testing;
 
 pub use built_in::{BuiltIn, Card, factories, factory};
 pub use default_binder::DefaultBinder;
+pub use dynamic_resources::DynamicResources;
 pub use image_locality::ImageLocality;
 pub use node_affinity::NodeAffinity;
 pub use node_declared_features::NodeDeclaredFeatures;

@@ -110,11 +110,7 @@ impl<T: DeserializeOwned> ObjectView<T> {
 
     /// Like [`Self::refresh`], and tells what changed: namespace, name, and the object as it is now, `None` when it is
     /// gone. An object may be told more than once, and one that is the same as before may be told too.
-    pub fn refresh_with(
-        &mut self,
-        table: &ObjectTable,
-        mut tell: impl FnMut(&str, &str, Option<&Arc<T>>),
-    ) -> bool {
+    pub fn refresh_with(&mut self, table: &ObjectTable, mut tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
             iter(&self.by_name).for_each(|(namespace, name, _)| tell(namespace, name, None));

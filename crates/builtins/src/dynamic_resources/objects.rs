@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
-    api::{self, ObjectMeta},
+    api::{self, OwnerReference, StringMap},
     quantity::Quantity,
     selector::NodeMatcher,
 };
@@ -21,9 +21,29 @@ fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(des
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata {
+    pub(super) name: String,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) namespace: String,
+    pub(super) uid: String,
+    pub(super) resource_version: String,
+    /// RFC 3339, in UTC.
+    pub(super) creation_timestamp: Option<String>,
+    /// Set while the object is being deleted.
+    pub(super) deletion_timestamp: Option<String>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) annotations: StringMap,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) owner_references: Vec<OwnerReference>,
+    #[serde(deserialize_with = "null_as_default")]
+    pub(super) finalizers: Vec<String>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ResourceClaim {
-    pub(super) metadata: ObjectMeta,
+    pub(super) metadata: Metadata,
     pub(super) spec: ClaimSpec,
     #[serde(deserialize_with = "null_as_default")]
     pub(super) status: ClaimStatus,
@@ -269,7 +289,7 @@ pub(super) struct NodeSelectorRequirement {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct DeviceClass {
-    pub(super) metadata: ObjectMeta,
+    pub(super) metadata: Metadata,
     pub(super) spec: DeviceClassSpec,
 }
 
@@ -286,7 +306,7 @@ pub(super) struct DeviceClassSpec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ResourceSlice {
-    pub(super) metadata: ObjectMeta,
+    pub(super) metadata: Metadata,
     pub(super) spec: SliceSpec,
 }
 
@@ -402,6 +422,10 @@ pub(super) struct DeviceTaint {
 }
 
 impl ResourceClaim {
+    pub(super) fn finalizers(&self) -> impl Iterator<Item = &str> {
+        self.metadata.finalizers.iter().map(String::as_str)
+    }
+
     pub(super) fn is_reserved_for(&self, pod_uid: &str) -> bool {
         self.status.reserved_for.iter().any(|consumer| consumer.uid == pod_uid)
     }
