@@ -8,9 +8,10 @@ use berth_framework::{
 use berth_model::Column;
 
 use crate::{
-    DefaultBinder, DefaultPreemption, ImageLocality, InterPodAffinity, NodeAffinity, NodeDeclaredFeatures, NodeName,
-    NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits,
-    PodTopologySpread, PrioritySort, SchedulingGates, TaintToleration, VolumeBinding, VolumeRestrictions, VolumeZone,
+    DefaultBinder, DefaultPreemption, DynamicResources, ImageLocality, InterPodAffinity, NodeAffinity,
+    NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesBalancedAllocation, NodeResourcesFit, NodeUnschedulable,
+    NodeVolumeLimits, PodTopologySpread, PrioritySort, SchedulingGates, TaintToleration, VolumeBinding,
+    VolumeRestrictions, VolumeZone,
 };
 
 /// A plugin's description as constants.
@@ -167,6 +168,7 @@ pub fn factories() -> Vec<Arc<dyn PluginFactory>> {
         native::<VolumeZone>(),
         native::<PodTopologySpread>(),
         native::<InterPodAffinity>(),
+        native::<DynamicResources>(),
         native::<DefaultPreemption>(),
         native::<NodeResourcesBalancedAllocation>(),
         native::<ImageLocality>(),

@@ -115,13 +115,23 @@ impl<T: DeserializeOwned> ObjectView<T> {
 
     /// Catches up with `table`; says whether anything changed.
     pub fn refresh(&mut self, table: &ObjectTable) -> bool {
+<<<<<<< HEAD
         self.catch_up(table) != Catchup::Nothing
     }
 
     /// Catches up with `table`; says what changed, for those who keep something about each object.
     pub fn catch_up(&mut self, table: &ObjectTable) -> Catchup {
+=======
+        self.refresh_with(table, |_, _, _| {})
+    }
+
+    /// Like [`Self::refresh`], and tells what changed: namespace, name, and the object as it is now, `None` when it is
+    /// gone. An object may be told more than once, and one that is the same as before may be told too.
+    pub fn refresh_with(&mut self, table: &ObjectTable, mut tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
+>>>>>>> dra
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
+            iter(&self.by_name).for_each(|(namespace, name, _)| tell(namespace, name, None));
             self.by_name.clear();
             self.problems.clear();
             self.seen = None;
@@ -138,14 +148,21 @@ impl<T: DeserializeOwned> ObjectView<T> {
                 for (namespace, name) in &changed {
                     let json = objects.by_name.get(namespace).and_then(|objects| objects.get(name));
                     self.decode(namespace, name, json);
+                    tell(namespace, name, self.get(namespace, name));
                 }
                 Catchup::Some(changed)
             }
             Some(_) | None => {
-                self.by_name.clear();
+                let known = std::mem::take(&mut self.by_name);
                 self.problems.clear();
                 iter(&objects.by_name).for_each(|(namespace, name, json)| self.decode(namespace, name, Some(json)));
+<<<<<<< HEAD
                 Catchup::Everything
+=======
+                let gone = iter(&known).filter(|(namespace, name, _)| self.get(namespace, name).is_none());
+                gone.for_each(|(namespace, name, _)| tell(namespace, name, None));
+                self.iter().for_each(|(namespace, name, object)| tell(namespace, name, Some(object)));
+>>>>>>> dra
             }
         };
         self.seen = Some(objects.position);
@@ -232,6 +249,35 @@ mod tests {
         assert!(view.refresh(&table));
         assert_eq!(picture(&view), [("four".to_owned(), 4)]);
         assert_eq!(view.problems().count(), 0);
+    }
+
+    #[test]
+    fn a_view_tells_what_changed() {
+        let mut table = ObjectTable::default();
+        let mut view = ObjectView::<i64>::new("v1", "Number");
+        let mut told = |table: &ObjectTable| {
+            let mut changes = Vec::new();
+            view.refresh_with(table, |_, name, number| {
+                changes.push((name.to_owned(), number.map(|number| **number)));
+            });
+            changes
+        };
+        table.apply(&change("one", Some("1")));
+        table.apply(&change("two", Some("2")));
+        assert_eq!(told(&table), [("one".to_owned(), Some(1)), ("two".to_owned(), Some(2))]);
+        table.apply(&change("one", None));
+        assert_eq!(told(&table), [("one".to_owned(), None)]);
+        table.apply(&change("two", Some("\"broken\"")));
+        assert_eq!(told(&table), [("two".to_owned(), None)]);
+        table.apply(&change("two", Some("2")));
+        assert_eq!(told(&table), [("two".to_owned(), Some(2))]);
+        table.clear();
+        table.apply(&change("three", Some("3")));
+        for _ in 0..=JOURNAL_CAPACITY {
+            table.apply(&change("four", Some("4")));
+        }
+        let expected = [("two".to_owned(), None), ("four".to_owned(), Some(4)), ("three".to_owned(), Some(3))];
+        assert_eq!(told(&table), expected);
     }
 
     #[test]

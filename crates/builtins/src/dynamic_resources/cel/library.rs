@@ -1,0 +1,231 @@
+//! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
+//!
+//! Those for strings come with the interpreter. Here are `cel.bind`, regular expressions (`matches`, `find`,
+//! `findAll`), lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`,
+//! `sets.equivalent`, `sets.intersects`).
+
+use std::{cmp::Ordering, sync::Arc};
+
+use cel::{
+    DeclarationError, Env, ExecutionError, IdedExpr, ParseError, add_member_overload, add_overload,
+    common::{
+        ast::{ComprehensionExpr, Expr, ListExpr, LiteralValue},
+        types::{CelBool, CelInt, CelList, CelString, LIST_TYPE},
+        value::{CowVal, Val},
+    },
+    extensions,
+    parser::{Macro, MacroExprHelper},
+};
+use regex::{Regex, RegexBuilder};
+
+use super::{quantity, semantic_version};
+
+/// A compiled pattern takes no more memory than this, in bytes.
+const MAX_REGEX_SIZE: usize = 1 << 20;
+
+type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
+type Answer<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+
+pub(super) fn environment() -> Arc<Env> {
+    let mut env = Env::stdlib();
+    #[expect(clippy::expect_used, reason = "the declarations are constants, and the tests evaluate with them")]
+    declare(&mut env).expect("no name is declared twice");
+    Arc::new(env)
+}
+
+fn declare(env: &mut Env) -> Result<(), DeclarationError> {
+    env.add_extension(extensions::strings)?;
+    env.add_extension(quantity::extension)?;
+    env.add_extension(semantic_version::extension)?;
+    env.add_macro(Macro::receiver("bind", 3, bind))?;
+    regular_expressions(env)?;
+    lists(env)?;
+    sets(env)
+}
+
+/// `cel.bind(name, value, expression)`: a loop over nothing whose accumulator is the bound variable.
+fn bind(
+    helper: &mut MacroExprHelper<'_>,
+    target: &mut Option<IdedExpr>,
+    args: &mut Vec<IdedExpr>,
+) -> Result<Option<IdedExpr>, ParseError> {
+    if !target.as_ref().is_some_and(|target| matches!(&target.expr, Expr::Ident(name) if name == "cel")) {
+        return Ok(None);
+    }
+    let name = match args.first().map(|argument| (&argument.expr, argument.id)) {
+        Some((Expr::Ident(name), _)) => name.clone(),
+        Some((_, id)) => return Err(helper.new_error(id, "cel.bind() variable names must be simple identifiers")),
+        None => return Ok(None),
+    };
+    let (Some(result), Some(value)) = (args.pop(), args.pop()) else { return Ok(None) };
+    let comprehension = ComprehensionExpr {
+        iter_range: helper.next_expr(Expr::List(ListExpr::new(Vec::new()))),
+        iter_var: "#unused".to_owned(),
+        iter_var2: None,
+        accu_var: name.clone(),
+        accu_init: value,
+        loop_cond: helper.next_expr(Expr::Literal(LiteralValue::Boolean(CelBool::from(false)))),
+        loop_step: helper.next_expr(Expr::Ident(name)),
+        result,
+    };
+    Ok(Some(helper.next_expr(Expr::Comprehension(Box::new(comprehension)))))
+}
+
+fn regular_expressions(env: &mut Env) -> Result<(), DeclarationError> {
+    add_member_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
+    add_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
+    add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>)?;
+    add_member_overload!(env, fn find_all: (CelString, CelString) -> Result<CelList>)?;
+    add_member_overload!(env, fn find_all_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll")
+}
+
+fn regex(function: &str, pattern: &CelString<'_>) -> Result<Regex, ExecutionError> {
+    let built = RegexBuilder::new(pattern.inner()).size_limit(MAX_REGEX_SIZE).build();
+    built.map_err(|error| ExecutionError::function_error(function, error))
+}
+
+fn matches(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelBool, ExecutionError> {
+    Ok(regex("matches", pattern)?.is_match(text.inner()).into())
+}
+
+fn find(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
+    let regex = regex("find", pattern)?;
+    Ok(regex.find(text.inner()).map_or_else(String::new, |found| found.as_str().to_owned()).into())
+}
+
+fn find_all(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelList<'static>, ExecutionError> {
+    find_all_up_to(text, pattern, &CelInt::from(-1))
+}
+
+/// A negative limit is none.
+fn find_all_up_to(
+    text: &CelString<'_>,
+    pattern: &CelString<'_>,
+    limit: &CelInt,
+) -> Result<CelList<'static>, ExecutionError> {
+    let regex = regex("findAll", pattern)?;
+    let limit = usize::try_from(*limit.inner()).unwrap_or(usize::MAX);
+    let found = regex.find_iter(text.inner()).take(limit).map(|found| found.as_str().to_owned());
+    Ok(list(found.map(|text| Box::new(CelString::from(text)) as Box<dyn Val>).collect()))
+}
+
+fn list<'v>(elements: Vec<Box<dyn Val + 'v>>) -> CelList<'v> {
+    CelList::from(elements)
+}
+
+fn lists(env: &mut Env) -> Result<(), DeclarationError> {
+    env.add_member_overload("isSorted", "list.isSorted()", LIST_TYPE, Vec::new(), is_sorted)?;
+    env.add_member_overload("sum", "list.sum()", LIST_TYPE, Vec::new(), sum)?;
+    env.add_member_overload("min", "list.min()", LIST_TYPE, Vec::new(), min)?;
+    env.add_member_overload("max", "list.max()", LIST_TYPE, Vec::new(), max)?;
+    let any = || vec![cel::common::types::DYN_TYPE];
+    env.add_member_overload("indexOf", "list.indexOf(dyn)", LIST_TYPE, any(), index_of)?;
+    env.add_member_overload("lastIndexOf", "list.lastIndexOf(dyn)", LIST_TYPE, any(), last_index_of)
+}
+
+/// The elements of the list that is the argument at `position`.
+fn elements<'a, 'v>(
+    arguments: &'a [CowVal<'_, 'v>],
+    position: usize,
+) -> Result<Vec<&'a (dyn Val + 'v)>, ExecutionError> {
+    let missing = ExecutionError::missing_argument_or_target;
+    let argument = arguments.get(position).ok_or_else(missing)?;
+    let mut iterator = argument.as_ref().as_iterable().ok_or_else(missing)?.iter();
+    let mut elements: Vec<&'a (dyn Val + 'v)> = Vec::new();
+    while let Some(element) = iterator.next() {
+        elements.push(element);
+    }
+    Ok(elements)
+}
+
+fn compare(left: &dyn Val, right: &dyn Val) -> Result<Ordering, ExecutionError> {
+    let incomparable = || ExecutionError::no_such_overload("compare", vec![left.get_type().name().to_owned()]);
+    left.as_comparer().ok_or_else(incomparable)?.compare(right)
+}
+
+fn is_sorted<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let elements = elements(&arguments, 0)?;
+    let mut sorted = true;
+    for (left, right) in elements.iter().zip(elements.iter().skip(1)) {
+        sorted &= compare(*left, *right)?.is_le();
+    }
+    Ok(CowVal::owned(CelBool::from(sorted)))
+}
+
+fn sum<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let elements = elements(&arguments, 0)?;
+    let Some((first, rest)) = elements.split_first() else { return Ok(CowVal::owned(CelInt::from(0))) };
+    let mut total: Box<dyn Val + 'v> = first.clone_as_boxed();
+    for element in rest {
+        let adder = total.as_adder().ok_or_else(ExecutionError::missing_argument_or_target)?;
+        let next: Box<dyn Val + 'v> = adder.add(*element)?.into_owned();
+        total = next;
+    }
+    Ok(CowVal::Owned(total))
+}
+
+fn extreme<'b, 'v>(arguments: &[CowVal<'_, 'v>], wanted: Ordering) -> Answer<'b, 'v> {
+    let elements = elements(arguments, 0)?;
+    let Some((first, rest)) = elements.split_first() else {
+        return Err(ExecutionError::function_error("min/max", "called on empty list"));
+    };
+    let mut best = *first;
+    for element in rest {
+        if compare(*element, best)? == wanted {
+            best = *element;
+        }
+    }
+    Ok(CowVal::Owned(best.clone_as_boxed()))
+}
+
+fn min<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    extreme(&arguments, Ordering::Less)
+}
+
+fn max<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    extreme(&arguments, Ordering::Greater)
+}
+
+fn position(found: Option<usize>) -> CowVal<'static, 'static> {
+    let position = found.and_then(|position| i64::try_from(position).ok()).unwrap_or(-1);
+    CowVal::owned(CelInt::from(position))
+}
+
+fn index_of<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
+    let elements = elements(&arguments, 0)?;
+    Ok(position(elements.iter().position(|element| element.equals(wanted.as_ref()))))
+}
+
+fn last_index_of<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
+    let elements = elements(&arguments, 0)?;
+    Ok(position(elements.iter().rposition(|element| element.equals(wanted.as_ref()))))
+}
+
+fn sets(env: &mut Env) -> Result<(), DeclarationError> {
+    let two = || vec![LIST_TYPE, LIST_TYPE];
+    env.add_overload("sets.contains", "sets.contains(list,list)", two(), set_contains)?;
+    env.add_overload("sets.equivalent", "sets.equivalent(list,list)", two(), set_equivalent)?;
+    env.add_overload("sets.intersects", "sets.intersects(list,list)", two(), set_intersects)
+}
+
+fn includes<'v>(outer: &[&(dyn Val + 'v)], inner: &[&(dyn Val + 'v)]) -> bool {
+    inner.iter().all(|wanted| outer.iter().any(|element| element.equals(*wanted)))
+}
+
+fn set_contains<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let answer = includes(&elements(&arguments, 0)?, &elements(&arguments, 1)?);
+    Ok(CowVal::owned(CelBool::from(answer)))
+}
+
+fn set_equivalent<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let (left, right) = (elements(&arguments, 0)?, elements(&arguments, 1)?);
+    Ok(CowVal::owned(CelBool::from(includes(&left, &right) && includes(&right, &left))))
+}
+
+fn set_intersects<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+    let (left, right) = (elements(&arguments, 0)?, elements(&arguments, 1)?);
+    let answer = left.iter().any(|wanted| right.iter().any(|element| element.equals(*wanted)));
+    Ok(CowVal::owned(CelBool::from(answer)))
+}

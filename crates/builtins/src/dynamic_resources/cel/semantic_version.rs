@@ -1,0 +1,142 @@
+//! Kubernetes' CEL library for semantic versions, <https://semver.org>, version 2.
+//!
+//! `semver(text, true)` and `isSemver(text, true)` accept what people write: a leading `v`, leading zeros, and one or two
+//! numbers instead of three.
+
+use std::{any::Any, cmp::Ordering};
+
+use cel::{
+    DeclarationError, Env, ExecutionError, add_member_overload, add_overload,
+    common::{
+        types::{CelBool, CelInt, CelString, Type},
+        value::{StaticVal, Val},
+    },
+};
+use semver::Version;
+
+use super::quantity::sign_of;
+
+static SEMVER: Type = Type::new_unspecified_type("kubernetes.Semver");
+
+#[derive(Clone, Debug)]
+pub(super) struct SemanticVersion(Version);
+
+impl SemanticVersion {
+    pub(super) fn parse(text: &str) -> Option<Self> {
+        Version::parse(text).ok().map(Self)
+    }
+
+    fn parse_lenient(text: &str) -> Option<Self> {
+        Self::parse(&normalized(text))
+    }
+
+    /// Build metadata has no precedence.
+    fn precedence(&self, other: &Self) -> Ordering {
+        self.0.cmp_precedence(&other.0)
+    }
+}
+
+fn normalized(text: &str) -> String {
+    let text = text.strip_prefix('v').unwrap_or(text);
+    let end_of_numbers = text.find(['-', '+']).unwrap_or(text.len());
+    let (numbers, rest) = text.split_at(end_of_numbers);
+    let mut parts: Vec<&str> = numbers.split('.').map(without_leading_zeros).collect();
+    while parts.len() < 3 {
+        parts.push("0");
+    }
+    parts.join(".") + rest
+}
+
+fn without_leading_zeros(digits: &str) -> &str {
+    let trimmed = digits.trim_start_matches('0');
+    if trimmed.is_empty() && !digits.is_empty() { "0" } else { trimmed }
+}
+
+impl Val for SemanticVersion {
+    fn get_type(&self) -> &Type {
+        &SEMVER
+    }
+
+    fn cel_type() -> &'static Type {
+        &SEMVER
+    }
+
+    fn equals(&self, other: &dyn Val) -> bool {
+        other.downcast_ref::<Self>().is_some_and(|other| self.precedence(other).is_eq())
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl StaticVal for SemanticVersion {}
+
+pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
+    env.add_type(SEMVER.to_owned())?;
+    add_overload!(env, fn semver: (CelString) -> Result<SemanticVersion>)?;
+    add_overload!(env, fn semver_normalized: (CelString, CelBool) -> Result<SemanticVersion>, name = "semver")?;
+    add_overload!(env, fn is_semver: (CelString) -> CelBool)?;
+    add_overload!(env, fn is_semver_normalized: (CelString, CelBool) -> CelBool, name = "isSemver")?;
+    add_member_overload!(env, fn major: (SemanticVersion) -> Result<CelInt>)?;
+    add_member_overload!(env, fn minor: (SemanticVersion) -> Result<CelInt>)?;
+    add_member_overload!(env, fn patch: (SemanticVersion) -> Result<CelInt>)?;
+    add_member_overload!(env, fn is_greater_than: (SemanticVersion, SemanticVersion) -> CelBool)?;
+    add_member_overload!(env, fn is_less_than: (SemanticVersion, SemanticVersion) -> CelBool)?;
+    add_member_overload!(env, fn compare_to: (SemanticVersion, SemanticVersion) -> CelInt)?;
+    Ok(())
+}
+
+fn parsed(text: &str, normalize: bool) -> Option<SemanticVersion> {
+    if normalize { SemanticVersion::parse_lenient(text) } else { SemanticVersion::parse(text) }
+}
+
+fn semver(text: &CelString<'_>) -> Result<SemanticVersion, ExecutionError> {
+    semver_normalized(text, &CelBool::from(false))
+}
+
+fn semver_normalized(text: &CelString<'_>, normalize: &CelBool) -> Result<SemanticVersion, ExecutionError> {
+    let broken = || ExecutionError::function_error("semver", format!("invalid semantic version {:?}", text.inner()));
+    parsed(text.inner(), *normalize.inner()).ok_or_else(broken)
+}
+
+fn is_semver(text: &CelString<'_>) -> CelBool {
+    parsed(text.inner(), false).is_some().into()
+}
+
+fn is_semver_normalized(text: &CelString<'_>, normalize: &CelBool) -> CelBool {
+    parsed(text.inner(), *normalize.inner()).is_some().into()
+}
+
+fn number(number: u64) -> Result<CelInt, ExecutionError> {
+    let number = i64::try_from(number).map_err(|error| ExecutionError::function_error("semver", error))?;
+    Ok(number.into())
+}
+
+fn major(this: &SemanticVersion) -> Result<CelInt, ExecutionError> {
+    number(this.0.major)
+}
+
+fn minor(this: &SemanticVersion) -> Result<CelInt, ExecutionError> {
+    number(this.0.minor)
+}
+
+fn patch(this: &SemanticVersion) -> Result<CelInt, ExecutionError> {
+    number(this.0.patch)
+}
+
+fn is_greater_than(this: &SemanticVersion, other: &SemanticVersion) -> CelBool {
+    this.precedence(other).is_gt().into()
+}
+
+fn is_less_than(this: &SemanticVersion, other: &SemanticVersion) -> CelBool {
+    this.precedence(other).is_lt().into()
+}
+
+fn compare_to(this: &SemanticVersion, other: &SemanticVersion) -> CelInt {
+    sign_of(this.precedence(other))
+}

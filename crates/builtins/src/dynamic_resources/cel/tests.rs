@@ -1,0 +1,161 @@
+//! Expressions with the sources of their answers: the API reference of `CELDeviceSelector`, KEP-4381, and the
+//! documentation page "Common Expression Language in Kubernetes".
+
+use super::*;
+
+/// The device of the API reference's example, with some more.
+fn device() -> Device {
+    serde_json::from_str(
+        r#"{"name":"gpu-0","attributes":{
+            "model":{"string":"a100"}, "ext.example.com/family":{"string":"ampere"}, "numa":{"int":1},
+            "ecc":{"bool":true}, "driverVersion":{"version":"1.4.2-rc.1"}, "indexes":{"string":"3,1,2"}},
+          "capacity":{"modules":{"value":"3"}, "memory":{"value":"40Gi"}}}"#,
+    )
+    .unwrap()
+}
+
+fn ask(expression: &str) -> Verdict {
+    Selectors::default().matches(expression, "dra.example.com", &device(), DeviceKey(0))
+}
+
+#[track_caller]
+fn check_true(expressions: &[&str]) {
+    for expression in expressions {
+        assert_eq!(ask(expression), Ok(true), "{expression}");
+    }
+}
+
+#[track_caller]
+fn check_error(expression: &str, expected: &str) {
+    let error = ask(expression).unwrap_err().to_string();
+    assert!(error.contains(expected), "{expression}: {error}");
+}
+
+/// API reference, CELDeviceSelector: the input's fields, and "an unknown prefix … an empty map will be returned".
+#[test]
+fn a_device_has_driver_attributes_and_capacity() {
+    check_true(&[
+        r#"device.driver == "dra.example.com""#,
+        r#"device.attributes["dra.example.com"].model == "a100""#,
+        r#"device.attributes["ext.example.com"].family == "ampere""#,
+        r#"device.attributes["dra.example.com"].numa + 1 == 2"#,
+        r#"device.attributes["dra.example.com"].ecc"#,
+        r#"device.capacity["dra.example.com"].modules == quantity("3")"#,
+        r#"device.capacity["dra.example.com"].memory.compareTo(quantity("40Gi")) == 0"#,
+        "device.allowMultipleAllocations == false",
+        r#"!has(device.attributes["dra.example.com"].nonsense)"#,
+        r#"!has(device.attributes["unknown.example.com"].model)"#,
+        r#"device.attributes["unknown.example.com"] == {}"#,
+        r#""dra.example.com" in device.attributes && !("unknown.example.com" in device.attributes)"#,
+        r#"size(device.attributes) == 2"#,
+        r#"device.attributes.exists(domain, domain == "ext.example.com")"#,
+        r#"device.attributes["dra.example.com"].exists(name, name == "numa")"#,
+    ]);
+}
+
+/// API reference, CELDeviceSelector: "Any reference to an unknown field will cause an evaluation error", and the
+/// robust form of the same test.
+#[test]
+fn an_unknown_field_is_an_error_unless_it_is_asked_for_first() {
+    check_error(r#"device.attributes["dra.example.com"].nonsense == 1"#, "CEL runtime error: No such key: nonsense");
+    check_error(r#"device.attributes["unknown.example.com"].model == "x""#, "CEL runtime error");
+    assert_eq!(
+        ask(r#"has(device.attributes["x.example.com"].model) && device.attributes["x.example.com"].model == "x""#),
+        Ok(false)
+    );
+    check_true(&[r#"cel.bind(dra, device.attributes["dra.example.com"], has(dra.model) && dra.model == "a100")"#]);
+    assert_eq!(ask(r#"device.attributes["dra.example.com"].?nonsense.orValue(0) == 1"#), Ok(false));
+}
+
+/// API reference, CELDeviceSelector: "It must evaluate to true … and false … Any other result is an error".
+#[test]
+fn anything_but_a_bool_is_an_error() {
+    check_error("1", "CEL runtime error: result of type int is no bool");
+    check_error("device.driver", "is no bool");
+    check_error("device.driver ==", "CEL compile error");
+    check_error("nonsense(device)", "Undeclared reference to 'nonsense'");
+    check_error(r#"device.driver > 1"#, "no matching overload");
+}
+
+/// CEL specification, "Logical Operators": an error is absorbed by a side that decides.
+#[test]
+fn a_deciding_side_absorbs_an_error() {
+    check_true(&[
+        r#"device.attributes["dra.example.com"].nonsense == 1 || true"#,
+        r#"!(device.attributes["dra.example.com"].nonsense == 1 && false)"#,
+    ]);
+}
+
+/// "Common Expression Language in Kubernetes", quantity library.
+#[test]
+fn quantities_compare_and_compute() {
+    check_true(&[
+        r#"quantity("500000G").isInteger() && !quantity("50k").sub(quantity("0.5")).isInteger()"#,
+        r#"quantity("50k").asInteger() == 50000"#,
+        r#"quantity("50m").asApproximateFloat() == 0.05"#,
+        r#"quantity("-5").sign() == -1 && quantity("0").sign() == 0"#,
+        r#"quantity("200M").compareTo(quantity("0.2G")) == 0"#,
+        r#"quantity("150Mi").isGreaterThan(quantity("100Mi")) && quantity("50M").isLessThan(quantity("100M"))"#,
+        r#"quantity("50k").add(quantity("20")) == quantity("50020") && quantity("50k").add(20) == quantity("50020")"#,
+        r#"quantity("50k").sub(20000) == quantity("30k")"#,
+        r#"isQuantity("1.3Gi") && !isQuantity("Three")"#,
+        r#"device.capacity["dra.example.com"].memory.isGreaterThan(quantity("10Gi"))"#,
+    ]);
+    check_error(r#"quantity("10Mo").sign() == 1"#, "Error executing function 'quantity'");
+    check_error(r#"quantity("0.5").asInteger() == 0"#, "cannot convert value to integer");
+}
+
+/// "Common Expression Language in Kubernetes", semver library; precedence from semver.org, item 11.
+#[test]
+fn versions_compare_by_precedence() {
+    check_true(&[
+        r#"device.attributes["dra.example.com"].driverVersion.isLessThan(semver("1.4.2"))"#,
+        r#"device.attributes["dra.example.com"].driverVersion.isGreaterThan(semver("1.4.2-alpha.9"))"#,
+        r#"device.attributes["dra.example.com"].driverVersion == semver("1.4.2-rc.1")"#,
+        r#"semver("1.2.3").major() == 1 && semver("1.2.3").minor() == 2 && semver("1.2.3").patch() == 3"#,
+        r#"semver("1.2.3").compareTo(semver("1.2.3+build")) == 0 && semver("10.0.0").compareTo(semver("9.9.9")) == 1"#,
+        r#"isSemver("1.0.0") && !isSemver("1.0") && !isSemver("v1.0.0") && !isSemver("01.0.0")"#,
+        r#"isSemver("v01.1", true) && semver("v01.01", true) == semver("1.1.0") && !isSemver("v", true)"#,
+    ]);
+    check_error(r#"semver("Three") == semver("3.0.0")"#, "invalid semantic version");
+}
+
+/// "Common Expression Language in Kubernetes", list, regex and set libraries; cel-go's string extension.
+#[test]
+fn texts_lists_and_sets_have_functions() {
+    check_true(&[
+        r#"device.attributes["dra.example.com"].model.matches("^a[0-9]+$") && matches("abc", "b")"#,
+        r#""abc 123".find("[0-9]+") == "123" && "abc".find("[0-9]+") == """#,
+        r#""1 2 3".findAll("[0-9]", 2) == ["1", "2"] && size("1 2 3".findAll("[0-9]")) == 3"#,
+        r#"device.attributes["dra.example.com"].indexes.split(",").exists(i, int(i) == 3)"#,
+        r#""A100".lowerAscii() == "a100" && "a-b".replace("-", "_") == "a_b" && "abc".substring(1) == "bc""#,
+        r#"[1, 2, 2].isSorted() && ![2, 1].isSorted() && [1, 2, 3].sum() == 6 && [3, 1].min() == 1 && [3, 1].max() == 3"#,
+        r#"[1, 2, 2].indexOf(2) == 1 && [1, 2, 2].lastIndexOf(2) == 2 && [1].indexOf(9) == -1"#,
+        r#"sets.contains([1, 2], [1]) && sets.equivalent([1, 1], [1]) && !sets.intersects([1], [2])"#,
+        r#""x".startsWith("x") && "x".endsWith("x") && "xyz".contains("y") && "abc".charAt(0) == "a""#,
+    ]);
+    check_error(r#"device.driver.matches("(")"#, "Error executing function 'matches'");
+}
+
+#[test]
+fn what_would_run_too_long_is_refused() {
+    let all = "device.attributes.all(a, ";
+    let nested = format!("{}true{}", all.repeat(5), ")".repeat(5));
+    check_error(&nested, "CEL compile error: too complex");
+    let twice = format!("{}true{}", all.repeat(2), ")".repeat(2));
+    assert_eq!(ask(&twice), Ok(true));
+    let exploding = format!(r#"size("aaaaaaaaaa"{}) > 0"#, r#".replace("a", "aaaaaaaaaa")"#.repeat(9));
+    check_error(&exploding, "too complex");
+    check_error(&format!("true{}", " ".repeat(MAX_LENGTH)), "longer than");
+    check_error(r#"device.driver.matches("(a{1000}){1000}")"#, "size limit");
+}
+
+#[test]
+fn answers_are_remembered_for_a_device() {
+    let mut selectors = Selectors::default();
+    let expression = "device.driver == 'd'";
+    assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
+    assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
+    assert_eq!(selectors.matches(expression, "e", &device(), DeviceKey(2)), Ok(false));
+    assert_eq!((selectors.programs.len(), selectors.verdicts.len()), (1, 2));
+}

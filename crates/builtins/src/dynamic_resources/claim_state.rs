@@ -1,0 +1,249 @@
+//! Claims as last seen, the allocations on their way to the API server, and the devices that both hold.
+//!
+//! An allocation is in flight from Reserve until the claim is seen with it, or until Unreserve. For as long its devices
+//! count as held, and no other pod may allocate the claim. Every change costs in proportion to the claim that changed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use serde::{Deserialize, Serialize};
+
+use super::{
+    in_use::InUse,
+    objects::{Allocation, ResourceClaim},
+};
+
+/// Marks the claims that the scheduler made for a pod's extended resources.
+pub(super) const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
+
+/// What an allocation is for: a claim by its uid, or a claim yet to be made for a pod's extended resources.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
+pub(super) enum Holder {
+    Claim(String),
+    ExtendedResourcesOf { pod_uid: String },
+}
+
+#[derive(Debug, Default)]
+pub(super) struct ClaimTable {
+    /// By namespace and name.
+    claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
+    /// Keys of the claims made for extended resources, by the uid of their pod.
+    extended: BTreeMap<String, (String, String)>,
+    in_flight: BTreeMap<Holder, InFlight>,
+    in_use: InUse,
+}
+
+/// An allocation on its way to the API server.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(super) struct InFlight {
+    pub(super) allocation: Allocation,
+    /// It was sent, and then the binding failed: whether it arrived is not known. Its devices stay held, but the next
+    /// attempt at the claim may replace it, since the API server accepts only one.
+    pub(super) is_doubtful: bool,
+}
+
+impl ClaimTable {
+    /// The claim exists, and is so.
+    pub(super) fn insert(&mut self, claim: &Arc<ResourceClaim>) {
+        let key = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
+        let holder = Holder::Claim(claim.metadata.uid.clone());
+        let is_recreated = |known: &&Arc<ResourceClaim>| known.metadata.uid != claim.metadata.uid;
+        if self.claims.get(&key).filter(is_recreated).is_some() {
+            self.remove(&key.0, &key.1);
+        }
+        if let Some(known) = self.claims.remove(&key) {
+            self.release_seen(&known);
+        }
+        if let Some(pod_uid) = pod_of_extended(claim) {
+            self.extended.insert(pod_uid.to_owned(), key.clone());
+            self.land(&Holder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() }, claim);
+        }
+        self.land(&holder, claim);
+        if let Some(allocation) = &claim.status.allocation {
+            self.in_use.add(allocation);
+        }
+        self.claims.insert(key, Arc::clone(claim));
+    }
+
+    /// The claim is gone, and so is what was on its way to it.
+    pub(super) fn remove(&mut self, namespace: &str, name: &str) {
+        let key = (namespace.to_owned(), name.to_owned());
+        let Some(claim) = self.claims.remove(&key) else { return };
+        self.release_seen(&claim);
+        self.unreserve(&Holder::Claim(claim.metadata.uid.clone()));
+        if let Some(pod_uid) = pod_of_extended(&claim)
+            && self.extended.get(pod_uid) == Some(&key)
+        {
+            self.extended.remove(pod_uid);
+        }
+    }
+
+    fn release_seen(&mut self, claim: &ResourceClaim) {
+        if let Some(allocation) = &claim.status.allocation {
+            self.in_use.remove(allocation);
+        }
+    }
+
+    /// What was in flight has arrived once the claim has an allocation, whoever wrote it.
+    fn land(&mut self, holder: &Holder, claim: &ResourceClaim) {
+        if claim.status.allocation.is_some() {
+            self.unreserve(holder);
+        }
+    }
+
+    pub(super) fn get(&self, namespace: &str, name: &str) -> Option<&Arc<ResourceClaim>> {
+        self.claims.get(&(namespace.to_owned(), name.to_owned()))
+    }
+
+    /// The claim that was made for the extended resources of a pod.
+    pub(super) fn extended_of(&self, pod_uid: &str) -> Option<&Arc<ResourceClaim>> {
+        self.claims.get(self.extended.get(pod_uid)?)
+    }
+
+    /// Holds the allocation's devices until it is seen, or given back.
+    pub(super) fn reserve(&mut self, holder: Holder, allocation: Allocation) {
+        self.unreserve(&holder);
+        self.in_use.add(&allocation);
+        self.in_flight.insert(holder, InFlight { allocation, is_doubtful: false });
+    }
+
+    /// Keeps the devices of an allocation that may or may not have arrived.
+    pub(super) fn doubt(&mut self, holder: &Holder) {
+        if let Some(in_flight) = self.in_flight.get_mut(holder) {
+            in_flight.is_doubtful = true;
+        }
+    }
+
+    /// Does nothing for a holder with nothing in flight.
+    pub(super) fn unreserve(&mut self, holder: &Holder) {
+        if let Some(in_flight) = self.in_flight.remove(holder) {
+            self.in_use.remove(&in_flight.allocation);
+        }
+    }
+
+    pub(super) fn in_flight(&self, holder: &Holder) -> Option<&InFlight> {
+        self.in_flight.get(holder)
+    }
+
+    pub(super) fn all_in_flight(&self) -> impl Iterator<Item = (&Holder, &InFlight)> {
+        self.in_flight.iter()
+    }
+
+    /// Takes over what another instance had in flight.
+    pub(super) fn restore(&mut self, holder: Holder, in_flight: InFlight) {
+        self.reserve(holder.clone(), in_flight.allocation);
+        if in_flight.is_doubtful {
+            self.doubt(&holder);
+        }
+    }
+
+    pub(super) fn in_use(&self) -> &InUse {
+        &self.in_use
+    }
+}
+
+/// The uid of the pod for whose extended resources the claim was made.
+fn pod_of_extended(claim: &ResourceClaim) -> Option<&str> {
+    let is_marked = claim.metadata.annotations.get(EXTENDED_RESOURCE_CLAIM).is_some_and(|value| value == "true");
+    let mut owners = claim.metadata.owner_references.iter().filter(|owner| owner.controller);
+    owners.next().filter(|_| is_marked).map(|owner| owner.uid.as_str())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dynamic_resources::slices::DeviceId;
+
+    fn allocation(device: &str) -> Allocation {
+        let json = format!(
+            r#"{{"devices":{{"results":[{{"request":"r","driver":"d","pool":"p","device":"{device}"}},
+                {{"request":"a","driver":"d","pool":"p","device":"watched","adminAccess":true}}]}}}}"#
+        );
+        serde_json::from_str(&json).unwrap()
+    }
+
+    fn claim(uid: &str, device: Option<&str>) -> Arc<ResourceClaim> {
+        let json = format!(r#"{{"metadata":{{"namespace":"n","name":"c","uid":"{uid}"}}}}"#);
+        let mut claim: ResourceClaim = serde_json::from_str(&json).unwrap();
+        claim.status.allocation = device.map(allocation);
+        Arc::new(claim)
+    }
+
+    fn holder(uid: &str) -> Holder {
+        Holder::Claim(uid.to_owned())
+    }
+
+    #[track_caller]
+    fn check_held(table: &ClaimTable, expected: &[&str]) {
+        let held: Vec<&str> = ["x", "y", "watched"]
+            .into_iter()
+            .filter(|device| table.in_use().is_held(&DeviceId::new("d", "p", device)))
+            .collect();
+        assert_eq!(held, expected);
+    }
+
+    #[test]
+    fn devices_are_held_while_a_claim_has_them() {
+        let mut table = ClaimTable::default();
+        table.insert(&claim("1", Some("x")));
+        check_held(&table, &["x"]);
+        table.insert(&claim("1", Some("y")));
+        check_held(&table, &["y"]);
+        table.insert(&claim("1", None));
+        check_held(&table, &[]);
+        table.insert(&claim("1", Some("x")));
+        table.remove("n", "c");
+        check_held(&table, &[]);
+        assert!(table.get("n", "c").is_none());
+    }
+
+    #[test]
+    fn an_allocation_is_in_flight_until_it_is_seen_or_given_back() {
+        let mut table = ClaimTable::default();
+        table.insert(&claim("1", None));
+        table.reserve(holder("1"), allocation("x"));
+        table.insert(&claim("1", None));
+        check_held(&table, &["x"]);
+        assert!(table.in_flight(&holder("1")).is_some());
+        table.insert(&claim("1", Some("x")));
+        check_held(&table, &["x"]);
+        assert!(table.in_flight(&holder("1")).is_none());
+        table.insert(&claim("1", None));
+        check_held(&table, &[]);
+
+        table.reserve(holder("1"), allocation("y"));
+        table.unreserve(&holder("1"));
+        table.unreserve(&holder("1"));
+        check_held(&table, &[]);
+    }
+
+    #[test]
+    fn a_claim_made_anew_starts_afresh() {
+        let mut table = ClaimTable::default();
+        table.insert(&claim("1", None));
+        table.reserve(holder("1"), allocation("x"));
+        table.insert(&claim("2", None));
+        check_held(&table, &[]);
+        assert!(table.in_flight(&holder("1")).is_none());
+    }
+
+    #[test]
+    fn claims_for_extended_resources_are_found_by_their_pod() {
+        let mut table = ClaimTable::default();
+        let pod = Holder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
+        table.reserve(pod.clone(), allocation("x"));
+        let mut made = ResourceClaim::clone(&claim("1", None));
+        made.metadata.annotations.insert(EXTENDED_RESOURCE_CLAIM.to_owned(), "true".to_owned());
+        let json = r#"{"kind":"Pod","name":"p","uid":"pod-1","controller":true}"#;
+        made.metadata.owner_references.push(serde_json::from_str(json).unwrap());
+        table.insert(&Arc::new(made.clone()));
+        assert_eq!(table.extended_of("pod-1").unwrap().metadata.uid, "1");
+        check_held(&table, &["x"]);
+        made.status.allocation = Some(allocation("x"));
+        table.insert(&Arc::new(made));
+        assert!(table.in_flight(&pod).is_none());
+        check_held(&table, &["x"]);
+        table.remove("n", "c");
+        assert!(table.extended_of("pod-1").is_none());
+        check_held(&table, &[]);
+    }
+}

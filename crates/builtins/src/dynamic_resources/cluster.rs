@@ -1,0 +1,100 @@
+//! What the plugin knows of the cluster beyond nodes and pods: claims, slices and classes, kept in step with the replica
+//! at the cost of what changed.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_model::{
+    NodeIdx, Snapshot,
+    api::StringMap,
+    object_table::{ObjectTable, ObjectView},
+};
+
+use super::{
+    cel::Selectors,
+    claim_state::ClaimTable,
+    objects::{API_VERSION, DeviceClass, ResourceClaim, ResourceSlice},
+    slices::SliceTable,
+};
+
+/// Prefix of the resource names by which a pod asks for a class directly.
+const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
+
+#[derive(Debug)]
+pub(super) struct Cluster {
+    claim_view: ObjectView<ResourceClaim>,
+    slice_view: ObjectView<ResourceSlice>,
+    class_view: ObjectView<DeviceClass>,
+    pub(super) claims: ClaimTable,
+    pub(super) slices: SliceTable,
+    pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
+    /// Extended resource to class.
+    class_of_resource: BTreeMap<String, String>,
+    pub(super) selectors: Selectors,
+}
+
+impl Default for Cluster {
+    fn default() -> Self {
+        Self {
+            claim_view: ObjectView::new(API_VERSION, "ResourceClaim"),
+            slice_view: ObjectView::new(API_VERSION, "ResourceSlice"),
+            class_view: ObjectView::new(API_VERSION, "DeviceClass"),
+            claims: ClaimTable::default(),
+            slices: SliceTable::default(),
+            classes: BTreeMap::new(),
+            class_of_resource: BTreeMap::new(),
+            selectors: Selectors::default(),
+        }
+    }
+}
+
+impl Cluster {
+    pub(super) fn refresh(&mut self, objects: &ObjectTable) {
+        let claims = &mut self.claims;
+        self.claim_view.refresh_with(objects, |namespace, name, claim| match claim {
+            Some(claim) => claims.insert(claim),
+            None => claims.remove(namespace, name),
+        });
+        let slices = &mut self.slices;
+        let has_changed = self.slice_view.refresh_with(objects, |_, name, slice| match slice {
+            Some(slice) => slices.insert(slice),
+            None => slices.remove(name),
+        });
+        if has_changed {
+            slices.refresh();
+        }
+        if self.class_view.refresh(objects) {
+            self.classes =
+                self.class_view.iter().map(|(_, name, class)| (name.to_owned(), Arc::clone(class))).collect();
+            self.class_of_resource = classes_of_resources(&self.classes);
+        }
+    }
+
+    /// The class whose devices stand for an extended resource.
+    pub(super) fn class_of(&self, resource: &str) -> Option<&str> {
+        if let Some(class) = self.class_of_resource.get(resource) {
+            return Some(class);
+        }
+        let class = resource.strip_prefix(DEVICE_CLASS_PREFIX)?;
+        self.classes.get_key_value(class).map(|(class, _)| class.as_str())
+    }
+}
+
+/// The newest class wins, and among those of one age the first by name.
+fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMap<String, String> {
+    let mut winners: BTreeMap<String, &DeviceClass> = BTreeMap::new();
+    for class in classes.values() {
+        let Some(resource) = &class.spec.extended_resource_name else { continue };
+        let known = winners.entry(resource.clone()).or_insert(class);
+        // RFC 3339 in UTC, to the second: text compares as time does.
+        if class.metadata.creation_timestamp > known.metadata.creation_timestamp {
+            *known = class;
+        }
+    }
+    winners.into_iter().map(|(resource, class)| (resource, class.metadata.name.clone())).collect()
+}
+
+/// A node's labels as text, for selectors.
+pub(super) fn labels_of(snapshot: &Snapshot, node: NodeIdx) -> StringMap {
+    let text = |symbol| snapshot.symbols.text(symbol).to_owned();
+    snapshot.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect()
+}

@@ -1,0 +1,143 @@
+//! Extended resources that devices stand for (KEP-5004): a pod asks for `example.com/gpu: 2`, a class maps that name to
+//! its devices, and the scheduler makes the claim that the pod did not write.
+//!
+//! A node whose allocatable has the resource serves it through its device plugin, and NodeResourcesFit counts it; only on
+//! nodes without does it become a claim. So what is requested differs from node to node.
+
+use std::sync::Arc;
+
+use berth_model::{
+    NodeIdx, Pod, Snapshot, Sym,
+    pod::{ContainerKind, ExtendedRequest},
+};
+use serde::{Deserialize, Serialize};
+
+use super::{
+    cluster::Cluster,
+    objects::{DeviceRequest, ResourceClaim, SubRequest},
+};
+
+/// The name that messages use for a claim that does not exist yet.
+const UNNAMED: &str = "<extended-resources>";
+
+/// The extended resources of a pod, some of which devices stand for.
+#[derive(Debug)]
+pub(super) struct ExtendedResources {
+    /// With the class that stands for each, if there is one.
+    resources: Vec<(Sym, Option<String>)>,
+    /// The claim that an earlier attempt made.
+    pub(super) existing: Option<Arc<ResourceClaim>>,
+}
+
+/// What a pod's extended resources need on one node.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Needs {
+    pub(super) requests: Vec<DeviceRequest>,
+    pub(super) mappings: Vec<RequestMapping>,
+}
+
+/// An entry of `pod.status.extendedResourceClaimStatus.requestMappings`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct RequestMapping {
+    pub(super) container_name: String,
+    pub(super) resource_name: String,
+    pub(super) request_name: String,
+}
+
+impl ExtendedResources {
+    /// `None` if devices stand for none of the pod's resources.
+    pub(super) fn of(pod: &Pod, snapshot: &Snapshot, cluster: &Cluster) -> Option<Self> {
+        let mut names: Vec<Sym> = pod.extended_requests.iter().map(|request| request.resource).collect();
+        names.sort_unstable_by_key(|name| snapshot.symbols.text(*name));
+        names.dedup();
+        let class_of = |name: Sym| cluster.class_of(snapshot.symbols.text(name)).map(str::to_owned);
+        let resources: Vec<(Sym, Option<String>)> = names.into_iter().map(|name| (name, class_of(name))).collect();
+        if resources.iter().all(|(_, class)| class.is_none()) {
+            return None;
+        }
+        Some(Self { resources, existing: cluster.claims.extended_of(&pod.uid).cloned() })
+    }
+
+    /// `None` if the node has no way to serve some resource.
+    pub(super) fn needs_on(&self, pod: &Pod, snapshot: &Snapshot, node: NodeIdx) -> Option<Needs> {
+        let mut needs = Needs::default();
+        for (resource, class) in &self.resources {
+            if snapshot.allocatable().get(*resource, node) > 0 {
+                continue;
+            }
+            let name = snapshot.symbols.text(*resource);
+            add_requests(&mut needs, pod, (*resource, name), class.as_deref()?);
+        }
+        needs.requests.sort_by(|left, right| left.name.cmp(&right.name));
+        Some(needs)
+    }
+}
+
+/// Containers that live on get devices of their own. Init containers come and go before those that start later, so they
+/// use the same devices; what the largest of them needs beyond is asked for in addition.
+fn add_requests(needs: &mut Needs, pod: &Pod, resource: (Sym, &str), class: &str) {
+    let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource.0);
+    let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);
+    for request in &lasting {
+        needs.requests.push(device_request(request, class, request.amount));
+        needs.mappings.push(mapping(request, resource.1, request));
+    }
+    let later = |init: &ExtendedRequest| -> Vec<&ExtendedRequest> {
+        let position = init.container_idx;
+        lasting.iter().copied().filter(|it| it.kind == ContainerKind::Regular || it.container_idx > position).collect()
+    };
+    let missing = |init: &ExtendedRequest| {
+        let shared: i64 = later(init).iter().map(|request| request.amount).fold(0, i64::saturating_add);
+        init.amount.saturating_sub(shared)
+    };
+    let mut largest: Option<&ExtendedRequest> = None;
+    for request in init.iter().copied().filter(|request| missing(request) > 0) {
+        if largest.is_none_or(|known| missing(request) > missing(known)) {
+            largest = Some(request);
+        }
+    }
+    needs.requests.extend(largest.map(|request| device_request(request, class, missing(request))));
+    for request in init {
+        let mut left = request.amount;
+        for shared in later(request).into_iter().chain(largest) {
+            if left > 0 {
+                needs.mappings.push(mapping(request, resource.1, shared));
+                left = left.saturating_sub(shared.amount);
+            }
+        }
+    }
+}
+
+fn name_of(request: &ExtendedRequest) -> String {
+    format!("container-{}-request-{}", request.container_idx, request.request_idx)
+}
+
+fn device_request(request: &ExtendedRequest, class: &str, count: i64) -> DeviceRequest {
+    let exactly = SubRequest {
+        device_class_name: class.to_owned(),
+        allocation_mode: "ExactCount".to_owned(),
+        count,
+        ..SubRequest::default()
+    };
+    DeviceRequest { name: name_of(request), exactly: Some(exactly), first_available: Vec::new() }
+}
+
+fn mapping(request: &ExtendedRequest, resource: &str, device_request: &ExtendedRequest) -> RequestMapping {
+    RequestMapping {
+        container_name: request.container_name.to_string(),
+        resource_name: resource.to_owned(),
+        request_name: name_of(device_request),
+    }
+}
+
+/// The claim to be made, for the allocator.
+pub(super) fn claim_for(pod: &Pod, namespace: &str, needs: &Needs) -> ResourceClaim {
+    let mut claim = ResourceClaim::default();
+    claim.metadata.name = UNNAMED.to_owned();
+    claim.metadata.namespace = namespace.to_owned();
+    // Of nothing else with a uid; shares of devices are named after it.
+    claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
+    claim.spec.devices.requests.clone_from(&needs.requests);
+    claim
+}

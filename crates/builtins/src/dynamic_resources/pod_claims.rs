@@ -1,0 +1,88 @@
+//! From a pod to its claims.
+
+use std::sync::Arc;
+
+use berth_framework::Status;
+use berth_model::{
+    Pod, Symbols,
+    pod::{ClaimName, PodClaim},
+};
+
+use super::{
+    claim_state::ClaimTable,
+    cluster::Cluster,
+    objects::{DeviceRequest, ResourceClaim},
+};
+
+/// Whether all claims of the pod have been made, as far as the pod itself tells.
+pub(super) fn are_generated(pod: &Pod) -> bool {
+    pod.resource_claims.iter().all(|claim| claim.claim != ClaimName::Pending)
+}
+
+pub(super) fn not_generated(pod_name: &str) -> Status {
+    Status::unresolvable(format!("pod {pod_name:?}: ResourceClaim not created yet"))
+}
+
+/// The claims of the pod that exist, in its order.
+///
+/// # Errors
+/// A claim is missing, being deleted, or another pod's.
+pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Result<Vec<Arc<ResourceClaim>>, Status> {
+    let namespace = symbols.text(pod.namespace);
+    let mut resolved = Vec::with_capacity(pod.resource_claims.len());
+    for pod_claim in &pod.resource_claims {
+        let name = match &pod_claim.claim {
+            ClaimName::NotNeeded => continue,
+            ClaimName::Pending => return Err(not_generated(&format!("{namespace}/{}", pod.name))),
+            ClaimName::Known(name) => name,
+        };
+        let Some(claim) = claims.get(namespace, name) else {
+            return Err(Status::unresolvable(format!("resourceclaim {name:?} not found")));
+        };
+        if claim.metadata.deletion_timestamp.is_some() {
+            return Err(Status::unresolvable(format!("resourceclaim {name:?} is being deleted")));
+        }
+        if !is_for(pod, pod_claim, claim) {
+            return Err(Status::unresolvable(format!(
+                "ResourceClaim {namespace}/{name} was not created for Pod {namespace}/{} (Pod is not owner)",
+                pod.name
+            )));
+        }
+        resolved.push(Arc::clone(claim));
+    }
+    Ok(resolved)
+}
+
+/// What was made from a template belongs to the pod that it was made for.
+fn is_for(pod: &Pod, pod_claim: &PodClaim, claim: &ResourceClaim) -> bool {
+    let mut owners = claim.metadata.owner_references.iter().filter(|owner| owner.controller);
+    !pod_claim.from_template || owners.any(|owner| *owner.uid == *pod.uid)
+}
+
+/// Whether the requests of an unallocated claim can be understood, and name classes that exist.
+pub(super) fn check_requests(claim: &ResourceClaim, cluster: &Cluster) -> Result<(), Status> {
+    for request in &claim.spec.devices.requests {
+        let DeviceRequest { name, exactly, first_available } = request;
+        if let Some(exactly) = exactly {
+            check_class(name, &exactly.device_class_name, cluster)?;
+        } else if first_available.is_empty() {
+            let claim = &claim.metadata.name;
+            let text = format!("resource claim {claim}, request {name}: unknown request type");
+            return Err(Status::unresolvable(text));
+        }
+        for sub_request in first_available.iter().filter(|_| exactly.is_none()) {
+            check_class(&format!("{name}/{}", sub_request.name), &sub_request.device_class_name, cluster)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_class(request: &str, class: &str, cluster: &Cluster) -> Result<(), Status> {
+    if class.is_empty() {
+        return Err(Status::error(format!("request {request}: unsupported request type")));
+    }
+    if cluster.classes.contains_key(class) {
+        return Ok(());
+    }
+    Err(Status::unresolvable(format!("request {request}: device class {class} does not exist")))
+}

@@ -1,0 +1,60 @@
+//! The pools that a node can draw devices from, in the order in which the allocator tries them.
+
+use std::collections::BTreeMap;
+
+use super::slices::{NodeView, PoolId, Slice, SliceDevice, SliceTable};
+
+/// The newest generation of a pool, as far as one node can use it.
+#[derive(Debug)]
+pub(super) struct Pool<'a> {
+    pub(super) id: &'a PoolId,
+    pub(super) state: PoolState,
+    /// Those that the node can use, in the order of slices, then of devices.
+    pub(super) devices: Vec<&'a SliceDevice>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum PoolState {
+    Usable,
+    /// Slices are missing: its driver is about to publish them.
+    Incomplete,
+    /// Its slices contradict each other.
+    Invalid,
+}
+
+/// # Errors
+/// A node selector of a slice that can't be read.
+pub(super) fn gather<'a>(slices: &'a SliceTable, node: NodeView<'_>) -> Result<Vec<Pool<'a>>, String> {
+    let mut by_pool: BTreeMap<&PoolId, Vec<&Slice>> = BTreeMap::new();
+    for slice in slices.usable_on(node)? {
+        by_pool.entry(&slice.pool).or_default().push(slice);
+    }
+    let mut pools: Vec<Pool<'a>> = Vec::with_capacity(by_pool.len());
+    for (id, mut usable) in by_pool {
+        let newest = usable.iter().map(|slice| slice.generation).max().unwrap_or_default();
+        usable.retain(|slice| slice.generation == newest);
+        let Some(state) = state_of(slices, id, &usable, newest) else { continue };
+        let devices = usable.iter().flat_map(|slice| &slice.devices).filter(|device| device.is_usable_on(node));
+        pools.push(Pool { id, state, devices: devices.collect() });
+    }
+    // A stable sort: drivers and pools stay in order on both sides.
+    pools.sort_by_key(|pool| pool.devices.iter().any(|device| !device.device.binding_conditions.is_empty()));
+    Ok(pools)
+}
+
+/// `None` if a newer generation is coming that has not yet reached this node.
+fn state_of(slices: &SliceTable, id: &PoolId, usable: &[&Slice], generation: i64) -> Option<PoolState> {
+    let facts = slices.facts(id)?;
+    let n_expected = usable.first().map_or(0, |slice| slice.n_slices_of_pool);
+    let n_usable = i64::try_from(usable.len()).unwrap_or(i64::MAX);
+    if n_usable != n_expected {
+        if facts.generation > generation {
+            return None;
+        }
+        if facts.n_slices != n_expected {
+            return Some(PoolState::Incomplete);
+        }
+    }
+    let is_invalid = facts.generation == generation && facts.is_invalid;
+    Some(if is_invalid { PoolState::Invalid } else { PoolState::Usable })
+}

@@ -1,0 +1,318 @@
+//! From Reserve to the end of binding: which allocations a pod takes with it, and how they are written.
+//!
+//! What was chosen for a node is held from Reserve on. PreBind asks for it to be written: a finalizer, then allocation
+//! and reservation in the status; a claim for extended resources is created first, under a name made from the pod's, so
+//! that nothing must be read back. Each patch names the uid that it is for, and one that adds to a list the version that it
+//! saw. When devices have conditions to meet, PreBind waits for them.
+
+use std::collections::BTreeMap;
+
+use berth_framework::{Call, CycleId, Effect, Status, effect::ObjectRef};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::{
+    claim_state::{ClaimTable, EXTENDED_RESOURCE_CLAIM, Holder},
+    extended::Needs,
+    objects::{Allocation, Consumer, ResourceClaim},
+    verdict::{failed_condition, is_ready},
+};
+
+const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
+const CLAIM_KIND: &str = "resource.k8s.io/v1/ResourceClaim";
+/// How long another pod's reservation of a shared claim may take, in milliseconds.
+const WRITE_TIMEOUT: u64 = 30_000;
+
+/// What one pod takes to its node.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+pub(super) struct Reservation {
+    pub(super) pod_uid: String,
+    namespace: String,
+    pod_name: String,
+    claims: Vec<ReservedClaim>,
+    extended: Option<ReservedExtended>,
+    /// PreBind has asked for the writes.
+    is_sent: bool,
+}
+
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+struct ReservedClaim {
+    name: String,
+    uid: String,
+    /// `None`: the claim had one.
+    allocation: Option<Allocation>,
+}
+
+/// A claim to be made.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+struct ReservedExtended {
+    allocation: Allocation,
+    requests: Value,
+    mappings: Value,
+}
+
+/// All reservations under way, by cycle.
+pub(super) type Reservations = BTreeMap<CycleId, Reservation>;
+
+impl Reservation {
+    pub(super) fn new(call: &Call<'_>) -> Self {
+        Self {
+            pod_uid: call.pod.uid.to_string(),
+            namespace: call.snapshot.symbols.text(call.pod.namespace).to_owned(),
+            pod_name: call.pod.name.to_string(),
+            claims: Vec::new(),
+            extended: None,
+            is_sent: false,
+        }
+    }
+
+    pub(super) fn take(&mut self, table: &mut ClaimTable, claim: &ResourceClaim, allocation: Option<Allocation>) {
+        let uid = claim.metadata.uid.clone();
+        if let Some(allocation) = &allocation {
+            table.reserve(Holder::Claim(uid.clone()), allocation.clone());
+        }
+        self.claims.push(ReservedClaim { name: claim.metadata.name.clone(), uid, allocation });
+    }
+
+    pub(super) fn take_extended(&mut self, table: &mut ClaimTable, needs: &Needs, allocation: Allocation) {
+        table.reserve(self.extended_holder(), allocation.clone());
+        self.extended =
+            Some(ReservedExtended { allocation, requests: json!(needs.requests), mappings: json!(needs.mappings) });
+    }
+
+    fn extended_holder(&self) -> Holder {
+        Holder::ExtendedResourcesOf { pod_uid: self.pod_uid.clone() }
+    }
+
+    /// Gives the devices back, unless the API server may have the allocations already.
+    pub(super) fn give_back(&self, table: &mut ClaimTable) {
+        for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
+            let holder = Holder::Claim(claim.uid.clone());
+            if self.is_sent { table.doubt(&holder) } else { table.unreserve(&holder) }
+        }
+        if self.extended.is_some() {
+            table.unreserve(&self.extended_holder());
+        }
+    }
+
+    /// Whether it writes to the claim for as long as the claim does not show it.
+    fn is_writing(&self, claim: &ResourceClaim) -> bool {
+        let is_of_claim = |it: &ReservedClaim| it.uid == claim.metadata.uid;
+        self.is_sent && self.claims.iter().any(is_of_claim) && !claim.is_reserved_for(&self.pod_uid)
+    }
+
+    fn reference(&self, claim_name: &str) -> ObjectRef {
+        ObjectRef { kind: CLAIM_KIND.to_owned(), namespace: self.namespace.clone(), name: claim_name.to_owned() }
+    }
+
+    fn patch(&self, claim_name: &str, subresource: Option<&str>, patch: &Value) -> Effect {
+        Effect::Patch {
+            kind: CLAIM_KIND.to_owned(),
+            namespace: self.namespace.clone(),
+            name: claim_name.to_owned(),
+            subresource: subresource.map(str::to_owned),
+            patch: patch.to_string().into_bytes(),
+        }
+    }
+
+    fn consumer(&self) -> Consumer {
+        Consumer {
+            api_group: String::new(),
+            resource: "pods".to_owned(),
+            name: self.pod_name.clone(),
+            uid: self.pod_uid.clone(),
+        }
+    }
+}
+
+/// The next things to do for the reservation of `cycle`; nothing when it may be bound.
+pub(super) fn pre_bind(
+    reservations: &mut Reservations,
+    cycle: CycleId,
+    table: &ClaimTable,
+    node_name: &str,
+    binding_timeout: u64,
+) -> Result<Vec<Effect>, Status> {
+    let Some(reservation) = reservations.get(&cycle) else { return Err(Status::skip()) };
+    if reservation.is_sent {
+        let waits = reservation.wait_for_devices(table, node_name, binding_timeout)?;
+        return Ok(waits.into_iter().collect());
+    }
+    let mut effects = Vec::new();
+    let mut busy = Vec::new();
+    for reserved in &reservation.claims {
+        let claim = reservation.current(table, reserved)?;
+        let others = reservations.iter().filter(|(other, _)| **other != cycle);
+        if others.map(|(_, other)| other).any(|other| other.is_writing(claim)) {
+            busy.push(reservation.reference(&reserved.name));
+        } else {
+            effects.extend(reservation.writes(reserved, claim));
+        }
+    }
+    if !busy.is_empty() {
+        let timeout_message = "timed out waiting for the reservation of a shared ResourceClaim".to_owned();
+        return Ok(vec![Effect::Wait { objects: busy, timeout_ms: WRITE_TIMEOUT, timeout_message }]);
+    }
+    if let Some(extended) = &reservation.extended {
+        effects.extend(reservation.extended_writes(extended));
+    }
+    if let Some(wait) = reservation.wait_for_devices(table, node_name, binding_timeout)? {
+        effects.push(Effect::Event {
+            warning: false,
+            reason: "BindingConditionsPending".to_owned(),
+            action: "Scheduling".to_owned(),
+            note: format!("waiting for binding conditions for device on node {node_name}"),
+        });
+        effects.push(wait);
+    }
+    if let Some(reservation) = reservations.get_mut(&cycle) {
+        reservation.is_sent = true;
+    }
+    Ok(effects)
+}
+
+impl Reservation {
+    /// The claim as it is, if it is still what was reserved.
+    fn current<'a>(&self, table: &'a ClaimTable, reserved: &ReservedClaim) -> Result<&'a ResourceClaim, Status> {
+        let meanwhile =
+            |what: &str| Status::error(format!("claim {}/{} {what} in the meantime", self.namespace, reserved.name));
+        let claim = table.get(&self.namespace, &reserved.name).filter(|claim| claim.metadata.uid == reserved.uid);
+        let claim = claim.ok_or_else(|| meanwhile("got deleted"))?;
+        match (&reserved.allocation, &claim.status.allocation) {
+            (Some(ours), Some(theirs)) if ours != theirs => Err(meanwhile("got allocated elsewhere")),
+            (None, None) => Err(meanwhile("got deallocated elsewhere")),
+            (Some(_), _) | (None, Some(_)) => Ok(claim),
+        }
+    }
+
+    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim) -> Vec<Effect> {
+        if claim.status.allocation.is_some() && claim.is_reserved_for(&self.pod_uid) {
+            return Vec::new();
+        }
+        let mut effects = Vec::new();
+        let mut consumers = claim.status.reserved_for.clone();
+        consumers.push(self.consumer());
+        let mut metadata = json!({"uid": reserved.uid});
+        let mut status = json!({"reservedFor": consumers});
+        if let Some(allocation) = &reserved.allocation {
+            // A finalizer keeps the claim while it is allocated. It changes the version, so the next patch can name
+            // none; but the API server refuses to replace an allocation.
+            if !claim.finalizers().any(|finalizer| finalizer == FINALIZER) {
+                let finalizers: Vec<&str> = claim.finalizers().chain([FINALIZER]).collect();
+                let version = &claim.metadata.resource_version;
+                let metadata = json!({"uid": reserved.uid, "resourceVersion": version, "finalizers": finalizers});
+                effects.push(self.patch(&reserved.name, None, &json!({"metadata": metadata})));
+            }
+            status["allocation"] = json!(allocation);
+        } else {
+            metadata["resourceVersion"] = json!(claim.metadata.resource_version);
+        }
+        let patch = json!({"metadata": metadata, "status": status});
+        effects.push(self.patch(&reserved.name, Some("status"), &patch));
+        effects
+    }
+
+    fn extended_writes(&self, extended: &ReservedExtended) -> Vec<Effect> {
+        let name = self.extended_name();
+        let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": self.pod_name, "uid": self.pod_uid,
+            "controller": true, "blockOwnerDeletion": true});
+        let body = json!({
+            "apiVersion": super::objects::API_VERSION,
+            "kind": "ResourceClaim",
+            "metadata": {"name": name, "namespace": self.namespace, "finalizers": [FINALIZER],
+                "annotations": {EXTENDED_RESOURCE_CLAIM: "true"}, "ownerReferences": [owner]},
+            "spec": {"devices": {"requests": extended.requests}},
+        });
+        let status = json!({"status": {"allocation": extended.allocation, "reservedFor": [self.consumer()]}});
+        let of_pod = json!({"metadata": {"uid": self.pod_uid}, "status": {"extendedResourceClaimStatus":
+            {"resourceClaimName": name, "requestMappings": extended.mappings}}});
+        vec![
+            Effect::Create {
+                kind: CLAIM_KIND.to_owned(),
+                namespace: self.namespace.clone(),
+                body: body.to_string().into_bytes(),
+            },
+            self.patch(&name, Some("status"), &status),
+            Effect::Patch {
+                kind: "v1/Pod".to_owned(),
+                namespace: self.namespace.clone(),
+                name: self.pod_name.clone(),
+                subresource: Some("status".to_owned()),
+                patch: of_pod.to_string().into_bytes(),
+            },
+        ]
+    }
+
+    /// `<pod>-extended-resources-<part of the pod's uid>`, which is as good as the random letters that the API server
+    /// would add: one pod makes one claim.
+    fn extended_name(&self) -> String {
+        const MAX_NAME: usize = 253;
+        let letters: String = self.pod_uid.chars().filter(char::is_ascii_alphanumeric).collect();
+        let suffix = format!("-extended-resources-{}", letters.get(..8).unwrap_or(&letters).to_lowercase());
+        let room = MAX_NAME.saturating_sub(suffix.len());
+        format!("{}{suffix}", self.pod_name.get(..room).unwrap_or(&self.pod_name))
+    }
+
+    /// A wait while some device is not ready.
+    ///
+    /// # Errors
+    /// A device will not get ready.
+    fn wait_for_devices(&self, table: &ClaimTable, node: &str, timeout_ms: u64) -> Result<Option<Effect>, Status> {
+        let mut pending = Vec::new();
+        for reserved in &self.claims {
+            let seen = table.get(&self.namespace, &reserved.name).map(AsRef::as_ref);
+            let allocation = reserved.allocation.as_ref().or(seen.and_then(|claim| claim.status.allocation.as_ref()));
+            let Some((claim, allocation)) = seen.zip(allocation) else { continue };
+            if let Some((_, condition)) = failed_condition(claim, allocation) {
+                return Err(Status::error(format!(
+                    "device binding failed: claim={}, reason={}, message={:?}",
+                    reserved.name, condition.reason, condition.message
+                )));
+            }
+            if !is_ready(claim, allocation) {
+                pending.push(self.reference(&reserved.name));
+            }
+        }
+        if let Some(extended) = &self.extended {
+            let made = table.extended_of(&self.pod_uid);
+            let unmade = ResourceClaim::default();
+            if !is_ready(made.map_or(&unmade, AsRef::as_ref), &extended.allocation) {
+                pending.push(self.reference(&self.extended_name()));
+            }
+        }
+        let timeout_message = format!("device binding timeout on node {node}");
+        Ok((!pending.is_empty()).then_some(Effect::Wait { objects: pending, timeout_ms, timeout_message }))
+    }
+}
+
+/// Takes the devices from a claim that only this pod could use, and nowhere.
+pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
+    let metadata = json!({"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version});
+    let status = json!({"allocation": null, "reservedFor": null, "devices": null});
+    Effect::Patch {
+        kind: CLAIM_KIND.to_owned(),
+        namespace: claim.metadata.namespace.clone(),
+        name: claim.metadata.name.clone(),
+        subresource: Some("status".to_owned()),
+        patch: json!({"metadata": metadata, "status": status}).to_string().into_bytes(),
+    }
+}
+
+/// Deletes a claim that was made for extended resources.
+pub(super) fn deletion(claim: &ResourceClaim) -> Vec<Effect> {
+    let (namespace, name) = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
+    let mut effects = Vec::new();
+    if claim.finalizers().any(|finalizer| finalizer == FINALIZER) {
+        let left: Vec<&str> = claim.finalizers().filter(|finalizer| *finalizer != FINALIZER).collect();
+        let metadata = json!({"uid": claim.metadata.uid, "finalizers": left});
+        effects.push(Effect::Patch {
+            kind: CLAIM_KIND.to_owned(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+            subresource: None,
+            patch: json!({"metadata": metadata}).to_string().into_bytes(),
+        });
+    }
+    effects.push(Effect::Delete { kind: CLAIM_KIND.to_owned(), namespace, name });
+    effects
+}

@@ -1,0 +1,300 @@
+//! ResourceSlices as last seen, indexed by the nodes that can use them and by their pools.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use berth_model::{
+    api::StringMap,
+    quantity::Quantity,
+    selector::{NodeMatcher, SelectorError},
+};
+use rustc_hash::FxHashMap;
+
+use super::{
+    cel::DeviceKey,
+    objects::{CounterSet, Device, NodeSelector, NodeSelectorTerm, ResourceSlice},
+};
+
+/// A node as node selectors see it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NodeView<'a> {
+    pub(super) name: &'a str,
+    pub(super) labels: &'a StringMap,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PoolId {
+    pub(super) driver: Arc<str>,
+    pub(super) pool: Arc<str>,
+}
+
+/// What identifies a device in claims.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct DeviceId {
+    pub(super) pool: PoolId,
+    pub(super) device: Arc<str>,
+}
+
+impl DeviceId {
+    pub(super) fn new(driver: &str, pool: &str, device: &str) -> Self {
+        Self { pool: PoolId { driver: driver.into(), pool: pool.into() }, device: device.into() }
+    }
+}
+
+impl std::fmt::Display for PoolId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.driver, self.pool)
+    }
+}
+
+/// Which nodes can use a slice or a device.
+#[derive(Clone, Debug, Default)]
+pub(super) enum Placement {
+    /// Nothing was said, so none.
+    #[default]
+    Nowhere,
+    Everywhere,
+    Node(Box<str>),
+    Selected {
+        matcher: NodeMatcher,
+        terms: Vec<NodeSelectorTerm>,
+    },
+}
+
+impl Placement {
+    fn new(node_name: Option<&str>, selector: Option<&NodeSelector>, all_nodes: Option<bool>) -> Self {
+        match (node_name.filter(|name| !name.is_empty()), selector) {
+            (Some(name), _) => Self::Node(name.into()),
+            (None, Some(selector)) => {
+                Self::Selected { matcher: selector.matcher(), terms: selector.node_selector_terms.clone() }
+            }
+            (None, None) if all_nodes == Some(true) => Self::Everywhere,
+            (None, None) => Self::Nowhere,
+        }
+    }
+
+    fn includes(&self, node: NodeView<'_>) -> Result<bool, SelectorError> {
+        match self {
+            Self::Nowhere => Ok(false),
+            Self::Everywhere => Ok(true),
+            Self::Node(name) => Ok(**name == *node.name),
+            Self::Selected { matcher, .. } => matcher.matches(node.name, node.labels),
+        }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct SliceDevice {
+    pub(super) id: DeviceId,
+    pub(super) key: DeviceKey,
+    pub(super) device: Device,
+    /// The device's own, in slices that leave it to their devices; the slice's in all others.
+    pub(super) placement: Arc<Placement>,
+}
+
+#[derive(Debug)]
+pub(super) struct Slice {
+    pub(super) name: String,
+    pub(super) pool: PoolId,
+    pub(super) generation: i64,
+    pub(super) n_slices_of_pool: i64,
+    /// `None`: each device has its own.
+    placement: Option<Arc<Placement>>,
+    pub(super) devices: Vec<SliceDevice>,
+    counters: Counters,
+    n_counter_sets: usize,
+}
+
+/// Amounts by counter set, then counter.
+pub(super) type Counters = BTreeMap<String, BTreeMap<String, Quantity>>;
+
+/// What is known of a pool when all its slices are looked at, whichever nodes they are for.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PoolFacts {
+    pub(super) generation: i64,
+    /// Of that generation.
+    pub(super) n_slices: i64,
+    pub(super) is_invalid: bool,
+    pub(super) counters: Counters,
+}
+
+/// All slices. Changes go in one by one; [`SliceTable::refresh`] must follow the last before anything is read.
+#[derive(Debug, Default)]
+pub(super) struct SliceTable {
+    slices: BTreeMap<String, Arc<Slice>>,
+    of_node: FxHashMap<String, BTreeSet<String>>,
+    of_many_nodes: BTreeSet<String>,
+    of_pool: BTreeMap<PoolId, BTreeSet<String>>,
+    facts: BTreeMap<PoolId, PoolFacts>,
+    changed_pools: BTreeSet<PoolId>,
+    n_keys: u64,
+}
+
+impl SliceTable {
+    pub(super) fn insert(&mut self, slice: &ResourceSlice) {
+        self.remove(&slice.metadata.name);
+        let slice = self.indexed(slice);
+        let name = slice.name.clone();
+        match slice.placement.as_deref() {
+            Some(Placement::Node(node)) => self.of_node.entry(node.to_string()).or_default().insert(name.clone()),
+            _ => self.of_many_nodes.insert(name.clone()),
+        };
+        self.of_pool.entry(slice.pool.clone()).or_default().insert(name.clone());
+        self.changed_pools.insert(slice.pool.clone());
+        self.slices.insert(name, Arc::new(slice));
+    }
+
+    pub(super) fn remove(&mut self, name: &str) {
+        let Some(slice) = self.slices.remove(name) else { return };
+        if let Some(Placement::Node(node)) = slice.placement.as_deref()
+            && let Some(names) = self.of_node.get_mut(&**node)
+        {
+            names.remove(name);
+            if names.is_empty() {
+                self.of_node.remove(&**node);
+            }
+        }
+        self.of_many_nodes.remove(name);
+        if let Some(names) = self.of_pool.get_mut(&slice.pool) {
+            names.remove(name);
+        }
+        self.changed_pools.insert(slice.pool.clone());
+    }
+
+    fn indexed(&mut self, slice: &ResourceSlice) -> Slice {
+        let spec = &slice.spec;
+        let pool = PoolId { driver: spec.driver.as_str().into(), pool: spec.pool.name.as_str().into() };
+        let placement = (spec.per_device_node_selection != Some(true))
+            .then(|| Arc::new(Placement::new(spec.node_name.as_deref(), spec.node_selector.as_ref(), spec.all_nodes)));
+        let mut devices = Vec::with_capacity(spec.devices.len());
+        for device in &spec.devices {
+            let id = DeviceId { pool: pool.clone(), device: device.name.as_str().into() };
+            let own = || Placement::new(device.node_name.as_deref(), device.node_selector.as_ref(), device.all_nodes);
+            let placement = placement.clone().unwrap_or_else(|| Arc::new(own()));
+            self.n_keys += 1;
+            devices.push(SliceDevice { id, key: DeviceKey(self.n_keys), placement, device: device.clone() });
+        }
+        let n_counter_sets = spec.shared_counters.len();
+        let amounts = |set: &CounterSet| {
+            set.counters.iter().map(|(name, counter)| (name.clone(), counter.value.clone())).collect()
+        };
+        let counters = spec.shared_counters.iter().map(|set| (set.name.clone(), amounts(set))).collect();
+        Slice {
+            name: slice.metadata.name.clone(),
+            generation: spec.pool.generation,
+            n_slices_of_pool: spec.pool.resource_slice_count,
+            pool,
+            placement,
+            devices,
+            counters,
+            n_counter_sets,
+        }
+    }
+
+    /// Brings what is known of the pools up to date.
+    pub(super) fn refresh(&mut self) {
+        for pool in std::mem::take(&mut self.changed_pools) {
+            if self.of_pool.get(&pool).is_some_and(BTreeSet::is_empty) {
+                self.of_pool.remove(&pool);
+            }
+            match facts(self.slices_of(&pool)) {
+                Some(facts) => drop(self.facts.insert(pool, facts)),
+                None => drop(self.facts.remove(&pool)),
+            }
+        }
+    }
+
+    /// Whether some slices are for nodes by their labels, or for all.
+    pub(super) fn has_shared_slices(&self) -> bool {
+        !self.of_many_nodes.is_empty()
+    }
+
+    fn slices_of(&self, pool: &PoolId) -> impl Iterator<Item = &Slice> + Clone {
+        self.of_pool.get(pool).into_iter().flatten().filter_map(|name| self.slices.get(name)).map(Arc::as_ref)
+    }
+
+    pub(super) fn facts(&self, pool: &PoolId) -> Option<&PoolFacts> {
+        self.facts.get(pool)
+    }
+
+    /// The devices of a pool's newest generation, on whichever node.
+    pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
+        let newest = self.facts.get(pool).map(|facts| facts.generation);
+        let slices = self.slices_of(pool).filter(move |slice| Some(slice.generation) == newest);
+        slices.flat_map(|slice| &slice.devices)
+    }
+
+    /// The slices with something for `node`, by name.
+    ///
+    /// # Errors
+    /// A node selector that can't be read.
+    pub(super) fn usable_on<'a>(&'a self, node: NodeView<'_>) -> Result<Vec<&'a Slice>, String> {
+        let of_node = self.of_node.get(node.name).into_iter().flatten();
+        let mut usable: Vec<&Slice> = of_node.filter_map(|name| self.slices.get(name)).map(Arc::as_ref).collect();
+        for slice in self.of_many_nodes.iter().filter_map(|name| self.slices.get(name)) {
+            let is_usable = slice.is_usable_on(node);
+            if is_usable
+                .map_err(|error| format!("failed to perform node selection for slice {}: {error}", slice.name))?
+            {
+                usable.push(slice);
+            }
+        }
+        usable.sort_unstable_by_key(|slice| slice.name.as_str());
+        Ok(usable)
+    }
+}
+
+impl Slice {
+    fn is_usable_on(&self, node: NodeView<'_>) -> Result<bool, SelectorError> {
+        if let Some(placement) = &self.placement {
+            return placement.includes(node);
+        }
+        for device in &self.devices {
+            if device.placement.includes(node)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+impl SliceDevice {
+    /// A selector that can't be read includes no node here; [`SliceTable::usable_on`] has reported it.
+    pub(super) fn is_usable_on(&self, node: NodeView<'_>) -> bool {
+        self.placement.includes(node).unwrap_or(false)
+    }
+
+    pub(super) fn consumes_counters(&self) -> impl Iterator<Item = (&str, &str, &Quantity)> {
+        let sets = self.device.consumes_counters.iter();
+        sets.flat_map(|set| set.counters.iter().map(|(name, it)| (set.counter_set.as_str(), name.as_str(), &it.value)))
+    }
+}
+
+/// `None` for a pool without slices.
+fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFacts> {
+    let generation = slices.clone().map(|slice| slice.generation).max()?;
+    let newest = slices.filter(|slice| slice.generation == generation);
+    let mut facts = PoolFacts { generation, ..PoolFacts::default() };
+    let mut n_expected = 0;
+    let mut names = BTreeSet::new();
+    for slice in newest.clone() {
+        facts.n_slices += 1;
+        n_expected = n_expected.max(slice.n_slices_of_pool);
+        let n_known = facts.counters.len();
+        facts.counters.extend(slice.counters.iter().map(|(name, amounts)| (name.clone(), amounts.clone())));
+        facts.is_invalid |= facts.counters.len() != n_known + slice.n_counter_sets;
+        for device in &slice.devices {
+            facts.is_invalid |= !names.insert(&device.id.device);
+        }
+    }
+    let is_known = |(set, counter, _): (&str, &str, &Quantity)| {
+        facts.counters.get(set).is_some_and(|counters| counters.contains_key(counter))
+    };
+    // Counters of a slice that has not come yet are missing, not wrong.
+    let is_complete = facts.n_slices >= n_expected;
+    let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(SliceDevice::consumes_counters);
+    facts.is_invalid |= is_complete && !consumed.all(is_known);
+    Some(facts)
+}

@@ -1,0 +1,231 @@
+//! A handful of objects in place of an API server.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::{Call, CycleId, DryRun, DryRunCase, Effect, Failure, Plugin, Removal, Status};
+use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, api, intern};
+use serde_json::{Value, json};
+
+use crate::{
+    BuiltIn, DynamicResources,
+    dynamic_resources::objects,
+    testing::{Cluster, show},
+};
+
+/// Nodes, pods and the plugin; what the plugin asks for is done to the objects, as the API server would.
+pub(super) struct World {
+    pub(super) cluster: Cluster,
+    pub(super) plugin: Box<dyn Plugin>,
+    /// By kind, namespace and name.
+    objects: BTreeMap<(String, String, String), Value>,
+    n_versions: u64,
+}
+
+/// Other plugins are not asked for anything here.
+struct NoDryRun;
+
+impl DryRun for NoDryRun {
+    fn dry_run(&mut self, _cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        Ok(Vec::new())
+    }
+}
+
+impl World {
+    /// Nodes `node-1` and `node-2`, and the class `gpu`.
+    pub(super) fn new() -> Self {
+        Self::with_args("null")
+    }
+
+    pub(super) fn with_args(args: &str) -> Self {
+        let mut cluster = Cluster::default();
+        for name in ["node-1", "node-2"] {
+            cluster.node(name, |_: &mut Node| {});
+        }
+        let plugin = Box::new(DynamicResources::new(args).unwrap());
+        let mut world = Self { cluster, plugin, objects: BTreeMap::new(), n_versions: 0 };
+        world.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
+        world
+    }
+
+    /// A slice on `node-1` with these devices.
+    pub(super) fn slice(&mut self, devices: Value) {
+        self.slice_on("node-1", devices);
+    }
+
+    pub(super) fn slice_on(&mut self, node: &str, devices: Value) {
+        self.put(
+            "ResourceSlice",
+            json!({"metadata": {"name": format!("slice-of-{node}")}, "spec": {
+            "driver": "gpu.example.com", "pool": {"name": node, "resourceSliceCount": 1}, "nodeName": node,
+            "devices": devices}}),
+        );
+    }
+
+    pub(super) fn claim(&mut self, name: &str, edit: impl FnOnce(&mut Value)) {
+        let exactly = json!({"deviceClassName": "gpu", "count": 1});
+        let mut claim = json!({"metadata": {"namespace": "default", "name": name, "uid": format!("{name}-uid")},
+            "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}});
+        edit(&mut claim);
+        self.put("ResourceClaim", claim);
+    }
+
+    pub(super) fn put(&mut self, kind: &str, mut object: Value) {
+        self.n_versions += 1;
+        object["metadata"]["resourceVersion"] = json!(self.n_versions.to_string());
+        let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+        let key = (kind.to_owned(), text("namespace"), text("name"));
+        self.announce(&key, Some(&object));
+        self.objects.insert(key, object);
+    }
+
+    pub(super) fn announce(&mut self, key: &(String, String, String), object: Option<&Value>) {
+        let (kind, namespace, name) = key.clone();
+        let json = object.map(|object| Arc::from(object.to_string().into_bytes()));
+        let change = ObjectChange { api_version: objects::API_VERSION.to_owned(), kind, namespace, name, json };
+        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+    }
+
+    pub(super) fn object(&self, kind: &str, name: &str) -> &Value {
+        let of_name = |key: &&(String, String, String)| key.0 == kind && key.2 == name;
+        let key = self.objects.keys().find(of_name).unwrap_or_else(|| panic!("no {kind} {name}"));
+        &self.objects[key]
+    }
+
+    /// Refuses what the API server would refuse of these: another uid, another version.
+    pub(super) fn perform(&mut self, effect: &Effect) {
+        let key = |kind: &str, namespace: &str, name: &str| {
+            (kind.rsplit('/').next().unwrap().to_owned(), namespace.to_owned(), name.to_owned())
+        };
+        match effect {
+            Effect::Patch { kind, namespace, name, patch, subresource } => {
+                let key = key(kind, namespace, name);
+                if key.0 == "Pod" {
+                    return;
+                }
+                let mut object = self.objects.get(&key).unwrap_or_else(|| panic!("no {key:?}")).clone();
+                let patch: Value = serde_json::from_slice(patch).unwrap();
+                for field in ["uid", "resourceVersion"] {
+                    let wanted = &patch["metadata"][field];
+                    assert!(wanted.is_null() || *wanted == object["metadata"][field], "conflict: {patch}");
+                }
+                assert_eq!(subresource.is_some(), patch.get("status").is_some(), "{patch}");
+                merge(&mut object, &patch);
+                self.put(&key.0, object);
+            }
+            Effect::Create { kind, namespace, body } => {
+                let mut object: Value = serde_json::from_slice(body).unwrap();
+                object["metadata"]["uid"] = json!("made-uid");
+                let name = object["metadata"]["name"].as_str().unwrap().to_owned();
+                assert!(!self.objects.contains_key(&key(kind, namespace, &name)), "{name} exists");
+                self.put("ResourceClaim", object);
+            }
+            Effect::Delete { kind, namespace, name } => {
+                let key = key(kind, namespace, name);
+                assert!(self.objects.remove(&key).is_some());
+                self.announce(&key, None);
+            }
+            Effect::Event { .. } | Effect::Wait { .. } => {}
+            Effect::Bind
+            | Effect::Evict { .. }
+            | Effect::Allow { .. }
+            | Effect::Reject { .. }
+            | Effect::Activate { .. }
+            | Effect::Nominate { .. } => panic!("{effect:?}"),
+        }
+    }
+
+    /// A pod that names claims, with what `spec` adds.
+    pub(super) fn pod(&mut self, name: &str, claims: &[&str], spec: Value) -> Pod {
+        let claims: Value = claims.iter().map(|claim| json!({"name": claim, "resourceClaimName": claim})).collect();
+        let mut pod = json!({"metadata": {"namespace": "default", "name": name, "uid": format!("{name}-uid")},
+            "spec": {"resourceClaims": claims}});
+        merge(&mut pod["spec"], &spec);
+        self.decode_pod(pod)
+    }
+
+    pub(super) fn decode_pod(&mut self, pod: Value) -> Pod {
+        let pod: api::Pod = serde_json::from_value(pod).unwrap();
+        intern::pod(&pod, &mut self.cluster.snapshot.symbols)
+    }
+
+    pub(super) fn call<R>(&mut self, cycle: u64, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
+        let call = Call { cycle: CycleId(cycle), pod, snapshot: &self.cluster.snapshot };
+        ask(self.plugin.as_mut(), &call)
+    }
+
+    pub(super) fn pre_filter(&mut self, cycle: u64, pod: &Pod) -> String {
+        self.call(cycle, pod, |plugin, call| plugin.pre_filter().unwrap().pre_filter(call))
+            .map_or_else(|status| show(&status), |_| String::new())
+    }
+
+    /// PreFilter, then what each node says. Filter, explain and dry-run agree.
+    pub(super) fn verdicts(&mut self, cycle: u64, pod: &Pod) -> Vec<String> {
+        let turned_down = self.pre_filter(cycle, pod);
+        if !turned_down.is_empty() {
+            return vec![turned_down];
+        }
+        self.call(cycle, pod, |plugin, call| {
+            let all = call.snapshot.nodes();
+            let mut candidates = all.clone();
+            if let Err(status) = plugin.filter().unwrap().filter(call, &mut candidates) {
+                return vec![show(&status)];
+            }
+            let cases: Vec<_> = all.iter().map(|node| DryRunCase { node, ..DryRunCase::default() }).collect();
+            let statuses = plugin.filter().unwrap().dry_run(call, &[], &cases).unwrap();
+            let mut rejected = all.clone();
+            rejected.subtract(&candidates);
+            let explanations = plugin.filter().unwrap().explain(call, &rejected).unwrap();
+            for (node, status) in all.iter().zip(&statuses) {
+                assert_eq!(candidates.contains(node), status.is_success());
+                let explained = explanations.iter().find(|it| it.nodes.contains(node)).map(|it| &it.status);
+                assert_eq!(explained, Some(status).filter(|status| !status.is_success()));
+            }
+            statuses.iter().map(show).collect()
+        })
+    }
+
+    pub(super) fn reserve(&mut self, cycle: u64, pod: &Pod, node: u32) -> String {
+        show(&self.call(cycle, pod, |plugin, call| plugin.reserve().unwrap().reserve(call, NodeIdx(node))))
+    }
+
+    pub(super) fn pre_bind(&mut self, cycle: u64, pod: &Pod, node: u32) -> Result<Vec<Effect>, String> {
+        self.call(cycle, pod, |plugin, call| plugin.pre_bind().unwrap().pre_bind(call, NodeIdx(node)))
+            .map_err(|status| show(&status))
+    }
+
+    pub(super) fn post_filter(&mut self, cycle: u64, pod: &Pod) -> (String, Vec<Effect>) {
+        let outcome = self
+            .call(cycle, pod, |plugin, call| {
+                plugin.post_filter().unwrap().post_filter(call, &Failure::default(), &mut NoDryRun)
+            })
+            .unwrap();
+        assert_eq!(outcome.nominate, None);
+        (show(&outcome.status), outcome.effects)
+    }
+
+    /// From PreFilter until the pod is bound to `node-1`.
+    #[track_caller]
+    pub(super) fn place(&mut self, cycle: u64, pod: &Pod) {
+        assert_eq!(self.verdicts(cycle, pod)[0], "");
+        assert_eq!(self.reserve(cycle, pod, 0), "");
+        for effect in self.pre_bind(cycle, pod, 0).unwrap() {
+            self.perform(&effect);
+        }
+        self.plugin.end_cycle(CycleId(cycle));
+    }
+}
+
+/// RFC 7386.
+fn merge(target: &mut Value, patch: &Value) {
+    let Some(fields) = patch.as_object() else { return *target = patch.clone() };
+    if !target.is_object() {
+        *target = json!({});
+    }
+    for (name, value) in fields {
+        if value.is_null() {
+            target.as_object_mut().unwrap().remove(name);
+        } else {
+            merge(&mut target[name], value);
+        }
+    }
+}
