@@ -58,6 +58,8 @@ const MAX_ALTERNATIVES: i64 = 8;
 pub struct DynamicResources {
     arguments: Arguments,
     cluster: Cluster,
+    /// The last cycle that reached PreFilter.
+    reached: Option<CycleId>,
     attempt: Option<Attempt>,
     reservations: Reservations,
 }
@@ -96,7 +98,13 @@ impl BuiltIn for DynamicResources {
 
     fn new(args: &str) -> Result<Self, String> {
         let arguments = Arguments::parse(Self::NAME, args)?;
-        Ok(Self { arguments, cluster: Cluster::default(), attempt: None, reservations: Reservations::new() })
+        Ok(Self {
+            arguments,
+            cluster: Cluster::default(),
+            reached: None,
+            attempt: None,
+            reservations: Reservations::new(),
+        })
     }
 }
 
@@ -161,6 +169,7 @@ impl PreEnqueue for DynamicResources {
 
 impl PreFilter for DynamicResources {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        self.reached = Some(call.cycle);
         self.attempt = None;
         if call.pod.resource_claims.is_empty() && call.pod.extended_requests.is_empty() {
             return Err(Status::skip());
@@ -216,6 +225,10 @@ impl PostFilter for DynamicResources {
         _failure: &Failure<'_>,
         _dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
+        // An earlier plugin's PreFilter turned the pod down: kube-scheduler misses this plugin's state then, and says so.
+        if self.reached != Some(call.cycle) {
+            return Err(Status::error("not found"));
+        }
         let answer = |reason: &str, effects: Vec<Effect>| {
             Ok(PostFilterOutcome { status: Status::unschedulable(reason), nominate: None, effects })
         };

@@ -115,20 +115,21 @@ impl<T: DeserializeOwned> ObjectView<T> {
 
     /// Catches up with `table`; says whether anything changed.
     pub fn refresh(&mut self, table: &ObjectTable) -> bool {
-<<<<<<< HEAD
         self.catch_up(table) != Catchup::Nothing
     }
 
     /// Catches up with `table`; says what changed, for those who keep something about each object.
     pub fn catch_up(&mut self, table: &ObjectTable) -> Catchup {
-=======
-        self.refresh_with(table, |_, _, _| {})
+        self.follow(table, |_, _, _| {})
     }
 
     /// Like [`Self::refresh`], and tells what changed: namespace, name, and the object as it is now, `None` when it is
     /// gone. An object may be told more than once, and one that is the same as before may be told too.
-    pub fn refresh_with(&mut self, table: &ObjectTable, mut tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
->>>>>>> dra
+    pub fn refresh_with(&mut self, table: &ObjectTable, tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
+        self.follow(table, tell) != Catchup::Nothing
+    }
+
+    fn follow(&mut self, table: &ObjectTable, mut tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
             iter(&self.by_name).for_each(|(namespace, name, _)| tell(namespace, name, None));
@@ -156,13 +157,10 @@ impl<T: DeserializeOwned> ObjectView<T> {
                 let known = std::mem::take(&mut self.by_name);
                 self.problems.clear();
                 iter(&objects.by_name).for_each(|(namespace, name, json)| self.decode(namespace, name, Some(json)));
-<<<<<<< HEAD
-                Catchup::Everything
-=======
                 let gone = iter(&known).filter(|(namespace, name, _)| self.get(namespace, name).is_none());
                 gone.for_each(|(namespace, name, _)| tell(namespace, name, None));
                 self.iter().for_each(|(namespace, name, object)| tell(namespace, name, Some(object)));
->>>>>>> dra
+                Catchup::Everything
             }
         };
         self.seen = Some(objects.position);

@@ -476,13 +476,9 @@ impl Snapshot {
         let (mut objects, mut labels) = (std::mem::take(&mut self.objects), std::mem::take(&mut self.labels));
         pods.clear();
         objects.clear();
-<<<<<<< HEAD
         labels.clear();
-        *self = Self { symbols, pods, objects, labels, ..Self::default() };
-=======
         let place_version = self.place_version + 1;
-        *self = Self { symbols, pods, objects, place_version, ..Self::default() };
->>>>>>> volumes
+        *self = Self { symbols, pods, objects, labels, place_version, ..Self::default() };
     }
 
     fn apply_column(&mut self, change: &ColumnChange) {

@@ -76,7 +76,6 @@ impl<'a> Check<'a> {
             self.volumes(findings);
         }
         self.post_filter(findings);
-        self.leave_out_what_follows(findings);
         self.subject.profile.end_cycle(CycleId(1));
     }
 
@@ -105,17 +104,5 @@ impl<'a> Check<'a> {
             findings.compare("gated", &expected.gated, &is_gated);
         }
         !is_gated && !expected.gated
-    }
-
-    /// Answers after the cycle belong to a plugin that does not exist yet.
-    fn leave_out_what_follows(&self, findings: &mut Findings) {
-<<<<<<< HEAD
-        if !self.case.expect.volumes.is_empty() {
-            findings.leave_out("VolumeBinding");
-=======
-        if self.case.expect.postfilter.is_some() {
-            findings.leave_out("DefaultPreemption");
->>>>>>> volumes
-        }
     }
 }
