@@ -1,7 +1,7 @@
 //! Comparing PreFilter: each plugin by itself, then what the runner makes of them together.
 
 use berth_framework::{
-    Point,
+    Call, CycleId, Point,
     run::{self, PreFilterOutcome},
 };
 
@@ -10,6 +10,9 @@ use crate::{
     case::{PreFilter, PreFilterResult, Verdict},
     findings::Findings,
 };
+
+/// Each plugin was recorded by itself, also those that the cycle did not reach: they must not think that it did.
+const ALONE: CycleId = CycleId(2);
 
 impl Check<'_> {
     /// Whether there are verdicts on nodes to compare.
@@ -37,7 +40,7 @@ impl Check<'_> {
     fn pre_filter_each(&mut self, expected: &PreFilter, findings: &mut Findings) {
         for plugin in self.subject.at(Point::PreFilter) {
             let name = self.subject.name(plugin);
-            let call = call(&self.cluster);
+            let call = Call { cycle: ALONE, ..call(&self.cluster) };
             let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_filter());
             let Some(answer) = point.map(|point| point.pre_filter(&call)) else { continue };
             let got = match answer {
@@ -51,6 +54,7 @@ impl Check<'_> {
             let expected = expected.plugins.get(&name).map_or_else(|| "not run".to_owned(), show_verdict);
             findings.compare(format!("prefilter {name}"), &expected, &got);
         }
+        self.subject.profile.end_cycle(ALONE);
         for (plugin, verdict) in &expected.plugins {
             if self.subject.lacks(plugin) && verdict.code != "Skip" {
                 findings.leave_out(plugin);
