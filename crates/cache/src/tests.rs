@@ -36,7 +36,6 @@ fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
         images: if variant & 16 != 0 { vec![(image, i64::from(variant))] } else { Vec::new() },
         declared_features: if variant & 32 != 0 { vec![feature] } else { Vec::new() },
         annotations: Arc::new([("note".to_owned(), (variant & 3).to_string())].into()),
-        ..Node::default()
     }
 }
 
