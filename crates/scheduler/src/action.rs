@@ -32,9 +32,9 @@ pub enum Action {
     /// Write an event about the pod.
     Event(EventRecord),
     /// Do what a plugin asked for; nobody waits for it.
-    Effects { cycle: CycleId, pod: PodRef, plugin: Arc<str>, effects: Vec<Effect> },
+    Effects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
     /// Do what a plugin asked for, in order, and answer with [`crate::Event::EffectsFinished`].
-    AwaitedEffects { cycle: CycleId, pod: PodRef, plugin: Arc<str>, effects: Vec<Effect> },
+    AwaitedEffects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
     /// How [`crate::Event::PluginReady`] went in one profile. All profiles change over to a binary, or none.
     PluginSwapped { scheduler_name: String, plugin: String, version: PluginVersion, result: Result<(), String> },
     /// A plugin asked for something that the operator did not grant, in vain.

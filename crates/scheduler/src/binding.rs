@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use berth_cache::Assumed;
 use berth_framework::{
-    Call, CycleId, Effect, PluginIdx, Point, Profile, Status,
-    run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
+    Call, CycleId, Effect, PluginIdx, Profile, Status,
+    run::{self, Diagnosis, PermitRun, Refusal, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym};
 use berth_queue::{QueuedPod, Time};
@@ -21,6 +21,7 @@ use crate::{
     metrics::{AttemptResult, Observation},
     pending::NO_NODE,
     permit::Waits,
+    pre_bind::Awaited,
     scheduler::{Phase, Scheduler},
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Binding {
     row: NodeIdx,
     assumed: Assumed,
     pub(crate) stage: Stage,
+    /// Until when the PreBind plugin before this position may wait in all.
+    pub(crate) pre_bind_deadline: Option<(usize, Time)>,
 }
 
 /// What the pod waits for.
@@ -41,8 +44,10 @@ pub(crate) struct Binding {
 pub(crate) enum Stage {
     /// Permit plugins hold it.
     Waiting(Waits),
-    /// A PreBind plugin's effects are being carried out; then go on at this position.
-    PreBinding { next: usize },
+    /// A PreBind plugin's effects are being carried out; then wait, or go on at this position.
+    PreBinding { next: usize, awaited: Option<Awaited> },
+    /// The PreBind plugin before this position waits for objects to change.
+    Watching { next: usize, awaited: Awaited },
     /// The API server, or the effects of this Bind plugin, have the last word.
     Sent { plugin: PluginIdx },
 }
@@ -105,7 +110,7 @@ impl Scheduler {
         };
         self.queue.nominator_mut().remove(&pod.uid);
         let stage = Stage::Waiting(Waits::default());
-        let binding = Binding { record, cycle, node, row, assumed, stage };
+        let binding = Binding { record, cycle, node, row, assumed, stage, pre_bind_deadline: None };
         let reserved = self.call(&binding, run::reserve);
         let permitted = reserved
             .unwrap_or(Ok(()))
@@ -126,34 +131,7 @@ impl Scheduler {
         self.pre_bind(uid, 0, now);
     }
 
-    fn pre_bind(&mut self, uid: &str, from: usize, now: Time) {
-        let mut from = from;
-        loop {
-            let Some(mut binding) = self.bindings.remove(uid) else { return };
-            let run = self.call(&binding, |profile, call, row| run::pre_bind(profile, call, row, from));
-            let (plugin, effects, next) = match run.unwrap_or(Ok(PreBindRun::Done)) {
-                Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
-                Ok(PreBindRun::Done) => return self.bind(binding, now),
-                Ok(PreBindRun::Effects { plugin, effects, next }) => (plugin, effects, next),
-            };
-            binding.stage = Stage::PreBinding { next };
-            let (pod, cycle, node) = (Arc::clone(binding.pod()), binding.cycle, binding.node);
-            self.bindings.insert(Arc::clone(&pod.uid), binding);
-            let effects = match self.perform_own(&pod, plugin, effects, now) {
-                Ok(effects) => effects,
-                Err(status) => return self.fail_binding(uid, status, now),
-            };
-            if !effects.is_empty() {
-                self.publish_expectation(&pod, node);
-                let plugin = self.plugin_name(pod.scheduler_name, plugin);
-                let pod = self.pod_ref(&pod);
-                return self.actions.push(Action::AwaitedEffects { cycle, pod, plugin, effects });
-            }
-            from = next;
-        }
-    }
-
-    fn bind(&mut self, mut binding: Binding, now: Time) {
+    pub(crate) fn bind(&mut self, mut binding: Binding, now: Time) {
         if self.phase == Phase::ShuttingDown {
             // The next scheduler finds the pod pending.
             self.bindings.insert(Arc::clone(&binding.pod().uid), binding);
@@ -180,15 +158,15 @@ impl Scheduler {
             Ok(effects) => effects,
             Err(status) => return self.fail_binding(&pod.uid, status, now),
         };
-        let plugin = self.plugin_name(pod.scheduler_name, run.plugin);
         let pod_ref = self.pod_ref(&pod);
         if binds {
             if !effects.is_empty() {
-                self.actions.push(Action::Effects { cycle, pod: pod_ref.clone(), plugin, effects });
+                self.actions.push(self.effects(&pod, cycle, run.plugin, effects));
             }
             self.actions.push(Action::Bind { cycle, pod: pod_ref, node });
         } else {
-            self.actions.push(Action::AwaitedEffects { cycle, pod: pod_ref, plugin, effects });
+            let action = self.awaited_effects(&pod, cycle, run.plugin, effects);
+            self.actions.push(action);
         }
     }
 
@@ -207,26 +185,7 @@ impl Scheduler {
         }
     }
 
-    pub(crate) fn effects_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
-        let Some(binding) = self.bindings.get(uid).filter(|binding| binding.cycle == cycle) else { return };
-        match (&binding.stage, result) {
-            (Stage::Waiting(_), _) => {}
-            (Stage::Sent { .. }, result) => self.bind_finished(cycle, uid, result, now),
-            (&Stage::PreBinding { next }, Ok(())) => self.pre_bind(uid, next, now),
-            (&Stage::PreBinding { next }, Err(text)) => {
-                let plugins = |profile: &Profile| profile.plugins.at(Point::PreBind).get(next.wrapping_sub(1)).copied();
-                let scheduler_name = binding.pod().scheduler_name;
-                let plugin = self.profiles.get(scheduler_name).and_then(plugins).unwrap_or(PluginIdx::NOBODY);
-                let name = self.plugin_name(scheduler_name, plugin);
-                let status = Status::error(format!("running PreBind plugin \"{name}\": {text}"));
-                if let Some(binding) = self.bindings.remove(uid) {
-                    self.fall_back(binding, Setback::Failed(status), now);
-                }
-            }
-        }
-    }
-
-    fn fail_binding(&mut self, uid: &str, status: Status, now: Time) {
+    pub(crate) fn fail_binding(&mut self, uid: &str, status: Status, now: Time) {
         if let Some(binding) = self.bindings.remove(uid) {
             self.fall_back(binding, Setback::Failed(status), now);
         }
@@ -260,6 +219,7 @@ impl Scheduler {
 
     /// The attempt failed: everything is given back, and the pod goes to the queue.
     pub(crate) fn fall_back(&mut self, binding: Binding, setback: Setback, now: Time) {
+        self.stop_watching(&binding.record.pod.uid, &binding.stage);
         self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         let pod = Arc::clone(&record.pod);
@@ -286,6 +246,7 @@ impl Scheduler {
 
     /// The pod was deleted: everything is given back, and nobody is told.
     pub(crate) fn abandon(&mut self, binding: Binding, now: Time) {
+        self.stop_watching(&binding.record.pod.uid, &binding.stage);
         self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         let pod = record.pod;
@@ -298,6 +259,7 @@ impl Scheduler {
     }
 
     fn placed_by_others(&mut self, binding: Binding) {
+        self.stop_watching(&binding.record.pod.uid, &binding.stage);
         self.call(&binding, run::unreserve);
         let Binding { record, cycle, assumed, .. } = binding;
         assumed.settled();

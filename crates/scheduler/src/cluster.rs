@@ -75,6 +75,7 @@ impl Scheduler {
     pub(crate) fn pod_deleted(&mut self, uid: &str, now: Time) {
         let nominated = self.queue.nominator().node_of(uid).is_some();
         let pending = self.pods.remove(uid);
+        self.preemptions.forget(uid);
         self.queue.delete(uid);
         if let Some(binding) = self.bindings.remove(uid) {
             return self.abandon(binding, now);
@@ -119,7 +120,7 @@ impl Scheduler {
     }
 
     pub(crate) fn object_changed(&mut self, resource: &str, key: ObjectKey, new: Option<Arc<[u8]>>, now: Time) {
-        let old = self.cache.set_object(key, new.clone());
+        let old = self.cache.set_object(key.clone(), new.clone());
         let action = match (&old, &new) {
             (None, Some(_)) => ClusterEvent::ADD,
             (Some(old), Some(new)) if old == new => return,
@@ -127,6 +128,7 @@ impl Scheduler {
             (Some(_), None) => ClusterEvent::DELETE,
             (None, None) => return,
         };
+        self.wake_watchers(&key, now);
         self.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { old, new })), now);
     }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, CycleId, DryRunCase, Status,
-    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations},
+    Call, CycleId, DryRunCase, Effect, PluginIdx, Status,
+    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PostFilterRun},
 };
 use berth_model::{NodeIdx, Pod, Snapshot};
 use berth_queue::{QueuedPod, Time};
 
 use crate::{
-    action::Level,
+    action::{Action, Level},
     failure::{Defeat, Nomination},
     scheduler::Scheduler,
 };
@@ -80,6 +80,7 @@ impl Scheduler {
     }
 
     fn found_none(&mut self, record: QueuedPod, cycle: CycleId, no_node: NoNode, now: Time) {
+        let mut follow_up = Vec::new();
         let defeat = match no_node {
             NoNode::EmptyCluster => Defeat {
                 status: Status::unresolvable("no nodes available to schedule pods"),
@@ -87,32 +88,53 @@ impl Scheduler {
                 nomination: Nomination::Set(crate::pending::NO_NODE),
             },
             NoNode::Broken(status) => Defeat::broken(status),
-            NoNode::Rejected(diagnosis) => self.post_filter(&record, cycle, *diagnosis, now),
+            NoNode::Rejected(mut diagnosis) => {
+                let run = self.post_filter(&record.pod, cycle, &mut diagnosis);
+                let nominate =
+                    |node: Option<NodeIdx>| node.map(|node| self.cache.snapshot().name(node)).unwrap_or_default();
+                let nomination = run.nominate.map_or(Nomination::Keep, |node| Nomination::Set(nominate(node)));
+                follow_up = self.follow_up(&record.pod, cycle, run.effects, now);
+                let status = Status::unschedulable(diagnosis.message());
+                Defeat { status, diagnosis: Some(diagnosis), nomination }
+            }
         };
         self.end_cycle(record.pod.scheduler_name, cycle);
         self.defeated(record, defeat, now);
+        // The nomination is written before the victims are touched.
+        self.actions.extend(follow_up);
     }
 
     /// Nothing fits: asks PostFilter plugins for a way out.
-    fn post_filter(&mut self, record: &QueuedPod, cycle: CycleId, mut diagnosis: Diagnosis, now: Time) -> Defeat {
-        let pod = &record.pod;
-        let mut nomination = Nomination::Keep;
+    fn post_filter(&mut self, pod: &Arc<Pod>, cycle: CycleId, diagnosis: &mut Diagnosis) -> PostFilterRun {
         let snapshot = self.cache.snapshot();
-        if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
-            let call = Call { cycle, pod, snapshot };
-            let claims = claims(&self.queue, &self.cache, pod);
-            let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
-            let rivals = Nominated { pods: &pods, cases: &claims.cases };
-            let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, snapshot);
-            let nominations = Nominations { rivals, all: &all };
-            let run = run::post_filter(profile, &call, &self.attempt, &nominations, &mut diagnosis);
-            if let Some(node) = run.nominate {
-                nomination = Nomination::Set(node.map(|node| snapshot.name(node)).unwrap_or_default());
-            }
-            self.perform(pod, cycle, run.effects, now);
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
+        let call = Call { cycle, pod, snapshot };
+        let claims = claims(&self.queue, &self.cache, pod);
+        let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
+        let rivals = Nominated { pods: &pods, cases: &claims.cases };
+        let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, snapshot);
+        let nominations = Nominations { rivals, all: &all };
+        run::post_filter(profile, &call, &self.attempt, &nominations, diagnosis)
+    }
+
+    /// Does what PostFilter plugins want of the scheduler, and gives back what others must do for them. From here on the
+    /// pod is held back until its victims have been told to leave.
+    fn follow_up(
+        &mut self,
+        pod: &Arc<Pod>,
+        cycle: CycleId,
+        effects: Vec<(PluginIdx, Effect)>,
+        now: Time,
+    ) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for (plugin, effects) in self.perform_own_of_each(pod, effects, now) {
+            let evicts = self.begin_preemption(pod, cycle, plugin, &effects);
+            actions.push(match evicts {
+                true => self.awaited_effects(pod, cycle, plugin, effects),
+                false => self.effects(pod, cycle, plugin, effects),
+            });
         }
-        let status = Status::unschedulable(diagnosis.message());
-        Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination }
+        actions
     }
 }
 

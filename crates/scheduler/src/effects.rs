@@ -15,14 +15,41 @@ use crate::{
 impl Scheduler {
     /// Carries out the effects of several plugins; nobody waits for them.
     pub(crate) fn perform(&mut self, pod: &Arc<Pod>, cycle: CycleId, effects: Vec<(PluginIdx, Effect)>, now: Time) {
+        for (plugin, effects) in self.perform_own_of_each(pod, effects, now) {
+            let action = self.effects(pod, cycle, plugin, effects);
+            self.actions.push(action);
+        }
+    }
+
+    /// As [`Self::perform_own`], for several plugins: what others must do, by plugin.
+    pub(crate) fn perform_own_of_each(
+        &mut self,
+        pod: &Arc<Pod>,
+        effects: Vec<(PluginIdx, Effect)>,
+        now: Time,
+    ) -> Vec<(PluginIdx, Vec<Effect>)> {
+        let mut for_others: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
         for (plugin, effect) in effects {
-            let effects = self.perform_own(pod, plugin, vec![effect], now).unwrap_or_default();
-            if !effects.is_empty() {
-                let plugin = self.plugin_name(pod.scheduler_name, plugin);
-                let pod = self.pod_ref(pod);
-                self.actions.push(Action::Effects { cycle, pod, plugin, effects });
+            for effect in self.perform_own(pod, plugin, vec![effect], now).unwrap_or_default() {
+                match for_others.last_mut() {
+                    Some((last, effects)) if *last == plugin => effects.push(effect),
+                    Some(_) | None => for_others.push((plugin, vec![effect])),
+                }
             }
         }
+        for_others
+    }
+
+    pub(crate) fn effects(&self, pod: &Pod, cycle: CycleId, plugin: PluginIdx, effects: Vec<Effect>) -> Action {
+        let (scheduler_name, plugin) =
+            (self.text(pod.scheduler_name).to_owned(), self.plugin_name(pod.scheduler_name, plugin));
+        Action::Effects { cycle, pod: self.pod_ref(pod), scheduler_name, plugin, effects }
+    }
+
+    pub(crate) fn awaited_effects(&self, pod: &Pod, cycle: CycleId, plugin: PluginIdx, effects: Vec<Effect>) -> Action {
+        let (scheduler_name, plugin) =
+            (self.text(pod.scheduler_name).to_owned(), self.plugin_name(pod.scheduler_name, plugin));
+        Action::AwaitedEffects { cycle, pod: self.pod_ref(pod), scheduler_name, plugin, effects }
     }
 
     /// Does what the scheduler itself can do; gives back what others must.
@@ -68,6 +95,7 @@ impl Scheduler {
             }
             Effect::Nominate { uid, node } => self.nominate(&uid, node.unwrap_or_default()),
             Effect::Event { warning, reason, action, note } => self.pod_event(pod, (warning, &reason, &action), note),
+            Effect::Evict { uid, .. } if self.evict_in_memory(pod, plugin, &uid, now) => {}
             Effect::Bind => self.log(Level::Warn, format!("plugin {plugin} asked to bind outside Bind")),
             effect @ (Effect::Patch { .. }
             | Effect::Create { .. }

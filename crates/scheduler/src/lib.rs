@@ -21,6 +21,8 @@ mod pending;
 mod permit;
 mod plugins;
 mod policy;
+mod pre_bind;
+mod preemption;
 mod scheduler;
 #[cfg(test)]
 mod tests;

@@ -46,4 +46,6 @@ pub enum Observation {
     Scheduled { attempts: u32, milliseconds: u64, after_flush: bool },
     /// A pod waited on Permit; `result` is the name of a status code.
     PermitWait { result: &'static str, milliseconds: u64 },
+    /// So many pods were evicted for one.
+    Preemption { victims: usize },
 }

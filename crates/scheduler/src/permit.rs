@@ -25,6 +25,12 @@ struct Wait {
     deadline: Time,
 }
 
+impl Waits {
+    pub(crate) fn since(&self) -> Time {
+        self.since
+    }
+}
+
 /// How a plugin's wait ends.
 pub(crate) enum Resolution<'a> {
     Allow {
@@ -98,12 +104,13 @@ impl Scheduler {
         self.fall_back(binding, Setback::Refused(Refusal { plugin, status: Status::unschedulable(reason) }), now);
     }
 
-    /// Turns down the pods whose time is over.
-    pub(crate) fn end_permit_waits(&mut self, now: Time) {
+    /// Turns down the pods whose time on Permit or PreBind is over.
+    pub(crate) fn end_waits(&mut self, now: Time) {
         while let Some((deadline, uid)) = self.deadlines.first().cloned()
             && deadline <= now
         {
             self.deadlines.remove(&(deadline, Arc::clone(&uid)));
+            self.end_watch(&uid, now);
             let Some(waits) = self.waits(&uid) else { continue };
             let Some(wait) = waits.plugins.iter().find(|wait| wait.deadline == deadline) else { continue };
             let (plugin, waited) = (Arc::clone(&wait.plugin), go_duration(wait.timeout));
@@ -120,7 +127,7 @@ impl Scheduler {
     fn waits(&mut self, uid: &str) -> Option<&mut Waits> {
         match &mut self.bindings.get_mut(uid)?.stage {
             Stage::Waiting(waits) => Some(waits),
-            Stage::PreBinding { .. } | Stage::Sent { .. } => None,
+            Stage::PreBinding { .. } | Stage::Watching { .. } | Stage::Sent { .. } => None,
         }
     }
 }

@@ -159,7 +159,7 @@ impl Scheduler {
             if binding.pod().scheduler_name != scheduler_name {
                 continue;
             }
-            if let Stage::PreBinding { next } = &mut binding.stage {
+            if let Stage::PreBinding { next, .. } | Stage::Watching { next, .. } = &mut binding.stage {
                 let done = before.get(..*next).unwrap_or(before);
                 *next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
             }

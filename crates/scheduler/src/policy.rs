@@ -8,6 +8,8 @@ use berth_model::{Pod, Sym};
 use berth_queue::{Gate, Occurrence, PluginEvents, Policy, Subject, Time};
 use rustc_hash::FxHashMap;
 
+use crate::preemption::Preemptions;
+
 /// Profiles by `schedulerName`.
 #[derive(Debug, Default)]
 pub(crate) struct Profiles {
@@ -36,19 +38,26 @@ impl Profiles {
 }
 
 fn registrations(profile: &Profile) -> Vec<PluginEvents> {
-    const REJECTING: [Point; 5] = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
-    let rejects = |plugin: PluginIdx| REJECTING.iter().any(|&point| profile.plugins.at(point).contains(&plugin));
     let instances = (0u32..).map(PluginIdx).zip(profile.instances());
-    let rejecting = instances.filter(|(plugin, _)| rejects(*plugin)).map(|(_, instance)| instance);
+    let may_reject = |plugin| rejects(profile, plugin) || profile.plugins.at(Point::PostFilter).contains(&plugin);
+    let rejecting = instances.filter(|(plugin, _)| may_reject(*plugin)).map(|(_, instance)| instance);
     rejecting
         .map(|instance| PluginEvents::new(Arc::clone(instance.name()), instance.plugin.manifest().requeue.clone()))
         .collect()
+}
+
+/// Whether the plugin itself can turn a pod down. A PostFilter plugin that cannot still has pods held back in its name,
+/// until what it asked for is done.
+fn rejects(profile: &Profile, plugin: PluginIdx) -> bool {
+    const REJECTING: [Point; 5] = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
+    REJECTING.iter().any(|&point| profile.plugins.at(point).contains(&plugin))
 }
 
 /// Answers for the queue while it works.
 pub(crate) struct PluginPolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
+    pub(crate) preemptions: &'a Preemptions,
 }
 
 impl PluginPolicy<'_> {
@@ -65,6 +74,9 @@ impl PluginPolicy<'_> {
 
 impl Policy for PluginPolicy<'_> {
     fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
+        if let Some((plugin, _)) = self.preemptions.gate(&pod.uid, self.cache) {
+            return Gate::Closed(Arc::clone(plugin));
+        }
         let Some(profile) = self.profiles.get(pod.scheduler_name) else { return Gate::Open };
         let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
         plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
@@ -94,9 +106,14 @@ impl Policy for PluginPolicy<'_> {
 
     /// A plugin that has no hint, or cannot be shown the objects, wants every event for which it registered.
     fn hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
-        let Subject::Object { old, new } = &occurrence.subject else { return true };
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
-        let Some(plugin) = profile.find(plugin).and_then(|plugin| profile.get(plugin)) else { return true };
+        let Some(plugin) = profile.find(plugin) else { return true };
+        if !rejects(profile, plugin) {
+            // No event concerns a pod that was only held back; those who turned it down are asked themselves.
+            return false;
+        }
+        let Subject::Object { old, new } = &occurrence.subject else { return true };
+        let Some(plugin) = profile.get(plugin) else { return true };
         plugin
             .queueing_hint()
             .is_none_or(|point| point.queueing_hint(pod, &occurrence.event, old.as_deref(), new.as_deref()))

@@ -15,6 +15,8 @@ use crate::{
     metrics::{Metrics, Observation},
     pending::Pods,
     policy::{PluginPolicy, Profiles},
+    pre_bind::Watchers,
+    preemption::Preemptions,
 };
 
 /// What an operator can set, plugins aside.
@@ -43,7 +45,10 @@ pub struct Scheduler {
     pub(crate) profiles: Profiles,
     pub(crate) pods: Pods,
     pub(crate) bindings: FxHashMap<Arc<str>, Binding>,
-    /// When pods that wait on Permit run out of time.
+    /// Pods that PreBind plugins hold until objects change.
+    pub(crate) watchers: Watchers,
+    pub(crate) preemptions: Preemptions,
+    /// When pods that wait on Permit or PreBind run out of time.
     pub(crate) deadlines: BTreeSet<(Time, Arc<str>)>,
     pub(crate) node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
     pub(crate) settings: Settings,
@@ -66,6 +71,8 @@ impl Scheduler {
             profiles: Profiles::default(),
             pods: Pods::default(),
             bindings: FxHashMap::default(),
+            watchers: Watchers::default(),
+            preemptions: Preemptions::default(),
             deadlines: BTreeSet::new(),
             node_conditions: FxHashMap::default(),
             settings,
@@ -114,7 +121,7 @@ impl Scheduler {
 
     /// Does what is due, and tries the next pod. Whether there was one: if so, call again.
     pub fn run(&mut self, now: Time) -> bool {
-        self.end_permit_waits(now);
+        self.end_waits(now);
         self.with_queue(|queue, policy| queue.flush(now, policy));
         if self.phase != Phase::Running {
             return false;
@@ -189,7 +196,8 @@ impl Scheduler {
 /// Small services for the other modules.
 impl Scheduler {
     pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
-        let mut policy = PluginPolicy { profiles: &mut self.profiles, cache: &self.cache };
+        let mut policy =
+            PluginPolicy { profiles: &mut self.profiles, cache: &self.cache, preemptions: &self.preemptions };
         work(&mut self.queue, &mut policy)
     }
 

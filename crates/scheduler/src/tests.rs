@@ -6,4 +6,6 @@ mod kit;
 mod model;
 mod permit;
 mod placing;
+mod preemption;
 mod swap;
+mod waiting;

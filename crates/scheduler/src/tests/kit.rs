@@ -9,9 +9,9 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRunCase, Effect, Explanation, Filter, Grants, Manifest, Permit,
-    PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PreBind, PreEnqueue, Profile,
-    Reserve, Score, State, Status,
+    Bind, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure, Filter,
+    Grants, Manifest, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PostFilter,
+    PostFilterOutcome, PreBind, PreEnqueue, Profile, Reserve, Score, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
 use berth_queue::Time;
@@ -49,6 +49,7 @@ pub(super) struct Script {
     pub(super) permit_effects: Vec<Effect>,
     pub(super) refuse_reserve: Option<Status>,
     pub(super) pre_bind: Vec<Effect>,
+    pub(super) post_filter: Option<PostFilterOutcome>,
     pub(super) gate: bool,
     pub(super) broken_filter: bool,
     /// What plugins of the next versions implement less than all.
@@ -132,6 +133,9 @@ impl Plugin for Fake {
     fn score(&mut self) -> Option<&mut dyn Score> {
         Some(self)
     }
+    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
+        Some(self)
+    }
     fn reserve(&mut self) -> Option<&mut dyn Reserve> {
         Some(self)
     }
@@ -150,8 +154,8 @@ impl Plugin for Fake {
 }
 
 fn points() -> Points {
-    use Point::{Bind, Filter, Permit, PostBind, PreBind, PreEnqueue, Reserve, Score};
-    [PreEnqueue, Filter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
+    use Point::{Bind, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, Reserve, Score};
+    [PreEnqueue, Filter, PostFilter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
 }
 
 impl State for Fake {
@@ -191,6 +195,19 @@ impl Filter for Fake {
             false => Status::unschedulable("Insufficient cpu"),
         };
         Ok(cases.iter().map(status).collect())
+    }
+}
+
+impl PostFilter for Fake {
+    fn post_filter(
+        &mut self,
+        _call: &Call<'_>,
+        _failure: &Failure<'_>,
+        _dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        let nothing = Status { code: Code::Unschedulable, reasons: Vec::new() };
+        let scripted = self.with(|script| script.post_filter.clone());
+        Ok(scripted.unwrap_or(PostFilterOutcome { status: nothing, nominate: None, effects: Vec::new() }))
     }
 }
 
@@ -370,6 +387,25 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), S
     });
     let (cycle, uid) = sent.expect("a binding of that pod");
     Event::BindFinished { cycle, uid, result }
+}
+
+/// The answer to the last effects that somebody waits for.
+pub(super) fn effects_finished(actions: &[Action], result: Result<(), String>) -> Event {
+    let sent = actions.iter().rev().find_map(|action| match action {
+        Action::AwaitedEffects { cycle, pod, .. } => Some((*cycle, Arc::clone(&pod.uid))),
+        _ => None,
+    });
+    let (cycle, uid) = sent.expect("awaited effects");
+    Event::EffectsFinished { cycle, uid, result }
+}
+
+/// What somebody else must do and report.
+pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
+    let effects = |action: &Action| match action {
+        Action::AwaitedEffects { effects, .. } => effects.clone(),
+        _ => Vec::new(),
+    };
+    actions.iter().flat_map(effects).collect()
 }
 
 /// The pod as the API server shows it once it has a node.

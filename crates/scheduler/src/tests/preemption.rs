@@ -1,0 +1,142 @@
+//! Pods that make others leave.
+
+use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
+use berth_model::{NodeIdx, api};
+use serde_json::json;
+
+use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, pod, pod_json};
+use crate::{Action, Event, Observation};
+
+fn evict(name: &str) -> Effect {
+    Effect::Evict {
+        namespace: "default".to_owned(),
+        name: name.to_owned(),
+        uid: format!("uid-{name}"),
+        message: "berth: preempting to accommodate a higher priority pod".to_owned(),
+    }
+}
+
+fn preempt(bench: &mut Bench, effects: Vec<Effect>) {
+    let outcome = PostFilterOutcome { status: Status::success(), nominate: Some(Some(NodeIdx(0))), effects };
+    bench.script(|script| script.post_filter = Some(outcome));
+}
+
+fn deleted(name: &str) -> Event {
+    Event::PodDeleted { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
+}
+
+/// Two pods fill the node; a third one evicts them.
+fn preempting() -> Bench {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(assigned("first", 2, "n0"));
+    bench.apply(assigned("last", 2, "n0"));
+    preempt(&mut bench, vec![evict("first"), evict("last")]);
+    bench.apply(pod("high", 4));
+    bench
+}
+
+#[test]
+fn the_nomination_is_written_before_the_victims_are_told() {
+    let mut bench = preempting();
+    let actions = bench.settle();
+    let nominated =
+        |action: &Action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0");
+    let told =
+        |action: &Action| matches!(action, Action::AwaitedEffects { scheduler_name, .. } if scheduler_name == "berth");
+    let (nominated, told) = (actions.iter().position(nominated), actions.iter().position(told));
+    assert!(nominated.is_some() && nominated < told);
+    assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 Insufficient cpu.");
+    assert!(bench.scheduler.drain_observations().contains(&Observation::Preemption { victims: 2 }));
+}
+
+#[test]
+fn the_preemptor_waits_until_all_were_told() {
+    let mut bench = preempting();
+    let actions = bench.settle();
+    bench.event(deleted("first"));
+    bench.advance(60_000);
+    assert!(bench.settle().is_empty(), "its turn would come in vain");
+    assert_eq!(bench.scheduler.metrics().pending_pods.gated, 1);
+    bench.event(effects_finished(&actions, Ok(())));
+    assert!(bench.settle().is_empty(), "the deletion of the last victim brings it back");
+    bench.event(deleted("last"));
+    bench.advance(60_000);
+    assert_eq!(binds(&bench.settle()), [("high".to_owned(), "n0".to_owned())]);
+}
+
+#[test]
+fn the_last_victims_departure_need_not_be_confirmed() {
+    let mut bench = preempting();
+    bench.settle();
+    let mut leaving = pod_json("last", "uid-last", 2);
+    leaving["spec"]["nodeName"] = json!("n0");
+    leaving["metadata"]["resourceVersion"] = json!("3");
+    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
+    bench.apply(serde_json::from_value::<api::Pod>(leaving).expect("a pod"));
+    bench.script(|script| script.post_filter = None);
+    bench.event(deleted("first"));
+    bench.advance(60_000);
+    let note = "0/1 nodes are available: 1 Insufficient cpu.";
+    assert_eq!(events(&bench.settle())[0].1, note, "it is tried again, though in vain");
+    bench.event(deleted("last"));
+    bench.advance(60_000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_preemption_that_failed_is_tried_again() {
+    let mut bench = preempting();
+    let actions = bench.settle();
+    bench.event(effects_finished(&actions, Err("forbidden".to_owned())));
+    let actions = bench.settle();
+    assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
+    // The answer to the first attempt comes late.
+    assert_eq!(bench.scheduler.metrics().pending_pods.unschedulable, 1);
+}
+
+#[test]
+fn a_preemptor_that_is_gone_is_forgotten() {
+    let mut bench = preempting();
+    let actions = bench.settle();
+    bench.event(deleted("high"));
+    bench.event(effects_finished(&actions, Err("forbidden".to_owned())));
+    assert!(bench.settle().is_empty());
+}
+
+#[test]
+fn a_victim_that_still_waits_leaves_in_memory() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(10_000)));
+    bench.apply(pod("low", 4));
+    bench.settle();
+    bench.script(|script| script.permit = None);
+    preempt(&mut bench, vec![evict("low")]);
+    bench.apply(pod("high", 4));
+    let actions = bench.settle();
+    assert!(awaited(&actions).is_empty(), "the API server knows of no node yet");
+    let notes = events(&actions);
+    let note = "Preempted by pod uid-high on node n0 (in kube-scheduler memory).";
+    assert!(notes.contains(&("Preempted".to_owned(), note.to_owned())), "{notes:?}");
+    assert!(notes.contains(&("FailedScheduling".to_owned(), "preempted by Fake".to_owned())), "{notes:?}");
+    bench.advance(1000);
+    assert_eq!(binds(&bench.settle())[0].0, "high");
+}
+
+#[test]
+fn a_lesser_pod_loses_its_nomination() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(assigned("victim", 4, "n0"));
+    preempt(&mut bench, Vec::new());
+    bench.apply(pod("lesser", 4));
+    bench.settle();
+    preempt(&mut bench, vec![Effect::Nominate { uid: "uid-lesser".to_owned(), node: None }, evict("victim")]);
+    bench.apply(pod("high", 4));
+    let actions = bench.settle();
+    let cleared = actions.iter().any(|action| {
+        matches!(action, Action::PatchStatus { pod, nominated_node_name: Some(node), .. }
+            if pod.name == "lesser" && node.is_empty())
+    });
+    assert!(cleared, "{actions:?}");
+    assert_eq!(awaited(&actions), [evict("victim")]);
+}

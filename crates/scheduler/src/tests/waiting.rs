@@ -1,0 +1,152 @@
+//! PreBind plugins that wait until the cluster has answered.
+
+use std::sync::Arc;
+
+use berth_cache::ObjectKey;
+use berth_framework::{Effect, ObjectRef};
+
+use super::kit::{Bench, awaited, binds, effects_finished, events, pod};
+use crate::{Action, Event};
+
+fn claim() -> ObjectKey {
+    ObjectKey {
+        api_version: "v1".to_owned(),
+        kind: "PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "data".to_owned(),
+    }
+}
+
+fn claim_changes(bench: &mut Bench, json: &str) {
+    let json = Arc::from(json.as_bytes());
+    bench.event(Event::ObjectApplied { resource: "PersistentVolumeClaim".to_owned(), key: claim(), json });
+}
+
+fn wait(timeout_ms: u64) -> Effect {
+    let object = ObjectRef {
+        kind: "v1/PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "data".to_owned(),
+    };
+    Effect::Wait { objects: vec![object], timeout_ms, timeout_message: "the claim is not bound".to_owned() }
+}
+
+fn patch() -> Effect {
+    Effect::Patch {
+        kind: "v1/PersistentVolumeClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "data".to_owned(),
+        subresource: None,
+        patch: b"{}".to_vec(),
+    }
+}
+
+/// A pod whose plugin patched a claim and waits for it; the patch is on its way.
+fn patching() -> (Bench, Vec<Action>) {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.pre_bind = vec![patch(), wait(10_000)]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert_eq!(awaited(&actions), [patch()], "the wait is the scheduler's own");
+    (bench, actions)
+}
+
+fn waiting() -> Bench {
+    let (mut bench, actions) = patching();
+    bench.event(effects_finished(&actions, Ok(())));
+    assert!(bench.settle().is_empty());
+    bench
+}
+
+#[test]
+fn a_change_of_the_object_ends_the_wait() {
+    let mut bench = waiting();
+    bench.script(|script| script.pre_bind = Vec::new());
+    claim_changes(&mut bench, "1");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    assert!(bench.scheduler.next_wakeup().is_none(), "no deadline is left behind");
+    claim_changes(&mut bench, "2");
+    assert!(bench.settle().is_empty());
+}
+
+#[test]
+fn the_plugin_may_wait_on() {
+    let mut bench = waiting();
+    bench.script(|script| script.pre_bind = vec![wait(10_000)]);
+    claim_changes(&mut bench, "1");
+    assert!(binds(&bench.settle()).is_empty());
+    bench.script(|script| script.pre_bind = Vec::new());
+    claim_changes(&mut bench, "2");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_change_that_comes_too_early_is_not_missed() {
+    let (mut bench, actions) = patching();
+    claim_changes(&mut bench, "1");
+    bench.script(|script| script.pre_bind = Vec::new());
+    assert!(bench.settle().is_empty(), "the patch is still on its way");
+    bench.event(effects_finished(&actions, Ok(())));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_wait_without_effects_begins_at_once() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.pre_bind = vec![wait(10_000)]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty() && awaited(&actions).is_empty());
+    let shown =
+        |action: &Action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0");
+    assert!(actions.iter().any(shown), "users see where the pod will go");
+    bench.script(|script| script.pre_bind = Vec::new());
+    claim_changes(&mut bench, "1");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn waiting_ends_with_the_deadline_however_often_it_is_renewed() {
+    let mut bench = waiting();
+    bench.script(|script| script.pre_bind = vec![wait(10_000)]);
+    bench.advance(6_000);
+    claim_changes(&mut bench, "1");
+    bench.advance(3_999);
+    assert!(events(&bench.settle()).is_empty());
+    assert_eq!(bench.scheduler.next_wakeup(), Some(bench.now + 1));
+    bench.advance(1);
+    let note = "running PreBind plugin \"Fake\": the claim is not bound";
+    assert_eq!(events(&bench.settle())[0].1, note);
+    let unreserved = bench.script(|script| script.calls.iter().any(|call| call.contains("unreserve a")));
+    assert!(unreserved);
+}
+
+#[test]
+fn effects_that_fail_end_the_attempt() {
+    let (mut bench, actions) = patching();
+    bench.event(effects_finished(&actions, Err("the object has been modified".to_owned())));
+    let note = "running PreBind plugin \"Fake\": the object has been modified";
+    assert_eq!(events(&bench.settle())[0].1, note);
+    claim_changes(&mut bench, "1");
+    assert!(binds(&bench.settle()).is_empty());
+}
+
+#[test]
+fn a_pod_that_is_deleted_waits_no_more() {
+    let mut bench = waiting();
+    let deleted = Event::PodDeleted { namespace: "default".to_owned(), name: "a".to_owned(), uid: "uid-a".to_owned() };
+    bench.event(deleted);
+    claim_changes(&mut bench, "1");
+    assert!(bench.settle().is_empty());
+    assert!(bench.scheduler.next_wakeup().is_none());
+}
+
+#[test]
+fn a_shutdown_does_not_wait_for_it() {
+    let mut bench = waiting();
+    bench.event(Event::Shutdown);
+    assert_eq!(bench.scheduler.outstanding(), 0);
+    bench.script(|script| script.pre_bind = Vec::new());
+    claim_changes(&mut bench, "1");
+    assert!(binds(&bench.settle()).is_empty(), "no binding begins any more");
+}
