@@ -33,6 +33,8 @@ pub(super) struct HardConstraint {
     lowest: Option<(Domain, i64)>,
     /// The fewest pods of any other domain.
     second_lowest: i64,
+    /// The most pods of any domain, 0 where no node counts.
+    highest: i64,
     /// 1 if the pod counts itself.
     own: i64,
 }
@@ -69,6 +71,7 @@ impl HardConstraints {
                 n_eligible: 0,
                 lowest: None,
                 second_lowest: NO_DOMAIN,
+                highest: 0,
                 constraint,
             };
             let question = matching_pods(call.pod, prepared.constraint.selector.as_ref());
@@ -81,7 +84,9 @@ impl HardConstraints {
         for it in &self.0 {
             candidates.intersect(it.topology.nodes());
             let most = it.most();
-            candidates.retain(|node| it.count_at(node) <= most);
+            if it.highest > most {
+                candidates.retain(|node| it.count_at(node) <= most);
+            }
         }
     }
 
@@ -111,18 +116,25 @@ impl HardConstraints {
 
 impl HardConstraint {
     fn count(&mut self, pods: Option<&NodeCounts>) {
-        let Self { counts, topology, .. } = self;
-        let pods = pods.filter(|pods| pods.total() > 0);
+        let Self { counts, topology, eligible, .. } = self;
         counts.clear();
         counts.resize(topology.n_domains(), None);
-        for node in self.eligible.iter() {
+        for node in eligible.iter() {
             if let Some(count) = counts.get_mut(topology.domain(node).index()) {
-                *count.get_or_insert(0) += pods.map_or(0, |pods| pods.at(node));
+                *count = Some(0);
+            }
+        }
+        for (node, n_pods) in pods.into_iter().flat_map(NodeCounts::iter) {
+            if eligible.contains(node)
+                && let Some(Some(count)) = counts.get_mut(topology.domain(node).index())
+            {
+                *count += n_pods;
             }
         }
         for (domain, count) in topology.all_domains().zip(&self.counts) {
             let Some(count) = *count else { continue };
             self.n_eligible += 1;
+            self.highest = self.highest.max(count);
             match self.lowest {
                 Some((_, lowest)) if lowest <= count => self.second_lowest = self.second_lowest.min(count),
                 Some((_, lowest)) => (self.lowest, self.second_lowest) = (Some((domain, count)), lowest),

@@ -107,7 +107,7 @@ impl SoftConstraints {
         (n_domains, n_pods): (usize, impl Fn(NodeIdx) -> i64),
     ) {
         let weight = (n_domains as f64 + 2.0).ln();
-        let base = f64::from(constraint.max_skew - 1);
+        let base = f64::from(constraint.max_skew) - 1.0;
         for node in scored.iter().filter(|node| topology.nodes().contains(*node)) {
             if let Some(penalty) = self.penalties.get_mut(node.index()) {
                 *penalty += n_pods(node) as f64 * weight + base;
@@ -123,15 +123,20 @@ impl SoftConstraints {
 
     /// The lowest penalty becomes the highest score.
     pub(super) fn normalize(&self, nodes: &NodeSet, scores: &mut [i64]) {
+        if self.ignored.is_empty() {
+            let range = scores.iter().fold((i64::MAX, 0), |(min, max), &score| (min.min(score), max.max(score)));
+            scores.iter_mut().for_each(|score| *score = reversed(*score, range));
+            return;
+        }
         let is_ignored = |node| self.ignored.contains(node);
-        let kept = || nodes.iter().zip(scores.iter()).filter(|(node, _)| !is_ignored(*node)).map(|(_, score)| *score);
-        let (min, max) = (kept().min().unwrap_or(0), kept().max().unwrap_or(0));
+        let kept = nodes.iter().zip(scores.iter()).filter(|(node, _)| !is_ignored(*node));
+        let range = kept.fold((i64::MAX, 0), |(min, max), (_, &score)| (min.min(score), max.max(score)));
         for (node, score) in nodes.iter().zip(scores) {
-            *score = match max {
-                _ if is_ignored(node) => 0,
-                0 => MAX_SCORE,
-                _ => MAX_SCORE * (max + min - *score) / max,
-            };
+            *score = if is_ignored(node) { 0 } else { reversed(*score, range) };
         }
     }
+}
+
+fn reversed(score: i64, (min, max): (i64, i64)) -> i64 {
+    if max == 0 { MAX_SCORE } else { MAX_SCORE * (max + min - score) / max }
 }

@@ -206,6 +206,24 @@ fn dry_run_moves_pods() {
 }
 
 #[test]
+fn pods_that_leave_a_node_that_does_not_count_change_nothing() {
+    let mut world = World::zones(&["a", "b"]);
+    world.node(&json!({
+        "metadata": { "name": "n2", "labels": { "zone": "a" } },
+        "spec": { "taints": [{ "key": "gpu", "effect": "NoSchedule" }] },
+    }));
+    world.place_web(0, 1);
+    world.place_web(2, 1);
+    let pod = world.pod(&web(&json!([hard("zone", 1, &json!({ "nodeTaintsPolicy": "Honor" }))])));
+    let mut plugin = plugin("null");
+    let call = world.cluster.call(&pod);
+    plugin.pre_filter(&call).unwrap();
+    let cases = [0, 2].map(|node| DryRunCase { node: NodeIdx(node), minus: vec![0], plus: vec![] });
+    let statuses = plugin.dry_run(&call, &[&pod], &cases).unwrap();
+    assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), ["", SKEWED]);
+}
+
+#[test]
 fn leaving_pods_count_though_they_did_not_before() {
     let mut world = World::zones(&["a", "b"]);
     world.place_web(0, 1);

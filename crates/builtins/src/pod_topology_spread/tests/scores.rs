@@ -68,3 +68,18 @@ fn pods_without_soft_constraints_skip() {
         assert_eq!(scores(&mut plugin("null"), &world.cluster, &pod), Err(Status::skip()));
     }
 }
+
+#[test]
+fn impossible_constraints_harm_nobody() {
+    let mut world = uneven();
+    for max_skew in [i32::MIN, 0, i32::MAX] {
+        let pod = world.pod(&web(&json!([soft("topology.kubernetes.io/zone", max_skew, &json!({}))])));
+        let (raw, _) = scores(&mut plugin("null"), &world.cluster, &pod).unwrap();
+        assert_eq!(raw.len(), 3);
+    }
+    let nonsense = json!({ "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Near" }] } });
+    let pod = world.pod(&web(&json!([soft("zone", 1, &nonsense)])));
+    let error = scores(&mut plugin("null"), &world.cluster, &pod).unwrap_err();
+    let expected = "calculating preScoreState: obtaining pod's soft topology spread constraints: ";
+    assert!(error.message().starts_with(expected), "{error:?}");
+}
