@@ -62,7 +62,6 @@ impl Question {
 }
 
 impl NodeCounts {
-    #[cfg_attr(not(test), allow(dead_code, reason = "for rules that look at single nodes"))]
     pub(crate) fn at(&self, node: NodeIdx) -> i64 {
         self.per_node.get(node.index()).copied().unwrap_or(0)
     }
