@@ -29,3 +29,4 @@ exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|
     "$build/bindings/plugin_component_type.o" -o "$build/module.wasm"
 # Fails if the module imports anything but the scheduler's interface.
 "$wasm_tools" component new "$build/module.wasm" -o "$build/$name.wasm"
+rm "$build/module.wasm"

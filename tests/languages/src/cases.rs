@@ -39,6 +39,9 @@ pub struct Step {
     /// Names of nodes that leave, before `nodes` come.
     #[serde(default)]
     pub gone: Vec<String>,
+    /// On nodes.
+    #[serde(default)]
+    pub pods: Vec<api::Pod>,
     pub expect: Answers,
 }
 

@@ -144,6 +144,10 @@ impl Case {
                 let node = intern::node(node, subject.cache.symbols_mut());
                 subject.cache.set_node(node);
             }
+            for pod in &step.pods {
+                let pod = intern::pod(pod, subject.cache.symbols_mut());
+                subject.cache.add_pod(pod.into())?;
+            }
             let pod = intern::pod(&self.pod, subject.cache.symbols_mut());
             let answers = subject.ask(&pod)?;
             ensure!(answers == step.expect, "step {index}: {answers:#?}, expected {:#?}", step.expect);
