@@ -1,6 +1,7 @@
 //! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
 
 mod checks;
+mod languages;
 
 use std::{
     env,
@@ -18,6 +19,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options
   check            formatting, lints, crate directions and tidiness, without tests
   ci               check, then test
+  languages [LANG ...]
+                   install the tools for plugins in C, Python, JavaScript and Go (c, python, js, go), without root, and
+                   test what they build
   setup            add the wasm target that the plugins need
 ";
 
@@ -30,6 +34,7 @@ fn main() -> ExitCode {
         "swap-storm" => swap_storm(rest),
         "check" => checks::all(),
         "ci" => checks::all().and_then(|()| test()),
+        "languages" => languages::languages(rest),
         "setup" => setup(),
         "help" | "-h" | "--help" => {
             eprint!("{HELP}");
@@ -85,8 +90,12 @@ fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<()> {
+    run_with(program, arguments, &[])
+}
+
+fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(program);
-    command.args(arguments);
+    command.args(arguments).envs(environment.iter().copied());
     // What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would
     // run, and everything above them be compiled, anew at each change between `cargo xtask` and plain cargo.
     for (variable, _) in env::vars_os() {

@@ -1,0 +1,56 @@
+// NodeMetadata: prefers nodes by the integer in one of their labels, and can require that label.
+//
+// Arguments: key (required), order ("ascending", the default: higher values score higher; or "descending"), require (nodes
+// without the label are rejected).
+
+import { type Node, type Plugin, type Pod, Refusal, rejectUnresolvable } from "berth";
+
+// Below what any 32-bit value can score.
+const NO_VALUE = -(2 ** 31) - 1;
+
+let key = "";
+let sign = 1;
+let isRequired = false;
+
+const nodeMetadata: Plugin = {
+  name: "NodeMetadata",
+  version: "0.1.0",
+  columns: ["labels"],
+
+  configure(args) {
+    const { order = "ascending", require = false } = args ?? {};
+    key = args?.key;
+    if (typeof key !== "string" || key === "") throw new Refusal("key: the name of a node label is required");
+    if (order !== "ascending" && order !== "descending") {
+      throw new Refusal('order: must be "ascending" or "descending"');
+    }
+    if (typeof require !== "boolean") throw new Refusal("require: must be true or false");
+    sign = order === "descending" ? -1 : 1;
+    isRequired = require;
+  },
+
+  filter(_pod: Pod, node: Node) {
+    if (isRequired && !node.labels.has(key)) return rejectUnresolvable(`node(s) didn't have the label ${key}`);
+    return null;
+  },
+
+  score(_pod: Pod, node: Node) {
+    const text = node.labels.get(key);
+    if (text === undefined || !/^[+-]?[0-9]+$/.test(text)) return NO_VALUE;
+    const value = Number(text);
+    return value === (value | 0) ? sign * value : NO_VALUE;
+  },
+
+  /** 1 to 100 for nodes with a value, 0 for those without. */
+  normalize(_pod: Pod, scores: number[]) {
+    const values = scores.filter((score) => score !== NO_VALUE);
+    const least = values.reduce((a, b) => Math.min(a, b), Infinity);
+    const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
+    return scores.map((score) => {
+      if (score === NO_VALUE) return 0;
+      return least === most ? 100 : 1 + Math.floor((99 * (score - least)) / (most - least));
+    });
+  },
+};
+
+export default nodeMetadata;

@@ -1,0 +1,300 @@
+/* The SDK: exports of the contract answered by `berth_plugin`, from the replica in table.c. */
+#include "berth.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "table.h"
+
+/* Cycles that are open: a few at a time. */
+struct cycle {
+  uint64_t id;
+  berth_pod pod;
+};
+
+static struct cycle *cycles;
+static size_t n_cycles;
+
+static const berth_pod *pod_of(uint64_t id) {
+  for (size_t i = 0; i < n_cycles; i++) {
+    if (cycles[i].id == id) return &cycles[i].pod;
+  }
+  return NULL;
+}
+
+/* Memory of one call. */
+struct chunk {
+  struct chunk *next;
+};
+
+static struct chunk *chunks;
+
+static void forget_chunks(void) {
+  while (chunks) {
+    struct chunk *next = chunks->next;
+    free(chunks);
+    chunks = next;
+  }
+}
+
+const char *berth_concat(const char *first, ...) {
+  va_list strings;
+  size_t length = 0;
+  va_start(strings, first);
+  for (const char *s = first; s; s = va_arg(strings, const char *)) length += strlen(s);
+  va_end(strings);
+  struct chunk *chunk = berth_table_allocate(sizeof *chunk + length + 1);
+  chunk->next = chunks;
+  chunks = chunk;
+  char *text = (char *)(chunk + 1), *end = text;
+  va_start(strings, first);
+  for (const char *s = first; s; s = va_arg(strings, const char *)) {
+    size_t n = strlen(s);
+    memcpy(end, s, n);
+    end += n;
+  }
+  va_end(strings);
+  *end = 0;
+  return text;
+}
+
+static void set_string(plugin_string_t *string, const char *text) { plugin_string_dup(string, text); }
+
+static void set_status(berth_scheduler_types_status_t *status, berth_verdict verdict) {
+  status->code = verdict.code;
+  status->reasons.ptr = NULL;
+  status->reasons.len = 0;
+  if (verdict.reason) {
+    status->reasons.ptr = berth_table_allocate(sizeof(plugin_string_t));
+    status->reasons.len = 1;
+    set_string(status->reasons.ptr, verdict.reason);
+  }
+}
+
+static berth_verdict error(const char *reason) {
+  return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_ERROR, reason};
+}
+
+berth_verdict berth_pass(void) { return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_SUCCESS, NULL}; }
+
+berth_verdict berth_reject(const char *reason) {
+  return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_UNSCHEDULABLE, reason};
+}
+
+berth_verdict berth_reject_unresolvable(const char *reason) {
+  return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_UNSCHEDULABLE_AND_UNRESOLVABLE, reason};
+}
+
+void berth_log(berth_scheduler_host_level_t level, const char *message) {
+  plugin_string_t text = {(uint8_t *)message, strlen(message)};
+  berth_scheduler_host_log(level, &text);
+}
+
+void berth_count(const char *name, uint64_t amount) {
+  plugin_string_t text = {(uint8_t *)name, strlen(name)};
+  berth_scheduler_host_count(&text, amount);
+}
+
+static size_t n_keys(const char *const *keys) {
+  size_t n = 0;
+  while (keys && keys[n]) n++;
+  return n;
+}
+
+void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycle_manifest_t *manifest) {
+  memset(manifest, 0, sizeof *manifest);
+  set_string(&manifest->name, berth_plugin.name);
+  set_string(&manifest->version, berth_plugin.version);
+  manifest->pods = berth_plugin.pods;
+  size_t n_labels = n_keys(berth_plugin.label_keys), n_annotations = n_keys(berth_plugin.annotation_keys);
+  manifest->columns.ptr = berth_table_allocate((32 + n_labels + n_annotations) * sizeof *manifest->columns.ptr);
+  for (uint8_t column = 0; column < 32; column++) {
+    if (berth_plugin.columns >> column & 1) manifest->columns.ptr[manifest->columns.len++].tag = column;
+  }
+  for (size_t i = 0; i < n_labels; i++) {
+    exports_berth_scheduler_lifecycle_column_t *column = &manifest->columns.ptr[manifest->columns.len++];
+    column->tag = EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABEL;
+    set_string(&column->val.label, berth_plugin.label_keys[i]);
+  }
+  for (size_t i = 0; i < n_annotations; i++) {
+    exports_berth_scheduler_lifecycle_column_t *column = &manifest->columns.ptr[manifest->columns.len++];
+    column->tag = EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ANNOTATION;
+    set_string(&column->val.annotation, berth_plugin.annotation_keys[i]);
+  }
+}
+
+bool exports_berth_scheduler_lifecycle_configure(plugin_string_t *args, plugin_string_t *err) {
+  char message[BERTH_ERROR_SIZE] = "";
+  char *json = berth_table_allocate(args->len + 1);
+  memcpy(json, args->ptr, args->len);
+  bool accepted = !berth_plugin.configure || berth_plugin.configure(json, message);
+  if (!accepted) set_string(err, message);
+  free(json);
+  plugin_string_free(args);
+  return accepted;
+}
+
+#ifdef BERTH_EXPORTS_SYNC
+void exports_berth_scheduler_sync_apply(exports_berth_scheduler_sync_delta_t *delta) {
+  berth_table_apply(delta);
+  exports_berth_scheduler_sync_delta_free(delta);
+}
+#endif
+
+#ifdef BERTH_EXPORTS_CYCLE
+void exports_berth_scheduler_cycle_begin(uint64_t id, berth_pod *pod) {
+  exports_berth_scheduler_cycle_end(id);
+  cycles = berth_table_resize(cycles, (n_cycles + 1) * sizeof *cycles);
+  cycles[n_cycles++] = (struct cycle){id, *pod};
+}
+
+void exports_berth_scheduler_cycle_end(uint64_t id) {
+  for (size_t i = 0; i < n_cycles; i++) {
+    if (cycles[i].id == id) {
+      berth_scheduler_types_pod_free(&cycles[i].pod);
+      cycles[i] = cycles[--n_cycles];
+      return;
+    }
+  }
+}
+#endif
+
+#if defined BERTH_EXPORTS_FILTER || defined BERTH_EXPORTS_SCORE || defined BERTH_EXPORTS_NORMALIZE_SCORE
+/* The pod of the cycle; without one, `status` says so. */
+static const berth_pod *enter(uint64_t cycle, berth_scheduler_types_status_t *status) {
+  forget_chunks();
+  const berth_pod *pod = pod_of(cycle);
+  if (!pod) set_status(status, error("called outside a cycle"));
+  return pod;
+}
+#endif
+
+#ifdef BERTH_EXPORTS_FILTER
+bool exports_berth_scheduler_filter_filter(uint64_t cycle, berth_scheduler_types_rows_t *candidates,
+                                           berth_scheduler_types_rows_t *ret, berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = enter(cycle, err);
+  if (!pod) {
+    berth_scheduler_types_rows_free(candidates);
+    return false;
+  }
+  if (berth_plugin.filter_nodes) {
+    berth_plugin.filter_nodes(pod, candidates->ptr, candidates->len);
+  } else {
+    for (size_t word = 0; word < candidates->len; word++) {
+      for (uint64_t left = candidates->ptr[word]; left; left &= left - 1) {
+        berth_row node = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
+        if (berth_plugin.filter(pod, node).code != BERTH_SCHEDULER_TYPES_CODE_SUCCESS) {
+          candidates->ptr[word] &= ~(left & -left);
+        }
+      }
+    }
+  }
+  *ret = *candidates;
+  return true;
+}
+
+static bool is_same(const berth_scheduler_types_status_t *status, berth_verdict verdict) {
+  if (status->code != verdict.code || status->reasons.len != (verdict.reason ? 1 : 0)) return false;
+  if (!verdict.reason) return true;
+  size_t length = strlen(verdict.reason);
+  return status->reasons.ptr->len == length && !memcmp(status->reasons.ptr->ptr, verdict.reason, length);
+}
+
+/* The explanation of nodes with this verdict, found or made. */
+static exports_berth_scheduler_filter_explanation_t *group(exports_berth_scheduler_filter_list_explanation_t *groups,
+                                                           berth_verdict verdict, size_t n_words) {
+  for (size_t i = 0; i < groups->len; i++) {
+    if (is_same(&groups->ptr[i].status, verdict)) return &groups->ptr[i];
+  }
+  groups->ptr = berth_table_resize(groups->ptr, (groups->len + 1) * sizeof *groups->ptr);
+  exports_berth_scheduler_filter_explanation_t *made = &groups->ptr[groups->len++];
+  set_status(&made->status, verdict);
+  made->nodes.ptr = berth_table_allocate(n_words * sizeof(uint64_t));
+  made->nodes.len = n_words;
+  return made;
+}
+
+bool exports_berth_scheduler_filter_explain(uint64_t cycle, berth_scheduler_types_rows_t *rejected,
+                                            exports_berth_scheduler_filter_list_explanation_t *ret,
+                                            berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = enter(cycle, err);
+  ret->ptr = NULL;
+  ret->len = 0;
+  for (size_t word = 0; pod && word < rejected->len; word++) {
+    for (uint64_t left = rejected->ptr[word]; left; left &= left - 1) {
+      berth_row node = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
+      berth_verdict verdict = berth_plugin.filter(pod, node);
+      if (verdict.code != BERTH_SCHEDULER_TYPES_CODE_SUCCESS) {
+        group(ret, verdict, rejected->len)->nodes.ptr[word] |= left & -left;
+      }
+    }
+  }
+  berth_scheduler_types_rows_free(rejected);
+  return pod != NULL;
+}
+
+bool exports_berth_scheduler_filter_dry_run(uint64_t cycle, exports_berth_scheduler_filter_list_pod_t *pods,
+                                            exports_berth_scheduler_filter_list_dry_run_case_t *cases,
+                                            exports_berth_scheduler_filter_list_status_t *ret,
+                                            berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = enter(cycle, err);
+  if (pod) {
+    ret->len = cases->len;
+    ret->ptr = berth_table_allocate(cases->len * sizeof *ret->ptr);
+    for (size_t i = 0; i < cases->len; i++) {
+      const exports_berth_scheduler_filter_dry_run_case_t *change = &cases->ptr[i];
+      berth_table_alter(change, pods->ptr);
+      set_status(&ret->ptr[i], berth_plugin.filter(pod, change->node));
+      berth_table_restore(change, pods->ptr);
+    }
+  }
+  exports_berth_scheduler_filter_list_pod_free(pods);
+  exports_berth_scheduler_filter_list_dry_run_case_free(cases);
+  return pod != NULL;
+}
+#endif
+
+#ifdef BERTH_EXPORTS_SCORE
+bool exports_berth_scheduler_score_score(uint64_t cycle, berth_scheduler_types_rows_t *nodes, plugin_list_s64_t *ret,
+                                         berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = enter(cycle, err);
+  if (pod) {
+    size_t n_nodes = 0;
+    for (size_t word = 0; word < nodes->len; word++) n_nodes += (size_t)__builtin_popcountll(nodes->ptr[word]);
+    berth_row *rows = berth_table_allocate(n_nodes * sizeof *rows);
+    berth_row *next = rows;
+    for (size_t word = 0; word < nodes->len; word++) {
+      for (uint64_t left = nodes->ptr[word]; left; left &= left - 1) {
+        *next++ = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
+      }
+    }
+    ret->len = n_nodes;
+    ret->ptr = berth_table_allocate(n_nodes * sizeof *ret->ptr);
+    if (berth_plugin.score_nodes) {
+      berth_plugin.score_nodes(pod, rows, n_nodes, ret->ptr);
+    } else {
+      for (size_t i = 0; i < n_nodes; i++) ret->ptr[i] = berth_plugin.score(pod, rows[i]);
+    }
+    free(rows);
+  }
+  berth_scheduler_types_rows_free(nodes);
+  return pod != NULL;
+}
+#endif
+
+#ifdef BERTH_EXPORTS_NORMALIZE_SCORE
+bool exports_berth_scheduler_normalize_score_normalize_score(uint64_t cycle, berth_scheduler_types_rows_t *nodes,
+                                                             plugin_list_s64_t *scores, plugin_list_s64_t *ret,
+                                                             berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = enter(cycle, err);
+  berth_scheduler_types_rows_free(nodes);
+  if (!pod) {
+    plugin_list_s64_free(scores);
+    return false;
+  }
+  berth_plugin.normalize(pod, scores->ptr, scores->len);
+  *ret = *scores;
+  return true;
+}
+#endif

@@ -1,0 +1,157 @@
+/* Write a Berth plugin in C: define `berth_plugin`, and build with build.sh.
+ *
+ * The SDK keeps a replica of the node table and the pods of open scheduling cycles. A plugin answers for one node at a
+ * time (`filter`, `score`) or for all at once (`filter_nodes`, `score_nodes`); why a node was rejected, and what a dry
+ * run asks, is always answered by `filter`.
+ *
+ * Strings in the scheduler's tables are symbols: small integers, equal when the strings are. `berth_text` gives the
+ * string of a symbol, `berth_symbol` the symbol of a string.
+ *
+ * Do not use stdio, clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface
+ * does not build. */
+#ifndef BERTH_H
+#define BERTH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* What wit-bindgen writes for the contract; its comments are the contract's manual. */
+#include "plugin.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef berth_scheduler_types_sym_t berth_sym;
+typedef berth_scheduler_types_row_t berth_row;
+/* The fields are those of `record pod` in wit/types.wit. */
+typedef berth_scheduler_types_pod_t berth_pod;
+typedef berth_scheduler_types_taint_t berth_taint;
+typedef berth_scheduler_types_host_port_t berth_host_port;
+
+/* Symbols that are the same in every table. 0 is an absent value and the empty string. */
+enum {
+  BERTH_CPU = 1,
+  BERTH_MEMORY = 2,
+  BERTH_EPHEMERAL_STORAGE = 3,
+  BERTH_PODS = 4,
+};
+
+/* The parts of the node table that a plugin can ask for. */
+enum {
+  BERTH_COLUMN_NAME = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_NAME,
+  BERTH_COLUMN_UNSCHEDULABLE = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_UNSCHEDULABLE,
+  BERTH_COLUMN_LABELS = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_LABELS,
+  BERTH_COLUMN_TAINTS = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_TAINTS,
+  BERTH_COLUMN_ALLOCATABLE = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_ALLOCATABLE,
+  BERTH_COLUMN_REQUESTED = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_REQUESTED,
+  BERTH_COLUMN_NON_ZERO_REQUESTED = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_NON_ZERO_REQUESTED,
+  BERTH_COLUMN_POD_COUNT = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_POD_COUNT,
+  BERTH_COLUMN_IMAGES = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_IMAGES,
+  BERTH_COLUMN_HOST_PORTS = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_HOST_PORTS,
+  BERTH_COLUMN_DECLARED_FEATURES = 1 << EXPORTS_BERTH_SCHEDULER_LIFECYCLE_COLUMN_DECLARED_FEATURES,
+};
+
+/* What a plugin says about a pod on a node. */
+typedef struct berth_verdict {
+  berth_scheduler_types_code_t code;
+  /* What users read; NULL where the node passes. Must live until the plugin is called again. */
+  const char *reason;
+} berth_verdict;
+
+/* The node can run the pod. */
+berth_verdict berth_pass(void);
+/* It cannot; evicting pods may help. */
+berth_verdict berth_reject(const char *reason);
+/* It cannot, whatever is evicted. */
+berth_verdict berth_reject_unresolvable(const char *reason);
+
+#define BERTH_ERROR_SIZE 512
+
+struct berth_plugin {
+  /* The name that profiles use. It must equal the file's name without `.wasm`. */
+  const char *name;
+  /* For people. */
+  const char *version;
+  /* Some of BERTH_COLUMN_*. */
+  uint32_t columns;
+  /* Instead of BERTH_COLUMN_LABELS: only these labels, ended by NULL. */
+  const char *const *label_keys;
+  /* These annotations, ended by NULL. */
+  const char *const *annotation_keys;
+  /* Nodes have their pods. */
+  bool pods;
+
+  /* `args` is the profile's pluginConfig as JSON, `null` when there is none; see berth_json_*. Writes why they are
+   * refused to `error` and returns false, or returns true. Optional. */
+  bool (*configure)(const char *args, char error[BERTH_ERROR_SIZE]);
+
+  /* Can this node run the pod? */
+  berth_verdict (*filter)(const berth_pod *pod, berth_row node);
+  /* How good is this node for the pod? 0 to 100, or anything if there is `normalize`. */
+  int64_t (*score)(const berth_pod *pod, berth_row node);
+  /* Brings the scores of all nodes that passed into 0 to 100. */
+  void (*normalize)(const berth_pod *pod, int64_t *scores, size_t n_scores);
+
+  /* Optional: `filter` for all nodes at once. Bit `i % 64` of word `i / 64` is row `i`: clear what does not pass. */
+  void (*filter_nodes)(const berth_pod *pod, uint64_t *candidates, size_t n_words);
+  /* Optional: `score` for all nodes at once, one score for each of `nodes`. */
+  void (*score_nodes)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes, int64_t *scores);
+};
+
+/* The plugin. Each plugin defines it. */
+extern const struct berth_plugin berth_plugin;
+
+/* Symbols. The text of a symbol lives as long as the plugin. */
+const char *berth_text(berth_sym symbol);
+/* 0 if no object in the cluster has ever had this string. */
+berth_sym berth_symbol(const char *text);
+
+/* A node's columns, if the plugin asked for them. */
+const char *berth_node_name(berth_row node);
+bool berth_node_unschedulable(berth_row node);
+/* The value of a label, or NULL. */
+const char *berth_node_label(berth_row node, const char *key);
+/* Whether there is a label, by symbols; `value` may be NULL. */
+bool berth_node_has_label(berth_row node, berth_sym key, berth_sym *value);
+/* The value of an annotation, or NULL. */
+const char *berth_node_annotation(berth_row node, const char *key);
+/* The pods on a node, in no order that means anything. */
+const berth_pod *const *berth_node_pods(berth_row node, size_t *n_pods);
+const berth_taint *berth_node_taints(berth_row node, size_t *n_taints);
+int64_t berth_node_allocatable(berth_row node, berth_sym resource);
+int64_t berth_node_requested(berth_row node, berth_sym resource);
+int64_t berth_node_non_zero_milli_cpu(berth_row node);
+int64_t berth_node_non_zero_memory(berth_row node);
+int64_t berth_node_pod_count(berth_row node);
+const berth_sym *berth_node_images(berth_row node, size_t *n_images);
+const berth_host_port *berth_node_host_ports(berth_row node, size_t *n_ports);
+const berth_sym *berth_node_declared_features(berth_row node, size_t *n_features);
+/* In bytes; 0 if unknown. */
+int64_t berth_image_size(berth_sym image);
+
+/* The strings end to end; ended by NULL. Freed when the plugin is called again. */
+const char *berth_concat(const char *first, ...);
+/* A decimal integer with an optional sign, and nothing else, between `least` and `most`. */
+bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value);
+
+/* Members of a JSON object by key. */
+enum berth_json { BERTH_JSON_ABSENT, BERTH_JSON_FOUND, BERTH_JSON_OTHER_TYPE };
+/* Whether `json` is an object or `null`. */
+bool berth_json_is_object(const char *json);
+/* The string is allocated for good. */
+enum berth_json berth_json_string(const char *json, const char *key, const char **value);
+enum berth_json berth_json_bool(const char *json, const char *key, bool *value);
+enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value);
+
+/* Writes to the scheduler's log: BERTH_SCHEDULER_HOST_LEVEL_INFO and the like. */
+void berth_log(berth_scheduler_host_level_t level, const char *message);
+/* Adds to the counter `berth_plugin_custom_total{name}`. */
+void berth_count(const char *name, uint64_t amount);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,142 @@
+// Package berth is what Berth plugins in Go are written with.
+//
+// A plugin is a value with some of the methods below, registered by an init function:
+//
+//	type even struct{}
+//
+//	func init() { berth.Register(even{}) }
+//
+//	func (even) Describe() berth.Manifest {
+//		return berth.Manifest{Name: "Even", Version: "0.1.0", Columns: []berth.Column{berth.PodCount}}
+//	}
+//
+//	func (even) Filter(pod *berth.Pod, node *berth.Node) *berth.Rejection {
+//		if node.PodCount%2 != 0 {
+//			return berth.Reject("node(s) had an odd number of pods")
+//		}
+//		return nil
+//	}
+//
+// plugin.wit must export an interface for each: filter, score, normalize-score.
+//
+// There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
+package berth
+
+// Plugin is what every plugin does.
+type Plugin interface {
+	// Describe is called once, first, and may not depend on anything.
+	Describe() Manifest
+}
+
+// Configurer is a plugin with arguments.
+type Configurer interface {
+	// Configure gets the profile's pluginConfig as JSON, `null` when there is none. An error refuses it.
+	Configure(args []byte) error
+}
+
+// Filterer takes nodes away that cannot run the pod. It also answers why a node was rejected, and dry runs.
+type Filterer interface {
+	// Filter gives nil if the node can run the pod.
+	Filter(pod *Pod, node *Node) *Rejection
+}
+
+// Scorer ranks the nodes that passed.
+type Scorer interface {
+	// Score is 0 to 100, or anything if the plugin is a [Normalizer].
+	Score(pod *Pod, node *Node) int64
+}
+
+// Normalizer brings scores into 0 to 100.
+type Normalizer interface {
+	// Normalize gets the scores of all nodes that passed, and changes them.
+	Normalize(pod *Pod, scores []int64)
+}
+
+// NodesFilterer filters all nodes at once. Such a plugin is a [Filterer] too.
+type NodesFilterer interface {
+	// FilterNodes gives the nodes that pass.
+	FilterNodes(pod *Pod, nodes []*Node) []*Node
+}
+
+// NodesScorer scores all nodes at once.
+type NodesScorer interface {
+	// ScoreNodes gives as many scores as there are nodes.
+	ScoreNodes(pod *Pod, nodes []*Node) []int64
+}
+
+// Manifest is a plugin's account of itself.
+type Manifest struct {
+	// Name is what profiles use. It must equal the file's name without `.wasm`.
+	Name string
+	// Version is for people.
+	Version string
+	// Columns are the parts of the node table that the plugin looks at.
+	Columns []Column
+	// Pods is whether nodes have their pods.
+	Pods bool
+	// Objects are kinds to keep, whole; the operator must grant each.
+	Objects []ObjectKind
+}
+
+// ObjectKind is a kind of Kubernetes object: `v1`, `PersistentVolume`.
+type ObjectKind struct {
+	APIVersion, Kind string
+}
+
+// Column is a part of the node table: a constant below, a [Label] or an [Annotation].
+type Column string
+
+// The columns, by their names in the contract.
+const (
+	Name             Column = "name"
+	Unschedulable    Column = "unschedulable"
+	Labels           Column = "labels"
+	Taints           Column = "taints"
+	Allocatable      Column = "allocatable"
+	Requested        Column = "requested"
+	NonZeroRequested Column = "non-zero-requested"
+	PodCount         Column = "pod-count"
+	Images           Column = "images"
+	HostPorts        Column = "host-ports"
+	DeclaredFeatures Column = "declared-features"
+)
+
+// LabelPrefix marks a [Label] among the columns.
+const LabelPrefix = "label "
+
+// Label is instead of [Labels]: this label only.
+func Label(key string) Column { return LabelPrefix + Column(key) }
+
+// AnnotationPrefix marks an [Annotation] among the columns.
+const AnnotationPrefix = "annotation "
+
+// Annotation is one annotation.
+func Annotation(key string) Column { return AnnotationPrefix + Column(key) }
+
+// Rejection says that a node cannot run the pod.
+type Rejection struct {
+	Reason string
+	// Unresolvable is whether that stays so, whatever is evicted.
+	Unresolvable bool
+}
+
+// Reject is a rejection where evicting pods may help.
+func Reject(reason string) *Rejection { return &Rejection{Reason: reason} }
+
+// RejectUnresolvable is a rejection where evicting pods cannot help.
+func RejectUnresolvable(reason string) *Rejection {
+	return &Rejection{Reason: reason, Unresolvable: true}
+}
+
+var registered Plugin
+
+// Register makes this the component's plugin. Called from an init function, once.
+func Register(plugin Plugin) {
+	if registered != nil {
+		panic("a component holds one plugin")
+	}
+	registered = plugin
+}
+
+// Registered is the component's plugin.
+func Registered() Plugin { return registered }

@@ -1,0 +1,41 @@
+package berth
+
+// Level is how urgent a line of the log is.
+type Level uint8
+
+// The levels, least urgent first.
+const (
+	Debug Level = iota
+	Info
+	Warn
+	Error
+)
+
+// Host is what the scheduler offers to a plugin. It is set before any plugin is called.
+var Host struct {
+	Log       func(level Level, message string)
+	Now       func() uint64
+	Count     func(name string, amount uint64)
+	ImageSize func(name string) int64
+	Objects   func(kind ObjectKind) map[ObjectKey][]byte
+}
+
+// ObjectKey names an object of a kind.
+type ObjectKey struct {
+	Namespace, Name string
+}
+
+// Log writes to the scheduler's log.
+func Log(level Level, message string) { Host.Log(level, message) }
+
+// Now is milliseconds since 1970, as of the start of this cycle.
+func Now() uint64 { return Host.Now() }
+
+// Count adds to the counter `berth_plugin_custom_total{name}`.
+func Count(name string, amount uint64) { Host.Count(name, amount) }
+
+// ImageSize is in bytes; 0 if no node has the image.
+func ImageSize(name string) int64 { return Host.ImageSize(name) }
+
+// Objects are those of a kind that the manifest names, as JSON.
+func Objects(kind ObjectKind) map[ObjectKey][]byte { return Host.Objects(kind) }

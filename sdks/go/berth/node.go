@@ -1,0 +1,70 @@
+package berth
+
+// Node is a node; what the plugin's columns don't name stays empty. It is not to be changed.
+type Node struct {
+	Row           uint32
+	Name          string
+	Unschedulable bool
+	Labels        Pairs
+	Taints        []Taint
+	// By resource: milli-CPU, bytes, units. What is not there is 0.
+	Allocatable map[string]int64
+	Requested   map[string]int64
+	// Requests with defaults for containers that request none.
+	NonZeroMilliCPU  int64
+	NonZeroMemory    int64
+	PodCount         int64
+	Images           []string
+	HostPorts        []HostPort
+	DeclaredFeatures []string
+	Annotations      Pairs
+	// If the manifest asks for them.
+	Pods []*Pod
+}
+
+// Pod is a pod, pending or placed.
+type Pod struct {
+	UID       string
+	Namespace string
+	Name      string
+	Priority  int32
+	Labels    Pairs
+	Images    []string
+	HostPorts []HostPort
+	// What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0.
+	Requests map[string]int64
+	// What the usage of its node grows by: a resize under way counts. NonZero has defaults for containers that request
+	// none.
+	PlacedRequests  map[string]int64
+	NonZeroMilliCPU int64
+	NonZeroMemory   int64
+}
+
+// Pair is a label.
+type Pair struct {
+	Key, Value string
+}
+
+// Pairs are labels. There are few, so they are searched.
+type Pairs []Pair
+
+// Get gives a label's value, and whether there is one.
+func (pairs Pairs) Get(key string) (string, bool) {
+	for i := range pairs {
+		if pairs[i].Key == key {
+			return pairs[i].Value, true
+		}
+	}
+	return "", false
+}
+
+// Taint is one of `spec.taints`; Effect is NoSchedule, PreferNoSchedule or NoExecute.
+type Taint struct {
+	Key, Value, Effect string
+}
+
+// HostPort is a port of the node in use. The address 0.0.0.0 stands for all.
+type HostPort struct {
+	Address, Protocol string
+	Port              int32
+}

@@ -1,0 +1,81 @@
+// Package export_berth_scheduler_filter answers the interface filter.
+package export_berth_scheduler_filter
+
+import (
+	"berth"
+
+	"wit_component/berth_scheduler_filter"
+	"wit_component/berth_scheduler_types"
+	"wit_component/guest"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+type status = berth_scheduler_types.Status
+
+func plugin() berth.Filterer { return berth.Registered().(berth.Filterer) }
+
+func result[T any](answer T, failed *status) wit.Result[T, status] {
+	if failed != nil {
+		return wit.Err[T](*failed)
+	}
+	return wit.Ok[T, status](answer)
+}
+
+func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
+	passed := make([]uint64, len(candidates))
+	failed := guest.Answer(cycle, func(pod *berth.Pod) {
+		nodes := guest.Nodes(candidates)
+		if all, isBatch := berth.Registered().(berth.NodesFilterer); isBatch {
+			for _, node := range all.FilterNodes(pod, nodes) {
+				guest.Insert(passed, node)
+			}
+			return
+		}
+		plugin := plugin()
+		for _, node := range nodes {
+			if plugin.Filter(pod, node) == nil {
+				guest.Insert(passed, node)
+			}
+		}
+	})
+	return result(passed, failed)
+}
+
+func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types.Explanation, status] {
+	var explanations []berth_scheduler_types.Explanation
+	failed := guest.Answer(cycle, func(pod *berth.Pod) {
+		plugin := plugin()
+		groups := map[berth.Rejection]int{}
+		for _, node := range guest.Nodes(rejected) {
+			rejection := plugin.Filter(pod, node)
+			if rejection == nil {
+				continue
+			}
+			group, isKnown := groups[*rejection]
+			if !isKnown {
+				group = len(explanations)
+				groups[*rejection] = group
+				explanations = append(explanations, berth_scheduler_types.Explanation{
+					Status: guest.Status(rejection), Nodes: make([]uint64, len(rejected)),
+				})
+			}
+			guest.Insert(explanations[group].Nodes, node)
+		}
+	})
+	return result(explanations, failed)
+}
+
+func DryRun(
+	cycle uint64, pods []berth_scheduler_types.Pod, cases []berth_scheduler_filter.DryRunCase,
+) wit.Result[[]status, status] {
+	statuses := make([]status, len(cases))
+	failed := guest.Answer(cycle, func(pod *berth.Pod) {
+		plugin := plugin()
+		for i := range cases {
+			node := guest.Altered(cases[i].Node, pods, cases[i].Minus, cases[i].Plus)
+			statuses[i] = guest.Status(plugin.Filter(pod, node))
+		}
+	})
+	return result(statuses, failed)
+}

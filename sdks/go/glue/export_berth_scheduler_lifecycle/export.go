@@ -1,0 +1,68 @@
+// Package export_berth_scheduler_lifecycle answers the interface lifecycle.
+package export_berth_scheduler_lifecycle
+
+import (
+	"fmt"
+	"strings"
+
+	"berth"
+
+	"wit_component/berth_scheduler_lifecycle"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+var columns = map[berth.Column]berth_scheduler_lifecycle.Column{
+	berth.Name:             berth_scheduler_lifecycle.MakeColumnName(),
+	berth.Unschedulable:    berth_scheduler_lifecycle.MakeColumnUnschedulable(),
+	berth.Labels:           berth_scheduler_lifecycle.MakeColumnLabels(),
+	berth.Taints:           berth_scheduler_lifecycle.MakeColumnTaints(),
+	berth.Allocatable:      berth_scheduler_lifecycle.MakeColumnAllocatable(),
+	berth.Requested:        berth_scheduler_lifecycle.MakeColumnRequested(),
+	berth.NonZeroRequested: berth_scheduler_lifecycle.MakeColumnNonZeroRequested(),
+	berth.PodCount:         berth_scheduler_lifecycle.MakeColumnPodCount(),
+	berth.Images:           berth_scheduler_lifecycle.MakeColumnImages(),
+	berth.HostPorts:        berth_scheduler_lifecycle.MakeColumnHostPorts(),
+	berth.DeclaredFeatures: berth_scheduler_lifecycle.MakeColumnDeclaredFeatures(),
+}
+
+func column(column berth.Column) berth_scheduler_lifecycle.Column {
+	if key, isLabel := strings.CutPrefix(string(column), berth.LabelPrefix); isLabel {
+		return berth_scheduler_lifecycle.MakeColumnLabel(key)
+	}
+	if key, isAnnotation := strings.CutPrefix(string(column), berth.AnnotationPrefix); isAnnotation {
+		return berth_scheduler_lifecycle.MakeColumnAnnotation(key)
+	}
+	known, isKnown := columns[column]
+	if !isKnown {
+		panic("unknown column " + string(column))
+	}
+	return known
+}
+
+func Describe() berth_scheduler_lifecycle.Manifest {
+	described := berth.Registered().Describe()
+	manifest := berth_scheduler_lifecycle.Manifest{Name: described.Name, Version: described.Version, Pods: described.Pods}
+	for _, name := range described.Columns {
+		manifest.Columns = append(manifest.Columns, column(name))
+	}
+	for _, kind := range described.Objects {
+		object := berth_scheduler_lifecycle.ObjectKind{ApiVersion: kind.APIVersion, Kind: kind.Kind}
+		manifest.Objects = append(manifest.Objects, object)
+	}
+	return manifest
+}
+
+func Configure(args string) (refused wit.Result[wit.Unit, string]) {
+	defer func() {
+		if reason := recover(); reason != nil {
+			refused = wit.Err[wit.Unit](fmt.Sprint(reason))
+		}
+	}()
+	if plugin, hasArguments := berth.Registered().(berth.Configurer); hasArguments {
+		if err := plugin.Configure([]byte(args)); err != nil {
+			return wit.Err[wit.Unit](err.Error())
+		}
+	}
+	return wit.Ok[wit.Unit, string](wit.Unit{})
+}

@@ -1,0 +1,23 @@
+// Package export_berth_scheduler_normalize_score answers the interface normalize-score.
+package export_berth_scheduler_normalize_score
+
+import (
+	"berth"
+
+	"wit_component/berth_scheduler_types"
+	"wit_component/guest"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+type status = berth_scheduler_types.Status
+
+func NormalizeScore(cycle uint64, nodes []uint64, scores []int64) wit.Result[[]int64, status] {
+	failed := guest.Answer(cycle, func(pod *berth.Pod) {
+		berth.Registered().(berth.Normalizer).Normalize(pod, scores)
+	})
+	if failed != nil {
+		return wit.Err[[]int64](*failed)
+	}
+	return wit.Ok[[]int64, status](scores)
+}

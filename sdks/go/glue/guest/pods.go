@@ -1,0 +1,97 @@
+package guest
+
+import (
+	"slices"
+
+	"berth"
+
+	sync "wit_component/berth_scheduler_sync"
+	"wit_component/berth_scheduler_types"
+)
+
+type placedPod struct {
+	pod  *berth.Pod
+	node *berth.Node
+}
+
+func removePod(slot uint32) {
+	if int(slot) >= len(placed) || placed[slot].pod == nil {
+		return
+	}
+	pod, node := placed[slot].pod, placed[slot].node
+	placed[slot] = placedPod{}
+	node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other == pod })
+}
+
+func placePod(change *sync.PlacedPod) {
+	removePod(change.Slot)
+	if int(change.Node) >= len(nodes) || nodes[change.Node] == nil {
+		return
+	}
+	for int(change.Slot) >= len(placed) {
+		placed = append(placed, placedPod{})
+	}
+	pod, node := toPod(&change.Pod), nodes[change.Node]
+	placed[change.Slot] = placedPod{pod, node}
+	node.Pods = append(node.Pods, pod)
+}
+
+// Altered is a node without some of its pods and with others.
+func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32) *berth.Node {
+	if len(minus) == 0 && len(plus) == 0 {
+		return nodes[row]
+	}
+	node := *nodes[row]
+	node.Pods = slices.Clone(node.Pods)
+	node.HostPorts = slices.Clone(node.HostPorts)
+	requested := node.Requested
+	node.Requested = make(map[string]int64, len(requested))
+	for name, amount := range requested {
+		node.Requested[name] = amount
+	}
+	for _, index := range minus {
+		pod := toPod(&pods[index])
+		node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other.UID == pod.UID })
+		count(&node, pod, -1)
+		for _, port := range pod.HostPorts {
+			if at := slices.Index(node.HostPorts, port); at >= 0 {
+				node.HostPorts = slices.Delete(node.HostPorts, at, at+1)
+			}
+		}
+	}
+	for _, index := range plus {
+		pod := toPod(&pods[index])
+		node.Pods = append(node.Pods, pod)
+		count(&node, pod, 1)
+		node.HostPorts = append(node.HostPorts, pod.HostPorts...)
+	}
+	return &node
+}
+
+func count(node *berth.Node, pod *berth.Pod, sign int64) {
+	node.PodCount += sign
+	node.NonZeroMilliCPU += sign * pod.NonZeroMilliCPU
+	node.NonZeroMemory += sign * pod.NonZeroMemory
+	for name, amount := range pod.PlacedRequests {
+		node.Requested[name] += sign * amount
+	}
+}
+
+func toPod(pod *berth_scheduler_types.Pod) *berth.Pod {
+	return &berth.Pod{
+		UID: pod.Uid, Namespace: text(pod.Namespace), Name: pod.Name, Priority: pod.Priority,
+		Labels: toPairs(pod.Labels), Images: toTexts(pod.Images), HostPorts: toPorts(pod.HostPorts),
+		Requests: toAmounts(&pod.Requests), PlacedRequests: toAmounts(&pod.PlacedRequests),
+		NonZeroMilliCPU: pod.PlacedNonZero.MilliCpu, NonZeroMemory: pod.PlacedNonZero.Memory,
+	}
+}
+
+func toAmounts(resources *berth_scheduler_types.Resources) map[string]int64 {
+	byName := map[string]int64{
+		"cpu": resources.MilliCpu, "memory": resources.Memory, "ephemeral-storage": resources.EphemeralStorage,
+	}
+	for _, scalar := range resources.Scalars {
+		byName[text(scalar.F0)] = scalar.F1
+	}
+	return byName
+}

@@ -1,0 +1,10 @@
+#!/bin/sh
+# Builds the plugin of a folder: its plugin.js or plugin.ts, and what that imports, with this SDK, for the world in its
+# plugin.wit.
+#
+# usage: build.sh FOLDER NAME   writes FOLDER/build/NAME.wasm
+set -eu
+here=$(cd "$(dirname "$0")" && pwd)
+"$here/toolchain.sh"
+. "$here/versions.sh"
+exec node "$here/build.mjs" "$js_home" "$1" "$2"

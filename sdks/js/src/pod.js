@@ -1,0 +1,61 @@
+// A pod, with strings instead of symbols, each made when it is first asked for.
+
+export class Pod {
+  #table;
+  #memory = {};
+
+  constructor(raw, table) {
+    this.raw = raw;
+    this.#table = table;
+  }
+
+  #once(key, make) {
+    return (this.#memory[key] ??= make());
+  }
+
+  text(symbol) {
+    return this.#table.text(symbol);
+  }
+
+  get uid() {
+    return this.raw.uid;
+  }
+
+  get name() {
+    return this.raw.name;
+  }
+
+  get namespace() {
+    return this.text(this.raw.namespace);
+  }
+
+  get priority() {
+    return this.raw.priority;
+  }
+
+  get labels() {
+    return this.#once("labels", () => this.#table.pairs(this.raw.labels));
+  }
+
+  get images() {
+    return this.#once("images", () => this.raw.images.map((name) => this.text(name)));
+  }
+
+  get hostPorts() {
+    return this.#once("hostPorts", () => this.raw.hostPorts.map((port) => this.#table.hostPort(port)));
+  }
+
+  get requests() {
+    return this.#once("requests", () => this.#amounts(this.raw.requests));
+  }
+
+  get placedRequests() {
+    return this.#once("placedRequests", () => this.#amounts(this.raw.placedRequests));
+  }
+
+  #amounts({ milliCpu, memory, ephemeralStorage, scalars }) {
+    const named = scalars.map(([name, amount]) => [this.text(name), amount]);
+    const all = [["cpu", milliCpu], ["memory", memory], ["ephemeral-storage", ephemeralStorage], ...named];
+    return new Map(all.filter(([, amount]) => amount !== 0));
+  }
+}

@@ -1,0 +1,190 @@
+// The replica of the node table, fed by `sync.apply`: strings instead of symbols.
+
+import { Pod } from "./pod.js";
+
+// Symbols 0 to 10 of every table.
+const WELL_KNOWN = [
+  "",
+  "cpu",
+  "memory",
+  "ephemeral-storage",
+  "pods",
+  "TCP",
+  "0.0.0.0",
+  "kubernetes.io/hostname",
+  "topology.kubernetes.io/zone",
+  "topology.kubernetes.io/region",
+  "node.kubernetes.io/unschedulable",
+];
+
+class Node {
+  unschedulable = false;
+  name = "";
+  labels = new Map();
+  taints = [];
+  allocatable = new Map();
+  requested = new Map();
+  nonZeroMilliCpu = 0;
+  nonZeroMemory = 0;
+  podCount = 0;
+  images = [];
+  hostPorts = [];
+  declaredFeatures = [];
+  annotations = new Map();
+  pods = [];
+
+  constructor(row) {
+    this.row = row;
+  }
+
+  /** The node without some of its pods and with others. */
+  altered(minus, plus) {
+    if (minus.length === 0 && plus.length === 0) return this;
+    const node = Object.assign(new Node(this.row), this);
+    const gone = new Set(minus.map(({ uid }) => uid));
+    node.pods = [...this.pods.filter(({ uid }) => !gone.has(uid)), ...plus];
+    node.requested = new Map(this.requested);
+    node.hostPorts = [...this.hostPorts];
+    for (const pod of minus) node.#count(pod, -1);
+    for (const pod of plus) node.#count(pod, 1);
+    return node;
+  }
+
+  #count(pod, sign) {
+    this.podCount += sign;
+    this.nonZeroMilliCpu += sign * pod.raw.placedNonZero.milliCpu;
+    this.nonZeroMemory += sign * pod.raw.placedNonZero.memory;
+    for (const [name, amount] of pod.placedRequests) {
+      this.requested.set(name, (this.requested.get(name) ?? 0) + sign * amount);
+    }
+    for (const port of pod.hostPorts) {
+      const isSame = (used) => used.port === port.port && used.protocol === port.protocol && used.address === port.address;
+      const used = this.hostPorts.findIndex(isSame);
+      if (sign > 0) this.hostPorts.push(port);
+      else if (used >= 0) this.hostPorts.splice(used, 1);
+    }
+  }
+}
+
+export class Table {
+  texts = [...WELL_KNOWN];
+
+  constructor() {
+    this.clear();
+  }
+
+  /** Forgets everything but the symbols. */
+  clear() {
+    /** By row; undefined where no node is. */
+    this.nodes = [];
+    this.imageSizes = new Map();
+    this.objects = new Map();
+    this.taintSets = new Map();
+    /** By slot: the pod, and its node. */
+    this.pods = new Map();
+  }
+
+  text(symbol) {
+    return this.texts[symbol] ?? "";
+  }
+
+  hostPort({ address, protocol, port }) {
+    return { address: this.text(address), protocol: this.text(protocol), port };
+  }
+
+  pairs(items) {
+    const map = new Map();
+    for (const [key, value] of items) map.set(this.text(key), this.text(value));
+    return map;
+  }
+
+  apply(delta) {
+    for (const [symbol, text] of delta.symbols) this.texts[symbol] = text;
+    if (delta.full) this.clear();
+    for (const slot of delta.podsRemoved) this.removePod(slot);
+    for (const row of delta.removed) this.nodes[row] = undefined;
+    for (const row of delta.added) this.nodes[row] ??= new Node(row);
+    for (const [id, taints] of delta.taintSets) {
+      const decode = ({ key, value, effect }) => ({ key: this.text(key), value: this.text(value), effect });
+      this.taintSets.set(id, taints.map(decode));
+    }
+    for (const { rows, data } of delta.columns) this.applyColumn(rows, data.tag, data.val);
+    for (const { slot, node, pod } of delta.podsPlaced) this.placePod(slot, this.nodes[node], pod);
+    for (const [image, size] of delta.imageSizes) this.imageSizes.set(this.text(image), size);
+    for (const { apiVersion, kind, namespace, name, json } of delta.objects) {
+      const key = `${apiVersion}/${kind}`;
+      if (!this.objects.has(key)) this.objects.set(key, new Map());
+      if (json === null) this.objects.get(key).delete(`${namespace}/${name}`);
+      else this.objects.get(key).set(`${namespace}/${name}`, json);
+    }
+  }
+
+  removePod(slot) {
+    const placed = this.pods.get(slot);
+    if (!placed) return;
+    this.pods.delete(slot);
+    placed.node.pods.splice(placed.node.pods.indexOf(placed.pod), 1);
+  }
+
+  placePod(slot, node, raw) {
+    this.removePod(slot);
+    if (!node) return;
+    const pod = new Pod(raw, this);
+    this.pods.set(slot, { pod, node });
+    node.pods.push(pod);
+  }
+
+  /** Columns that a newer scheduler may send are not asked for, and skipped. */
+  applyColumn(rows, tag, data) {
+    const text = (symbol) => this.text(symbol);
+    switch (tag) {
+      case "name":
+        return this.set(rows, "name", (i) => this.text(data[i]));
+      case "unschedulable":
+        return this.set(rows, "unschedulable", (i) => data[i]);
+      case "labels":
+        return this.setLists(rows, "labels", data, (items) => this.pairs(items));
+      case "taints":
+        return this.set(rows, "taints", (i) => this.taintSets.get(data[i]) ?? []);
+      case "allocatable":
+      case "requested":
+        return this.setResources(rows, tag, data);
+      case "non-zero-requested":
+        this.set(rows, "nonZeroMilliCpu", (i) => data.milliCpu[i]);
+        return this.set(rows, "nonZeroMemory", (i) => data.memory[i]);
+      case "pod-count":
+        return this.set(rows, "podCount", (i) => data[i]);
+      case "images":
+        return this.setLists(rows, "images", data, (items) => items.map(text));
+      case "host-ports":
+        return this.setLists(rows, "hostPorts", data, (items) => items.map((port) => this.hostPort(port)));
+      case "annotations":
+        return this.set(rows, "annotations", (i) => new Map(data[i]));
+      case "declared-features":
+        return this.setLists(rows, "declaredFeatures", data, (items) => items.map(text));
+    }
+  }
+
+  set(rows, property, value) {
+    for (let i = 0; i < rows.length; i++) this.nodes[rows[i]][property] = value(i);
+  }
+
+  setLists(rows, property, { ends, items }, decode) {
+    let start = 0;
+    for (let i = 0; i < rows.length; i++) {
+      this.nodes[rows[i]][property] = decode(items.slice(start, ends[i]));
+      start = ends[i];
+    }
+  }
+
+  setResources(rows, property, { names, values }) {
+    const texts = Array.from(names, (name) => this.text(name));
+    this.set(rows, property, (i) => {
+      const amounts = new Map();
+      for (let c = 0; c < texts.length; c++) if (values[c][i] !== 0) amounts.set(texts[c], values[c][i]);
+      return amounts;
+    });
+  }
+}
+
+export const table = new Table();

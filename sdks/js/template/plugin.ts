@@ -1,0 +1,30 @@
+// {{name}}: rejects nodes of the zone that the argument `avoid` names, and prefers nodes that are not cordoned.
+
+import { type Plugin, Refusal, rejectUnresolvable } from "berth";
+
+const ZONE = "topology.kubernetes.io/zone";
+
+let avoid: string | undefined;
+
+const plugin: Plugin = {
+  name: "{{name}}",
+  version: "0.1.0",
+  columns: ["unschedulable", { label: ZONE }],
+
+  configure(args) {
+    avoid = args?.avoid;
+    if (avoid !== undefined && typeof avoid !== "string") throw new Refusal("avoid: must be the name of a zone");
+  },
+
+  /** Can this node run the pod? */
+  filter(_pod, node) {
+    const zone = node.labels.get(ZONE);
+    if (zone !== undefined && zone === avoid) return rejectUnresolvable(`node(s) were in the zone ${zone}`);
+    return null;
+  },
+
+  /** How good is it, from 0 to 100? */
+  score: (_pod, node) => (node.unschedulable ? 0 : 100),
+};
+
+export default plugin;

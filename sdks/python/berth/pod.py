@@ -1,0 +1,71 @@
+"""A pod, with strings instead of symbols."""
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import NamedTuple
+
+
+class HostPort(NamedTuple):
+    address: str
+    """`0.0.0.0` stands for every address."""
+    protocol: str
+    port: int
+
+    @classmethod
+    def of(cls, raw, text: Callable[[int], str]) -> "HostPort":
+        return cls(text(raw.address), text(raw.protocol), raw.port)
+
+
+class Pod:
+    """A pod, pending or placed. `raw` is `record pod` of wit/types.wit, for what has no property here; its symbols are
+    turned into strings by `text`."""
+
+    def __init__(self, raw, table):
+        self.raw = raw
+        self._table = table
+
+    def text(self, symbol: int) -> str:
+        return self._table.text(symbol)
+
+    @property
+    def uid(self) -> str:
+        return self.raw.uid
+
+    @property
+    def name(self) -> str:
+        return self.raw.name
+
+    @property
+    def namespace(self) -> str:
+        return self.text(self.raw.namespace)
+
+    @property
+    def priority(self) -> int:
+        return self.raw.priority
+
+    @cached_property
+    def labels(self) -> dict[str, str]:
+        return {self.text(key): self.text(value) for key, value in self.raw.labels}
+
+    @cached_property
+    def images(self) -> list[str]:
+        return [self.text(name) for name in self.raw.images]
+
+    @cached_property
+    def host_ports(self) -> list[HostPort]:
+        return [HostPort.of(port, self.text) for port in self.raw.host_ports]
+
+    @cached_property
+    def requests(self) -> dict[str, int]:
+        """What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0."""
+        return self._amounts(self.raw.requests)
+
+    @cached_property
+    def placed_requests(self) -> dict[str, int]:
+        """What the usage of its node grows by: a resize under way counts."""
+        return self._amounts(self.raw.placed_requests)
+
+    def _amounts(self, raw) -> dict[str, int]:
+        amounts = {"cpu": raw.milli_cpu, "memory": raw.memory, "ephemeral-storage": raw.ephemeral_storage}
+        amounts |= {self.text(name): amount for name, amount in raw.scalars}
+        return {name: amount for name, amount in amounts.items() if amount}

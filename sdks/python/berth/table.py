@@ -1,0 +1,208 @@
+"""The replica of the node table, fed by `sync.apply`: strings instead of symbols."""
+
+import copy
+from typing import NamedTuple
+
+from .pod import HostPort, Pod
+
+# Symbols 0 to 10 of every table.
+_WELL_KNOWN = (
+    "",
+    "cpu",
+    "memory",
+    "ephemeral-storage",
+    "pods",
+    "TCP",
+    "0.0.0.0",
+    "kubernetes.io/hostname",
+    "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region",
+    "node.kubernetes.io/unschedulable",
+)
+
+_EFFECTS = {
+    "NO_SCHEDULE": "NoSchedule",
+    "PREFER_NO_SCHEDULE": "PreferNoSchedule",
+    "NO_EXECUTE": "NoExecute",
+}
+
+
+class Taint(NamedTuple):
+    key: str
+    value: str
+    effect: str
+    """`NoSchedule`, `PreferNoSchedule` or `NoExecute`."""
+
+
+class Node:
+    """A node; what the plugin's `columns` don't name stays empty."""
+
+    __slots__ = (
+        "row",
+        "name",
+        "unschedulable",
+        "labels",
+        "taints",
+        "allocatable",
+        "requested",
+        "non_zero_milli_cpu",
+        "non_zero_memory",
+        "pod_count",
+        "images",
+        "host_ports",
+        "declared_features",
+        "annotations",
+        "pods",
+    )
+
+    def __init__(self, row: int):
+        self.row = row
+        self.name = ""
+        self.unschedulable = False
+        self.labels: dict[str, str] = {}
+        self.taints: tuple[Taint, ...] = ()
+        # By resource: milli-CPU, bytes, units. What is not there is 0.
+        self.allocatable: dict[str, int] = {}
+        self.requested: dict[str, int] = {}
+        # Requests with defaults for containers that request none.
+        self.non_zero_milli_cpu = 0
+        self.non_zero_memory = 0
+        self.pod_count = 0
+        self.images: list[str] = []
+        self.host_ports: list[HostPort] = []
+        self.declared_features: list[str] = []
+        self.annotations: dict[str, str] = {}
+        self.pods: list[Pod] = []
+
+    def altered(self, minus: list[Pod], plus: list[Pod]) -> "Node":
+        """The node without some of its pods and with others."""
+        if not minus and not plus:
+            return self
+        node = copy.copy(self)
+        gone = {pod.uid for pod in minus}
+        node.pods = [pod for pod in self.pods if pod.uid not in gone] + plus
+        node.requested = dict(self.requested)
+        node.host_ports = list(self.host_ports)
+        for pods, sign in ((minus, -1), (plus, 1)):
+            for pod in pods:
+                node.pod_count += sign
+                node.non_zero_milli_cpu += sign * pod.raw.placed_non_zero.milli_cpu
+                node.non_zero_memory += sign * pod.raw.placed_non_zero.memory
+                for name, amount in pod.placed_requests.items():
+                    node.requested[name] = node.requested.get(name, 0) + sign * amount
+                for port in pod.host_ports:
+                    if sign > 0:
+                        node.host_ports.append(port)
+                    elif port in node.host_ports:
+                        node.host_ports.remove(port)
+        return node
+
+
+class Table:
+    def __init__(self):
+        self.texts: list[str] = list(_WELL_KNOWN)
+        self.nodes: dict[int, Node] = {}
+        self.image_sizes: dict[str, int] = {}
+        self.objects: dict[tuple[str, str], dict[tuple[str, str], bytes]] = {}
+        self._taint_sets: dict[int, tuple[Taint, ...]] = {}
+        # By slot: the pod, and the row of its node.
+        self._pods: dict[int, tuple[Pod, int]] = {}
+
+    def text(self, symbol: int) -> str:
+        return self.texts[symbol] if symbol < len(self.texts) else ""
+
+    def apply(self, delta) -> None:
+        for symbol, text in delta.symbols:
+            while symbol >= len(self.texts):
+                self.texts.append("")
+            self.texts[symbol] = text
+        if delta.full:
+            texts = self.texts
+            self.__init__()
+            self.texts = texts
+        for slot in delta.pods_removed:
+            self._remove_pod(slot)
+        for row in delta.removed:
+            self.nodes.pop(row, None)
+        for row in delta.added:
+            self.nodes.setdefault(row, Node(row))
+        for id, taints in delta.taint_sets:
+            self._taint_sets[id] = tuple(
+                Taint(self.text(taint.key), self.text(taint.value), _EFFECTS[taint.effect.name]) for taint in taints
+            )
+        for change in delta.columns:
+            # Columns that a newer scheduler may send are not asked for.
+            apply = _APPLY.get(type(change.data).__name__.removeprefix("ColumnData_"))
+            if apply:
+                apply(self, change.rows, change.data.value)
+        for placed in delta.pods_placed:
+            self._place_pod(placed)
+        for image, size in delta.image_sizes:
+            self.image_sizes[self.text(image)] = size
+        for object in delta.objects:
+            kind = self.objects.setdefault((object.api_version, object.kind), {})
+            if object.json is None:
+                kind.pop((object.namespace, object.name), None)
+            else:
+                kind[object.namespace, object.name] = object.json
+
+    def _remove_pod(self, slot: int) -> None:
+        pod, row = self._pods.pop(slot, (None, None))
+        if row in self.nodes:
+            self.nodes[row].pods.remove(pod)
+
+    def _place_pod(self, placed) -> None:
+        self._remove_pod(placed.slot)
+        if placed.node in self.nodes:
+            pod = Pod(placed.pod, self)
+            self._pods[placed.slot] = pod, placed.node
+            self.nodes[placed.node].pods.append(pod)
+
+    def _apply_values(self, rows, values, attribute, decode) -> None:
+        for row, value in zip(rows, values):
+            setattr(self.nodes[row], attribute, decode(value))
+
+    def _apply_lists(self, rows, lists, attribute, decode) -> None:
+        start = 0
+        for row, end in zip(rows, lists.ends):
+            setattr(self.nodes[row], attribute, decode(lists.items[start:end]))
+            start = end
+
+    def _apply_labels(self, rows, lists) -> None:
+        texts = self.texts
+        self._apply_lists(rows, lists, "labels", lambda items: {texts[key]: texts[value] for key, value in items})
+
+    def _apply_texts(self, rows, lists, attribute) -> None:
+        self._apply_lists(rows, lists, attribute, lambda items: [self.text(symbol) for symbol in items])
+
+    def _apply_resources(self, rows, columns, attribute) -> None:
+        names = [self.text(name) for name in columns.names]
+        for index, row in enumerate(rows):
+            amounts = {name: values[index] for name, values in zip(names, columns.values) if values[index]}
+            setattr(self.nodes[row], attribute, amounts)
+
+    def _apply_non_zero(self, rows, columns) -> None:
+        self._apply_values(rows, columns.milli_cpu, "non_zero_milli_cpu", int)
+        self._apply_values(rows, columns.memory, "non_zero_memory", int)
+
+    def _apply_taints(self, rows, ids) -> None:
+        self._apply_values(rows, ids, "taints", lambda id: self._taint_sets.get(id, ()))
+
+    def _apply_host_ports(self, rows, lists) -> None:
+        self._apply_lists(rows, lists, "host_ports", lambda items: [HostPort.of(port, self.text) for port in items])
+
+
+_APPLY = {
+    "Name": lambda table, rows, data: table._apply_values(rows, data, "name", table.text),
+    "Unschedulable": lambda table, rows, data: table._apply_values(rows, data, "unschedulable", bool),
+    "Labels": Table._apply_labels,
+    "Taints": Table._apply_taints,
+    "Allocatable": lambda table, rows, data: table._apply_resources(rows, data, "allocatable"),
+    "Requested": lambda table, rows, data: table._apply_resources(rows, data, "requested"),
+    "NonZeroRequested": Table._apply_non_zero,
+    "PodCount": lambda table, rows, data: table._apply_values(rows, data, "pod_count", int),
+    "Images": lambda table, rows, data: table._apply_texts(rows, data, "images"),
+    "HostPorts": Table._apply_host_ports,
+    "Annotations": lambda table, rows, data: table._apply_values(rows, data, "annotations", dict),
+    "DeclaredFeatures": lambda table, rows, data: table._apply_texts(rows, data, "declared_features"),
+}

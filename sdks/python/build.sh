@@ -1,0 +1,31 @@
+#!/bin/sh
+# Builds the plugin of a folder: its plugin.py, and what that imports from the folder, with this SDK, for the world in
+# its plugin.wit.
+#
+# usage: build.sh FOLDER NAME   writes FOLDER/build/NAME.wasm
+set -eu
+sdk=$(cd "$(dirname "$0")" && pwd)
+folder=$(cd "$1" && pwd)
+name=$2
+"$sdk/toolchain.sh"
+. "$sdk/versions.sh"
+
+build=$folder/build
+rm -rf "$build"
+mkdir -p "$build/wit/deps/berth"
+# The contract travels with the SDK; in Berth's own repository it lies at the root.
+contract=$sdk/wit
+[ -d "$contract" ] || contract=$sdk/../../wit
+cp "$contract"/*.wit "$build/wit/deps/berth/"
+cp "$folder/plugin.wit" "$build/wit/"
+
+# The module whose classes componentize-py takes for the exported interfaces.
+mkdir "$build/entry"
+cat > "$build/entry/berth_entry.py" <<'ENTRY'
+import plugin
+from berth.exports import *
+ENTRY
+# Without --stub-wasi the component would import WASI, which the scheduler refuses.
+"$componentize" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
+    --python-path "$build/entry" --python-path "$folder" --python-path "$sdk" \
+    berth_entry --output "$build/$name.wasm"

@@ -1,0 +1,27 @@
+"""{{name}}: rejects nodes of the zone that the argument `avoid` names, and prefers nodes that are not cordoned."""
+
+import berth
+
+ZONE = "topology.kubernetes.io/zone"
+
+
+@berth.plugin
+class Plugin:
+    name = "{{name}}"
+    version = "0.1.0"
+    columns = [berth.UNSCHEDULABLE, berth.label(ZONE)]
+
+    def configure(self, args):
+        self.avoid = (args or {}).get("avoid")
+        if not isinstance(self.avoid, str | None):
+            raise ValueError("avoid: must be the name of a zone")
+
+    def filter(self, pod, node):
+        """Can this node run the pod?"""
+        zone = node.labels.get(ZONE)
+        if zone is not None and zone == self.avoid:
+            return berth.reject_unresolvable(f"node(s) were in the zone {zone}")
+
+    def score(self, pod, node):
+        """How good is it, from 0 to 100?"""
+        return 0 if node.unschedulable else 100

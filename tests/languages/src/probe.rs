@@ -1,0 +1,105 @@
+//! A cluster in which every column is used, and how a probe tells what it sees of it.
+//!
+//! The probes (`probes/`) are plugins that reject every node with a reason that spells all columns of the node and the
+//! pod, in the form of [`dump`]. So a replica that differs from the scheduler's table shows.
+
+use anyhow::{Context, Result};
+use berth_cache::Cache;
+use berth_model::{NodeIdx, Pod, Snapshot, Sym, api, intern, pod::TaintEffect};
+
+const NODES: &str = include_str!("probe.yaml");
+
+/// Two generations of nodes, and a pod to place. The second generation is applied by the caller, after a first look.
+///
+/// # Errors
+/// When the nodes can't be read.
+pub fn awkward_cluster() -> Result<Vec<Generation>> {
+    serde_saphyr::from_str(NODES).context("in probe.yaml")
+}
+
+/// A change of the cluster.
+#[derive(Debug, serde::Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Generation {
+    #[serde(default)]
+    gone: Vec<String>,
+    #[serde(default)]
+    nodes: Vec<api::Node>,
+    #[serde(default)]
+    pods: Vec<api::Pod>,
+    pod: api::Pod,
+}
+
+impl Generation {
+    /// Changes the cluster, and gives the pod to be placed.
+    ///
+    /// # Errors
+    /// When a pod is there already.
+    pub fn apply(&self, cache: &mut Cache) -> Result<Pod> {
+        for name in &self.gone {
+            let name = cache.symbols_mut().intern(name);
+            cache.remove_node(name);
+        }
+        for node in &self.nodes {
+            let node = intern::node(node, cache.symbols_mut());
+            cache.set_node(node);
+        }
+        for pod in &self.pods {
+            let pod = intern::pod(pod, cache.symbols_mut());
+            cache.add_pod(pod.into())?;
+        }
+        Ok(intern::pod(&self.pod, cache.symbols_mut()))
+    }
+}
+
+/// What a probe says about a node: its columns one after the other, with `;` behind each.
+#[must_use]
+pub fn dump(snapshot: &Snapshot, node: NodeIdx, pod: &Pod) -> String {
+    let text = |sym: Sym| snapshot.symbols.text(sym).to_owned();
+    let list = |items: Vec<String>| items.join(",");
+    let gpu = snapshot.symbols.lookup("example.com/gpu").unwrap_or(Sym::NONE);
+    let amounts = |table: &berth_model::snapshot::ResourceTable| {
+        list([Sym::CPU, Sym::MEMORY, Sym::PODS, gpu].map(|name| table.get(name, node).to_string()).into())
+    };
+    let taints = &snapshot.taint_sets()[snapshot.taint_set_id(node) as usize];
+    let taint = |taint: &berth_model::pod::Taint| {
+        let effect = match taint.effect {
+            TaintEffect::NoSchedule => "NoSchedule",
+            TaintEffect::PreferNoSchedule => "PreferNoSchedule",
+            TaintEffect::NoExecute => "NoExecute",
+        };
+        format!("{}={}:{effect}", text(taint.key), text(taint.value))
+    };
+    let image = |name: &Sym| format!("{}={}", text(*name), snapshot.images().get(*name).map_or(0, |image| image.size));
+    let ports = snapshot.host_ports(node).iter();
+    let annotations = snapshot.annotations(node);
+    let is_asked = |(key, _): &(&String, &String)| ["example.com/empty", "example.com/note"].contains(&key.as_str());
+    let placed = snapshot.pods().on(node);
+    let pod_labels = pod.labels.iter().map(|(key, value)| format!("{}={}", text(*key), text(*value)));
+    [
+        text(snapshot.name(node)),
+        u8::from(snapshot.unschedulable().contains(node)).to_string(),
+        list(
+            snapshot.labels().of(node).iter().map(|(key, value)| format!("{}={}", text(*key), text(*value))).collect(),
+        ),
+        list(taints.iter().map(taint).collect()),
+        amounts(snapshot.allocatable()),
+        amounts(snapshot.requested()),
+        format!("{},{}", at(snapshot.non_zero_cpu(), node), at(snapshot.non_zero_memory(), node)),
+        at(snapshot.pod_counts(), node).to_string(),
+        list(snapshot.images().of(node).iter().map(image).collect()),
+        list(ports.map(|it| format!("{}/{}/{}", text(it.address), text(it.protocol), it.port)).collect()),
+        list(snapshot.declared_features(node).iter().map(|name| text(*name)).collect()),
+        format!("{}/{}", text(pod.namespace), pod.name),
+        list(pod_labels.collect()),
+        list(annotations.into_iter().flatten().filter(is_asked).map(|(key, value)| format!("{key}={value}")).collect()),
+        format!("{},{},{}", pod.priority, pod.requests.milli_cpu, pod.requests.memory),
+        list(placed.map(|(_, pod)| format!("{}/{}", text(pod.namespace), pod.name)).collect()),
+    ]
+    .map(|column| column + ";")
+    .concat()
+}
+
+fn at(column: &[i64], node: NodeIdx) -> i64 {
+    column.get(node.index()).copied().unwrap_or(0)
+}
