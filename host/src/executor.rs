@@ -1,14 +1,15 @@
 //! Carries out what the scheduler wants done, in order for each pod, and reports back.
 
+mod effects;
+
 use std::{
     hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
     sync::Arc,
 };
 
 use berth_cluster::{
-    EventRecorder, EventType, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
+    EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
-use berth_framework::Effect;
 use berth_scheduler::{Action, Event, EventRecord, Level, PodRef};
 use tokio::{
     sync::mpsc,
@@ -16,6 +17,7 @@ use tokio::{
 };
 use tracing::{debug, error, info, warn};
 
+use self::effects::Cause;
 use crate::{metrics::Metrics, plugins::Input};
 
 /// One pod's requests go one after the other, those of different pods side by side: as many as the writer keeps open.
@@ -28,6 +30,8 @@ const WORKER_BOUND: usize = 64;
 #[derive(Clone)]
 pub(crate) struct Executor {
     pub writer: Writer,
+    /// Where objects of each kind live.
+    pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
     /// Hears how swaps went.
@@ -108,13 +112,18 @@ impl Executor {
                     warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
                 }
             }
-            Action::Effects { pod, plugin, effects, .. } => {
-                if let Err(error) = self.effects(&pod, &plugin, effects).await {
+            Action::Effects { pod, scheduler_name, plugin, effects, .. } => {
+                let cause = Cause { pod: &pod, scheduler_name: &scheduler_name, plugin: &plugin };
+                if let Err(error) = self.effects(&cause, effects).await {
                     warn!(plugin = %plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
                 }
             }
-            Action::AwaitedEffects { cycle, pod, plugin, effects } => {
-                let result = self.effects(&pod, &plugin, effects).await;
+            Action::AwaitedEffects { cycle, pod, scheduler_name, plugin, effects } => {
+                let cause = Cause { pod: &pod, scheduler_name: &scheduler_name, plugin: &plugin };
+                let result = self.effects(&cause, effects).await;
+                if let Err(error) = &result {
+                    warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+                }
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
             }
             other @ (Action::Event(_)
@@ -150,29 +159,6 @@ impl Executor {
             | Action::Effects { .. }
             | Action::AwaitedEffects { .. } => {}
         }
-    }
-
-    async fn effects(&self, pod: &PodRef, plugin: &str, effects: Vec<Effect>) -> Result<(), String> {
-        for effect in effects {
-            match effect {
-                Effect::Evict { namespace, name, uid, .. } => {
-                    let victim = berth_cluster::PodRef { namespace, name, uid };
-                    self.writer.delete_pod(&victim).await.map_err(|error| error.to_string())?;
-                }
-                Effect::Event { warning, reason, action, note } => self.recorder.record(new_event(EventRecord {
-                    regarding: pod.clone(),
-                    warning,
-                    reason,
-                    action,
-                    note,
-                    reporting_controller: plugin.to_owned(),
-                })),
-                other => {
-                    return Err(format!("plugin {plugin} asks for an effect that is not offered: {other:?}"));
-                }
-            }
-        }
-        Ok(())
     }
 }
 

@@ -17,6 +17,7 @@ mod run;
 mod sandbox;
 mod scheduling;
 mod session;
+mod watching;
 
 use std::{
     io::{self, IsTerminal as _},

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
+use berth_framework::Manifest;
 use berth_queue::Time;
 use berth_scheduler::{Action, Event, Observation, Scheduler};
 use tokio::{
@@ -45,6 +46,8 @@ pub(crate) struct Parts {
     pub plugins: berth_wasm_host::Engine,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub decisions: Option<mpsc::UnboundedSender<Decision>>,
+    /// Hears of plugins that come later: they may want other kinds of objects watched.
+    pub manifests: mpsc::UnboundedSender<Manifest>,
 }
 
 /// The running thread.
@@ -105,6 +108,10 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
+    if let Event::PluginReady { factory, .. } = &event {
+        // Nobody watches any more when the process ends.
+        let _ = parts.manifests.send(factory.manifest().clone());
+    }
     parts.scheduler.handle(event, now());
 }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{Client, EventRecorder, RequestRate, WatchEvent, WatchHandle, Watches, Writer, spawn_watches};
+use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
 use tokio::{
@@ -21,6 +21,7 @@ use crate::{
     metrics::Metrics,
     plugins::{self, Input, NO_DIGEST, Plugins, Supervisor, chain},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
+    watching::Watching,
 };
 
 /// Bindings under way get this long when the process is told to stop, events what is left of five seconds.
@@ -31,7 +32,7 @@ const FLUSH: Duration = Duration::from_secs(1);
 pub(crate) struct Session {
     events: mpsc::Sender<Event>,
     thread: SchedulingThread,
-    watches: WatchHandle,
+    watching: JoinHandle<()>,
     recorder: EventRecorder,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -88,12 +89,15 @@ impl Session {
         let recorder = EventRecorder::spawn(client.clone(), hostname());
         let executor = Executor {
             writer,
+            kinds: Kinds::new(client.clone()),
             recorder: recorder.clone(),
             events: events.clone(),
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&metrics),
         };
         tasks.push(executor.spawn(to_do));
+        let watching = Watching::start(&client, plugins.roster.settle_pod_json(), &profiles);
+        let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
             scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
             events: incoming,
@@ -101,14 +105,11 @@ impl Session {
             metrics: Arc::clone(&metrics),
             plugins: plugins.engine.clone(),
             decisions,
+            manifests,
         })?;
-        let (watched, from_watches) = mpsc::channel(EVENTS_BOUND);
-        let watches =
-            Watches { pods: true, pod_json: plugins.roster.settle_pod_json(), nodes: true, kinds: Vec::new() };
-        let watches = spawn_watches(&client, watches, &watched);
-        tasks.push(tokio::spawn(forward(from_watches, events.clone(), health)));
+        let watching = tokio::spawn(watching.run(events.clone(), later, health));
         tasks.push(supervise(plugins, scheduling, &events, metrics, &recorder)?);
-        Ok(Self { events, thread, watches, recorder, tasks })
+        Ok(Self { events, thread, watching, recorder, tasks })
     }
 
     /// Finishes the bindings under way, or gives them up after a while: those pods stay pending, or turn out bound.
@@ -121,7 +122,7 @@ impl Session {
             Some(n) => warn!(bindings = n, "stopping with bindings under way"),
             None => warn!("stopping although bindings are under way"),
         }
-        self.watches.shutdown().await;
+        self.watching.abort();
         if !self.recorder.flush(FLUSH).await {
             warn!("some events were not written");
         }
@@ -138,36 +139,6 @@ fn scheduler_settings(settings: &berth_config::Settings) -> Settings {
     Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
         queue: berth_queue::Settings { backoff, ..berth_queue::Settings::default() },
-    }
-}
-
-/// Turns what the watches saw into the scheduler's events.
-async fn forward(mut watched: mpsc::Receiver<WatchEvent>, events: mpsc::Sender<Event>, health: Health) {
-    let (mut pods, mut nodes) = (false, false);
-    while let Some(event) = watched.recv().await {
-        let event = match event {
-            WatchEvent::PodApplied(pod) => Event::PodApplied(pod),
-            WatchEvent::PodDeleted(pod) => {
-                let metadata = pod.metadata;
-                Event::PodDeleted { namespace: metadata.namespace, name: metadata.name, uid: metadata.uid }
-            }
-            WatchEvent::NodeApplied(node) => Event::NodeApplied(node),
-            WatchEvent::NodeDeleted(node) => Event::NodeDeleted { name: node.metadata.name },
-            WatchEvent::PodsSynced | WatchEvent::NodesSynced => {
-                pods |= event == WatchEvent::PodsSynced;
-                nodes |= event == WatchEvent::NodesSynced;
-                if !(pods && nodes) {
-                    continue;
-                }
-                info!("pods and nodes are listed; scheduling");
-                health.set_ready(true);
-                Event::Synced
-            }
-            WatchEvent::ObjectApplied { .. } | WatchEvent::ObjectDeleted { .. } | WatchEvent::Synced { .. } => continue,
-        };
-        if events.send(event).await.is_err() {
-            return;
-        }
     }
 }
 

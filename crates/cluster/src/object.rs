@@ -48,6 +48,14 @@ impl ObjectRef {
     }
 }
 
+impl ObjectRef {
+    /// The path of the collection that the object belongs to.
+    pub(crate) fn collection_path(&self) -> Result<Uri, BadName> {
+        let path = collection_path(&self.group, &self.version, self.namespace.as_deref(), &self.plural)?;
+        path.parse().map_err(|_| BadName(path))
+    }
+}
+
 /// A name that can't be part of a path.
 #[derive(Debug, thiserror::Error)]
 #[error("{0:?} is not the name of an API object")]

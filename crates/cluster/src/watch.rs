@@ -12,11 +12,13 @@
 //! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
 //! decode loses the whole page.
 
-use std::fmt;
+use std::{fmt, sync::Arc};
 
 use berth_model::api;
 use kube::Client;
 use tokio::{sync::mpsc, task::JoinSet};
+
+use crate::{KindRef, Kinds};
 
 use kind::Kind;
 use session::Session;
@@ -42,8 +44,7 @@ pub enum WatchEvent {
     PodsSynced,
     NodesSynced,
     ObjectApplied {
-        /// As in [`KindRef::kind`].
-        kind: String,
+        kind: Arc<KindRef>,
         /// Empty for objects without a namespace.
         namespace: String,
         name: String,
@@ -51,24 +52,15 @@ pub enum WatchEvent {
         json: serde_json::Value,
     },
     ObjectDeleted {
-        kind: String,
+        kind: Arc<KindRef>,
         namespace: String,
         name: String,
     },
+    /// Every object of the kind that existed when the first list was made has been applied, or the server does not
+    /// serve the kind. Said once of each kind.
     Synced {
-        kind: String,
+        kind: Arc<KindRef>,
     },
-}
-
-/// A kind of object to watch besides pods and nodes.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KindRef {
-    /// Empty for the core group.
-    pub group: String,
-    pub version: String,
-    pub kind: String,
-    /// As in paths: `persistentvolumeclaims`.
-    pub plural: String,
 }
 
 /// What to watch, in all namespaces.
@@ -85,9 +77,24 @@ pub struct Watches {
 /// The running watches. Dropping it ends them.
 pub struct WatchHandle {
     tasks: JoinSet<()>,
+    client: Client,
+    kinds: Kinds,
+    sink: mpsc::Sender<WatchEvent>,
 }
 
 impl WatchHandle {
+    /// Starts a watch of one more kind.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub fn add(&mut self, kind: KindRef) {
+        self.spawn(Kind::Other(Arc::new(kind)));
+    }
+
+    fn spawn(&mut self, kind: Kind) {
+        let (client, kinds, sink) = (self.client.clone(), self.kinds.clone(), self.sink.clone());
+        self.tasks.spawn(Session::new(client, kinds, kind, sink).run());
+    }
+
     /// Ends all watches and waits until no more events can come.
     pub async fn shutdown(mut self) {
         self.tasks.shutdown().await;
@@ -107,11 +114,9 @@ impl fmt::Debug for WatchHandle {
 pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<WatchEvent>) -> WatchHandle {
     let pods = watches.pods.then_some(Kind::Pods { keep_json: watches.pod_json });
     let nodes = watches.nodes.then_some(Kind::Nodes);
-    let others = watches.kinds.into_iter().map(Kind::Other);
-
-    let mut tasks = JoinSet::new();
-    for kind in pods.into_iter().chain(nodes).chain(others) {
-        tasks.spawn(Session::new(client.clone(), kind, sink.clone()).run());
-    }
-    WatchHandle { tasks }
+    let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
+    let kinds = Kinds::new(client.clone());
+    let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone() };
+    pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
+    handle
 }

@@ -6,6 +6,7 @@
 
 use std::{fmt, sync::Arc, time::Duration};
 
+use berth_model::api;
 use http::{Method, Request, Uri, header};
 use kube::Client;
 use serde_json::{Value, json};
@@ -72,11 +73,16 @@ pub enum PatchType {
 }
 
 /// What became of a victim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Evicted {
     /// It was asked to go.
-    Deleted,
-    /// Somebody else had deleted it already.
+    Deleted {
+        /// The node that it was on.
+        node: String,
+        /// As it was before.
+        resource_version: String,
+    },
+    /// It is gone, or somebody else had deleted it already.
     AlreadyGone,
 }
 
@@ -128,31 +134,66 @@ impl Writer {
         Ok(())
     }
 
-    /// Asks for the pod's deletion with its own grace period. If somebody else deleted it, that is
-    /// [`WriteError::NotFound`].
-    ///
-    /// The request names no uid, as kube-scheduler's doesn't: a pod that has just taken the name would go instead.
+    /// Asks for the deletion of this very pod with its own grace period. If somebody else deleted it, that is
+    /// [`WriteError::NotFound`], or [`WriteError::Conflict`] when another pod has its name.
     pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
-        let path = pod.object().path(None)?;
-        let options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
-        match self.send(WRITE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await {
-            // It went with an earlier try.
-            Err(GivenUp { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
-            outcome => outcome.map(drop).map_err(WriteError::from),
+        self.delete(&pod.object(), Some(&pod.uid)).await
+    }
+
+    /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes it.
+    /// Budgets are not consulted; the scheduler has weighed them.
+    ///
+    /// The pod is read first: its present conditions shape the patch, and one that is leaving is left alone.
+    pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
+        match self.mark_and_delete(pod, message).await {
+            Err(WriteError::NotFound { .. } | WriteError::Conflict { .. }) => Ok(Evicted::AlreadyGone),
+            outcome => outcome,
         }
     }
 
-    /// Removes a victim of preemption: marks it with `patch`, then deletes it. Budgets are not consulted; the
-    /// scheduler has weighed them.
-    pub async fn evict(&self, pod: &PodRef, patch: &StatusPatch) -> Result<Evicted, WriteError> {
-        let mut outcome = self.patch_status(pod, patch).await;
-        if outcome.is_ok() {
-            outcome = self.delete_pod(pod).await;
+    async fn mark_and_delete(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
+        let path = pod.object().path(None)?;
+        let found = self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await?;
+        let victim: api::Pod = serde_json::from_value(found)
+            .map_err(|error| WriteError::Unavailable { message: format!("not a pod: {error}") })?;
+        if victim.metadata.uid != pod.uid || victim.metadata.deletion_timestamp.is_some() {
+            return Ok(Evicted::AlreadyGone);
         }
-        match outcome {
-            Ok(()) => Ok(Evicted::Deleted),
-            Err(WriteError::NotFound { .. }) => Ok(Evicted::AlreadyGone),
-            Err(error) => Err(error),
+        let condition = PodCondition {
+            type_: "DisruptionTarget".to_owned(),
+            status: "True".to_owned(),
+            reason: "PreemptionByScheduler".to_owned(),
+            message: message.to_owned(),
+            observed_generation: victim.metadata.generation,
+        };
+        let old_conditions = victim.status.conditions;
+        let patch = StatusPatch { old_conditions, condition: Some(condition), ..StatusPatch::default() };
+        self.patch_status(pod, &patch).await?;
+        self.delete_pod(pod).await?;
+        Ok(Evicted::Deleted { node: victim.spec.node_name, resource_version: victim.metadata.resource_version })
+    }
+
+    /// Creates an object and returns it as it then is. `object` says where; its name is not looked at.
+    pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, WriteError> {
+        let path = object.collection_path()?;
+        Ok(self.send(REPLACE_RETRIES, &Method::POST, &path, JSON, Some(body)).await?)
+    }
+
+    /// Deletes any object.
+    pub async fn delete_object(&self, object: &ObjectRef) -> Result<(), WriteError> {
+        self.delete(object, None).await
+    }
+
+    async fn delete(&self, object: &ObjectRef, uid: Option<&str>) -> Result<(), WriteError> {
+        let path = object.path(None)?;
+        let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        if let Some(uid) = uid {
+            options["preconditions"] = json!({ "uid": uid });
+        }
+        match self.send(REPLACE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await {
+            // It went with an earlier try.
+            Err(GivenUp { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
+            outcome => outcome.map(drop).map_err(WriteError::from),
         }
     }
 

@@ -8,7 +8,9 @@ use serde_json::Value;
 
 use crate::object::{BadName, collection_path};
 
-use super::{KindRef, WatchEvent};
+use crate::KindRef;
+
+use super::WatchEvent;
 
 /// A kind of object under watch.
 #[derive(Clone, Debug)]
@@ -18,7 +20,7 @@ pub(super) enum Kind {
         keep_json: bool,
     },
     Nodes,
-    Other(KindRef),
+    Other(Arc<KindRef>),
 }
 
 /// What every object says about itself.
@@ -52,6 +54,7 @@ impl Kind {
         match self {
             Self::Pods { .. } => "pods",
             Self::Nodes => "nodes",
+            Self::Other(kind) if kind.plural.is_empty() => &kind.kind,
             Self::Other(kind) => &kind.plural,
         }
     }
@@ -76,7 +79,7 @@ impl Kind {
                     metadata.remove("managedFields");
                 }
                 let (namespace, name) = (identity.namespace.clone(), identity.name.clone());
-                (identity, WatchEvent::ObjectApplied { kind: kind.kind.clone(), namespace, name, json })
+                (identity, WatchEvent::ObjectApplied { kind: Arc::clone(kind), namespace, name, json })
             }
         })
     }
@@ -110,7 +113,7 @@ impl Kind {
                 WatchEvent::NodeDeleted(Box::new(api::Node { metadata: identity.metadata(), ..api::Node::default() }))
             }
             Self::Other(kind) => WatchEvent::ObjectDeleted {
-                kind: kind.kind.clone(),
+                kind: Arc::clone(kind),
                 namespace: identity.namespace.clone(),
                 name: identity.name.clone(),
             },
@@ -121,7 +124,7 @@ impl Kind {
         match self {
             Self::Pods { .. } => WatchEvent::PodsSynced,
             Self::Nodes => WatchEvent::NodesSynced,
-            Self::Other(kind) => WatchEvent::Synced { kind: kind.kind.clone() },
+            Self::Other(kind) => WatchEvent::Synced { kind: Arc::clone(kind) },
         }
     }
 }

@@ -5,7 +5,7 @@
 //! on. Whatever ended a connection, a session that was healthy goes on at once, and one that was not waits first, a
 //! little longer each time.
 
-use std::{pin::Pin, time::Duration};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use futures::AsyncBufRead;
 use kube::{
@@ -21,7 +21,7 @@ use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, error, info, warn};
 
-use crate::{api_error::Failure, retry::jitter};
+use crate::{Kinds, api_error::Failure, object::BadName, retry::jitter, write::WriteError};
 
 use super::{
     WatchEvent,
@@ -50,13 +50,17 @@ const MAX_REFUSALS: u32 = 5;
 /// One kind under watch.
 pub(super) struct Session {
     client: Client,
+    kinds: Kinds,
     kind: Kind,
     sink: mpsc::Sender<WatchEvent>,
     known: Known,
     list_style: ListStyle,
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
+    /// The reader was told that there is nothing to wait for.
     synced: bool,
+    /// The server had no such kind the last time.
+    is_missing: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,6 +80,12 @@ enum Fault {
     Expired(String),
     #[error("this server does not stream lists: {0}")]
     NotStreamed(String),
+    #[error("{0}")]
+    NotServed(String),
+    #[error("asking for its path: {0}")]
+    Unresolved(WriteError),
+    #[error(transparent)]
+    BadName(#[from] BadName),
     #[error(transparent)]
     Request(#[from] Failure),
     #[error(transparent)]
@@ -92,47 +102,52 @@ impl Fault {
 }
 
 impl Session {
-    pub(super) fn new(client: Client, kind: Kind, sink: mpsc::Sender<WatchEvent>) -> Self {
+    pub(super) fn new(client: Client, kinds: Kinds, kind: Kind, sink: mpsc::Sender<WatchEvent>) -> Self {
         Self {
             client,
+            kinds,
             kind,
             sink,
             known: Known::default(),
             list_style: ListStyle::Streamed,
             resume_from: None,
             synced: false,
+            is_missing: false,
         }
     }
 
     /// Runs until the receiver of the events is gone.
     pub(super) async fn run(mut self) {
-        let path = match self.kind.path() {
-            Ok(path) => path,
-            Err(reason) => return error!(%reason, "cannot watch this kind"),
-        };
         let mut waits = DefaultBackoff::default();
         let sink = self.sink.clone();
         let mut n_refusals = 0;
         loop {
             let began = Instant::now();
             let ended = tokio::select! {
-                ended = Box::pin(self.connect(&path)) => ended,
+                ended = Box::pin(self.attempt()) => ended,
                 () = sink.closed() => return,
             };
+            let kind = self.kind.plural();
             match ended {
-                Ok(()) => debug!(path, "watch ended by the server"),
+                Ok(()) => debug!(kind, "watch ended by the server"),
                 Err(Fault::Closed) => return,
+                Err(Fault::BadName(reason)) => return error!(kind, %reason, "cannot watch this kind"),
                 Err(Fault::Expired(reason)) => {
-                    info!(path, reason, "relisting");
+                    info!(kind, reason, "relisting");
                     self.resume_from = None;
                 }
                 Err(Fault::NotStreamed(reason)) => {
-                    info!(path, reason, "listing in pages from now on");
+                    info!(kind, reason, "listing in pages from now on");
                     self.list_style = ListStyle::Paged;
                     continue;
                 }
+                Err(Fault::NotServed(reason)) => {
+                    if self.go_without(&reason).await.is_err() {
+                        return;
+                    }
+                }
                 Err(fault) => {
-                    warn!(path, reason = %fault, "watch broke; reconnecting");
+                    warn!(kind, reason = %fault, "watch broke; reconnecting");
                     n_refusals += u32::from(fault.is_answer());
                 }
             }
@@ -146,6 +161,37 @@ impl Session {
             }
             tokio::time::sleep(waits.next().unwrap_or(HEALTHY)).await;
         }
+    }
+
+    /// The server has no such kind, or no longer: nobody need wait for it. It is tried again, since kinds may be added
+    /// to a server.
+    async fn go_without(&mut self, reason: &str) -> Result<(), Fault> {
+        if !self.is_missing {
+            warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; going on without it");
+        }
+        self.is_missing = true;
+        self.resume_from = None;
+        self.say_synced().await
+    }
+
+    async fn say_synced(&mut self) -> Result<(), Fault> {
+        if self.synced {
+            return Ok(());
+        }
+        self.synced = true;
+        self.send(self.kind.synced()).await
+    }
+
+    async fn attempt(&mut self) -> Result<(), Fault> {
+        if let Kind::Other(kind) = &self.kind {
+            let found = self.kinds.resolve(kind).await.map_err(|error| match error {
+                WriteError::NotFound { message } => Fault::NotServed(message),
+                other => Fault::Unresolved(other),
+            })?;
+            self.kind = Kind::Other(Arc::new(found));
+        }
+        let path = self.kind.path()?;
+        self.connect(&path).await
     }
 
     /// One connection, from where the last one ended. `Ok` when the server ended it in good order.
@@ -189,6 +235,7 @@ impl Session {
             Err(failure) => Err(match failure.code() {
                 Some(400 | 405 | 422 | 501) if send_initial_events => Fault::NotStreamed(failure.to_string()),
                 Some(410) => Fault::Expired(failure.to_string()),
+                Some(404) => Fault::NotServed(failure.to_string()),
                 _ => failure.into(),
             }),
         }
@@ -226,7 +273,10 @@ impl Session {
             let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
             let request = request.map_err(Failure::from)?;
             let answer = tokio::time::timeout(PAGE_TIMEOUT, self.client.request_text(request));
-            let text = answer.await.map_err(|_| Failure::TimedOut(PAGE_TIMEOUT))?.map_err(Failure::from)?;
+            let text = answer
+                .await
+                .map_err(|_| Failure::TimedOut(PAGE_TIMEOUT))?
+                .map_err(|error| listing_failed(error.into()))?;
             let page: Page<'_> = serde_json::from_str(&text)?;
             for item in page.items.unwrap_or_default() {
                 self.apply(item.get()).await?;
@@ -242,10 +292,8 @@ impl Session {
         for gone in self.known.end_relist() {
             self.send(self.kind.vanished(&gone)).await?;
         }
-        if !self.synced {
-            self.synced = true;
-            self.send(self.kind.synced()).await?;
-        }
+        self.say_synced().await?;
+        self.is_missing = false;
         self.resume_from = Some(resource_version);
         Ok(())
     }
@@ -336,6 +384,10 @@ struct Page<'a> {
 struct PageMetadata {
     resource_version: String,
     r#continue: Option<String>,
+}
+
+fn listing_failed(failure: Failure) -> Fault {
+    if failure.code() == Some(404) { Fault::NotServed(failure.to_string()) } else { failure.into() }
 }
 
 fn refused(status: Box<Status>) -> Fault {

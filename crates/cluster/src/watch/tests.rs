@@ -226,7 +226,7 @@ async fn other_kinds_come_as_json_without_managed_fields() {
         kind: "StatefulSet".into(),
         plural: "statefulsets".into(),
     };
-    let mut watch = Watch::of(Watches { kinds: vec![kind], ..Watches::default() });
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
     let call = watch.server.next().await;
     assert_eq!(call.line(), "GET /apis/apps/v1/statefulsets");
     let mut stream = call.stream();
@@ -237,7 +237,7 @@ async fn other_kinds_come_as_json_without_managed_fields() {
     stream.end_list("4").await;
     stream.send("DELETED", &object).await;
 
-    let (kind, namespace, name) = ("StatefulSet".to_owned(), "default".to_owned(), "web".to_owned());
+    let (kind, namespace, name) = (Arc::new(kind), "default".to_owned(), "web".to_owned());
     let mut json = object;
     json["metadata"].as_object_mut().unwrap().remove("managedFields");
     for expected in [
@@ -255,4 +255,37 @@ async fn watches_end_with_their_reader() {
     let _stream = watch.listed(&[]).await;
     drop(watch.events);
     while watch.handle.tasks.join_next().await.is_some() {}
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_that_the_server_lacks_is_not_waited_for_but_tried_again() {
+    let kind = KindRef::of_kind("example.com/v1", "Ox");
+    let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+    watch.server.next().await.refuse(404, "NotFound", "the server could not find the requested resource");
+    let synced = WatchEvent::Synced { kind: Arc::new(kind) };
+    assert_eq!(watch.events.recv().await, Some(synced));
+    let call = watch.server.next().await;
+    assert_eq!(call.line(), "GET /apis/example.com/v1");
+    let ox = json!({"name": "oxen", "kind": "Ox", "namespaced": true, "singularName": "ox", "verbs": ["watch"]});
+    call.answer(200, &json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": [ox]}));
+    let call = watch.server.next().await;
+    assert_eq!(call.line(), "GET /apis/example.com/v1/oxen");
+    call.refuse(404, "NotFound", "the server could not find the requested resource");
+    let mut stream = watch.server.next().await.stream();
+    stream
+        .send("ADDED", &json!({"kind": "Ox", "metadata": {"name": "bill", "uid": "1", "resourceVersion": "1"}}))
+        .await;
+    let Some(WatchEvent::ObjectApplied { kind, name, .. }) = watch.events.recv().await else { panic!("no object") };
+    assert_eq!((kind.plural.as_str(), name.as_str()), ("oxen", "bill"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_kind_may_be_watched_later() {
+    let mut watch = Watch::pods();
+    let _pods = watch.listed(&[]).await;
+    watch.handle.add(KindRef::of_kind("v1", "PersistentVolumeClaim"));
+    let call = watch.server.next().await;
+    assert_eq!(call.line(), "GET /api/v1/persistentvolumeclaims");
+    call.stream().end_list("10").await;
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { .. })));
 }

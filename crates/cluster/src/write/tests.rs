@@ -127,25 +127,60 @@ async fn a_silent_server_is_not_waited_for_for_ever() {
 #[tokio::test(start_paused = true)]
 async fn a_victim_is_marked_then_deleted() {
     let (client, mut server) = fake::server();
-    let condition = PodCondition {
-        type_: "DisruptionTarget".into(),
-        status: "True".into(),
-        reason: "PreemptionByScheduler".into(),
-        message: "default-scheduler: preempting to accommodate a higher priority pod".into(),
-        observed_generation: 1,
-    };
-    let patch = StatusPatch { condition: Some(condition), ..StatusPatch::default() };
-    let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), &patch).await });
-
+    let message = "default-scheduler: preempting to accommodate a higher priority pod";
+    let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), message).await });
+    let call = server.next().await;
+    assert_eq!(call.line(), "GET /api/v1/namespaces/default/pods/basic-1");
+    let scheduled = json!({"type": "PodScheduled", "status": "True"});
+    call.answer(200, &victim(json!({"generation": 1}), &[scheduled]));
     let call = server.next().await;
     assert_eq!(call.line(), "PATCH /api/v1/namespaces/default/pods/basic-1/status");
     assert_eq!(call.content_type.as_deref(), Some("application/strategic-merge-patch+json"));
+    let mut patch = call.body.clone();
+    assert!(patch["status"]["conditions"][0]["lastTransitionTime"].take().is_string());
+    let expected = json!({"status": {
+        "$setElementOrder/conditions": [{"type": "PodScheduled"}, {"type": "DisruptionTarget"}],
+        "conditions": [{
+            "lastProbeTime": null, "lastTransitionTime": null, "message": message, "observedGeneration": 1,
+            "reason": "PreemptionByScheduler", "status": "True", "type": "DisruptionTarget",
+        }],
+    }});
+    assert_eq!(patch, expected);
     call.answer(200, &json!({"kind": "Pod"}));
     let call = server.next().await;
     assert_eq!(call.line(), "DELETE /api/v1/namespaces/default/pods/basic-1");
-    assert_eq!(call.body, json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
-    call.refuse(404, "NotFound", "pods \"basic-1\" not found");
-    assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+    let uid = pod().uid;
+    assert_eq!(call.body, json!({"kind": "DeleteOptions", "apiVersion": "v1", "preconditions": {"uid": uid}}));
+    call.answer(200, &json!({"kind": "Pod"}));
+    let evicted = Evicted::Deleted { node: "n1".into(), resource_version: "7".into() };
+    assert_eq!(outcome.await.unwrap(), Ok(evicted));
+}
+
+fn victim(mut metadata: Value, conditions: &[Value]) -> Value {
+    metadata["resourceVersion"] = json!("7");
+    if metadata["uid"].is_null() {
+        metadata["uid"] = json!(pod().uid);
+    }
+    json!({"kind": "Pod", "metadata": metadata, "spec": {"nodeName": "n1"}, "status": {"conditions": conditions}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_that_leaves_or_was_replaced_is_left_alone() {
+    for metadata in [json!({"uid": "another"}), json!({"deletionTimestamp": "2026-11-21T03:12:04Z"})] {
+        let (client, mut server) = fake::server();
+        let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
+        server.next().await.answer(200, &victim(metadata, &[]));
+        assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+        assert!(server.is_idle());
+    }
+    for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
+        let (client, mut server) = fake::server();
+        let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
+        server.next().await.answer(200, &victim(json!({}), &[]));
+        server.next().await.answer(200, &json!({"kind": "Pod"}));
+        server.next().await.refuse(code, reason, "gone");
+        assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -190,4 +225,31 @@ async fn any_object_can_be_replaced_and_patched() {
     let (put, patch) = outcome.await.unwrap();
     assert_eq!(put, Err(WriteError::Conflict { message: "the object has been modified".into() }));
     assert_eq!(patch, Ok(json!({"b": 2})));
+}
+
+#[tokio::test(start_paused = true)]
+async fn any_object_can_be_created_and_deleted() {
+    let (client, mut server) = fake::server();
+    let claim = ObjectRef {
+        group: "resource.k8s.io".into(),
+        version: "v1".into(),
+        plural: "resourceclaims".into(),
+        namespace: Some("default".into()),
+        name: "gpu".into(),
+    };
+    let outcome = tokio::spawn(async move {
+        let writer = Writer::new(client);
+        (writer.create_object(&claim, &json!({"a": 1})).await, writer.delete_object(&claim).await)
+    });
+    let call = server.next().await;
+    assert_eq!(call.line(), "POST /apis/resource.k8s.io/v1/namespaces/default/resourceclaims");
+    assert_eq!(call.body, json!({"a": 1}));
+    call.refuse(409, "AlreadyExists", "resourceclaims \"gpu\" already exists");
+    let call = server.next().await;
+    assert_eq!(call.line(), "DELETE /apis/resource.k8s.io/v1/namespaces/default/resourceclaims/gpu");
+    assert_eq!(call.body, json!({"kind": "DeleteOptions", "apiVersion": "v1"}));
+    call.answer(200, &json!({"kind": "Status"}));
+    let (created, deleted) = outcome.await.unwrap();
+    assert_eq!(created, Err(WriteError::Conflict { message: "resourceclaims \"gpu\" already exists".into() }));
+    assert_eq!(deleted, Ok(()));
 }

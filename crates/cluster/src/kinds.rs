@@ -1,0 +1,222 @@
+//! Which path leads to a kind: a table of the kinds that schedulers deal with, and the server's own word for others.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use kube::Client;
+
+use crate::{api_error::Failure, write::WriteError};
+
+/// A kind of object. Whoever knows a kind by one of its names only may leave the other empty: [`Kinds::resolve`] fills
+/// it in.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct KindRef {
+    /// Empty for the core group.
+    pub group: String,
+    pub version: String,
+    pub kind: String,
+    /// As in paths: `persistentvolumeclaims`.
+    pub plural: String,
+}
+
+/// Group, version and kinds that every server knows, or none.
+const WELL_KNOWN: [(&str, &str, &[&str]); 5] = [
+    (
+        "",
+        "v1",
+        &[
+            "ConfigMap",
+            "Namespace",
+            "Node",
+            "PersistentVolume",
+            "PersistentVolumeClaim",
+            "Pod",
+            "ReplicationController",
+            "Service",
+        ],
+    ),
+    ("apps", "v1", &["DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"]),
+    ("policy", "v1", &["PodDisruptionBudget"]),
+    ("resource.k8s.io", "v1", &["DeviceClass", "ResourceClaim", "ResourceClaimTemplate", "ResourceSlice"]),
+    ("storage.k8s.io", "v1", &["CSIDriver", "CSINode", "CSIStorageCapacity", "StorageClass", "VolumeAttachment"]),
+];
+
+fn plural_of(kind: &str) -> String {
+    let lower = kind.to_lowercase();
+    match lower.strip_suffix('y') {
+        Some(stem) => format!("{stem}ies"),
+        None if lower.ends_with('s') => format!("{lower}es"),
+        None => format!("{lower}s"),
+    }
+}
+
+impl KindRef {
+    /// From `apiVersion` and `kind`; without its plural if it is none of the usual ones.
+    #[must_use]
+    pub fn of_kind(api_version: &str, kind: &str) -> Self {
+        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
+        let known = |(its_group, its_version, kinds): &(&str, &str, &[&str])| {
+            *its_group == group && *its_version == version && kinds.contains(&kind)
+        };
+        let plural = if WELL_KNOWN.iter().any(known) { plural_of(kind) } else { String::new() };
+        Self { group: group.to_owned(), version: version.to_owned(), kind: kind.to_owned(), plural }
+    }
+
+    /// From the name that plugins use when they register for events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
+    /// or `<plural>.<version>.<group>`. `None` for anything else.
+    #[must_use]
+    pub fn of_resource(resource: &str) -> Option<Self> {
+        for (group, version, kinds) in WELL_KNOWN {
+            let found = kinds.iter().find(|kind| match group {
+                "" => **kind == resource,
+                _ => resource.split_once('/') == Some((group, kind)),
+            });
+            if let Some(kind) = found {
+                let (group, version, plural) = (group.to_owned(), version.to_owned(), plural_of(kind));
+                return Some(Self { group, version, kind: (*kind).to_owned(), plural });
+            }
+        }
+        let mut parts = resource.splitn(3, '.');
+        let (plural, version, group) = (parts.next()?, parts.next()?, parts.next()?);
+        let is_plural =
+            !plural.is_empty() && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
+        is_plural.then(|| Self {
+            group: group.to_owned(),
+            version: version.to_owned(),
+            kind: String::new(),
+            plural: plural.to_owned(),
+        })
+    }
+
+    /// The name under which plugins register for events of this kind.
+    #[must_use]
+    pub fn resource(&self) -> String {
+        let Self { group, version, kind, plural } = self;
+        let is_well_known = WELL_KNOWN.iter().any(|(its_group, its_version, kinds)| {
+            its_group == group && its_version == version && kinds.contains(&kind.as_str())
+        });
+        match (is_well_known, group.as_str()) {
+            (true, "") => kind.clone(),
+            (true, group) => format!("{group}/{kind}"),
+            (false, group) => format!("{plural}.{version}.{group}"),
+        }
+    }
+
+    #[must_use]
+    pub fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    pub(crate) fn is_complete(&self) -> bool {
+        !self.kind.is_empty() && !self.plural.is_empty()
+    }
+}
+
+/// Asks the server about kinds, and remembers what it said. Cheap to clone.
+#[derive(Clone)]
+pub struct Kinds {
+    client: Client,
+    known: Arc<Mutex<HashMap<KindRef, KindRef>>>,
+}
+
+impl std::fmt::Debug for Kinds {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Kinds").finish_non_exhaustive()
+    }
+}
+
+impl Kinds {
+    #[must_use]
+    pub fn new(client: Client) -> Self {
+        Self { client, known: Arc::default() }
+    }
+
+    /// Fills in what `wanted` lacks.
+    ///
+    /// # Errors
+    /// The server does not serve the kind, or does not answer.
+    pub async fn resolve(&self, wanted: &KindRef) -> Result<KindRef, WriteError> {
+        if wanted.is_complete() {
+            return Ok(wanted.clone());
+        }
+        if let Some(known) = self.known.lock().unwrap_or_else(PoisonError::into_inner).get(wanted) {
+            return Ok(known.clone());
+        }
+        let api_version = wanted.api_version();
+        let listed = if wanted.group.is_empty() {
+            self.client.list_core_api_resources(&api_version).await
+        } else {
+            self.client.list_api_group_resources(&api_version).await
+        };
+        let resources = listed.map_err(Failure::from)?.resources;
+        // Subresources have a slash in their names.
+        let mut resources = resources.iter().filter(|resource| !resource.name.contains('/'));
+        let found = resources.find(|it| it.kind == wanted.kind || it.name == wanted.plural).ok_or_else(|| {
+            let name = if wanted.kind.is_empty() { &wanted.plural } else { &wanted.kind };
+            WriteError::NotFound { message: format!("the server knows no {name} in {api_version}") }
+        })?;
+        let found = KindRef { kind: found.kind.clone(), plural: found.name.clone(), ..wanted.clone() };
+        self.known.lock().unwrap_or_else(PoisonError::into_inner).insert(wanted.clone(), found.clone());
+        Ok(found)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+
+    #[test]
+    fn kinds_have_names_for_every_purpose() {
+        let cases = [
+            ("v1", "PersistentVolumeClaim", "PersistentVolumeClaim", "persistentvolumeclaims"),
+            ("storage.k8s.io/v1", "CSIStorageCapacity", "storage.k8s.io/CSIStorageCapacity", "csistoragecapacities"),
+            ("storage.k8s.io/v1", "StorageClass", "storage.k8s.io/StorageClass", "storageclasses"),
+            ("resource.k8s.io/v1", "DeviceClass", "resource.k8s.io/DeviceClass", "deviceclasses"),
+        ];
+        for (api_version, kind, resource, plural) in cases {
+            let found = KindRef::of_kind(api_version, kind);
+            assert_eq!(found.plural, plural);
+            assert_eq!((found.resource().as_str(), found.api_version().as_str()), (resource, api_version));
+            assert_eq!(KindRef::of_resource(resource), Some(found));
+        }
+        let custom = KindRef::of_resource("podgroups.v1alpha1.scheduling.example.com").unwrap();
+        assert_eq!((custom.kind.as_str(), custom.api_version().as_str()), ("", "scheduling.example.com/v1alpha1"));
+        assert_eq!(custom.resource(), "podgroups.v1alpha1.scheduling.example.com");
+        for nonsense in ["*", "", "Nonsense", "storage.k8s.io/Nonsense", "a.b", "A.v1.c"] {
+            assert_eq!(KindRef::of_resource(nonsense), None, "{nonsense}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_server_knows_the_rest_and_is_asked_once() {
+        let (client, mut server) = fake::server();
+        let wanted = KindRef::of_kind("example.com/v1", "Ox");
+        let outcome = tokio::spawn(async move {
+            let kinds = Kinds::new(client);
+            (
+                kinds.resolve(&wanted).await,
+                kinds.resolve(&wanted).await,
+                kinds.resolve(&KindRef::of_kind("v1", "Pd")).await,
+            )
+        });
+        let call = server.next().await;
+        assert_eq!(call.line(), "GET /apis/example.com/v1");
+        let resource =
+            |name, kind| json!({"name": name, "kind": kind, "namespaced": true, "singularName": "", "verbs": []});
+        let oxen = [resource("oxen/status", "Ox"), resource("oxen", "Ox")];
+        call.answer(200, &json!({"kind": "APIResourceList", "groupVersion": "example.com/v1", "resources": oxen}));
+        let call = server.next().await;
+        assert_eq!(call.line(), "GET /api/v1");
+        call.answer(200, &json!({"kind": "APIResourceList", "groupVersion": "v1", "resources": []}));
+        let (first, second, unknown) = outcome.await.unwrap();
+        assert_eq!(first.as_ref().map(|kind| kind.plural.as_str()), Ok("oxen"));
+        assert_eq!(first, second);
+        let message = "the server knows no Pd in v1".to_owned();
+        assert_eq!(unknown, Err(WriteError::NotFound { message }));
+    }
+}

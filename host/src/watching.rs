@@ -1,0 +1,163 @@
+//! What the session watches: pods and nodes, and every kind that a plugin reads or registers events for.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use berth_cache::ObjectKey;
+use berth_cluster::{Client, KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
+use berth_framework::{Manifest, ObjectKind, Profile};
+use berth_scheduler::Event;
+use tokio::sync::mpsc;
+use tracing::info;
+
+use crate::{endpoints::Health, scheduling::EVENTS_BOUND};
+
+/// Turns what the watches see into the scheduler's events, and watches more when plugins want more.
+pub(crate) struct Watching {
+    watched: mpsc::Receiver<WatchEvent>,
+    watches: WatchHandle,
+    kinds: BTreeSet<KindRef>,
+    /// Kinds whose first list is not complete.
+    n_unsynced: usize,
+    pods_synced: bool,
+    nodes_synced: bool,
+    is_started: bool,
+}
+
+impl Watching {
+    /// Starts watching what the plugins of `profiles` want.
+    ///
+    /// Must be called inside a tokio runtime.
+    pub(crate) fn start(client: &Client, pod_json: bool, profiles: &[Profile]) -> Self {
+        let instances = profiles.iter().flat_map(Profile::instances);
+        let kinds: BTreeSet<KindRef> = instances.flat_map(|instance| wanted(instance.plugin.manifest())).collect();
+        let (sink, watched) = mpsc::channel(EVENTS_BOUND);
+        let n_unsynced = kinds.len();
+        let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
+        let watches = spawn_watches(client, watches, &sink);
+        Self { watched, watches, kinds, n_unsynced, pods_synced: false, nodes_synced: false, is_started: false }
+    }
+
+    /// Works until it is aborted or nobody takes the events. `manifests` are those of plugins that came later.
+    pub(crate) async fn run(
+        mut self,
+        events: mpsc::Sender<Event>,
+        mut manifests: mpsc::UnboundedReceiver<Manifest>,
+        health: Health,
+    ) {
+        loop {
+            let event = tokio::select! {
+                Some(manifest) = manifests.recv() => {
+                    self.want(&manifest);
+                    continue;
+                }
+                event = self.watched.recv() => match event {
+                    Some(event) => self.take(event),
+                    None => return,
+                },
+            };
+            if matches!(event, Some(Event::Synced)) {
+                health.set_ready(true);
+            }
+            if let Some(event) = event
+                && events.send(event).await.is_err()
+            {
+                return;
+            }
+        }
+    }
+
+    fn want(&mut self, manifest: &Manifest) {
+        for kind in wanted(manifest) {
+            if self.kinds.insert(kind.clone()) {
+                info!(plugin = manifest.name, kind = kind.resource(), "watching one more kind");
+                self.n_unsynced += 1;
+                self.watches.add(kind);
+            }
+        }
+    }
+
+    fn take(&mut self, event: WatchEvent) -> Option<Event> {
+        match event {
+            WatchEvent::PodApplied(pod) => return Some(Event::PodApplied(pod)),
+            WatchEvent::PodDeleted(pod) => {
+                let metadata = pod.metadata;
+                let (namespace, name, uid) = (metadata.namespace, metadata.name, metadata.uid);
+                return Some(Event::PodDeleted { namespace, name, uid });
+            }
+            WatchEvent::NodeApplied(node) => return Some(Event::NodeApplied(node)),
+            WatchEvent::NodeDeleted(node) => return Some(Event::NodeDeleted { name: node.metadata.name }),
+            WatchEvent::ObjectApplied { kind, namespace, name, json } => {
+                let json = Arc::from(json.to_string().into_bytes());
+                let key = key(&kind, namespace, name);
+                return Some(Event::ObjectApplied { resource: resource(&kind), key, json });
+            }
+            WatchEvent::ObjectDeleted { kind, namespace, name } => {
+                return Some(Event::ObjectDeleted { resource: resource(&kind), key: key(&kind, namespace, name) });
+            }
+            WatchEvent::PodsSynced => self.pods_synced = true,
+            WatchEvent::NodesSynced => self.nodes_synced = true,
+            WatchEvent::Synced { .. } => self.n_unsynced = self.n_unsynced.saturating_sub(1),
+        }
+        let is_complete = self.pods_synced && self.nodes_synced && self.n_unsynced == 0;
+        if !is_complete || self.is_started {
+            return None;
+        }
+        self.is_started = true;
+        info!(kinds = self.kinds.len() + 2, "everything is listed; scheduling");
+        Some(Event::Synced)
+    }
+}
+
+/// The kinds that a plugin reads, and those of which it only wants to hear.
+fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
+    let read =
+        manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
+    let heard = manifest.requeue.iter().flatten().filter_map(|event| {
+        // These are watched in any case, in a form of their own.
+        let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
+        if is_own { None } else { KindRef::of_resource(&event.resource) }
+    });
+    read.chain(heard).collect()
+}
+
+fn key(kind: &KindRef, namespace: String, name: String) -> ObjectKey {
+    ObjectKey { api_version: kind.api_version(), kind: kind.kind.clone(), namespace, name }
+}
+
+/// Pods and nodes as whole objects are no events of their own: those who registered hear of them already.
+fn resource(kind: &KindRef) -> String {
+    match kind.resource() {
+        resource if resource == "Pod" || resource == "Node" => format!("{}.v1.", kind.plural),
+        resource => resource,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::{ClusterEvent, Needs};
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_or_heard_of() {
+        let object =
+            |api_version: &str, kind: &str| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let objects = vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
+        let manifest = Manifest {
+            needs: Needs { objects, ..Needs::default() },
+            requeue: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
+            ..Manifest::default()
+        };
+        let wanted: Vec<String> =
+            wanted(&manifest).iter().map(|kind| format!("{} {}", resource(kind), kind.kind)).collect();
+        let expected = [
+            "nodes.v1. Node",
+            "PersistentVolumeClaim PersistentVolumeClaim",
+            "herds.v1.example.com ",
+            ".v1.example.com Ox",
+            "storage.k8s.io/CSINode CSINode",
+        ];
+        assert_eq!(wanted, expected);
+    }
+}
