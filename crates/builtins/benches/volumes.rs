@@ -85,7 +85,7 @@ fn cycle(plugins: &mut [Box<dyn Plugin>], snapshot: &Snapshot, pod: &Pod, number
 /// The last pod leaves and its claim is unbound; then both come back.
 fn change_something(snapshot: &mut Snapshot, number: usize) {
     let last = N_PODS - 1;
-    if number % 2 == 0 {
+    if number.is_multiple_of(2) {
         snapshot.pods_mut().remove(PodIdx(last));
         put(snapshot, &claim(&format!("claim-{last}"), "made", None));
     } else {

@@ -81,6 +81,25 @@ fn an_attachment_counts_until_it_is_gone() {
 }
 
 #[test]
+fn an_attachment_counts_once_its_node_is_there() {
+    let mut cluster = Cluster::default();
+    for name in ["a", "b"] {
+        put(&mut cluster, &volume(name, "", "1Gi"));
+        put(&mut cluster, &bound(claim(name, "", "1Gi"), name));
+    }
+    put(&mut cluster, &csi_node("late", &[("disk", 1)]));
+    put(&mut cluster, &attachment("of-a", "late", "a"));
+    node(&mut cluster, "other", &[]);
+    let mut plugin = plugin();
+    let pod = pod(&mut cluster, "pod", &["b"]);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
+    let late = node(&mut cluster, "late", &[]);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED]);
+    cluster.snapshot.remove_node(late);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
+}
+
+#[test]
 fn claims_to_be_provisioned_count_by_their_class() {
     let (mut cluster, _) = small();
     put(&mut cluster, &class("fast", "disk", "WaitForFirstConsumer"));

@@ -49,9 +49,9 @@ fn choices(plugin: &mut VolumeBinding, cluster: &Cluster, pod: &Pod, node: u32) 
         }
     };
     plugin.unreserve(&call, NodeIdx(node));
-    let patches = effects.iter().filter_map(|effect| match effect {
-        Effect::Patch { kind, name, patch, .. } => Some((kind, name, serde_json::from_slice::<Value>(patch).unwrap())),
-        _ => None,
+    let patches = effects.iter().filter_map(|effect| {
+        let Effect::Patch { kind, name, patch, .. } = effect else { return None };
+        Some((kind, name, serde_json::from_slice::<Value>(patch).unwrap()))
     });
     patches
         .map(|(kind, name, patch)| match kind.as_str() {

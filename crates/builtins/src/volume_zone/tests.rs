@@ -1,6 +1,6 @@
 //! Zones of volumes against zones of nodes.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::{
@@ -13,11 +13,13 @@ const ZONE: &str = "topology.kubernetes.io/zone";
 const OLD_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
 
+type Labels<'a> = &'a [(&'a str, &'a str)];
+
 fn plugin() -> VolumeZone {
     VolumeZone::new("").unwrap()
 }
 
-fn with_volume(labels: &serde_json::Value) -> (Cluster, Pod) {
+fn with_volume(labels: &Value) -> (Cluster, Pod) {
     let mut cluster = Cluster::default();
     put(&mut cluster, &merged(volume("pv", "", "1Gi"), &json!({"metadata": {"labels": labels}})));
     put(&mut cluster, &bound(claim("data", "", "1Gi"), "pv"));
@@ -27,7 +29,7 @@ fn with_volume(labels: &serde_json::Value) -> (Cluster, Pod) {
 
 #[test]
 fn nodes_must_be_in_a_zone_of_the_volume() {
-    let cases: [(serde_json::Value, &[(&str, &str)], bool); 9] = [
+    let cases: [(Value, Labels<'_>, bool); 9] = [
         (json!({ZONE: "a"}), &[(ZONE, "a")], true),
         (json!({ZONE: "a"}), &[(ZONE, "b")], false),
         (json!({ZONE: "a__ b"}), &[(ZONE, "b")], true),
