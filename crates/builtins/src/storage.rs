@@ -6,6 +6,8 @@
 
 pub(crate) mod migration;
 pub(crate) mod places;
+#[cfg(test)]
+pub(crate) mod testing;
 
 use berth_model::{
     ObjectView, Pod, Symbols,
@@ -15,7 +17,7 @@ use berth_model::{
 };
 use serde::{Deserialize, Deserializer};
 
-use self::migration::InTreeSources;
+use self::migration::InTreeSource;
 
 pub(crate) const CLAIM: (&str, &str) = ("v1", "PersistentVolumeClaim");
 pub(crate) const VOLUME: (&str, &str) = ("v1", "PersistentVolume");
@@ -57,8 +59,13 @@ pub(crate) struct VolumeSpec {
     pub(crate) volume_attributes_class_name: Option<String>,
     pub(crate) node_affinity: Option<VolumeNodeAffinity>,
     pub(crate) csi: Option<CsiSource>,
-    #[serde(flatten)]
-    pub(crate) in_tree: InTreeSources,
+    aws_elastic_block_store: Option<InTreeSource>,
+    gce_persistent_disk: Option<InTreeSource>,
+    azure_disk: Option<InTreeSource>,
+    azure_file: Option<InTreeSource>,
+    cinder: Option<InTreeSource>,
+    portworx_volume: Option<InTreeSource>,
+    vsphere_volume: Option<InTreeSource>,
 }
 
 /// `spec.claimRef` of a volume.

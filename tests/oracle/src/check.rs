@@ -11,7 +11,10 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
-use berth_framework::{Call, CycleId, Point, Status, run::Attempt};
+use berth_framework::{
+    Call, CycleId, Point, Status,
+    run::{self, Attempt, Nominated},
+};
 
 use crate::{case::Case, cluster::Cluster, execution::Execution, findings::Findings, subject::Subject};
 
@@ -70,6 +73,10 @@ impl<'a> Check<'a> {
         if !self.pre_enqueue(findings) {
             return;
         }
+        if self.breaks_before_scoring() {
+            self.cycle_error(findings);
+            return self.subject.profile.end_cycle(CycleId(1));
+        }
         if self.pre_filter(findings) {
             self.filter(findings);
             self.score(findings);
@@ -104,5 +111,24 @@ impl<'a> Check<'a> {
             findings.compare("gated", &expected.gated, &is_gated);
         }
         !is_gated && !expected.gated
+    }
+
+    /// Whether the recorded attempt broke in PreFilter or Filter.
+    fn breaks_before_scoring(&self) -> bool {
+        let expected = &self.case.expect;
+        let breaks_in_scoring = expected.score.as_ref().is_some_and(|score| score.error.is_some());
+        expected.outcome == "error" && !breaks_in_scoring
+    }
+
+    /// Nothing but the text is compared: which nodes an attempt saw before it broke is chance.
+    fn cycle_error(&mut self, findings: &mut Findings) {
+        let call = call(&self.cluster);
+        let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
+        let answer = run::pre_filter(profile, &call, attempt).and_then(|_| {
+            run::list_candidates(&call, self.cluster.cache.order(), attempt);
+            let (pods, cases) = self.cluster.nominations();
+            run::filter(profile, &call, (0, usize::MAX), &Nominated { pods: &pods, cases: &cases }, attempt)
+        });
+        findings.compare("cycleError", &self.case.expect.cycle_error, &answer.err().map(|status| status.message()));
     }
 }

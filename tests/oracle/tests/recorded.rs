@@ -107,6 +107,24 @@ fn n_differences(family: &str, execution: &dyn Execution) -> Result<usize> {
     Ok(n)
 }
 
+/// Another choice of a volume, or a volume that is to be made and is not, must not pass.
+#[test]
+fn a_doctored_choice_of_volumes_differs() -> Result<()> {
+    let suite = suite()?;
+    let (_, case) = suite.find("big-000010")?;
+    ensure!(check(&case, &Native).differences.is_empty(), "the record itself agrees");
+    let first = |case: &oracle::case::Case| case.expect.volumes.keys().next().cloned().context("a node with choices");
+    let node = first(&case)?;
+    let mut other_volume = case.clone();
+    let choices = other_volume.expect.volumes.get_mut(&node).context("choices")?;
+    choices.chosen.values_mut().for_each(|volume| volume.push_str("-other"));
+    ensure!(check(&other_volume, &Native).differences.len() == 1);
+    let mut made = case;
+    made.expect.volumes.get_mut(&node).context("choices")?.provision.push("another-claim".to_owned());
+    ensure!(check(&made, &Native).differences.len() == 1);
+    Ok(())
+}
+
 /// A record that says something else must not pass.
 #[test]
 fn a_doctored_record_differs() -> Result<()> {

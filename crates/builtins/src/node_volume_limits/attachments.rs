@@ -16,6 +16,8 @@ pub(super) struct Attachments {
     known: FxHashMap<String, Known>,
     /// Names of attachments by the volume that they name.
     by_volume: FxHashMap<String, Vec<String>>,
+    /// Names of attachments by the node that they name, and the node's row as it was counted.
+    by_node: FxHashMap<String, (Option<NodeIdx>, Vec<String>)>,
     /// Of nodes; `None` before the first count.
     place_version: Option<u64>,
 }
@@ -23,6 +25,7 @@ pub(super) struct Attachments {
 #[derive(Debug)]
 struct Known {
     volume_name: String,
+    node_name: String,
     /// What stands in the ledger.
     counted: Option<(VolumeId, NodeIdx)>,
 }
@@ -33,6 +36,7 @@ impl Attachments {
             view: storage::view(storage::ATTACHMENT),
             known: FxHashMap::default(),
             by_volume: FxHashMap::default(),
+            by_node: FxHashMap::default(),
             place_version: None,
         }
     }
@@ -41,6 +45,7 @@ impl Attachments {
     pub(super) fn forget(&mut self) {
         self.known.clear();
         self.by_volume.clear();
+        self.by_node.clear();
         self.place_version = None;
     }
 
@@ -52,14 +57,15 @@ impl Attachments {
         ledger: &mut Ledger,
     ) {
         let changed = self.view.catch_up(snapshot.objects());
-        let is_known_place = self.place_version == Some(snapshot.place_version());
+        let moved = self.moved(snapshot);
+        let is_empty = self.place_version.is_none();
         match (changed, changed_volumes) {
             (Catchup::Some(_) | Catchup::Nothing, Catchup::Everything) | (Catchup::Everything, _) => {
                 self.recount(snapshot, volumes, ledger);
             }
-            _ if !is_known_place => self.recount(snapshot, volumes, ledger),
+            _ if is_empty => self.recount(snapshot, volumes, ledger),
             (changed, changed_volumes) => {
-                let mut names: Vec<String> = Vec::new();
+                let mut names = moved;
                 if let Catchup::Some(changed) = changed {
                     names.extend(changed.into_iter().map(|(_, name)| name));
                 }
@@ -72,11 +78,21 @@ impl Attachments {
         self.place_version = Some(snapshot.place_version());
     }
 
+    /// Attachments to nodes that came, went or got another row.
+    fn moved(&self, snapshot: &Snapshot) -> Vec<String> {
+        if self.place_version == Some(snapshot.place_version()) {
+            return Vec::new();
+        }
+        let moved = self.by_node.iter().filter(|(node, (row, _))| *row != row_of(node, snapshot));
+        moved.flat_map(|(_, (_, names))| names.iter().cloned()).collect()
+    }
+
     fn recount(&mut self, snapshot: &Snapshot, volumes: &ObjectView<PersistentVolume>, ledger: &mut Ledger) {
         for (volume, node) in self.known.drain().filter_map(|(_, known)| known.counted) {
             ledger.count(&volume, node, Holder::Attachment, -1);
         }
         self.by_volume.clear();
+        self.by_node.clear();
         let names: Vec<String> = self.view.iter().map(|(_, name, _)| name.to_owned()).collect();
         names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
     }
@@ -85,14 +101,18 @@ impl Attachments {
         self.drop_known(name, ledger);
         let Some(attachment) = self.view.get("", name) else { return };
         let Some(volume_name) = attachment.spec.source.persistent_volume_name.clone() else { return };
-        let node = snapshot.symbols.lookup(&attachment.spec.node_name).and_then(|name| snapshot.find(name));
+        let node_name = attachment.spec.node_name.clone();
+        let node = row_of(&node_name, snapshot);
         let volume = volumes.get("", &volume_name).filter(|volume| volume.spec.csi.is_some());
         let counted = volume.and_then(|volume| VolumeId::of_volume(volume)).zip(node);
         if let Some((volume, node)) = &counted {
             ledger.count(volume, *node, Holder::Attachment, 1);
         }
         self.by_volume.entry(volume_name.clone()).or_default().push(name.to_owned());
-        self.known.insert(name.to_owned(), Known { volume_name, counted });
+        let (row, names) = self.by_node.entry(node_name.clone()).or_default();
+        *row = node;
+        names.push(name.to_owned());
+        self.known.insert(name.to_owned(), Known { volume_name, node_name, counted });
     }
 
     fn drop_known(&mut self, name: &str, ledger: &mut Ledger) {
@@ -106,5 +126,15 @@ impl Attachments {
                 self.by_volume.remove(&known.volume_name);
             }
         }
+        if let Some((_, names)) = self.by_node.get_mut(&known.node_name) {
+            names.retain(|other| other != name);
+            if names.is_empty() {
+                self.by_node.remove(&known.node_name);
+            }
+        }
     }
+}
+
+fn row_of(node: &str, snapshot: &Snapshot) -> Option<NodeIdx> {
+    snapshot.symbols.lookup(node).and_then(|name| snapshot.find(name))
 }

@@ -36,7 +36,7 @@ impl VolumeId {
             let driver = Driver::csi(&csi.driver);
             return is_complete.then(|| Self { driver, handle: Arc::from(csi.volume_handle.as_str()) });
         }
-        let (migration, id) = volume.spec.in_tree.migration()?;
+        let (migration, id) = volume.spec.migration()?;
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
     }
 

@@ -1,1 +1,358 @@
-//! Tests.
+//! Counting volumes: what counts, what counts once, and what happens while claims are being bound.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::PodIdx;
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::{
+    storage::testing::{bound, claim, class, merged, node, place, pod, pod_with, put, remove, volume},
+    testing::{Cluster, show, verdicts},
+};
+
+const REJECTED: &str = "Unschedulable: node(s) exceed max volume count";
+
+fn plugin() -> NodeVolumeLimits {
+    NodeVolumeLimits::new("").unwrap()
+}
+
+fn csi_node(name: &str, limits: &[(&str, i64)]) -> Value {
+    let drivers = limits.iter().map(|(driver, count)| json!({"name": driver, "allocatable": {"count": count}}));
+    let drivers: Vec<Value> = drivers.chain([json!({"name": "boundless"})]).collect();
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": name},
+        "spec": {"drivers": drivers}})
+}
+
+fn attachment(name: &str, node: &str, volume: &str) -> Value {
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": name},
+        "spec": {"attacher": "disk", "nodeName": node, "source": {"persistentVolumeName": volume}}})
+}
+
+/// A node that can hold two volumes of `disk` and holds `a`; claims and volumes `a`, `b` and `c`.
+fn small() -> (Cluster, NodeIdx) {
+    let mut cluster = Cluster::default();
+    let here = node(&mut cluster, "here", &[]);
+    put(&mut cluster, &csi_node("here", &[("disk", 2)]));
+    for name in ["a", "b", "c"] {
+        put(&mut cluster, &volume(name, "", "1Gi"));
+        put(&mut cluster, &bound(claim(name, "", "1Gi"), name));
+    }
+    let user = pod(&mut cluster, "user", &["a"]);
+    place(&mut cluster, 0, user, here);
+    (cluster, here)
+}
+
+#[test]
+fn new_volumes_must_fit_beside_those_attached() {
+    let cases: [(&[&str], &str); 5] =
+        [(&["b"], ""), (&["b", "c"], REJECTED), (&["a", "b"], ""), (&["a"], ""), (&["b", "b"], "")];
+    for (claims, expected) in cases {
+        let (mut cluster, _) = small();
+        let pod = pod(&mut cluster, "pod", claims);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [expected], "{claims:?}");
+    }
+}
+
+#[test]
+fn nodes_without_limits_take_any_number() {
+    let (mut cluster, _) = small();
+    node(&mut cluster, "free", &[]);
+    let pod = pod(&mut cluster, "pod", &["b", "c"]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [REJECTED, ""]);
+}
+
+#[test]
+fn an_attachment_counts_until_it_is_gone() {
+    let (mut cluster, _) = small();
+    let mut plugin = plugin();
+    let pod_of_b = pod(&mut cluster, "pod", &["b"]);
+    let of_a = attachment("of-a", "here", "a");
+    put(&mut cluster, &of_a);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [""], "a is held by its pod already");
+    let of_c = attachment("of-c", "here", "c");
+    put(&mut cluster, &of_c);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [REJECTED]);
+    let pod_of_c = pod(&mut cluster, "pod", &["c"]);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_c), [REJECTED], "c counts as attached and as new");
+    remove(&mut cluster, &of_c);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [""]);
+}
+
+#[test]
+fn an_attachment_counts_once_its_node_is_there() {
+    let mut cluster = Cluster::default();
+    for name in ["a", "b"] {
+        put(&mut cluster, &volume(name, "", "1Gi"));
+        put(&mut cluster, &bound(claim(name, "", "1Gi"), name));
+    }
+    put(&mut cluster, &csi_node("late", &[("disk", 1)]));
+    put(&mut cluster, &attachment("of-a", "late", "a"));
+    node(&mut cluster, "other", &[]);
+    let mut plugin = plugin();
+    let pod = pod(&mut cluster, "pod", &["b"]);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
+    let late = node(&mut cluster, "late", &[]);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED]);
+    cluster.snapshot.remove_node(late);
+    assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
+}
+
+#[test]
+fn claims_to_be_provisioned_count_by_their_class() {
+    let (mut cluster, _) = small();
+    put(&mut cluster, &class("fast", "disk", "WaitForFirstConsumer"));
+    for name in ["x", "y", "z"] {
+        put(&mut cluster, &claim(name, if name == "z" { "none" } else { "fast" }, "1Gi"));
+    }
+    for (claims, expected) in [(&["x"][..], ""), (&["x", "y"], REJECTED), (&["x", "z"], "")] {
+        let pod = pod(&mut cluster, "pod", claims);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [expected], "{claims:?}");
+    }
+}
+
+#[test]
+fn in_tree_volumes_count_where_they_were_migrated() {
+    let mut cluster = Cluster::default();
+    node(&mut cluster, "old", &[]);
+    node(&mut cluster, "new", &[]);
+    let annotation =
+        json!({"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/aws-ebs"});
+    put(&mut cluster, &csi_node("old", &[("ebs.csi.aws.com", 1)]));
+    let migrated = json!({"metadata": {"annotations": annotation}});
+    put(&mut cluster, &merged(csi_node("new", &[("ebs.csi.aws.com", 1)]), &migrated));
+    let store = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
+    let pod = pod_with(&mut cluster, "pod", &[store("vol-1"), store("vol-2"), store("aws://zone/vol-1")]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED]);
+    let pod = pod_with(&mut cluster, "pod", &[store("vol-1"), store("aws://zone/vol-1")]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", ""]);
+}
+
+#[test]
+fn claims_that_cannot_be_looked_up() {
+    let (mut cluster, here) = small();
+    let gone = pod(&mut cluster, "pod", &["gone"]);
+    let expected =
+        "UnschedulableAndUnresolvable: looking up PVC default/gone: persistentvolumeclaim \"gone\" not found";
+    assert_eq!(verdicts(&mut plugin(), &cluster, &gone), [expected]);
+    put(&mut cluster, &claim("pod-v0", "", "1Gi"));
+    let ephemeral = pod_with(&mut cluster, "pod", &[json!({"ephemeral": {}})]);
+    let mut plugin = plugin();
+    plugin.pre_filter(&cluster.call(&ephemeral)).unwrap();
+    let not_owned = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
+    let mut nodes = cluster.snapshot.nodes().clone();
+    assert_eq!(plugin.filter(&cluster.call(&ephemeral), &mut nodes), Err(Status::error(not_owned)));
+    // The same volume of a pod on the node is in the way of every pod with volumes of its own.
+    place(&mut cluster, 1, ephemeral, here);
+    let other = pod(&mut cluster, "other", &["b"]);
+    plugin.pre_filter(&cluster.call(&other)).unwrap();
+    assert_eq!(plugin.filter(&cluster.call(&other), &mut nodes), Err(Status::error(not_owned)));
+    let owner = json!([{"controller": true, "uid": "uid-of-pod", "name": "pod", "kind": "Pod", "apiVersion": "v1"}]);
+    let owned = merged(claim("pod-v0", "", "1Gi"), &json!({"metadata": {"ownerReferences": owner}}));
+    put(&mut cluster, &owned);
+    assert_eq!(verdicts(&mut plugin, &cluster, &other), [""]);
+}
+
+#[test]
+fn dry_runs_take_volumes_away_and_bring_others() {
+    let (mut cluster, here) = small();
+    let user = pod(&mut cluster, "user", &["a"]);
+    let (of_b, of_c) = (pod(&mut cluster, "b", &["b"]), pod(&mut cluster, "c", &["c"]));
+    let pod = pod(&mut cluster, "pod", &["b", "c"]);
+    let mut plugin = plugin();
+    let call = cluster.call(&pod);
+    plugin.pre_filter(&call).unwrap();
+    let case = |minus: &[u32], plus: &[u32]| DryRunCase { node: here, minus: minus.to_vec(), plus: plus.to_vec() };
+    let cases = [case(&[], &[]), case(&[0], &[]), case(&[], &[1]), case(&[0], &[0]), case(&[0], &[1, 2])];
+    let statuses = plugin.dry_run(&call, &[&user, &of_b, &of_c], &cases).unwrap();
+    assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [REJECTED, "", REJECTED, REJECTED, ""]);
+}
+
+#[test]
+fn nonsense_counts_for_nothing() {
+    let (mut cluster, _) = small();
+    for object in [
+        json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "a"}, "spec": 7}),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": "nowhere"}, "spec": {}}),
+        attachment("of-nothing", "nowhere", "nothing"),
+        json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "x"}, "spec": []}),
+    ] {
+        put(&mut cluster, &object);
+    }
+    let pod = pod(&mut cluster, "pod", &["b", "c"]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [""], "a is no volume of the driver any more");
+}
+
+/// Limits of the two nodes for the drivers `disk` and `tape`.
+const LIMITS: [[i64; 2]; 2] = [[2, 1], [3, 2]];
+const DRIVERS: [&str; 2] = ["disk", "tape"];
+
+/// One step of a random history.
+#[derive(Clone, Debug)]
+enum Step {
+    /// A pod with these claims goes to the first node that takes it.
+    Place(u32, Vec<usize>),
+    Leave(u32),
+    /// A claim is bound to a volume, or unbound.
+    Bind(usize, Option<usize>),
+    Volume(usize, bool),
+    Attach(usize, usize, bool),
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0..8u32, prop::collection::vec(0..6usize, 1..3)).prop_map(|(slot, claims)| Step::Place(slot, claims)),
+        2 => (0..8u32).prop_map(Step::Leave),
+        2 => (0..6usize, prop::option::of(0..4usize)).prop_map(|(claim, volume)| Step::Bind(claim, volume)),
+        1 => (0..4usize, any::<bool>()).prop_map(|(volume, exists)| Step::Volume(volume, exists)),
+        1 => (0..4usize, 0..2usize, any::<bool>()).prop_map(|(volume, node, exists)| Step::Attach(volume, node, exists)),
+    ]
+}
+
+/// The same history, kept as Kubernetes' documentation tells it: sets of volume names, counted from scratch.
+#[derive(Default)]
+struct Naive {
+    bound: BTreeMap<usize, usize>,
+    volumes: BTreeSet<usize>,
+    attached: BTreeSet<(usize, usize)>,
+    pods: BTreeMap<u32, (usize, Vec<usize>)>,
+}
+
+impl Naive {
+    /// Driver and name of the volume behind a claim.
+    fn volume(&self, claim: usize) -> (usize, String) {
+        match self.bound.get(&claim).filter(|volume| self.volumes.contains(volume)) {
+            Some(volume) => (volume % 2, format!("volume {volume}")),
+            None => (claim % 2, format!("claim {claim}")),
+        }
+    }
+
+    fn in_use(&self, node: usize) -> BTreeSet<(usize, String)> {
+        let pods = self.pods.values().filter(|(at, _)| *at == node);
+        pods.flat_map(|(_, claims)| claims.iter().map(|claim| self.volume(*claim))).collect()
+    }
+
+    fn takes(&self, node: usize, claims: &[usize]) -> bool {
+        let in_use = self.in_use(node);
+        let wanted: BTreeSet<_> = claims.iter().map(|claim| self.volume(*claim)).collect();
+        let attachments = self.attached.iter().filter(|(volume, at)| *at == node && self.volumes.contains(volume));
+        let attached: BTreeSet<_> =
+            attachments.map(|(volume, _)| (volume % 2, format!("volume {volume}"))).chain(in_use.clone()).collect();
+        (0..2).all(|driver| {
+            let n_new = wanted.difference(&in_use).filter(|(of, _)| *of == driver).count();
+            let n_attached = attached.iter().filter(|(of, _)| *of == driver).count();
+            n_new == 0 || n_attached + n_new <= usize::try_from(LIMITS[node][driver]).unwrap()
+        })
+    }
+}
+
+fn pv(index: usize) -> Value {
+    let driver = json!({"driver": DRIVERS[index % 2], "volumeHandle": format!("volume {index}")});
+    merged(volume(&format!("pv{index}"), "", "1Gi"), &json!({"spec": {"csi": driver}}))
+}
+
+fn pvc(index: usize, volume: Option<usize>) -> Value {
+    let claim = claim(&format!("claim{index}"), DRIVERS[index % 2], "1Gi");
+    volume.map_or(claim.clone(), |volume| bound(claim, &format!("pv{volume}")))
+}
+
+fn follow(step: &Step, cluster: &mut Cluster, naive: &mut Naive) {
+    match step {
+        Step::Place(..) => {}
+        Step::Leave(slot) => {
+            cluster.snapshot.pods_mut().remove(PodIdx(*slot));
+            naive.pods.remove(slot);
+        }
+        Step::Bind(index, volume) => {
+            put(cluster, &pvc(*index, *volume));
+            naive.bound.remove(index);
+            naive.bound.extend(volume.map(|volume| (*index, volume)));
+        }
+        Step::Volume(index, true) => {
+            put(cluster, &pv(*index));
+            naive.volumes.insert(*index);
+        }
+        Step::Volume(index, false) => {
+            remove(cluster, &pv(*index));
+            naive.volumes.remove(index);
+        }
+        Step::Attach(volume, node, exists) => {
+            let object = attachment(&format!("a{volume}-{node}"), &format!("n{node}"), &format!("pv{volume}"));
+            if *exists {
+                put(cluster, &object);
+                naive.attached.insert((*volume, *node));
+            } else {
+                remove(cluster, &object);
+                naive.attached.remove(&(*volume, *node));
+            }
+        }
+    }
+}
+
+proptest! {
+    /// A plugin that follows the history says what a count from scratch says, keeps no trace of what is gone, and lets
+    /// no node beyond its limits.
+    #[test]
+    fn verdicts_equal_a_naive_count(steps in prop::collection::vec(step(), 1..40)) {
+        let mut cluster = Cluster::default();
+        let mut naive = Naive::default();
+        for (index, limits) in LIMITS.iter().enumerate() {
+            node(&mut cluster, &format!("n{index}"), &[]);
+            put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
+        }
+        DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
+        (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+        let mut kept = plugin();
+        for step in &steps {
+            follow(step, &mut cluster, &mut naive);
+            let Step::Place(slot, claims) = step else { continue };
+            cluster.snapshot.pods_mut().remove(PodIdx(*slot));
+            naive.pods.remove(slot);
+            let names: Vec<String> = claims.iter().map(|claim| format!("claim{claim}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let pod = pod(&mut cluster, "pod", &names);
+            let got: Vec<bool> = verdicts(&mut kept, &cluster, &pod).iter().map(String::is_empty).collect();
+            let expected: Vec<bool> = (0..2).map(|node| naive.takes(node, claims)).collect();
+            prop_assert_eq!(&got, &expected);
+            let mut fresh = plugin();
+            fresh.pre_filter(&cluster.call(&pod)).unwrap();
+            prop_assert_eq!(kept.census.ledger().picture(), fresh.census.ledger().picture());
+            if let Some(chosen) = got.iter().position(|passes| *passes) {
+                let row = NodeIdx(u32::try_from(chosen).unwrap());
+                cluster.snapshot.pods_mut().place(PodIdx(*slot), pod.into(), row);
+                naive.pods.insert(*slot, (chosen, claims.clone()));
+            }
+        }
+    }
+}
+
+proptest! {
+    /// While nothing is rebound, what passes never brings a node beyond a limit.
+    #[test]
+    fn limits_hold(pods in prop::collection::vec(prop::collection::vec(0..6usize, 1..3), 1..12)) {
+        let mut cluster = Cluster::default();
+        let mut naive = Naive::default();
+        for (index, limits) in LIMITS.iter().enumerate() {
+            node(&mut cluster, &format!("n{index}"), &[]);
+            put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
+        }
+        DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
+        (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+        let mut plugin = plugin();
+        for (slot, claims) in (0u32..).zip(&pods) {
+            let names: Vec<String> = claims.iter().map(|claim| format!("claim{claim}")).collect();
+            let names: Vec<&str> = names.iter().map(String::as_str).collect();
+            let pod = pod(&mut cluster, "pod", &names);
+            let Some(chosen) = verdicts(&mut plugin, &cluster, &pod).iter().position(String::is_empty) else { continue };
+            cluster.snapshot.pods_mut().place(PodIdx(slot), pod.into(), NodeIdx(u32::try_from(chosen).unwrap()));
+            naive.pods.insert(slot, (chosen, claims.clone()));
+        }
+        for (node, limits) in LIMITS.iter().enumerate() {
+            for (driver, limit) in limits.iter().enumerate() {
+                let n_used = naive.in_use(node).iter().filter(|(of, _)| *of == driver).count();
+                prop_assert!(i64::try_from(n_used).unwrap() <= *limit);
+            }
+        }
+    }
+}

@@ -5,7 +5,7 @@
 use berth_model::pod::VolumeSource;
 use serde::Deserialize;
 
-use super::CsiNode;
+use super::{CsiNode, VolumeSpec};
 
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
@@ -27,28 +27,15 @@ static MIGRATIONS: [Migration; 7] = [
     Migration { plugin: "kubernetes.io/vsphere-volume", driver: "csi.vsphere.vmware.com", field: "vsphereVolume" },
 ];
 
-/// The in-tree sources of a volume's `spec`, of which one is set.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-pub(crate) struct InTreeSources {
-    aws_elastic_block_store: Option<InTreeSource>,
-    gce_persistent_disk: Option<InTreeSource>,
-    azure_disk: Option<InTreeSource>,
-    azure_file: Option<InTreeSource>,
-    cinder: Option<InTreeSource>,
-    portworx_volume: Option<InTreeSource>,
-    vsphere_volume: Option<InTreeSource>,
-}
-
 /// What names the volume at its provider.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
-struct InTreeSource {
+pub(crate) struct InTreeSource {
     #[serde(alias = "volumeID", alias = "pdName", alias = "diskURI", alias = "shareName", alias = "volumePath")]
     id: String,
 }
 
-impl InTreeSources {
+impl VolumeSpec {
     /// The migration that covers the volume, and its id.
     pub(crate) fn migration(&self) -> Option<(&'static Migration, &str)> {
         let sources = [

@@ -147,13 +147,6 @@ impl Reach {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        match self {
-            Self::Few(nodes) => nodes.len(),
-            Self::Many(nodes) => nodes.len(),
-        }
-    }
-
     pub(crate) fn without(self, nodes: &NodeSet) -> Self {
         match self {
             Self::Few(few) => Self::Few(few.into_iter().filter(|node| !nodes.contains(*node)).collect()),
@@ -175,6 +168,25 @@ impl Reach {
         match self {
             Self::Few(few) => few.iter().for_each(|node| nodes.remove(*node)),
             Self::Many(many) => nodes.subtract(many),
+        }
+    }
+
+    /// [`Self::take_from`] that says how many there were to take.
+    pub(crate) fn count_from(&self, nodes: &mut NodeSet) -> usize {
+        match self {
+            Self::Few(few) => {
+                let taken = few.iter().filter(|node| {
+                    let is_there = nodes.contains(**node);
+                    nodes.remove(**node);
+                    is_there
+                });
+                taken.count()
+            }
+            Self::Many(many) => {
+                let n_before = nodes.len();
+                nodes.subtract(many);
+                n_before - nodes.len()
+            }
         }
     }
 

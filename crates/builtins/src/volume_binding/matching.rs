@@ -195,15 +195,23 @@ impl<'a> Matching<'a> {
             if !wish.suits(entry) {
                 continue;
             }
-            let mut served = self.shelf.places.reach(entry.place, self.snapshot).within(unserved);
+            let reach = self.shelf.places.reach(entry.place, self.snapshot);
+            if !others_follow && self.taken.is_empty() {
+                let n_served = reach.count_from(unserved);
+                n_unserved -= n_served;
+                if n_served > 0 {
+                    note(self.choices.as_deref_mut(), claim, entry);
+                }
+                continue;
+            }
+            let mut served = reach.within(unserved);
             if let Some(taken) = self.taken.get(entry.name()) {
                 served = served.without(taken);
             }
             if served.is_empty() {
                 continue;
             }
-            served.take_from(unserved);
-            n_unserved -= served.len();
+            n_unserved -= served.count_from(unserved);
             note(self.choices.as_deref_mut(), claim, entry);
             if others_follow {
                 served.add_to(self.taken.entry(entry.name().to_owned()).or_default());
