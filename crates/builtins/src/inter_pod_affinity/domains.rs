@@ -11,7 +11,7 @@ use rustc_hash::FxHashMap;
 
 use crate::pod_counts::NodeCounts;
 
-/// Keys kept at a time; clusters use a handful.
+/// How many keys are kept beyond their last use; clusters have a handful.
 const CAPACITY: usize = 64;
 
 /// Marks a node without the key.
@@ -41,7 +41,8 @@ impl Domains {
     pub(super) fn begin(&mut self) {
         self.round += 1;
         if self.by_key.len() > CAPACITY {
-            self.by_key.clear();
+            let latest = self.round - 1;
+            self.by_key.retain(|_, domain| domain.checked == latest);
         }
     }
 
@@ -223,6 +224,24 @@ mod tests {
         assert!(domains.follow(other, cluster.snapshot.labels()).is_none());
         cluster.snapshot.set_labels(NodeIdx(0), &[]);
         assert_eq!(numbers(&mut domains, &cluster), [None, Some(0), None, Some(1), Some(2)]);
+    }
+
+    #[test]
+    fn keys_out_of_use_make_room() {
+        let mut cluster = Cluster::default();
+        let names: Vec<String> = (0..200).map(|index| format!("key{index}")).collect();
+        let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "value")).collect();
+        let labels = cluster.labels(&pairs);
+        cluster.node("n", |node| node.labels.clone_from(&labels));
+        let mut domains = Domains::default();
+        for (key, _) in &labels {
+            domains.begin();
+            domains.follow(*key, cluster.snapshot.labels());
+        }
+        assert!(domains.by_key.len() <= CAPACITY + 1);
+        let (last, _) = labels.last().unwrap();
+        domains.begin();
+        assert_eq!(domains.get(*last).and_then(|domain| domain.at(NodeIdx(0))), Some(0));
     }
 
     #[test]
