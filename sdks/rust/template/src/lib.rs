@@ -63,10 +63,11 @@ mod tests {
         let mut cluster = Cluster::default();
         cluster.node(r#"{"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "east"}}}"#);
         cluster.node(r#"{"metadata": {"name": "b", "labels": {"topology.kubernetes.io/zone": "west"}}}"#);
+        cluster.node(r#"{"metadata": {"name": "c"}, "spec": {"unschedulable": true}}"#);
         let pod = cluster.pending(r#"{"metadata": {"name": "p", "namespace": "default"}}"#);
         let mut plugin = PerNode::<{{name}}>::configure(r#"{"avoid": "west"}"#).unwrap();
         let answers = cluster.ask(&mut plugin, &pod).unwrap();
-        assert_eq!(answers.scores["a"], 100);
+        assert_eq!((answers.scores["a"], answers.scores["c"]), (100, 0));
         assert_eq!(answers.rejected["b"], Status::unresolvable("node(s) were in the zone west"));
     }
 }
