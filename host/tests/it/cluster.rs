@@ -48,6 +48,10 @@ pub(crate) struct Seen {
     pub deleted: BTreeSet<String>,
     /// By pod, why it was last said to be pending.
     pub messages: BTreeMap<String, String>,
+    /// By pod, all nodes that it was ever nominated to.
+    pub nominations: BTreeMap<String, BTreeSet<String>>,
+    /// By pod, why it was disrupted.
+    pub disruptions: BTreeMap<String, String>,
 }
 
 /// `berth run` on a cluster, its endpoints on.
@@ -145,9 +149,17 @@ impl Drop for Cluster {
 impl Seen {
     fn take(&mut self, pod: Pod) {
         let name = pod.metadata.name.expect("a name");
-        let conditions = pod.status.and_then(|status| status.conditions).unwrap_or_default();
-        let pending = conditions.into_iter().find(|it| it.type_ == "PodScheduled" && it.status == "False");
-        self.messages.extend(pending.and_then(|it| it.message).map(|message| (name.clone(), message)));
+        let status = pod.status.unwrap_or_default();
+        let nominations = self.nominations.entry(name.clone()).or_default();
+        nominations.extend(status.nominated_node_name.filter(|node| !node.is_empty()));
+        for condition in status.conditions.unwrap_or_default() {
+            let told = match (condition.type_.as_str(), condition.status.as_str()) {
+                ("PodScheduled", "False") => &mut self.messages,
+                ("DisruptionTarget", "True") => &mut self.disruptions,
+                _ => continue,
+            };
+            told.extend(condition.message.map(|message| (name.clone(), message)));
+        }
         let nodes = self.nodes.entry(name.clone()).or_default();
         if let Some(node) = pod.spec.and_then(|spec| spec.node_name) {
             if nodes.is_empty() {

@@ -19,6 +19,8 @@ mod demo;
 mod hot_swap;
 mod kubectl;
 mod plugin_life;
+mod preemption;
 mod process;
 mod profiles;
 mod upside_down;
+mod volumes;

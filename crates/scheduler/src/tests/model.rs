@@ -7,7 +7,10 @@ use berth_model::api;
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::kit::{Bench, Factory, node, pod_json};
+use super::{
+    kit::{Bench, Factory, node, pod_json},
+    waiting::{claim_applied, patch, wait},
+};
 use crate::{Action, Event};
 
 /// How the fake API server answers a binding.
@@ -33,6 +36,9 @@ enum Op {
     BindElsewhere(u8, u8),
     Answers(Answer),
     Permit(bool),
+    /// PreBind waits for a claim, patches it first, or does neither.
+    PreBind(u8),
+    ClaimChanges,
     Broken(bool),
     Swap,
     Advance(u32),
@@ -53,6 +59,8 @@ fn op() -> impl Strategy<Value = Op> {
         1 => (0..8u8, 0..3u8).prop_map(|(pod, node)| Op::BindElsewhere(pod, node)),
         2 => answer.prop_map(Op::Answers),
         1 => any::<bool>().prop_map(Op::Permit),
+        1 => (0..3u8).prop_map(Op::PreBind),
+        2 => Just(Op::ClaimChanges),
         1 => any::<bool>().prop_map(Op::Broken),
         1 => Just(Op::Swap),
         3 => (0..20_000u32).prop_map(Op::Advance),
@@ -147,6 +155,13 @@ impl World {
                     };
                     self.undelivered.push(Event::BindFinished { cycle, uid: pod.uid, result });
                 }
+                Action::AwaitedEffects { cycle, pod, .. } => {
+                    let result = match self.answers {
+                        Answer::Bound | Answer::Silent => Ok(()),
+                        Answer::Refused | Answer::Lost => Err("refused".to_owned()),
+                    };
+                    self.undelivered.push(Event::EffectsFinished { cycle, uid: pod.uid, result });
+                }
                 Action::PatchStatus { pod, condition: Some(_), .. } => {
                     if let Some(pod) = self.pods.get_mut(&*pod.uid) {
                         pod.has_reason = true;
@@ -197,6 +212,14 @@ impl World {
                 let verdict = waits.then_some(PermitVerdict::Wait(5000));
                 self.bench.script(|script| script.permit = verdict);
             }
+            Op::PreBind(wishes) => {
+                let effects = [patch(), wait(5000)].into_iter().skip(2 - usize::from(wishes)).collect();
+                self.bench.script(|script| script.pre_bind = effects);
+            }
+            Op::ClaimChanges => {
+                self.n_uids += 1;
+                self.undelivered.push(claim_applied(&self.n_uids.to_string()));
+            }
             Op::Broken(broken) => self.bench.script(|script| script.broken_filter = broken),
             Op::Swap => {
                 let factory = Factory::new("next", &self.bench.script, true);
@@ -224,6 +247,7 @@ impl World {
         self.answers = Answer::Bound;
         self.bench.script(|script| {
             script.permit = None;
+            script.pre_bind = Vec::new();
             script.broken_filter = false;
         });
         for _ in 0..120 {
@@ -259,6 +283,7 @@ impl World {
         let metrics = scheduler.metrics();
         assert_eq!((metrics.bindings, metrics.queue.in_flight_pods, metrics.queue.in_flight_events), (0, 0, 0));
         assert_eq!(metrics.cache.assumed_pods, 0);
+        assert!(scheduler.deadlines.is_empty(), "a deadline is left behind");
         let n_pending = self.pods.values().filter(|pod| pod.node.is_none()).count();
         assert_eq!(scheduler.queue().iter().count(), n_pending);
         assert!(metrics.queue.unschedulable.values().all(|count| *count >= 0));

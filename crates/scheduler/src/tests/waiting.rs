@@ -17,12 +17,16 @@ fn claim() -> ObjectKey {
     }
 }
 
-fn claim_changes(bench: &mut Bench, json: &str) {
+pub(super) fn claim_applied(json: &str) -> Event {
     let json = Arc::from(json.as_bytes());
-    bench.event(Event::ObjectApplied { resource: "PersistentVolumeClaim".to_owned(), key: claim(), json });
+    Event::ObjectApplied { resource: "PersistentVolumeClaim".to_owned(), key: claim(), json }
 }
 
-fn wait(timeout_ms: u64) -> Effect {
+fn claim_changes(bench: &mut Bench, json: &str) {
+    bench.event(claim_applied(json));
+}
+
+pub(super) fn wait(timeout_ms: u64) -> Effect {
     let object = ObjectRef {
         kind: "v1/PersistentVolumeClaim".to_owned(),
         namespace: "default".to_owned(),
@@ -31,7 +35,7 @@ fn wait(timeout_ms: u64) -> Effect {
     Effect::Wait { objects: vec![object], timeout_ms, timeout_message: "the claim is not bound".to_owned() }
 }
 
-fn patch() -> Effect {
+pub(super) fn patch() -> Effect {
     Effect::Patch {
         kind: "v1/PersistentVolumeClaim".to_owned(),
         namespace: "default".to_owned(),
