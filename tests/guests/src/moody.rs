@@ -122,8 +122,8 @@ const FUNCTIONS: &str = r#"
     (if (call $mood_is (i32.const 12)) (then
       (loop $dawdle
         (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
-        (br_if $dawdle (i32.lt_u (local.get $lines) (i32.const 5000000)))))
-      (local.set $lines (i32.const 0)))
+        (br_if $dawdle (i32.lt_u (local.get $lines) (i32.const 5000000))))
+      (local.set $lines (i32.const 0))))
     (if (call $mood_is (i32.const 9)) (then
       (loop $again
         (call $log (i32.const 1) (i32.const 512) (i32.const 11))
