@@ -78,6 +78,9 @@ impl KindRef {
                 return Some(Self { group, version, kind: (*kind).to_owned(), plural });
             }
         }
+        if resource.contains('/') {
+            return None;
+        }
         let mut parts = resource.splitn(3, '.');
         let (plural, version, group) = (parts.next()?, parts.next()?, parts.next()?);
         let is_plural =

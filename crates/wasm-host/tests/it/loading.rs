@@ -86,7 +86,7 @@ fn limits_may_differ_by_plugin() {
     options.plugin_limits.insert("Moody".to_owned(), tight);
     let engine = Engine::new(options).unwrap();
     let error = engine.load(&Binary::new("Moody", guests::moody().unwrap())).unwrap_err().to_string();
-    assert!(error.contains("asked for 65536 bytes of memory (limit 1000)"), "{error}");
+    assert!(error.contains("asked for 196608 bytes of memory (limit 1000)"), "{error}");
     assert!(engine.load(&Binary::new("Other", guests::moody_called("Other").unwrap())).is_ok());
 }
 
