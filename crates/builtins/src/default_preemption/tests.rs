@@ -1,3 +1,5 @@
+//! Who may preempt, whom, and where: with a dry run that counts free places.
+
 use std::{cell::Cell, sync::Arc};
 
 use berth_framework::{Call, CycleId, Explanation, Removal};
