@@ -28,7 +28,7 @@ async fn a_pod_follows_its_volume() {
             "storageClassName": "local",
             "local": {"path": "/mnt/disk"},
             "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [
-                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-0002"]}
+                {"key": "kubernetes.io/hostname", "operator": "In", "values": ["node-00002"]}
             ]}]}}
         }
     });
@@ -51,7 +51,7 @@ async fn a_pod_follows_its_volume() {
     let mut consumer = pod("consumer", "1", "1Gi");
     consumer["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
     cluster.create(&consumer).await;
-    assert_eq!(cluster.node_of("consumer").await, "node-0002");
+    assert_eq!(cluster.node_of("consumer").await, "node-00002");
     let claim = claims.get("data").await.expect("the claim");
     assert_eq!(claim.spec.and_then(|spec| spec.volume_name).as_deref(), Some("disk"), "bound before the pod was");
 }
