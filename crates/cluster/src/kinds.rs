@@ -83,9 +83,10 @@ impl KindRef {
         }
         let mut parts = resource.splitn(3, '.');
         let (plural, version, group) = (parts.next()?, parts.next()?, parts.next()?);
-        let is_plural =
-            !plural.is_empty() && plural.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit());
-        is_plural.then(|| Self {
+        let is_lower = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let is_name = !plural.is_empty() && plural.bytes().all(is_lower);
+        let is_path = is_name && version.starts_with('v') && !group.contains('/');
+        is_path.then(|| Self {
             group: group.to_owned(),
             version: version.to_owned(),
             kind: String::new(),
