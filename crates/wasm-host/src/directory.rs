@@ -20,7 +20,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use notify_debouncer_full::{DebounceEventResult, Debouncer, RecommendedCache, new_debouncer, notify};
+use notify::Watcher as _;
 
 use crate::{Binary, ComponentFactory, Engine, LoadError};
 
@@ -67,7 +67,7 @@ pub enum DirectoryError {
 pub struct DirectoryWatch {
     wake: SyncSender<()>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    _debouncer: Debouncer<notify::RecommendedWatcher, RecommendedCache>,
+    _watcher: notify::RecommendedWatcher,
 }
 
 impl DirectoryWatch {
@@ -123,22 +123,24 @@ impl PluginsDirectory {
         // One wake-up in waiting is enough, as a pass looks at everything.
         let (wake, woken) = mpsc::sync_channel(1);
         let watch_wake = wake.clone();
-        let on_events = move |result: DebounceEventResult| {
+        // Any event is a reason to look. What exactly happened is not asked: a file that is replaced and deleted at once
+        // would cancel out.
+        let on_event = move |result: notify::Result<notify::Event>| {
             // The passes open files themselves, which must not wake the next pass.
-            if !result.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
+            if !result.is_ok_and(|event| event.kind.is_access()) {
                 let _ = watch_wake.try_send(());
             }
         };
         let watch = |source| DirectoryError::Watch { dir: self.dir.clone(), source };
-        let mut debouncer = new_debouncer(SETTLE, None, on_events).map_err(watch)?;
-        debouncer.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
+        let mut watcher = notify::recommended_watcher(on_event).map_err(watch)?;
+        watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
         thread::Builder::new()
             .name("plugins-directory".to_owned())
             .spawn(move || self.run(&woken, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
-        Ok(DirectoryWatch { wake, forgotten, _debouncer: debouncer })
+        Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }
 
     fn run(mut self, woken: &Receiver<()>, to_forget: &Mutex<BTreeSet<String>>, mut sink: impl FnMut(DirectoryEvent)) {

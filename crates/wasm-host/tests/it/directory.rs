@@ -97,6 +97,19 @@ fn a_file_renamed_into_place_is_loaded() {
     watched.next_removed("Moody");
 }
 
+/// A file that comes and goes at once takes the one before with it.
+#[test]
+fn a_file_replaced_and_deleted_in_one_breath_is_removed() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("Moody.wasm");
+    fs::write(&file, guests::moody().unwrap()).unwrap();
+    let watched = Watched::new(dir.path());
+    fs::write(dir.path().join("incoming"), "no plugin").unwrap();
+    fs::rename(dir.path().join("incoming"), &file).unwrap();
+    fs::remove_file(&file).unwrap();
+    watched.next_removed("Moody");
+}
+
 #[test]
 fn links_through_a_swapped_directory_are_followed() {
     let dir = tempfile::tempdir().unwrap();
