@@ -1,5 +1,6 @@
 //! NodeResourcesFit: a pod goes where its requests fit, and where the scoring strategy likes it best.
 
+mod device_classes;
 mod scoring;
 #[cfg(test)]
 mod tests;
@@ -10,7 +11,10 @@ use berth_framework::{
 use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot, Sym, snapshot::at};
 use serde::Deserialize;
 
-use self::scoring::{Strategy, StrategyArgs};
+use self::{
+    device_classes::DeviceClasses,
+    scoring::{Strategy, StrategyArgs},
+};
 use crate::{
     args,
     built_in::{BuiltIn, Card, plugin},
@@ -32,8 +36,24 @@ pub struct NodeResourcesFit {
     ignored_resources: Vec<String>,
     ignored_groups: Vec<String>,
     strategy: Strategy,
+    classes: DeviceClasses,
     /// What the pod of the current call asks for, in the order of the reasons.
-    wanted: Vec<(Sym, i64)>,
+    wanted: Vec<Want>,
+}
+
+/// A resource that the pod asks for.
+#[derive(Clone, Copy, Debug)]
+struct Want {
+    name: Sym,
+    amount: i64,
+    /// Where the node itself offers none of it, DynamicResources decides.
+    is_served_by_devices: bool,
+}
+
+impl Want {
+    fn is_short(&self, allocatable: i64, requested: i64) -> bool {
+        is_short(self.amount, allocatable, requested) && !(self.is_served_by_devices && allocatable == 0)
+    }
 }
 
 impl BuiltIn for NodeResourcesFit {
@@ -41,6 +61,7 @@ impl BuiltIn for NodeResourcesFit {
         name: "NodeResourcesFit",
         points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score],
         columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
+        objects: &[(device_classes::API_VERSION, device_classes::KIND)],
         requeue: &[
             ("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_SCALE_DOWN),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
@@ -60,6 +81,7 @@ impl BuiltIn for NodeResourcesFit {
             ignored_resources: args.ignored_resources.unwrap_or_default(),
             ignored_groups,
             strategy: Strategy::new(args.scoring_strategy.unwrap_or_default())?,
+            classes: DeviceClasses::default(),
             wanted: Vec::new(),
         })
     }
@@ -84,7 +106,10 @@ impl NodeResourcesFit {
             (Sym::MEMORY, requests.memory),
             (Sym::EPHEMERAL_STORAGE, requests.ephemeral_storage),
         ];
-        let Self { wanted, ignored_resources, ignored_groups, .. } = self;
+        let Self { wanted, ignored_resources, ignored_groups, classes, .. } = self;
+        if !requests.scalars.is_empty() {
+            classes.refresh(call.snapshot.objects());
+        }
         let is_ignored = |name: &str| {
             let group = name.split_once('/').map_or(name, |(group, _)| group);
             is_extended(name)
@@ -93,8 +118,15 @@ impl NodeResourcesFit {
         };
         let scalars = requests.scalars.iter().copied();
         wanted.clear();
-        wanted.extend(basic.into_iter().filter(|(_, amount)| *amount > 0));
-        wanted.extend(scalars.filter(|(name, amount)| *amount != 0 && !is_ignored(call.snapshot.symbols.text(*name))));
+        let basic = basic.into_iter().filter(|(_, amount)| *amount > 0);
+        wanted.extend(basic.map(|(name, amount)| Want { name, amount, is_served_by_devices: false }));
+        let scalars = scalars.map(|(name, amount)| (name, amount, call.snapshot.symbols.text(name)));
+        let counted = scalars.filter(|(_, amount, text)| *amount != 0 && !is_ignored(text));
+        wanted.extend(counted.map(|(name, amount, text)| Want {
+            name,
+            amount,
+            is_served_by_devices: classes.serve(text),
+        }));
     }
 
     /// The verdict on a node with `n_more` pods and the requests that `more` tells on top of what it has.
@@ -105,12 +137,12 @@ impl NodeResourcesFit {
         if is_full(snapshot.allocatable().get(Sym::PODS, node), n_pods) {
             reasons.push("Too many pods".to_owned());
         }
-        for &(name, request) in &self.wanted {
-            let allocatable = snapshot.allocatable().get(name, node);
-            let requested = snapshot.requested().get(name, node).saturating_add(more(name));
-            if is_short(request, allocatable, requested) {
-                reasons.push(format!("Insufficient {}", snapshot.symbols.text(name)));
-                if request > allocatable {
+        for want in &self.wanted {
+            let allocatable = snapshot.allocatable().get(want.name, node);
+            let requested = snapshot.requested().get(want.name, node).saturating_add(more(want.name));
+            if want.is_short(allocatable, requested) {
+                reasons.push(format!("Insufficient {}", snapshot.symbols.text(want.name)));
+                if want.amount > allocatable {
                     code = Code::UnschedulableAndUnresolvable;
                 }
             }
@@ -139,9 +171,10 @@ impl Filter for NodeResourcesFit {
         let snapshot = call.snapshot;
         let (allowed_pods, n_pods) = (snapshot.allocatable().column(Sym::PODS), snapshot.pod_counts());
         candidates.retain(|node| !is_full(at(allowed_pods, node), at(n_pods, node)));
-        for &(name, request) in &self.wanted {
-            let (allocatable, requested) = (snapshot.allocatable().column(name), snapshot.requested().column(name));
-            candidates.retain(|node| !is_short(request, at(allocatable, node), at(requested, node)));
+        for want in &self.wanted {
+            let (allocatable, requested) =
+                (snapshot.allocatable().column(want.name), snapshot.requested().column(want.name));
+            candidates.retain(|node| !want.is_short(at(allocatable, node), at(requested, node)));
         }
         Ok(())
     }

@@ -137,3 +137,29 @@ fn wrong_args_are_refused() {
         assert!(NodeResourcesFit::new(args).is_err(), "{args}");
     }
 }
+
+/// A resource that a device class stands for counts only where the node itself offers some.
+#[test]
+fn devices_serve_what_the_node_does_not_offer() {
+    let (mut cluster, with_gpus, gpu) = half_used();
+    let without = cluster.node("without", |node| node.allowed_pods = 10);
+    let pod = Pod { requests: Resources { scalars: vec![(gpu, 100)], ..Resources::default() }, ..Pod::default() };
+    let status = |cluster: &Cluster, node: NodeIdx| {
+        let mut plugin = fit("null");
+        let rejected = NodeSet::from_iter([node]);
+        let explained = plugin.explain(&cluster.call(&pod), &rejected).unwrap();
+        explained.first().map_or_else(String::new, |explanation| show(&explanation.status))
+    };
+    let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.snapshot.symbols.text(gpu));
+    assert_eq!(status(&cluster, without), insufficient);
+    let class = format!(r#"{{"spec": {{"extendedResourceName": "{}"}}}}"#, cluster.snapshot.symbols.text(gpu));
+    cluster.snapshot.objects_mut().apply(&berth_model::ObjectChange {
+        api_version: device_classes::API_VERSION.to_owned(),
+        kind: device_classes::KIND.to_owned(),
+        namespace: String::new(),
+        name: "gpus".to_owned(),
+        json: Some(class.into_bytes().into()),
+    });
+    assert_eq!(status(&cluster, without), "");
+    assert_eq!(status(&cluster, with_gpus), insufficient);
+}
