@@ -1,4 +1,4 @@
-//! `berth plugin dev`: build, test and swap in at every change of the sources.
+//! `berth plugin dev`: build and swap in at every change of the sources.
 
 use std::{
     fs,
@@ -34,8 +34,13 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
     let dir = dev.dir.canonicalize().with_context(|| format!("finding {}", dev.dir.display()))?;
     let (changed, changes) = mpsc::channel();
     let watched = dir.clone();
+    // It may lie inside the plugin's folder; what is put there is no change of the sources.
+    let own_output = dev.plugins_dir.canonicalize()?;
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
         let is_source = |path: &Path| {
+            if path.starts_with(&own_output) {
+                return false;
+            }
             let inside = path.strip_prefix(&watched).unwrap_or(path);
             !inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built))
         };

@@ -1,7 +1,7 @@
-//! NodeMetadata: prefers nodes by the integer in one of their labels or annotations, and can require that there is one.
+//! NodeMetadata: prefers nodes by the integer in one of their labels, and can require that label.
 //!
-//! Arguments: `key` (required); `source`, `label` (the default) or `annotation`; `order`, `ascending` (the default: higher
-//! values score higher) or `descending`; `require` (nodes without the key are rejected).
+//! Arguments: `key` (required); `order`, `ascending` (the default: higher values score higher) or `descending`; `require`
+//! (nodes without the label are rejected).
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
