@@ -17,6 +17,8 @@ pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<Occurrence>
             !old.scheduling_gates.is_empty() && new.scheduling_gates.is_empty(),
         ),
         (ClusterEvent::UPDATE_POD_TOLERATION, old.tolerations.len() != new.tolerations.len()),
+        // The claims that a pod names are fixed: what changes is which ones were generated for it.
+        (ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM, old.resource_claims != new.resource_claims),
     ];
     let mut actions: Vec<u32> =
         changes.into_iter().filter(|(_, happened)| *happened).map(|(action, _)| action).collect();
@@ -77,4 +79,23 @@ pub(crate) fn node_updates(old: Node, new: Node, conditions_differ: bool) -> Vec
     let subject = || Subject::Node { old: Some(Arc::clone(&old)), new: Some(Arc::clone(&new)) };
     let happened = changes.into_iter().filter(|(_, happened)| *happened);
     happened.map(|(action, _)| Arc::new(Occurrence::new(Occurrence::NODE, action, subject()))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::pod::{ClaimName, PodClaim};
+
+    use super::*;
+
+    #[test]
+    fn a_generated_claim_is_an_event_of_its_own() {
+        let pod = |claim| {
+            let claim = PodClaim { name: Arc::from("gpu"), from_template: true, claim };
+            Arc::new(Pod { resource_claims: vec![claim], ..Pod::default() })
+        };
+        let generated = ClaimName::Known(Arc::from("training-gpu-x"));
+        let updates = pod_updates(&pod(ClaimName::Pending), &pod(generated));
+        let actions: Vec<u32> = updates.iter().map(|update| update.event.actions).collect();
+        assert_eq!(actions, [ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM]);
+    }
 }
