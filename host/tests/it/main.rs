@@ -16,6 +16,7 @@ mod bad_input;
 mod cluster;
 mod crash;
 mod demo;
+mod devices;
 mod hot_swap;
 mod kubectl;
 mod plugin_life;

@@ -1,0 +1,81 @@
+//! Devices through claims (Kubernetes documentation: Dynamic Resource Allocation; KEP-4381): pods with a claim from a
+//! template get the node with the device, and the claim's status says which device and for whom.
+
+use k8s_openapi::api::resource::v1::{DeviceClass, ResourceClaim, ResourceClaimTemplate, ResourceSlice};
+use kube::{
+    Api,
+    api::{DeleteParams, ListParams, PostParams},
+};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, pod};
+
+/// Enters an object of the kind that `api` is about.
+async fn create<K>(api: &Api<K>, object: Value)
+where
+    K: Clone + std::fmt::Debug + DeserializeOwned + Serialize,
+{
+    let object = serde_json::from_value(object).expect("an object of its kind");
+    api.create(&PostParams::default(), &object).await.expect("the sandbox takes it");
+}
+
+/// One node has two devices, one of them large.
+async fn offer_devices(cluster: &Cluster) {
+    let client = cluster.pods.clone().into_client();
+    let class = json!({
+        "metadata": {"name": "gpu.example.com"},
+        "spec": {"selectors": [{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]}
+    });
+    create(&Api::<DeviceClass>::all(client.clone()), class).await;
+    let device = |name: &str, memory: &str| json!({"name": name, "capacity": {"memory": {"value": memory}}});
+    let slice = json!({
+        "metadata": {"name": "gpus"},
+        "spec": {
+            "driver": "gpu.example.com",
+            "nodeName": "node-00001",
+            "pool": {"name": "node-00001", "generation": 1, "resourceSliceCount": 1},
+            "devices": [device("small", "16Gi"), device("large", "80Gi")]
+        }
+    });
+    create(&Api::<ResourceSlice>::all(client.clone()), slice).await;
+    let large = "device.capacity['gpu.example.com'].memory.compareTo(quantity('40Gi')) >= 0";
+    let request = json!({
+        "name": "gpu",
+        "exactly": {"deviceClassName": "gpu.example.com", "selectors": [{"cel": {"expression": large}}]}
+    });
+    let template = json!({
+        "metadata": {"name": "large-gpu"},
+        "spec": {"spec": {"devices": {"requests": [request]}}}
+    });
+    create(&Api::<ResourceClaimTemplate>::default_namespaced(client), template).await;
+}
+
+fn consumer(name: &str) -> Value {
+    let mut consumer = pod(name, "1", "1Gi");
+    consumer["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimTemplateName": "large-gpu"}]);
+    consumer["spec"]["containers"][0]["resources"]["claims"] = json!([{"name": "gpu"}]);
+    consumer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_gets_the_node_with_its_device() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "3"]).await;
+    let _scheduler = cluster.scheduler(&[]).await;
+    offer_devices(&cluster).await;
+    cluster.create(&consumer("first")).await;
+    assert_eq!(cluster.node_of("first").await, "node-00001");
+
+    let claims: Api<ResourceClaim> = Api::default_namespaced(cluster.pods.clone().into_client());
+    let listed = claims.list(&ListParams::default()).await.expect("the claims").items;
+    let [claim] = listed.as_slice() else { panic!("{listed:?}") };
+    let status = serde_json::to_value(&claim.status).expect("a status");
+    let result = &status["allocation"]["devices"]["results"][0];
+    assert_eq!([&result["device"], &result["pool"]], ["large", "node-00001"]);
+    assert_eq!(status["reservedFor"][0]["name"], "first");
+
+    // The device is taken: the next pod waits, and gets it when the first one is gone.
+    cluster.create(&consumer("second")).await;
+    cluster.pods.delete("first", &DeleteParams::default()).await.expect("the first goes");
+    assert_eq!(cluster.node_of("second").await, "node-00001");
+}
