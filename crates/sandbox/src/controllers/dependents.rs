@@ -1,5 +1,6 @@
 //! Removes what workloads leave behind: the replica sets of a deployment that is gone, and the pods of a set that is.
-//! Claims of a stateful set stay, as they do by default.
+//! Claims of a stateful set stay, as they do by default. What a deletion says about dependents is not heeded: none is left
+//! as an orphan.
 
 use super::{Controller, DEPLOYMENTS, Observed, PODS, REPLICA_SETS, STATEFUL_SETS, kind, owners};
 use crate::api::Api;
