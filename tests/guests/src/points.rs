@@ -14,6 +14,8 @@ pub enum At {
     PreEnqueue,
     PreFilter,
     Filter,
+    /// In a Filter plugin, asked about a change of a node.
+    DryRun,
     PostFilter,
     Score,
     Reserve,
@@ -24,12 +26,13 @@ pub enum At {
 }
 
 impl At {
-    pub const ALL: [At; 12] = [
+    pub const ALL: [At; 13] = [
         At::Sync,
         At::Begin,
         At::PreEnqueue,
         At::PreFilter,
         At::Filter,
+        At::DryRun,
         At::PostFilter,
         At::Score,
         At::Reserve,
@@ -48,6 +51,7 @@ impl At {
             At::PreEnqueue => "pre-enqueue",
             At::PreFilter => "pre-filter",
             At::Filter => "filter",
+            At::DryRun => "dry-run",
             At::PostFilter => "post-filter",
             At::Score => "score",
             At::Reserve => "reserve",
@@ -61,7 +65,7 @@ impl At {
     /// The interface that the plugin exports.
     fn interface(self) -> &'static str {
         match self {
-            At::Sync | At::Begin => "filter",
+            At::Sync | At::Begin | At::DryRun => "filter",
             point => point.function(),
         }
     }
@@ -71,8 +75,8 @@ impl At {
     fn functions(self, deed: &str, effects: (u32, u32)) -> String {
         let (at, n) = effects;
         let (parameters, answer, others) = match self {
-            At::Sync | At::Begin | At::Filter => {
-                ("(param $cycle i64) (param $rows i32) (param $n i32)", FILTER.to_owned(), OTHER_FILTERS)
+            At::Sync | At::Begin | At::Filter | At::DryRun => {
+                ("(param $cycle i64) (param $rows i32) (param $n i32)", FILTER.to_owned(), EXPLAIN)
             }
             At::PreEnqueue => ("(param $pod i32)", OK.to_owned(), ""),
             At::PreFilter => ("(param $cycle i64)", OK.to_owned(), ""),
@@ -95,11 +99,16 @@ impl At {
             At::PostBind => ("(param $cycle i64) (param $node i32)", String::new(), ""),
         };
         let result = if self == At::PostBind { "" } else { "(result i32)" };
-        let deed = if matches!(self, At::Sync | At::Begin) { "" } else { deed };
+        let dry_run = match self {
+            At::DryRun => DRY_RUN.replace("DEED", deed),
+            At::Sync | At::Begin | At::Filter => DRY_RUN.replace("DEED", ""),
+            _ => String::new(),
+        };
+        let deed = if matches!(self, At::Sync | At::Begin | At::DryRun) { "" } else { deed };
         let (name, locals) = (self.interface(), "(local $bits i32) (local $word i32) (local $at i32)");
         format!(
             "(func (export \"berth:scheduler/{name}@0.1.0#{name}\") {parameters} {result} {locals} {deed} {answer})\n\
-             {others}"
+             {others}\n{dry_run}"
         )
     }
 }
@@ -147,11 +156,16 @@ const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
 
 const FILTER: &str = "(call $ok (local.get $rows) (local.get $n))";
 
-const OTHER_FILTERS: &str = r#"
+const EXPLAIN: &str = r#"
   (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
-    (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;
+
+/// Success for each case: the second page is all zeros.
+const DRY_RUN: &str = r#"
+  (func (export "berth:scheduler/filter@0.1.0#dry-run")
+    (param $cycle i64) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
+    DEED
+    (call $ok (i32.const 65536) (local.get $n)))"#;
 
 /// 50 for each node, in the second page, which has room for 8,192 scores.
 const SCORE: &str = r"

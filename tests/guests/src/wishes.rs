@@ -113,7 +113,7 @@ impl Wish {
 
 /// A list of one element, made of these words.
 fn list(bytes: &mut Vec<u8>, element: &[u32]) -> [u32; 2] {
-    while bytes.len() % 8 != 0 {
+    while !bytes.len().is_multiple_of(8) {
         bytes.push(0);
     }
     let element: Vec<u8> = element.iter().flat_map(|word| word.to_le_bytes()).collect();

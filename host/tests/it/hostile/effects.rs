@@ -1,6 +1,8 @@
 //! Every kind of effect at every extension point that may ask for some: what was not granted never reaches the API
 //! server, and the operator learns who asked for what.
 
+use std::time::Duration;
+
 use berth_test_guests::{At, Wish, harmless, holds, wishes};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret},
@@ -11,9 +13,13 @@ use kube::{
     api::{ListParams, PostParams},
 };
 use serde_json::{Value, json};
+use tokio::time::{interval, timeout};
 
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
-use crate::cluster::{Cluster, Seen};
+use crate::{
+    cluster::{Cluster, Seen},
+    process::DEADLINE,
+};
 
 const POINTS: [At; 4] = [At::PostFilter, At::Permit, At::PreBind, At::Bind];
 
@@ -201,14 +207,16 @@ async fn effects_are_for_those_who_were_granted_them() {
     bench.cluster.node_of(&name_of("Trusted", 0)).await;
     let is_done = |seen: &Seen| seen.deleted.contains("given-bound") && seen.messages.contains_key("given-held");
     bench.cluster.until("the granted effects", is_done).await;
-    loop {
-        let seen = bench.cluster.until("a nomination", |seen| !seen.nominations["given-stranded"].is_empty()).await;
-        // Events are written at leisure.
-        if targets.were_changed("given", &seen).await == [true; 7] {
-            assert_eq!(targets.were_changed("kept", &seen).await, [false; 7]);
-            break;
+    let seen = bench.cluster.until("a nomination", |seen| !seen.nominations["given-stranded"].is_empty()).await;
+    // Events are written at leisure.
+    let mut every = interval(Duration::from_millis(50));
+    let done = timeout(DEADLINE, async {
+        while targets.were_changed("given", &seen).await != [true; 7] {
+            every.tick().await;
         }
-    }
+    });
+    done.await.expect("what was granted is done");
+    assert_eq!(targets.were_changed("kept", &bench.cluster.until("now", |_| true).await).await, [false; 7]);
     assert_eq!(targets.secrets.get("kept").await.expect("the secret"), kept);
     check_recovery(&bench, &guests).await;
 }
