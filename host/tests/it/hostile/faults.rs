@@ -4,7 +4,7 @@
 use berth_test_guests::{At, Deed, Mood, always, does, harmless, opens_files, opens_sockets, reads_environment};
 use serde_json::{Value, json};
 
-use super::bench::{Bench, Guest, is_bound, name_of};
+use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::Cluster;
 
 /// What must come of a guest.
@@ -162,6 +162,31 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
         bench.place(&guest.name, &harmless(&guest.name, guest.at).expect("a component"));
     }
     bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
+}
+
+/// Two components lie on the stack: preemption, and the Filter plugin that answers its dry run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stack_is_used_up_on_top_of_another() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let Row { guest, reason, .. } =
+        deed(At::DryRun, Deed::Recurse, "trap", "trapped in dry-run: wasm trap: call stack");
+    let name = guest.name.clone();
+    let rules = "plugins:\n- name: DefaultPreemption\n  execution: wasm\n";
+    let bench = Bench::start(cluster, vec![guest], rules).await;
+    let large = |guest: &str| {
+        let mut pod = pod_of(guest, 9);
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(12);
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
+        pod
+    };
+    bench.cluster.create(&large("healthy")).await;
+    bench.cluster.node_of(&name_of("healthy", 9)).await;
+    let mut important = large(&name);
+    important["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    bench.cluster.create(&important).await;
+    bench.shows([(name.as_str(), json!({"faults": {"trap": 1}, "lastReason": reason}))]).await;
+    let seen = bench.binds_healthy(5).await;
+    assert!(seen.deleted.is_empty() && !is_bound(&seen, &name_of(&name, 9)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
