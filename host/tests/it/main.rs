@@ -17,6 +17,8 @@ mod cluster;
 mod crash;
 mod demo;
 mod devices;
+mod documentation;
+mod hostile;
 mod hot_swap;
 mod kubectl;
 mod plugin_life;
