@@ -18,6 +18,7 @@ mod crash;
 mod demo;
 mod devices;
 mod hot_swap;
+mod journey;
 mod kubectl;
 mod plugin_life;
 mod preemption;
