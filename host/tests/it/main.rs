@@ -20,6 +20,7 @@ mod devices;
 mod documentation;
 mod hostile;
 mod hot_swap;
+mod journey;
 mod kubectl;
 mod plugin_life;
 mod preemption;
