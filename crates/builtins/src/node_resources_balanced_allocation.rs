@@ -60,7 +60,7 @@ impl Score for NodeResourcesBalancedAllocation {
             with.clear();
             without.clear();
             for (view, (allocatable, used)) in views.iter().filter_map(|view| Some((view, view.amounts(node)?))) {
-                with.push(used_fraction(used.saturating_add(view.request), allocatable));
+                with.push(used_fraction(used.wrapping_add(view.request), allocatable));
                 without.push(used_fraction(used, allocatable));
             }
             MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&with) - balance(&without)) / 2

@@ -89,9 +89,9 @@ impl BuiltIn for NodeResourcesFit {
 
 plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score });
 
-/// A request that does not fit into what is left.
+/// A request that does not fit into what is left. Wraps, as Kubernetes' arithmetic does.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
-    request > allocatable.saturating_sub(requested)
+    request > allocatable.wrapping_sub(requested)
 }
 
 fn is_full(allowed_pods: i64, n_pods: i64) -> bool {
@@ -139,7 +139,7 @@ impl NodeResourcesFit {
         }
         for want in &self.wanted {
             let allocatable = snapshot.allocatable().get(want.name, node);
-            let requested = snapshot.requested().get(want.name, node).saturating_add(more(want.name));
+            let requested = snapshot.requested().get(want.name, node).wrapping_add(more(want.name));
             if want.is_short(allocatable, requested) {
                 reasons.push(format!("Insufficient {}", snapshot.symbols.text(want.name)));
                 if want.amount > allocatable {
@@ -152,9 +152,9 @@ impl NodeResourcesFit {
 
     fn check_case(&self, snapshot: &Snapshot, pods: &[&Pod], case: &DryRunCase) -> Status {
         let sum = |indices: &[u32], of: &dyn Fn(&Pod) -> i64| -> i64 {
-            indices.iter().filter_map(|&index| pods.get(index as usize)).map(|pod| of(pod)).sum()
+            indices.iter().filter_map(|&index| pods.get(index as usize)).fold(0, |sum, pod| sum.wrapping_add(of(pod)))
         };
-        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of) - sum(&case.minus, of);
+        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of).wrapping_sub(sum(&case.minus, of));
         self.check(snapshot, case.node, difference(&|_| 1), |name| difference(&|pod| pod.placed_requests.get(name)))
     }
 }

@@ -68,7 +68,7 @@ impl ResourceTable {
             (Sym::EPHEMERAL_STORAGE, amounts.ephemeral_storage),
         ];
         for (name, amount) in named.into_iter().chain(amounts.scalars.iter().copied()) {
-            let sum = self.get(name, node).saturating_add(amount.saturating_mul(sign));
+            let sum = self.get(name, node).wrapping_add(amount.wrapping_mul(sign));
             self.set(name, node, sum);
         }
     }
@@ -389,12 +389,13 @@ impl Snapshot {
         self.allocatable.set(Sym::PODS, node, allowed_pods);
     }
 
-    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away.
+    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away. Sums wrap, as Kubernetes' do: what impossible
+    /// requests add is taken away again with them.
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
         self.requested.add_row(node, amounts, sign);
-        let cpu = at(&self.non_zero_cpu, node) + non_zero.milli_cpu * sign;
+        let cpu = at(&self.non_zero_cpu, node).wrapping_add(non_zero.milli_cpu.wrapping_mul(sign));
         put(&mut self.non_zero_cpu, node, cpu);
-        let memory = at(&self.non_zero_memory, node) + non_zero.memory * sign;
+        let memory = at(&self.non_zero_memory, node).wrapping_add(non_zero.memory.wrapping_mul(sign));
         put(&mut self.non_zero_memory, node, memory);
         let pods = at(&self.pod_counts, node) + sign;
         put(&mut self.pod_counts, node, pods);

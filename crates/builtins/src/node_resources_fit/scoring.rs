@@ -82,9 +82,9 @@ impl Strategy {
         let (mut sum, mut weights) = (0_i64, 0_i64);
         for view in views {
             let Some((allocatable, used)) = view.amounts(node) else { continue };
-            let score = self.resource_score(used.saturating_add(view.request), allocatable);
+            let score = self.resource_score(used.wrapping_add(view.request), allocatable);
             if score > 0 || self.counts_zero() {
-                sum += score * view.weight;
+                sum = sum.wrapping_add(score.wrapping_mul(view.weight));
                 weights += view.weight;
             }
         }
@@ -104,10 +104,11 @@ impl Strategy {
     }
 
     fn resource_score(&self, requested: i64, allocatable: i64) -> i64 {
-        let percent = |amount: i64| amount.saturating_mul(MAX_SCORE) / allocatable;
+        // Impossible amounts wrap, as they do in Kubernetes; the framework refuses a score that is out of range.
+        let percent = |amount: i64| amount.wrapping_mul(MAX_SCORE).wrapping_div(allocatable);
         match &self.kind {
             Kind::LeastAllocated if requested > allocatable => 0,
-            Kind::LeastAllocated => percent(allocatable - requested),
+            Kind::LeastAllocated => percent(allocatable.wrapping_sub(requested)),
             Kind::MostAllocated => percent(requested.min(allocatable)),
             Kind::RequestedToCapacityRatio(shape) if requested > allocatable => shape.at(MAX_SCORE),
             Kind::RequestedToCapacityRatio(shape) => shape.at(percent(requested)),

@@ -163,3 +163,22 @@ fn devices_serve_what_the_node_does_not_offer() {
     assert_eq!(status(&cluster, without), "");
     assert_eq!(status(&cluster, with_gpus), insufficient);
 }
+
+/// Kubernetes' sums wrap, and nothing stops: neither a sum out of range nor a node that offers less than nothing.
+#[test]
+fn impossible_amounts_end_in_an_answer() {
+    let mut cluster = Cluster::default();
+    let node = cluster.node("n", |node| {
+        node.allocatable = amounts(-1, i64::MIN);
+        node.allowed_pods = i64::MAX;
+    });
+    cluster.place(node, &amounts(i64::MAX, i64::MAX));
+    cluster.place(node, &amounts(i64::MAX, i64::MAX));
+    let requests = amounts(i64::MAX, i64::MAX);
+    let pod = Pod { requests: requests.clone(), scoring_requests: requests, ..cluster.pod() };
+    assert_eq!(verdicts(&mut fit("null"), &cluster, &pod).len(), 1);
+    for strategy in ["LeastAllocated", "MostAllocated"] {
+        let args = format!(r#"{{"scoringStrategy": {{"type": "{strategy}"}}}}"#);
+        assert!(scores(&mut fit(&args), &cluster, &pod).is_ok_and(|(raw, _)| raw.len() == 1), "{strategy}");
+    }
+}
