@@ -1,6 +1,7 @@
 //! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
 
 mod checks;
+mod fuzz;
 mod languages;
 
 use std::{
@@ -19,6 +20,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options
   check            formatting, lints, crate directions and tidiness, without tests
   ci               check, then test
+  fuzz [TARGET ...] [--seconds N]
+                   libFuzzer on every target, or on those named, for N seconds (30) each; installs cargo-fuzz
   languages [LANG ...]
                    install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
                    without root, test what they build, and run the commands that the guide shows to authors
@@ -34,6 +37,7 @@ fn main() -> ExitCode {
         "swap-storm" => swap_storm(rest),
         "check" => checks::all(),
         "ci" => checks::all().and_then(|()| test()),
+        "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
         "setup" => setup(),
         "help" | "-h" | "--help" => {

@@ -6,9 +6,10 @@ pub(crate) const MAX_SCORE: i64 = 100;
 /// Scales scores so that the highest becomes 100. Reversed, the highest becomes 0 and 0 becomes 100.
 pub(crate) fn normalize(scores: &mut [i64], reversed: bool) {
     let max = scores.iter().copied().max().unwrap_or(0);
+    // Impossible scores wrap, as they do in Kubernetes; they are refused as out of range.
     for score in scores {
-        let share = if max == 0 { 0 } else { score.saturating_mul(MAX_SCORE) / max };
-        *score = if reversed { MAX_SCORE - share } else { share };
+        let share = if max == 0 { 0 } else { score.wrapping_mul(MAX_SCORE).wrapping_div(max) };
+        *score = if reversed { MAX_SCORE.wrapping_sub(share) } else { share };
     }
 }
 
@@ -18,7 +19,9 @@ mod tests {
 
     #[test]
     fn scales_to_the_highest() {
-        let cases: [(&[i64], bool, &[i64]); 5] = [
+        let cases: [(&[i64], bool, &[i64]); 6] = [
+            // Out of range as it is in Kubernetes, and no reason to stop.
+            (&[i64::MIN, -1], true, &[100, 0]),
             (&[50, 20, 0], false, &[100, 40, 0]),
             (&[0, 0], false, &[0, 0]),
             (&[0, 1, 3], true, &[100, 67, 0]),

@@ -50,10 +50,15 @@ fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
         host_ports: if variant & 1 == 0 { vec![port] } else { Vec::new() },
         placed_requests: Resources {
             milli_cpu: i64::from(variant) * 10,
+            // Two of them are more than a number holds.
+            memory: if variant & 128 != 0 { i64::MAX } else { 0 },
             scalars: if variant & 2 != 0 { vec![(gpu, 1)] } else { Vec::new() },
             ..Resources::default()
         },
-        placed_non_zero: NonZero { milli_cpu: 100, memory: i64::from(variant) },
+        placed_non_zero: NonZero {
+            milli_cpu: 100,
+            memory: if variant & 128 != 0 { i64::MAX } else { i64::from(variant) },
+        },
         priority: i32::from(variant & 64),
         ..Pod::default()
     })

@@ -395,7 +395,8 @@ impl Snapshot {
         self.allocatable.set(Sym::PODS, node, allowed_pods);
     }
 
-    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away.
+    /// Adds a pod's requests to `node`, or with `sign` -1 takes them away. Sums stop at the largest number:
+    /// see [`Self::is_saturated`].
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
         self.requested.add_row(node, amounts, sign);
         let cpu = at(&self.non_zero_cpu, node).saturating_add(non_zero.milli_cpu.saturating_mul(sign));

@@ -84,7 +84,7 @@ impl Strategy {
             let Some((allocatable, used)) = view.amounts(node) else { continue };
             let score = self.resource_score(used.saturating_add(view.request), allocatable);
             if score > 0 || self.counts_zero() {
-                sum += score * view.weight;
+                sum = sum.saturating_add(score.saturating_mul(view.weight));
                 weights += view.weight;
             }
         }
@@ -104,7 +104,7 @@ impl Strategy {
     }
 
     fn resource_score(&self, requested: i64, allocatable: i64) -> i64 {
-        let percent = |amount: i64| amount.saturating_mul(MAX_SCORE) / allocatable;
+        let percent = |amount: i64| amount.saturating_mul(MAX_SCORE).saturating_div(allocatable);
         match &self.kind {
             Kind::LeastAllocated if requested > allocatable => 0,
             Kind::LeastAllocated => percent(allocatable.saturating_sub(requested)),

@@ -176,5 +176,24 @@ fn dry_runs_bear_huge_requests() {
         show(&plugin.dry_run(&cluster.call(&pod), &[&huge, &huge], &cases).unwrap()[0])
     };
     assert_eq!(ask(vec![0, 1], Vec::new()), "");
-    assert_eq!(ask(Vec::new(), vec![0, 1]), "Unschedulable: Insufficient cpu, Insufficient memory");
+    assert_eq!(ask(Vec::new(), vec![0, 1]), "Unschedulable: Too many pods, Insufficient cpu, Insufficient memory");
+}
+
+/// Neither a sum out of range nor a node that offers less than nothing stops the scheduler.
+#[test]
+fn impossible_amounts_end_in_an_answer() {
+    let mut cluster = Cluster::default();
+    let node = cluster.node("n", |node| {
+        node.allocatable = amounts(-1, i64::MIN);
+        node.allowed_pods = i64::MAX;
+    });
+    cluster.place(node, &amounts(i64::MAX, i64::MAX));
+    cluster.place(node, &amounts(i64::MAX, i64::MAX));
+    let requests = amounts(i64::MAX, i64::MAX);
+    let pod = Pod { requests: requests.clone(), scoring_requests: requests, ..cluster.pod() };
+    assert_eq!(verdicts(&mut fit("null"), &cluster, &pod).len(), 1);
+    for strategy in ["LeastAllocated", "MostAllocated"] {
+        let args = format!(r#"{{"scoringStrategy": {{"type": "{strategy}"}}}}"#);
+        assert!(scores(&mut fit(&args), &cluster, &pod).is_ok_and(|(raw, _)| raw.len() == 1), "{strategy}");
+    }
 }

@@ -1,0 +1,5 @@
+//! libFuzzer on the target `quantity`.
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| fuzz_targets::run("quantity", bytes));

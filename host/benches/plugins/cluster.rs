@@ -1,0 +1,149 @@
+//! A cache full of a scenario's objects, a profile of its plugins, and a cycle over them.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use berth_cache::{Cache, ObjectKey};
+use berth_framework::{
+    Call, CycleId, PluginFactory, Point,
+    profile::{PluginIdx, Profile},
+    run::{self, Attempt, Diagnosis, Nominated, Nominations, PreFilterOutcome},
+};
+use berth_model::{Pod, api, intern};
+use serde_json::{Value, json};
+
+use crate::scenario::{Scenario, node};
+
+pub(crate) struct Cluster {
+    scenario: &'static Scenario,
+    cache: Cache,
+    profile: Profile,
+    pod: Pod,
+    /// Comes to a node and leaves it, by turns.
+    visitor: Arc<Pod>,
+    attempt: Attempt,
+    cycle: u64,
+}
+
+impl Cluster {
+    pub(crate) fn new(scenario: &'static Scenario, n_nodes: u32, n_pods: u32) -> Self {
+        let mut cache = Cache::new();
+        for index in 0..n_nodes {
+            let node: api::Node = serde_json::from_value(node(index)).expect("a node");
+            let node = intern::node(&node, cache.symbols_mut());
+            cache.set_node(node);
+            (scenario.of_node)(index).iter().for_each(|object| put(&mut cache, object));
+        }
+        (scenario.objects)().iter().for_each(|object| put(&mut cache, object));
+        for index in 0..n_pods {
+            let pod = placed(scenario, index, n_nodes, &mut cache);
+            cache.add_pod(pod).expect("pods have uids");
+        }
+        let visitor = placed(scenario, n_pods, n_nodes, &mut cache);
+        let pod = pod("incoming", "", (scenario.incoming)(), &mut cache);
+        cache.settle();
+        let (profile, attempt) = (Profile::new("default-scheduler"), Attempt::default());
+        Self { scenario, cache, profile, pod, visitor, attempt, cycle: 0 }
+    }
+
+    /// Who answers from now on.
+    pub(crate) fn serve_with(&mut self, factory: impl Fn(&str) -> Arc<dyn PluginFactory>) {
+        self.profile = Profile::new("default-scheduler");
+        for name in self.scenario.helpers.iter().chain([&self.scenario.plugin]) {
+            self.profile.add_everywhere(factory(name).build("null").expect("default args"), "null");
+        }
+    }
+
+    /// How long it took; `None` when a pod that should fit nowhere fits.
+    pub(crate) fn cycle(&mut self) -> Option<Duration> {
+        self.cycle += 1;
+        if self.cycle.is_multiple_of(2) {
+            self.cache.remove_pod(&self.visitor.uid);
+        } else {
+            self.cache.add_pod(Arc::clone(&self.visitor)).expect("the visitor has a uid");
+        }
+        self.cache.settle();
+        self.attempt.clear();
+        let begin = Instant::now();
+        self.profile.sync(&self.cache).expect("replicas follow");
+        self.enqueue();
+        let is_meaningful = self.place();
+        let time = begin.elapsed();
+        self.profile.end_cycle(CycleId(self.cycle));
+        is_meaningful.then_some(time)
+    }
+
+    fn enqueue(&mut self) {
+        for index in 0..=self.scenario.helpers.len() {
+            let Some(plugin) = u32::try_from(index).ok().and_then(|index| self.profile.get(PluginIdx(index))) else {
+                continue;
+            };
+            if let Some(point) = plugin.pre_enqueue() {
+                point.pre_enqueue(&self.pod);
+            }
+            if let Some(point) = plugin.queue_sort() {
+                point.sort_key(&self.pod, 1);
+            }
+        }
+    }
+
+    fn place(&mut self) -> bool {
+        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, snapshot: self.cache.snapshot() };
+        let (profile, attempt) = (&mut self.profile, &mut self.attempt);
+        let answer = run::pre_filter(profile, &call, attempt).expect("pre-filter");
+        assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
+        run::list_candidates(&call, self.cache.order(), attempt);
+        let everything = (0, usize::MAX);
+        run::filter(profile, &call, everything, &Nominated::default(), attempt).expect("filter");
+        if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
+            if !attempt.feasible_order.is_empty() {
+                return false;
+            }
+            let mut diagnosis = Diagnosis { n_all_nodes: call.snapshot.n_nodes(), ..Diagnosis::default() };
+            run::explain(profile, &call, attempt, &mut diagnosis).expect("explain");
+            let answer = run::post_filter(profile, &call, attempt, &Nominations::default(), &mut diagnosis);
+            assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
+            return true;
+        }
+        assert!(!attempt.feasible_order.is_empty(), "{}: the pod fits somewhere", self.scenario.plugin);
+        run::score(profile, &call, attempt).expect("score");
+        let node = run::select(&attempt.feasible_order, &attempt.feasible, &attempt.totals).expect("a node");
+        if !profile.plugins.at(Point::Bind).is_empty() {
+            run::bind(profile, &call, node).expect("bind");
+        }
+        true
+    }
+}
+
+fn placed(scenario: &Scenario, index: u32, n_nodes: u32, cache: &mut Cache) -> Arc<Pod> {
+    let on = index % n_nodes;
+    (scenario.of_pod)(index, on).iter().for_each(|object| put(cache, object));
+    let (name, node) = (format!("pod-{index:05}"), format!("node-{on:05}"));
+    Arc::new(pod(&name, &node, (scenario.placed)(index), cache))
+}
+
+fn pod(name: &str, node: &str, mut pod: Value, cache: &mut Cache) -> Pod {
+    let labels = pod["metadata"]["labels"].take();
+    pod["metadata"] = json!({"name": name, "namespace": "default", "uid": name});
+    if labels.is_object() {
+        pod["metadata"]["labels"] = labels;
+    }
+    if !node.is_empty() {
+        pod["spec"]["nodeName"] = json!(node);
+    }
+    let pod: api::Pod = serde_json::from_value(pod).expect("a pod");
+    intern::pod(&pod, cache.symbols_mut())
+}
+
+fn put(cache: &mut Cache, object: &Value) {
+    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+    let key = ObjectKey {
+        api_version: text("/apiVersion"),
+        kind: text("/kind"),
+        namespace: text("/metadata/namespace"),
+        name: text("/metadata/name"),
+    };
+    cache.set_object(key, Some(object.to_string().into_bytes().into()));
+}

@@ -1,0 +1,192 @@
+//! An arbitrary cluster and pod through the whole cycle with all default plugins, twice, the cluster changed between.
+
+use std::sync::Arc;
+
+use berth_cache::Cache;
+use berth_config::{InTree, Point as ConfigPoint};
+use berth_framework::{
+    Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Point, Profile, Removal,
+    run::{self, Attempt, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PreBindRun},
+};
+use berth_model::{Columns, NodeIdx, NodeSet, Pod, Snapshot, Symbols, intern};
+use serde_json::Value;
+
+use crate::{
+    cluster::Cluster,
+    single::{self, pods_on},
+};
+
+pub(crate) fn run(bytes: &[u8]) {
+    let Ok(document) = serde_json::from_slice::<Value>(bytes) else { return };
+    let Some((mut cluster, pod)) = Cluster::build(&document) else { return };
+    let mut profile = profile(document.get("profile"));
+    let mut replica = Replica::default();
+    replica.follow(&cluster.cache);
+    let chosen = cycle(&mut profile, &cluster, &pod, CycleId(1));
+    alone(&mut profile, &cluster, &pod);
+    change(&mut cluster, &pod, chosen);
+    replica.follow(&cluster.cache);
+    cycle(&mut profile, &cluster, &pod, CycleId(2));
+    alone(&mut profile, &cluster, &pod);
+}
+
+/// The document's profile, or the default one where that is refused.
+fn profile(document: Option<&Value>) -> Profile {
+    let config = berth_config::Profile::from_json(document, &InTree)
+        .or_else(|_| berth_config::Profile::from_json(None, &InTree));
+    let mut profile = Profile::new("default-scheduler");
+    let Ok(config) = config else { return profile };
+    for factory in berth_builtins::factories() {
+        let name = &factory.manifest().name;
+        if !config.plugins.named().contains(name) {
+            continue;
+        }
+        let args = config.plugin_config.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
+        let built = factory.build(&args);
+        assert!(built.is_ok(), "{name} refuses args that its configuration accepts: {args}");
+        if let Ok(plugin) = built {
+            profile.add(plugin, &args, Grants::ALL);
+        }
+    }
+    for point in ConfigPoint::ALL {
+        let same = Point::ALL.into_iter().find(|it| it.as_str() == point.name());
+        for name in config.plugins.at(point) {
+            if let (Some(plugin), Some(point)) = (profile.find(name), same) {
+                profile.plugins.enable(point, plugin);
+            }
+        }
+    }
+    for (name, weight) in config.plugins.score_weights() {
+        if let Some(plugin) = profile.find(name) {
+            profile.plugins.set_weight(plugin, weight);
+        }
+    }
+    profile
+}
+
+/// One attempt as the scheduler makes it, up to the binding and back. The node that was found.
+fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
+    let call = Call { cycle: id, pod, snapshot: cluster.cache.snapshot() };
+    let (pods, cases) = cluster.rivals(pod);
+    let rivals = Nominated { pods: &pods, cases: &cases };
+    let order = cluster.cache.order();
+    let circumstances =
+        Circumstances { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated: rivals };
+    let mut attempt = Attempt::default();
+    let found = match run::place(profile, &call, &circumstances, &mut attempt) {
+        Ok(node) => Some(node),
+        Err(NoNode::Rejected(mut diagnosis)) => {
+            rejected(profile, cluster, &call, &attempt, rivals, &mut diagnosis);
+            None
+        }
+        Err(NoNode::Broken(status)) => {
+            assert!(!status.message().is_empty(), "an error without a text");
+            None
+        }
+        Err(NoNode::EmptyCluster) => None,
+    };
+    if let Some(node) = found {
+        bind(profile, &call, node);
+    }
+    let nodes: NodeSet = order.iter().copied().collect();
+    let _ = run::explain_every_plugin(profile, &call, &nodes, &attempt);
+    profile.end_cycle(id);
+    found
+}
+
+fn rejected(
+    profile: &mut Profile,
+    cluster: &Cluster,
+    call: &Call<'_>,
+    attempt: &Attempt,
+    rivals: Nominated<'_>,
+    diagnosis: &mut Diagnosis,
+) {
+    assert!(diagnosis.message().contains("nodes are available"), "{}", diagnosis.message());
+    let removals: Vec<Removal> =
+        call.snapshot.nodes().iter().map(|node| Removal { node, pods: pods_on(cluster, node) }).collect();
+    if let Ok(statuses) = run::dry_run(profile, call, attempt, &rivals, &removals) {
+        assert_eq!(statuses.len(), removals.len());
+    }
+    let all = cluster.nominations();
+    run::post_filter(profile, call, attempt, &Nominations { rivals, all: &all }, diagnosis);
+}
+
+fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+    if run::reserve(profile, call, node).is_ok() && run::permit(profile, call, node).is_ok() {
+        let mut at = 0;
+        while let Ok(PreBindRun::Effects { next, .. }) = run::pre_bind(profile, call, node, at) {
+            at = next;
+        }
+        let _ = run::bind(profile, call, node);
+    }
+    run::unreserve(profile, call, node);
+}
+
+/// Every plugin on its own.
+fn alone(profile: &mut Profile, cluster: &Cluster, pod: &Pod) {
+    for index in (0u32..).take(profile.instances().len()) {
+        if let Some(plugin) = profile.get(PluginIdx(index)) {
+            single::ask(plugin, cluster, pod);
+        }
+    }
+}
+
+/// Pods and objects go, nodes change, and the pod is assumed where it was to go.
+fn change(cluster: &mut Cluster, pod: &Pod, chosen: Option<NodeIdx>) {
+    let leaving: Vec<Arc<str>> =
+        cluster.cache.snapshot().pods().iter().map(|(_, pod, _)| Arc::clone(&pod.uid)).step_by(2).collect();
+    for uid in leaving {
+        cluster.cache.remove_pod(&uid);
+    }
+    if let Some(node) = chosen {
+        let name = cluster.cache.snapshot().name(node);
+        if let Ok(assumed) = cluster.cache.assume(&Arc::new(pod.clone()), name) {
+            assumed.settled();
+        }
+    }
+    for (key, _) in cluster.others.iter().step_by(3) {
+        cluster.cache.set_object(key.clone(), None);
+    }
+    for (at, mut node) in std::mem::take(&mut cluster.nodes).into_iter().enumerate() {
+        node.spec.unschedulable = !node.spec.unschedulable;
+        node.metadata.labels.pop_last();
+        let node = intern::node(&node, cluster.cache.symbols_mut());
+        if at % 4 == 3 {
+            cluster.cache.remove_node(node.name);
+        } else {
+            cluster.cache.set_node(node);
+        }
+    }
+    cluster.cache.settle();
+}
+
+/// A table as a component keeps it.
+#[derive(Default)]
+struct Replica {
+    snapshot: Snapshot,
+    generation: u64,
+}
+
+impl Replica {
+    fn follow(&mut self, source: &Cache) {
+        let objects = [("v1", "PersistentVolume"), ("v1", "PersistentVolumeClaim")];
+        let kind = |(api_version, kind): (&str, &str)| ObjectKind {
+            api_version: api_version.to_owned(),
+            kind: kind.to_owned(),
+        };
+        let needs =
+            Needs { columns: Columns::all(), pods: true, objects: objects.map(kind).to_vec(), ..Needs::default() };
+        let delta = source.delta_since(&needs, self.generation, self.snapshot.symbols.len());
+        self.generation = delta.generation;
+        self.snapshot.apply(&delta);
+        let (own, other) = (&self.snapshot, source.snapshot());
+        assert!(own.nodes() == other.nodes(), "a replica has the nodes of its source");
+        assert_eq!(own.pods().n_pods(), other.pods().n_pods(), "and its pods");
+        assert!(own.symbols.len() >= Symbols::default().len());
+        for node in own.nodes().iter() {
+            assert_eq!(own.name(node), other.name(node));
+            assert_eq!(own.labels().of(node), other.labels().of(node));
+        }
+    }
+}

@@ -1,0 +1,43 @@
+//! What Berth must bear: any bytes in its decoders, any objects in its plugins.
+//!
+//! A target takes bytes and panics where Berth is wrong: it panicked itself, overflowed, or contradicts itself. `cargo
+//! xtask fuzz` makes up the bytes; this crate's test replays the seeds in `fuzz/seeds`, a folder a target, without any
+//! tools. A crash that was found stays as a seed.
+
+mod cluster;
+mod configuration;
+mod cycle;
+mod decoding;
+mod devices;
+mod mutation;
+mod single;
+
+pub use mutation::{mutate, mutate_in_place};
+
+/// What is done to the bytes.
+pub type Target = fn(&[u8]);
+
+/// Every target by its name.
+pub const TARGETS: [(&str, Target); 8] = [
+    ("objects", decoding::objects),
+    ("quantity", decoding::quantity),
+    ("selectors", decoding::selectors),
+    ("config", configuration::scheduler),
+    ("plugin-host-config", configuration::plugin_host),
+    ("plugin-args", configuration::plugin_args),
+    ("device-selector", devices::selector),
+    ("cycle", cycle::run),
+];
+
+/// The target of this name.
+#[must_use]
+pub fn target(name: &str) -> Option<Target> {
+    TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
+}
+
+/// Does to `bytes` what the target of this name does; nothing if there is none.
+pub fn run(name: &str, bytes: &[u8]) {
+    if let Some(target) = target(name) {
+        target(bytes);
+    }
+}
