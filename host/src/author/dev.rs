@@ -9,7 +9,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use clap::Args;
-use notify_debouncer_full::{DebounceEventResult, new_debouncer, notify::RecursiveMode};
+use notify_debouncer_full::{DebounceEventResult, DebouncedEvent, new_debouncer, notify::RecursiveMode};
 
 use super::build;
 
@@ -44,7 +44,12 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
             let inside = path.strip_prefix(&watched).unwrap_or(path);
             !inside.components().any(|part| BUILT.iter().any(|built| part.as_os_str() == *built))
         };
-        if result.is_ok_and(|events| events.iter().flat_map(|event| &event.paths).any(|path| is_source(path))) {
+        // A build reads the sources, which is no change of them.
+        let changed_paths = |events: Vec<DebouncedEvent>| {
+            let changes = events.into_iter().filter(|event| !event.kind.is_access());
+            changes.flat_map(|event| event.event.paths).any(|path| is_source(&path))
+        };
+        if result.is_ok_and(changed_paths) {
             // The receiver is gone when the command ends.
             let _ = changed.send(());
         }
