@@ -108,7 +108,7 @@ pub fn pending(number: u8, recipe: &Recipe) -> Value {
 
 /// What [`pending`] is made of.
 pub fn pending_recipe() -> impl Strategy<Value = Recipe> {
-    recipe(pods::N_FEATURES, 8)
+    recipe(pods::N_FEATURES, 5)
 }
 
 impl ClusterRecipe {

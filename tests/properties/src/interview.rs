@@ -19,7 +19,6 @@ pub type Answers = BTreeMap<String, String>;
 /// How a pod fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Outcome {
-    Gated,
     RejectedBeforeNodes,
     RejectedByNodes,
     /// Nothing fits, and pods are evicted.
@@ -67,10 +66,10 @@ impl Interview<'_> {
     /// All answers, and what became of the pod. The replicas must have been synced.
     pub fn ask(&mut self) -> (Answers, Outcome) {
         let mut answers = Answers::new();
-        let is_gated = self.pre_enqueue(&mut answers);
+        self.pre_enqueue(&mut answers);
         self.one_by_one(&mut answers);
         let outcome = self.together(&mut answers);
-        (answers, if is_gated { Outcome::Gated } else { outcome })
+        (answers, outcome)
     }
 
     fn name(&self, plugin: PluginIdx) -> Arc<str> {
@@ -83,12 +82,10 @@ impl Interview<'_> {
         names
     }
 
-    fn pre_enqueue(&mut self, answers: &mut Answers) -> bool {
-        let mut is_gated = false;
+    fn pre_enqueue(&mut self, answers: &mut Answers) {
         for plugin in self.profile.plugins.at(Point::PreEnqueue).to_vec() {
             let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
             let Some(status) = point.map(|point| point.pre_enqueue(self.pod)) else { continue };
-            is_gated |= !status.is_success();
             answers.insert(format!("preEnqueue {}", self.name(plugin)), show(&status));
         }
         for plugin in self.profile.plugins.at(Point::QueueSort).to_vec() {
@@ -96,7 +93,6 @@ impl Interview<'_> {
             let key = point.map(|point| point.sort_key(self.pod, 1_700_000_000_123));
             answers.insert(format!("queueSort {}", self.name(plugin)), format!("{key:?}"));
         }
-        is_gated
     }
 
     /// PreFilter until one turns the pod down; each Filter on all nodes, by itself; dry runs.

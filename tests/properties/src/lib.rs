@@ -15,7 +15,7 @@ pub mod interview;
 pub mod world;
 
 /// Cases of each property in an ordinary run: what takes a good minute on two cores, all properties together.
-pub const N_CASES: u32 = 600;
+pub const N_CASES: u32 = 500;
 
 /// How the properties are run: `n_cases` unless `PROPTEST_CASES` says how many.
 #[must_use]

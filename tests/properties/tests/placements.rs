@@ -55,7 +55,7 @@ fn add(sum: &mut Tally, more: Tally) {
 fn no_placement_breaks_a_rule() {
     let tally = RefCell::new(Tally::default());
     let cases = (vec(node(), 1..8), vec(object(), 0..30), vec(step(), 1..50));
-    let result = TestRunner::new(config(N_CASES)).run(&cases, |(nodes, objects, steps)| {
+    let result = TestRunner::new(config(N_CASES * 4)).run(&cases, |(nodes, objects, steps)| {
         let mut drive = Drive::new(Subject::build(None, &Native).unwrap().profile);
         nodes.iter().chain(&objects).chain(&steps).for_each(|step| drive.step(step));
         drive.finish();

@@ -58,6 +58,8 @@ fn requests(pod: &Value) -> Amounts {
     }
     requests.extend(amounts(pod, "/spec/resources/requests"));
     add(&mut requests, &amounts(pod, "/spec/overhead"));
+    // What a pod asks for is a quantity again, and no quantity is more than that.
+    requests.values_mut().for_each(|amount| *amount = (*amount).min(i128::from(i64::MAX) * 1_000));
     requests
 }
 

@@ -274,6 +274,7 @@ pub fn pod(number: u8, recipe: &Recipe, revision: u8, place: Place<'_>) -> Value
     devices(recipe, &mut spec, &mut pod_status);
     status(recipe, &mut pod_status);
     spec["affinity"] = affinity;
+    spec["priority"] = json!(recipe.base().pick(&[0, 0, 10, 1000]));
     if let Some(mut random) = recipe.feature(35) {
         spec["priority"] = json!(random.pick(&[-10, 0, 10, 1000, 2_000_000_000]));
     }
