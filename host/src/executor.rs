@@ -10,10 +10,10 @@ use std::{
 use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
-use berth_scheduler::{Action, Event, EventRecord, Level, PodRef};
+use berth_scheduler::{Action, Event, EventRecord, Level, PodRef, Preparation};
 use tokio::{
     sync::mpsc,
-    task::{JoinHandle, JoinSet},
+    task::{JoinHandle, JoinSet, spawn_blocking},
 };
 use tracing::{debug, error, info, warn};
 
@@ -71,11 +71,26 @@ impl Executor {
 
     /// What is about no pod.
     async fn pass_on(&self, action: Action) {
-        let Action::PluginSwapped { scheduler_name, plugin, version, result } = action else {
-            return self.note(action);
-        };
-        // The supervisor ends before the executor does only when the process ends.
-        let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+        match action {
+            // The supervisor ends before the executor does only when the process ends.
+            Action::PluginSwapped { scheduler_name, plugin, version, result } => {
+                let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+            }
+            Action::PreparePlugin(preparation) => drop(tokio::spawn(self.clone().prepare(*preparation))),
+            other => self.note(other),
+        }
+    }
+
+    /// Builds and fills instances on a thread that may take its time.
+    async fn prepare(self, preparation: Preparation) {
+        let plugin = preparation.plugin().to_owned();
+        let spare = preparation.clone();
+        let prepared = spawn_blocking(move || preparation.run()).await;
+        let prepared = prepared.unwrap_or_else(|error| {
+            error!(plugin, %error, "preparing an instance failed");
+            spare.failed("preparing an instance failed; the log says more")
+        });
+        self.report(Event::PluginPrepared(prepared)).await;
     }
 
     async fn work(self, mut waiting: mpsc::Receiver<Action>) {
@@ -128,6 +143,7 @@ impl Executor {
             }
             other @ (Action::Event(_)
             | Action::PluginSwapped { .. }
+            | Action::PreparePlugin(_)
             | Action::EffectRefused { .. }
             | Action::Log { .. }) => self.note(other),
         }
@@ -154,6 +170,7 @@ impl Executor {
                 self.metrics.effect_refused(&plugin, permission);
             }
             Action::PluginSwapped { .. }
+            | Action::PreparePlugin(_)
             | Action::Bind { .. }
             | Action::PatchStatus { .. }
             | Action::Effects { .. }
@@ -169,7 +186,11 @@ fn uid(action: &Action) -> Option<&str> {
         | Action::PatchStatus { pod, .. }
         | Action::Effects { pod, .. }
         | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
-        Action::Event(_) | Action::PluginSwapped { .. } | Action::EffectRefused { .. } | Action::Log { .. } => None,
+        Action::Event(_)
+        | Action::PluginSwapped { .. }
+        | Action::PreparePlugin(_)
+        | Action::EffectRefused { .. }
+        | Action::Log { .. } => None,
     }
 }
 

@@ -119,7 +119,7 @@ impl Plugins {
                     self.roster.add_installed(&name, Binary::component(factory, Source::Directory))
                 }
                 DirectoryChange::Removed => Ok(()),
-                DirectoryChange::Refused(error) => Err(chain(&error)),
+                DirectoryChange::Refused { error, .. } => Err(chain(&error)),
             };
             if let Err(reason) = added {
                 let file = file.display();

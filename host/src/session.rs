@@ -105,6 +105,7 @@ impl Session {
             metrics: Arc::clone(&metrics),
             plugins: plugins.engine.clone(),
             decisions,
+            pause: Duration::ZERO,
             manifests,
         })?;
         let watching = tokio::spawn(watching.run(events.clone(), later, health));

@@ -50,7 +50,11 @@ pub enum DirectoryChange {
     /// A new plugin, or a new version of one, ready to be built.
     Loaded(Arc<ComponentFactory>),
     /// A new file that is no plugin; what served before should go on.
-    Refused(LoadError),
+    Refused {
+        /// Of the file's bytes; empty when they could not be read.
+        digest: String,
+        error: LoadError,
+    },
     Removed,
 }
 
@@ -198,14 +202,14 @@ impl PluginsDirectory {
         let old = self.known.insert(name.to_owned(), Known { fingerprint, digest: digest.clone() });
         let binary = match binary {
             Ok(binary) => binary,
-            Err(error) => return Some(DirectoryChange::Refused(LoadError::Read(error))),
+            Err(error) => return Some(DirectoryChange::Refused { digest, error: LoadError::Read(error) }),
         };
         if old.is_some_and(|old| old.digest == digest) {
             return None;
         }
         Some(match self.engine.load(&binary) {
             Ok(factory) => DirectoryChange::Loaded(Arc::new(factory)),
-            Err(error) => DirectoryChange::Refused(error),
+            Err(error) => DirectoryChange::Refused { digest, error },
         })
     }
 

@@ -97,6 +97,12 @@ impl PluginFactory for ComponentFactory {
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String> {
         Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.blueprint), args)?))
     }
+
+    /// Instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a millisecond for
+    /// each thousand nodes.
+    fn takes_long(&self) -> bool {
+        true
+    }
 }
 
 impl Blueprint {

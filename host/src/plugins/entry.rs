@@ -76,6 +76,8 @@ pub(crate) struct Refused {
 pub(crate) struct Serving {
     pub now: Identity,
     pub before: Identity,
+    /// The digest of what it said that it took; empty for none.
+    pub taken: String,
 }
 
 /// Tells apart what may serve.
@@ -103,6 +105,16 @@ pub(crate) enum Verdict {
     Noted,
     RolledBack { from: String, reason: String },
     Quarantined { milliseconds: u64, reason: String },
+}
+
+impl Identity {
+    /// Empty for what is no binary.
+    pub(crate) fn digest(&self) -> &str {
+        match self {
+            Identity::Binary(digest) => digest,
+            Identity::Skips(_) | Identity::Holds(_) => "",
+        }
+    }
 }
 
 impl Choice {
@@ -222,9 +234,14 @@ impl Entry {
         Ok(digest)
     }
 
-    /// A profile has taken the present binary.
-    pub(crate) fn accepted(&mut self) {
-        self.is_untried = false;
+    /// A profile has taken what it was given; `digest` is empty if that is no binary.
+    pub(crate) fn accepted(&mut self, scheduler_name: &str, digest: &str) {
+        if let Some(serving) = self.serving.get_mut(scheduler_name) {
+            digest.clone_into(&mut serving.taken);
+        }
+        if self.installed.as_ref().is_some_and(|binary| binary.digest() == digest) {
+            self.is_untried = false;
+        }
     }
 
     /// The scheduler could not take the binary with this digest; it kept what it had.

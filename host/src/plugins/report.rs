@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     binary::{Binary, Source},
-    entry::{Choice, Entry, Identity, Previous},
+    entry::{Choice, Entry, Previous},
     roster::Roster,
     rules::Rules,
 };
@@ -123,7 +123,7 @@ fn report(roster: &Roster, name: &str, entry: &Entry) -> PluginReport {
         name: name.to_owned(),
         source: "none".to_owned(),
         state: state(entry, &choice),
-        profiles: entry.serving.iter().map(|(profile, serving)| (profile.clone(), digest(&serving.now))).collect(),
+        profiles: entry.serving.iter().map(|(profile, serving)| (profile.clone(), serving.taken.clone())).collect(),
         grants: grants(roster, name),
         limits: limits(rules, name),
         failure_policy: match settings.failure_policy {
@@ -182,13 +182,6 @@ fn state(entry: &Entry, choice: &Choice) -> State {
         Choice::Skip(_) | Choice::Hold(_) if entry.quarantine.is_some() => State::Quarantined,
         Choice::Skip(_) | Choice::Hold(_) if entry.refused.is_some() => State::Refused,
         Choice::Skip(_) | Choice::Hold(_) => State::Missing,
-    }
-}
-
-fn digest(identity: &Identity) -> String {
-    match identity {
-        Identity::Binary(digest) => digest.clone(),
-        Identity::Skips(_) | Identity::Holds(_) => String::new(),
     }
 }
 

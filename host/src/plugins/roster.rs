@@ -41,6 +41,7 @@ pub(crate) struct Swap {
     pub plugin: String,
     pub scheduler_names: Vec<String>,
     pub factory: Arc<dyn PluginFactory>,
+    pub grants: Grants,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -126,7 +127,8 @@ impl Roster {
         let entry = entries.entry(name.to_owned()).or_default();
         let choice = entry.choose(name, scheduler_name, rules);
         let now = choice.identity();
-        entry.serving.insert(scheduler_name.to_owned(), Serving { before: now.clone(), now });
+        let taken = now.digest().to_owned();
+        entry.serving.insert(scheduler_name.to_owned(), Serving { before: now.clone(), now, taken });
         choice
     }
 
@@ -156,12 +158,9 @@ impl Roster {
         self.settle(name)
     }
 
-    /// A profile took what it was given.
-    pub(crate) fn accepted(&mut self, name: &str, digest: &str) {
-        let entry = self.entry(name);
-        if entry.installed.as_ref().is_some_and(|binary| binary.digest() == digest) {
-            entry.accepted();
-        }
+    /// A profile took what it was given; `digest` is empty if that is no binary.
+    pub(crate) fn accepted(&mut self, name: &str, scheduler_name: &str, digest: &str) {
+        self.entry(name).accepted(scheduler_name, digest);
     }
 
     /// No profile could take the binary with this digest; they go on with what they had.
@@ -253,6 +252,7 @@ impl Roster {
     /// What must change for every profile to have who answers for the plugin there.
     fn settle(&mut self, name: &str) -> Consequences {
         let mut consequences = Consequences::default();
+        let grants = self.grants(name);
         let Self { rules, entries } = self;
         let Some(entry) = entries.get_mut(name) else { return consequences };
         let mut absences = BTreeSet::new();
@@ -268,7 +268,7 @@ impl Roster {
             if let Choice::Hold(reason) | Choice::Skip(reason) = &choice {
                 absences.insert(reason.clone());
             }
-            consequences.add_swap(name, scheduler_name, &choice);
+            consequences.add_swap(name, scheduler_name, &choice, grants);
         }
         let absent = |reason| News::Absent { plugin: name.to_owned(), reason };
         consequences.news.extend(absences.into_iter().map(absent));
@@ -283,13 +283,16 @@ impl Consequences {
     }
 
     /// Profiles that are given the same change over together.
-    fn add_swap(&mut self, plugin: &str, scheduler_name: String, choice: &Choice) {
+    fn add_swap(&mut self, plugin: &str, scheduler_name: String, choice: &Choice, grants: Grants) {
         let factory = factory(plugin, choice);
         let version = factory.version();
         let is_same = |swap: &&mut Swap| matches!(choice, Choice::Serve(_)) && swap.factory.version() == version;
         match self.swaps.iter_mut().find(is_same) {
             Some(swap) => swap.scheduler_names.push(scheduler_name),
-            None => self.swaps.push(Swap { plugin: plugin.to_owned(), scheduler_names: vec![scheduler_name], factory }),
+            None => {
+                let (plugin, scheduler_names) = (plugin.to_owned(), vec![scheduler_name]);
+                self.swaps.push(Swap { plugin, scheduler_names, factory, grants });
+            }
         }
     }
 }

@@ -19,7 +19,7 @@ use super::{
     binary::{Binary, Figures, Source},
     chain,
     report::{self, PluginReport},
-    roster::{Consequences, News, Roster},
+    roster::{Consequences, News, Roster, Swap},
     stand_in::NO_DIGEST,
 };
 use crate::{metrics::Metrics, scheduling::now};
@@ -155,7 +155,7 @@ impl Supervisor {
                 info!(plugin = name, file = %file.display(), "gone");
                 self.roster.removed(&name)
             }
-            DirectoryChange::Refused(error) => self.roster.refused(&name, "", &chain(&error)),
+            DirectoryChange::Refused { digest, error } => self.roster.refused(&name, &digest, &chain(&error)),
         }
     }
 
@@ -171,12 +171,13 @@ impl Supervisor {
             Ok(()) if digest == NO_DIGEST => {
                 self.metrics.swap(plugin, "withdrawn");
                 self.metrics.remove_plugin(scheduler_name, plugin);
+                self.roster.accepted(plugin, scheduler_name, "");
             }
             Ok(()) => {
                 info!(plugin, profile = scheduler_name, version = version.version, digest, "serves");
                 self.metrics.swap(plugin, "swapped");
                 self.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_owned(), ..version });
-                self.roster.accepted(plugin, &digest);
+                self.roster.accepted(plugin, scheduler_name, &digest);
             }
             Err(reason) => {
                 error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");
@@ -230,8 +231,9 @@ impl Supervisor {
             self.tell(&news);
         }
         for swap in consequences.swaps {
-            let scheduler_names = Some(swap.scheduler_names);
-            let event = Event::PluginReady { name: swap.plugin, scheduler_names, factory: swap.factory };
+            let scheduler_names = Some(swap.scheduler_names.clone());
+            let Swap { plugin: name, factory, grants, .. } = swap;
+            let event = Event::PluginReady { name, scheduler_names, factory, grants: Some(grants) };
             // The scheduling thread ends before this task only when the process does.
             let _ = self.events.send(event).await;
         }

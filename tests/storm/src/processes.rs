@@ -14,7 +14,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{figures::Mark, server::get};
+use crate::{
+    figures::{Buckets, Mark},
+    server::get,
+};
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
 const PLUGIN_CONFIG: &str = "\
@@ -105,15 +108,8 @@ impl Processes {
 
     pub(crate) fn mark(&self) -> Result<Mark> {
         let metrics = get(self.address, "/metrics")?;
-        let prefix = "berth_scheduling_cycle_duration_seconds_bucket{le=\"";
-        let mut cycles = Vec::new();
-        for line in metrics.lines().filter_map(|line| line.strip_prefix(prefix)) {
-            let (bound, count) = line.split_once("\"} ").context("a bucket")?;
-            let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse()? };
-            cycles.push((bound, count.parse()?));
-        }
-        ensure!(!cycles.is_empty(), "the scheduler has no histogram of its cycles");
-        Ok(Mark { cycles })
+        let cycles = buckets(&metrics, "berth_scheduling_cycle_duration_seconds")?;
+        Ok(Mark { cycles, pauses: buckets(&metrics, "berth_plugin_swap_pause_seconds")? })
     }
 
     pub(crate) fn resident_kilobytes(&self) -> Result<u64> {
@@ -121,6 +117,18 @@ impl Processes {
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
         Ok(resident.trim().trim_end_matches(" kB").trim().parse()?)
     }
+}
+
+fn buckets(metrics: &str, histogram: &str) -> Result<Buckets> {
+    let prefix = format!("{histogram}_bucket{{le=\"");
+    let mut buckets = Buckets::new();
+    for line in metrics.lines().filter_map(|line| line.strip_prefix(&prefix)) {
+        let (bound, count) = line.split_once("\"} ").context("a bucket")?;
+        let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse()? };
+        buckets.push((bound, count.parse()?));
+    }
+    ensure!(!buckets.is_empty(), "the scheduler has no histogram {histogram}");
+    Ok(buckets)
 }
 
 /// The binary that was built beside this one.

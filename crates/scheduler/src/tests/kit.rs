@@ -262,14 +262,16 @@ pub(super) struct Factory {
     pub(super) works: bool,
     /// How many instances can be built; any number when not set.
     pub(super) builds_left: OnceLock<usize>,
+    /// Whether instances take long.
+    pub(super) is_slow: OnceLock<()>,
     n_built: AtomicUsize,
 }
 
 impl Factory {
     pub(super) fn new(version: &str, script: &Shared, works: bool) -> Arc<Self> {
         let manifest = Manifest { name: "Fake".to_owned(), version: version.to_owned(), ..Manifest::default() };
-        let (builds_left, n_built) = (OnceLock::new(), AtomicUsize::new(0));
-        Arc::new(Self { manifest, script: Arc::clone(script), works, builds_left, n_built })
+        let (builds_left, is_slow, n_built) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(0));
+        Arc::new(Self { manifest, script: Arc::clone(script), works, builds_left, is_slow, n_built })
     }
 }
 
@@ -292,6 +294,9 @@ impl PluginFactory for Factory {
             return Err("no more".to_owned());
         }
         Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))
+    }
+    fn takes_long(&self) -> bool {
+        self.is_slow.get().is_some()
     }
 }
 

@@ -223,7 +223,12 @@ impl World {
             Op::Broken(broken) => self.bench.script(|script| script.broken_filter = broken),
             Op::Swap => {
                 let factory = Factory::new("next", &self.bench.script, true);
-                self.bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+                self.bench.event(Event::PluginReady {
+                    name: "Fake".to_owned(),
+                    scheduler_names: None,
+                    factory,
+                    grants: None,
+                });
             }
             Op::Advance(milliseconds) => self.bench.advance(u64::from(milliseconds)),
             Op::Deliver => self.deliver(),

@@ -110,7 +110,7 @@ impl Bench {
     fn put(&mut self, plugin: &str, digest: &str) {
         let consequences = self.roster.found(plugin, component(digest), self.now);
         self.take(consequences);
-        self.roster.accepted(plugin, digest);
+        self.roster.accepted(plugin, "berth", digest);
     }
 
     fn fault(&mut self, plugin: &str, digest: &str, times: usize) {
