@@ -18,6 +18,7 @@ extern crate self as berth_sdk;
 mod convert;
 mod exports;
 mod guest;
+mod host;
 mod log;
 mod per_node;
 #[cfg(feature = "testing")]
@@ -29,6 +30,7 @@ pub mod bindings;
 pub use berth_framework as framework;
 pub use berth_model as model;
 pub use guest::{Guest, HasGuest};
+pub use host::{count, now};
 pub use log::{Level, log};
 pub use per_node::{NodePlugin, NodeView, PerNode, PodView, spread};
 #[doc(hidden)]
