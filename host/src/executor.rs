@@ -11,9 +11,10 @@ use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
 use berth_scheduler::{Action, Event, EventRecord, Level, PodRef, Preparation};
+use berth_wasm_host::background;
 use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, JoinSet, spawn_blocking},
+    sync::{mpsc, oneshot},
+    task::{JoinHandle, JoinSet},
 };
 use tracing::{debug, error, info, warn};
 
@@ -83,13 +84,16 @@ impl Executor {
 
     /// Builds and fills instances on a thread that may take its time.
     async fn prepare(self, preparation: Preparation) {
-        let plugin = preparation.plugin().to_owned();
         let spare = preparation.clone();
-        let prepared = spawn_blocking(move || preparation.run()).await;
-        let prepared = prepared.unwrap_or_else(|error| {
-            error!(plugin, %error, "preparing an instance failed");
-            spare.failed("preparing an instance failed; the log says more")
-        });
+        let (done, prepared) = oneshot::channel();
+        // The scheduling thread ends before its channel does only when the process ends.
+        let work = move || drop(done.send(preparation.run()));
+        let started = background::spawn("plugin-preparation", work);
+        let prepared = match started {
+            // The sender is gone without a word if the thread panicked.
+            Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),
+            Err(error) => spare.failed(&format!("no thread to prepare an instance: {error}")),
+        };
         self.report(Event::PluginPrepared(prepared)).await;
     }
 

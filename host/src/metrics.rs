@@ -62,6 +62,12 @@ struct PluginName {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginCounter {
+    plugin: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginEffect {
     plugin: String,
     effect: String,
@@ -106,6 +112,7 @@ pub(crate) struct Metrics {
     plugin_effects_refused: Family<PluginEffect, Counter>,
     plugin_quarantines: Family<PluginName, Counter>,
     plugin_dropped_log_lines: Family<PluginName, Counter>,
+    plugin_custom: Family<PluginCounter, Counter>,
     events_dropped: Counter,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
@@ -129,6 +136,7 @@ impl Metrics {
             plugin_effects_refused: Family::default(),
             plugin_quarantines: Family::default(),
             plugin_dropped_log_lines: Family::default(),
+            plugin_custom: Family::default(),
             events_dropped: Counter::default(),
             serving: Mutex::default(),
         };
@@ -181,6 +189,7 @@ impl Metrics {
             "Effects that plugins asked for and were not granted",
             self.plugin_effects_refused.clone(),
         );
+        berth.register("plugin_custom", "What plugins count themselves", self.plugin_custom.clone());
         berth.register(
             "events_dropped",
             "Events lost because the API server was too slow",
@@ -280,6 +289,13 @@ impl Metrics {
     pub(crate) fn effect_refused(&self, plugin: &str, effect: &str) {
         let labels = PluginEffect { plugin: plugin.to_owned(), effect: effect.to_owned() };
         self.plugin_effects_refused.get_or_create(&labels).inc();
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_custom(&self, plugin: &str, name: &str, total: u64) {
+        let labels = PluginCounter { plugin: plugin.to_owned(), name: name.to_owned() };
+        let counter = self.plugin_custom.get_or_create(&labels);
+        counter.inc_by(total.saturating_sub(counter.get()));
     }
 
     pub(crate) fn set_events_dropped(&self, total: u64) {

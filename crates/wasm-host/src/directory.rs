@@ -16,13 +16,12 @@ use std::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use notify::Watcher as _;
 
-use crate::{Binary, ComponentFactory, Engine, LoadError};
+use crate::{Binary, ComponentFactory, Engine, LoadError, background};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -140,9 +139,7 @@ impl PluginsDirectory {
         watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        thread::Builder::new()
-            .name("plugins-directory".to_owned())
-            .spawn(move || self.run(&woken, &to_forget, sink))
+        background::spawn("plugins-directory", move || self.run(&woken, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }

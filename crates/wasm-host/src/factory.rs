@@ -26,6 +26,7 @@ pub struct ComponentFactory {
 }
 
 /// What all instances of a component share.
+#[derive(Clone)]
 pub(crate) struct Blueprint {
     pub(crate) pre: InstancePre<HostState>,
     pub(crate) indices: ExportIndices,
@@ -66,6 +67,13 @@ impl ComponentFactory {
         blueprint.version.name.clone_from(&blueprint.manifest.name);
         blueprint.version.version.clone_from(&blueprint.manifest.version);
         Ok(Self { blueprint: Arc::new(blueprint), is_from_artefact })
+    }
+
+    /// The same binary with other limits, for instances to come. It keeps counting in the same figures.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        let blueprint = Blueprint { limits, ..(*self.blueprint).clone() };
+        Self { blueprint: Arc::new(blueprint), is_from_artefact: self.is_from_artefact }
     }
 
     /// The figures of this binary, over all its instances.

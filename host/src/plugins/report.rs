@@ -78,6 +78,8 @@ pub(crate) struct Grants {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
+    /// The JSON of pending pods.
+    pub pod_json: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -198,6 +200,7 @@ fn grants(roster: &Roster, name: &str) -> Grants {
     Grants {
         reads: granted.reads.iter().map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect(),
         effects: granted.effects.iter().map(|effect| effect.as_str().to_owned()).collect(),
+        pod_json: granted.pod_json,
     }
 }
 

@@ -1,6 +1,9 @@
 //! What a stretch of time looked like, from the scheduler's metrics and from a client's view.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
 
 /// Upper bounds in seconds, and how many values were at most as large.
 pub(crate) type Buckets = Vec<(f64, f64)>;
@@ -8,8 +11,11 @@ pub(crate) type Buckets = Vec<(f64, f64)>;
 /// The scheduler's counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
+    pub(crate) at: Option<Instant>,
     pub(crate) cycles: Buckets,
     pub(crate) pauses: Buckets,
+    /// How long the scheduling thread has waited for a processor.
+    pub(crate) starved: Duration,
 }
 
 /// What a client saw of its pods.
@@ -27,6 +33,8 @@ pub(crate) struct Phase {
     pub(crate) cycles: Histogram,
     /// Steps of swaps on the scheduling thread.
     pub(crate) pauses: Histogram,
+    /// The share of the time in which the scheduling thread waited for a processor: what the machine adds to the rest.
+    starved: f64,
     seen: Seen,
 }
 
@@ -37,7 +45,9 @@ pub(crate) struct Histogram(Buckets);
 impl Phase {
     pub(crate) fn between(begin: &Mark, end: &Mark, seen: Seen) -> Self {
         let cycles = Histogram::between(&begin.cycles, &end.cycles);
-        Self { cycles, pauses: Histogram::between(&begin.pauses, &end.pauses), seen }
+        let elapsed = begin.at.zip(end.at).map(|(begin, end)| end.duration_since(begin)).unwrap_or_default();
+        let starved = end.starved.saturating_sub(begin.starved).as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        Self { cycles, pauses: Histogram::between(&begin.pauses, &end.pauses), starved, seen }
     }
 }
 
@@ -89,7 +99,12 @@ impl fmt::Display for Phase {
             percentile(&milliseconds, 0.5),
             percentile(&milliseconds, 0.99),
         )?;
-        write!(formatter, "  cycles {}", self.cycles)?;
+        write!(
+            formatter,
+            "  cycles {}; the scheduling thread waited {:.2} % of the time for a processor",
+            self.cycles,
+            self.starved * 100.0
+        )?;
         if self.pauses.count() > 0.0 {
             write!(formatter, "\n  pauses for swaps {}", self.pauses)?;
         }

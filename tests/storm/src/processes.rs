@@ -109,7 +109,23 @@ impl Processes {
     pub(crate) fn mark(&self) -> Result<Mark> {
         let metrics = get(self.address, "/metrics")?;
         let cycles = buckets(&metrics, "berth_scheduling_cycle_duration_seconds")?;
-        Ok(Mark { cycles, pauses: buckets(&metrics, "berth_plugin_swap_pause_seconds")? })
+        let starved = self.starved().unwrap_or_default();
+        Ok(Mark {
+            at: Some(Instant::now()),
+            cycles,
+            pauses: buckets(&metrics, "berth_plugin_swap_pause_seconds")?,
+            starved,
+        })
+    }
+
+    /// How long the scheduling thread has had something to do and no processor; `None` where the system does not say.
+    fn starved(&self) -> Option<Duration> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.scheduler.0.id())).ok()?;
+        let is_it =
+            |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "scheduling");
+        let task = tasks.flatten().map(|task| task.path()).find(is_it)?;
+        let statistics = fs::read_to_string(task.join("schedstat")).ok()?;
+        statistics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
     }
 
     pub(crate) fn resident_kilobytes(&self) -> Result<u64> {
