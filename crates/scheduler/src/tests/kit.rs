@@ -341,6 +341,12 @@ impl Bench {
         self.scheduler.handle(event, self.now);
     }
 
+    /// Another version of the plugin is ready, in all profiles.
+    pub(super) fn swap(&mut self, version: &str) {
+        let (name, factory) = ("Fake".to_owned(), Factory::new(version, &self.script, true));
+        self.event(Event::PluginReady { name, scheduler_names: None, factory, grants: None });
+    }
+
     pub(super) fn apply(&mut self, pod: api::Pod) {
         self.event(Event::PodApplied(Box::new(pod)));
     }
