@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::PluginVersion;
+use berth_framework::{Permission, PluginVersion};
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
@@ -296,6 +296,14 @@ impl Metrics {
         let labels = PluginCounter { plugin: plugin.to_owned(), name: name.to_owned() };
         let counter = self.plugin_custom.get_or_create(&labels);
         counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// By kind of effect, how often it was refused to the plugin.
+    pub(crate) fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
+        let labels = |effect: &str| PluginEffect { plugin: plugin.to_owned(), effect: effect.to_owned() };
+        let count = |effect: &str| self.plugin_effects_refused.get(&labels(effect)).map(|counter| counter.get());
+        let effects = Permission::ALL.into_iter().map(Permission::as_str);
+        effects.filter_map(|effect| Some((effect.to_owned(), count(effect)?))).collect()
     }
 
     pub(crate) fn set_events_dropped(&self, total: u64) {

@@ -65,6 +65,7 @@ impl SchedulingThread {
         let (done, finished) = oneshot::channel();
         thread::Builder::new()
             .name("scheduling".to_owned())
+            .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
                 let outstanding = run(parts, &runtime);
                 // The receiver is gone when the process did not care to wait.

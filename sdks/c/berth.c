@@ -16,7 +16,7 @@ struct cycle {
 static struct cycle *cycles;
 static size_t n_cycles;
 
-static const berth_pod *pod_of(uint64_t id) {
+const berth_pod *berth_pod_of(uint64_t id) {
   for (size_t i = 0; i < n_cycles; i++) {
     if (cycles[i].id == id) return &cycles[i].pod;
   }
@@ -30,7 +30,7 @@ struct chunk {
 
 static struct chunk *chunks;
 
-static void forget_chunks(void) {
+void berth_forget(void) {
   while (chunks) {
     struct chunk *next = chunks->next;
     free(chunks);
@@ -59,9 +59,19 @@ const char *berth_concat(const char *first, ...) {
   return text;
 }
 
+const char *berth_string(const plugin_string_t *string) {
+  struct chunk *chunk = berth_table_allocate(sizeof *chunk + string->len + 1);
+  chunk->next = chunks;
+  chunks = chunk;
+  if (string->len) memcpy(chunk + 1, string->ptr, string->len);
+  return (const char *)(chunk + 1);
+}
+
+uint64_t berth_now(void) { return berth_scheduler_host_now(); }
+
 static void set_string(plugin_string_t *string, const char *text) { plugin_string_dup(string, text); }
 
-static void set_status(berth_scheduler_types_status_t *status, berth_verdict verdict) {
+void berth_set_status(berth_scheduler_types_status_t *status, berth_verdict verdict) {
   status->code = verdict.code;
   status->reasons.ptr = NULL;
   status->reasons.len = 0;
@@ -107,6 +117,22 @@ void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycl
   set_string(&manifest->name, berth_plugin.name);
   set_string(&manifest->version, berth_plugin.version);
   manifest->pods = berth_plugin.pods;
+  manifest->pod_json = berth_plugin.pod_json;
+  for (const struct berth_object_kind *kind = berth_plugin.objects; kind && kind->kind; kind++) manifest->objects.len++;
+  manifest->objects.ptr = berth_table_allocate(manifest->objects.len * sizeof *manifest->objects.ptr);
+  for (size_t i = 0; i < manifest->objects.len; i++) {
+    set_string(&manifest->objects.ptr[i].api_version, berth_plugin.objects[i].api_version);
+    set_string(&manifest->objects.ptr[i].kind, berth_plugin.objects[i].kind);
+  }
+  manifest->requeue.is_some = berth_plugin.requeue != NULL;
+  for (const struct berth_requeue *event = berth_plugin.requeue; event && event->resource; event++) {
+    manifest->requeue.val.len++;
+  }
+  manifest->requeue.val.ptr = berth_table_allocate(manifest->requeue.val.len * sizeof *manifest->requeue.val.ptr);
+  for (size_t i = 0; i < manifest->requeue.val.len; i++) {
+    set_string(&manifest->requeue.val.ptr[i].resource, berth_plugin.requeue[i].resource);
+    manifest->requeue.val.ptr[i].actions = berth_plugin.requeue[i].actions;
+  }
   size_t n_labels = n_keys(berth_plugin.label_keys), n_annotations = n_keys(berth_plugin.annotation_keys);
   manifest->columns.ptr = berth_table_allocate((32 + n_labels + n_annotations) * sizeof *manifest->columns.ptr);
   for (uint8_t column = 0; column < 32; column++) {
@@ -160,20 +186,31 @@ void exports_berth_scheduler_cycle_end(uint64_t id) {
 }
 #endif
 
-#if defined BERTH_EXPORTS_FILTER || defined BERTH_EXPORTS_SCORE || defined BERTH_EXPORTS_NORMALIZE_SCORE
 /* The pod of the cycle; without one, `status` says so. */
-static const berth_pod *enter(uint64_t cycle, berth_scheduler_types_status_t *status) {
-  forget_chunks();
-  const berth_pod *pod = pod_of(cycle);
-  if (!pod) set_status(status, error("called outside a cycle"));
+const berth_pod *berth_enter(uint64_t cycle, berth_scheduler_types_status_t *status) {
+  berth_forget();
+  const berth_pod *pod = berth_pod_of(cycle);
+  if (!pod) berth_set_status(status, error("called outside a cycle"));
   return pod;
 }
-#endif
+
+berth_row *berth_rows(const berth_scheduler_types_rows_t *nodes, size_t *n_nodes) {
+  *n_nodes = 0;
+  for (size_t word = 0; word < nodes->len; word++) *n_nodes += (size_t)__builtin_popcountll(nodes->ptr[word]);
+  berth_row *rows = berth_table_allocate(*n_nodes * sizeof *rows);
+  berth_row *next = rows;
+  for (size_t word = 0; word < nodes->len; word++) {
+    for (uint64_t left = nodes->ptr[word]; left; left &= left - 1) {
+      *next++ = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
+    }
+  }
+  return rows;
+}
 
 #ifdef BERTH_EXPORTS_FILTER
 bool exports_berth_scheduler_filter_filter(uint64_t cycle, berth_scheduler_types_rows_t *candidates,
                                            berth_scheduler_types_rows_t *ret, berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = enter(cycle, err);
+  const berth_pod *pod = berth_enter(cycle, err);
   if (!pod) {
     berth_scheduler_types_rows_free(candidates);
     return false;
@@ -209,7 +246,7 @@ static exports_berth_scheduler_filter_explanation_t *group(exports_berth_schedul
   }
   groups->ptr = berth_table_resize(groups->ptr, (groups->len + 1) * sizeof *groups->ptr);
   exports_berth_scheduler_filter_explanation_t *made = &groups->ptr[groups->len++];
-  set_status(&made->status, verdict);
+  berth_set_status(&made->status, verdict);
   made->nodes.ptr = berth_table_allocate(n_words * sizeof(uint64_t));
   made->nodes.len = n_words;
   return made;
@@ -218,7 +255,7 @@ static exports_berth_scheduler_filter_explanation_t *group(exports_berth_schedul
 bool exports_berth_scheduler_filter_explain(uint64_t cycle, berth_scheduler_types_rows_t *rejected,
                                             exports_berth_scheduler_filter_list_explanation_t *ret,
                                             berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = enter(cycle, err);
+  const berth_pod *pod = berth_enter(cycle, err);
   ret->ptr = NULL;
   ret->len = 0;
   for (size_t word = 0; pod && word < rejected->len; word++) {
@@ -238,14 +275,14 @@ bool exports_berth_scheduler_filter_dry_run(uint64_t cycle, exports_berth_schedu
                                             exports_berth_scheduler_filter_list_dry_run_case_t *cases,
                                             exports_berth_scheduler_filter_list_status_t *ret,
                                             berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = enter(cycle, err);
+  const berth_pod *pod = berth_enter(cycle, err);
   if (pod) {
     ret->len = cases->len;
     ret->ptr = berth_table_allocate(cases->len * sizeof *ret->ptr);
     for (size_t i = 0; i < cases->len; i++) {
       const exports_berth_scheduler_filter_dry_run_case_t *change = &cases->ptr[i];
       berth_table_alter(change, pods->ptr);
-      set_status(&ret->ptr[i], berth_plugin.filter(pod, change->node));
+      berth_set_status(&ret->ptr[i], berth_plugin.filter(pod, change->node));
       berth_table_restore(change, pods->ptr);
     }
   }
@@ -258,17 +295,10 @@ bool exports_berth_scheduler_filter_dry_run(uint64_t cycle, exports_berth_schedu
 #ifdef BERTH_EXPORTS_SCORE
 bool exports_berth_scheduler_score_score(uint64_t cycle, berth_scheduler_types_rows_t *nodes, plugin_list_s64_t *ret,
                                          berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = enter(cycle, err);
+  const berth_pod *pod = berth_enter(cycle, err);
   if (pod) {
-    size_t n_nodes = 0;
-    for (size_t word = 0; word < nodes->len; word++) n_nodes += (size_t)__builtin_popcountll(nodes->ptr[word]);
-    berth_row *rows = berth_table_allocate(n_nodes * sizeof *rows);
-    berth_row *next = rows;
-    for (size_t word = 0; word < nodes->len; word++) {
-      for (uint64_t left = nodes->ptr[word]; left; left &= left - 1) {
-        *next++ = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
-      }
-    }
+    size_t n_nodes;
+    berth_row *rows = berth_rows(nodes, &n_nodes);
     ret->len = n_nodes;
     ret->ptr = berth_table_allocate(n_nodes * sizeof *ret->ptr);
     if (berth_plugin.score_nodes) {
@@ -287,7 +317,7 @@ bool exports_berth_scheduler_score_score(uint64_t cycle, berth_scheduler_types_r
 bool exports_berth_scheduler_normalize_score_normalize_score(uint64_t cycle, berth_scheduler_types_rows_t *nodes,
                                                              plugin_list_s64_t *scores, plugin_list_s64_t *ret,
                                                              berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = enter(cycle, err);
+  const berth_pod *pod = berth_enter(cycle, err);
   berth_scheduler_types_rows_free(nodes);
   if (!pod) {
     plugin_list_s64_free(scores);

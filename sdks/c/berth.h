@@ -67,6 +67,61 @@ berth_verdict berth_reject(const char *reason);
 /* It cannot, whatever is evicted. */
 berth_verdict berth_reject_unresolvable(const char *reason);
 
+/* Not until something outside the scheduler happens; that event skips the pod's backoff. */
+berth_verdict berth_pending(const char *reason);
+/* pre_filter, pre_score, pre_bind and bind: nothing to say about this pod. */
+berth_verdict berth_skip(void);
+
+/* What a plugin wants done. Calls below add to it; the operator must grant each sort. */
+struct berth_effects {
+  berth_scheduler_types_effect_t *items;
+  size_t n;
+};
+
+/* An object: `v1/ConfigMap`; the namespace is "" for kinds without one. */
+struct berth_reference {
+  const char *kind, *namespace, *name;
+};
+
+/* Why no node passed. */
+struct berth_failure {
+  struct berth_rejection {
+    berth_verdict verdict;
+    berth_row *nodes;
+    size_t n_nodes;
+  } *rejections;
+  size_t n_rejections;
+  /* Of all other nodes, when pre_filter turned them or the pod down. */
+  bool has_absent;
+  berth_verdict absent;
+  /* Pods that hold a nomination. */
+  struct berth_nomination {
+    berth_row node;
+    const berth_pod *pod;
+  } *nominations;
+  size_t n_nominations;
+};
+
+/* What post_filter has come to, if it passes. */
+struct berth_outcome {
+  /* Nominate `node`, or clear the pod's nomination, or neither. */
+  bool nominates, clears;
+  berth_row node;
+  struct berth_effects effects;
+};
+
+struct berth_object_kind {
+  const char *api_version, *kind;
+};
+
+/* An event: a resource (`Pod`, `Node`, `<plural>.<version>.<group>`, `*`) and BERTH_SCHEDULER_TYPES_ACTIONS_*. */
+struct berth_requeue {
+  const char *resource;
+  uint16_t actions;
+};
+
+#define BERTH_ANY_ACTION 0x1FFF
+
 #define BERTH_ERROR_SIZE 512
 
 struct berth_plugin {
@@ -82,6 +137,12 @@ struct berth_plugin {
   const char *const *annotation_keys;
   /* Nodes have their pods. */
   bool pods;
+  /* Pending pods have their whole `json`. */
+  bool pod_json;
+  /* Kinds to keep, whole, ended by an empty one; the operator must grant each. */
+  const struct berth_object_kind *objects;
+  /* Events that may make a pod schedulable which this plugin rejected, ended by an empty one. NULL: any may. */
+  const struct berth_requeue *requeue;
 
   /* `args` is the profile's pluginConfig as JSON, `null` when there is none; see berth_json_*. Writes why they are
    * refused to `error` and returns false, or returns true. Optional. */
@@ -98,6 +159,31 @@ struct berth_plugin {
   void (*filter_nodes)(const berth_pod *pod, uint64_t *candidates, size_t n_words);
   /* Optional: `score` for all nodes at once, one score for each of `nodes`. */
   void (*score_nodes)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes, int64_t *scores);
+
+  /* The other extension points. A verdict that passes is yes. plugin.wit must export the interface of each: pre-enqueue,
+   * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state. */
+  berth_verdict (*pre_enqueue)(const berth_pod *pod);
+  /* Smaller comes first; `queued_at` is milliseconds since 1970. */
+  void (*sort_key)(const berth_pod *pod, int64_t queued_at, int64_t key[2]);
+  /* `nodes` may be set to the names that are left, ended by NULL. */
+  berth_verdict (*pre_filter)(const berth_pod *pod, const char *const **nodes);
+  /* See berth_dry_run. */
+  berth_verdict (*post_filter)(const berth_pod *pod, const struct berth_failure *failure, struct berth_outcome *outcome);
+  berth_verdict (*pre_score)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes);
+  berth_verdict (*reserve)(const berth_pod *pod, berth_row node);
+  void (*unreserve)(const berth_pod *pod, berth_row node);
+  /* `milliseconds` may be set: hold the pod for at most so long. */
+  berth_verdict (*permit)(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects);
+  berth_verdict (*pre_bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
+  berth_verdict (*bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
+  void (*post_bind)(const berth_pod *pod, berth_row node);
+  /* Whether to try the pod again. JSON of the object before and after, or NULL. */
+  bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const char *old, const char *changed);
+  /* What pods with the same answers share, or NULL. */
+  const char *(*sign)(const berth_pod *pod);
+  /* For the next version of this plugin; it must live until the plugin is called again. */
+  const char *(*snapshot)(size_t *n_bytes);
+  bool (*restore)(const char *snapshot, size_t n_bytes, char error[BERTH_ERROR_SIZE]);
 };
 
 /* The plugin. Each plugin defines it. */
@@ -133,6 +219,8 @@ int64_t berth_image_size(berth_sym image);
 
 /* The strings end to end; ended by NULL. Freed when the plugin is called again. */
 const char *berth_concat(const char *first, ...);
+/* A string of the contract, `pod->name` say. Freed when the plugin is called again. */
+const char *berth_string(const plugin_string_t *string);
 /* A decimal integer with an optional sign, and nothing else, between `least` and `most`. */
 bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value);
 
@@ -145,6 +233,47 @@ enum berth_json berth_json_string(const char *json, const char *key, const char 
 enum berth_json berth_json_bool(const char *json, const char *key, bool *value);
 enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value);
 
+/* The JSON of an object of a kind that the plugin asked for, or NULL. */
+const char *berth_object(const char *api_version, const char *kind, const char *namespace, const char *name);
+/* One object of a kind after the other, from NULL to NULL, in no order that means anything. */
+struct berth_object {
+  const char *api_version, *kind, *namespace, *name, *json;
+};
+const struct berth_object *berth_next_object(const char *api_version, const char *kind, const struct berth_object *after);
+
+/* Bind the pod of this cycle to the node chosen for it. */
+void berth_bind(struct berth_effects *effects);
+/* A JSON merge patch; `subresource` may be NULL. A `resourceVersion` in it makes it fail when the object has changed. */
+void berth_patch(struct berth_effects *effects, const char *kind, const char *namespace, const char *name,
+                 const char *subresource, const char *json);
+void berth_create(struct berth_effects *effects, const char *kind, const char *namespace, const char *json);
+void berth_delete(struct berth_effects *effects, const char *kind, const char *namespace, const char *name);
+/* Make room by evicting a pod from its node. */
+void berth_evict(struct berth_effects *effects, const berth_pod *pod, const char *message);
+/* Let a pod that waits on Permit go on, or turn it down. */
+void berth_allow(struct berth_effects *effects, const char *uid);
+void berth_turn_down(struct berth_effects *effects, const char *uid, const char *reason);
+/* Move pods to activeQ; ended by NULL. */
+void berth_activate(struct berth_effects *effects, const char *const *uids);
+/* Set a pod's `nominatedNodeName`; NULL clears it. */
+void berth_nominate(struct berth_effects *effects, const char *uid, const char *node);
+/* A Kubernetes event about the pod of this cycle. */
+void berth_event(struct berth_effects *effects, bool warning, const char *reason, const char *action, const char *note);
+/* pre_bind only: ask again when one of the objects has changed; fail with the message when the time is out. */
+void berth_wait(struct berth_effects *effects, const struct berth_reference *objects, size_t n_objects,
+                uint64_t milliseconds, const char *message);
+
+/* A node without some of its pods. */
+struct berth_removal {
+  berth_row node;
+  const berth_pod *const *pods;
+  size_t n_pods;
+};
+/* In post_filter: what the profile's other Filter plugins would say about each. */
+void berth_dry_run(const struct berth_removal *cases, size_t n_cases, berth_verdict *verdicts);
+
+/* Milliseconds since 1970, as of the start of this cycle. */
+uint64_t berth_now(void);
 /* Writes to the scheduler's log: BERTH_SCHEDULER_HOST_LEVEL_INFO and the like. */
 void berth_log(berth_scheduler_host_level_t level, const char *message);
 /* Adds to the counter `berth_plugin_custom_total{name}`. */

@@ -1,6 +1,10 @@
 /* The replica of the node table, fed by `sync.apply`. */
 #include "table.h"
 
+/* What is used of this file depends on what the plugin exports. */
+#pragma clang diagnostic ignored "-Wunused-function"
+#pragma clang diagnostic ignored "-Wunused-variable"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,6 +49,12 @@ struct annotation {
 struct slot {
   berth_pod *pod;
   berth_row node;
+};
+
+/* A pod on a node. */
+struct placed {
+  berth_pod pod;
+  uint32_t slot;
 };
 
 static struct slot *slots;
@@ -135,6 +145,8 @@ berth_sym berth_symbol(const char *text) {
   know_symbols();
   return *text ? places[place_of(text)] : 0;
 }
+
+uint32_t berth_table_slot(const berth_pod *pod) { return ((const struct placed *)pod)->slot; }
 
 static const struct row *row_at(berth_row node) {
   static const struct row none;
@@ -250,6 +262,20 @@ static struct resource *column_for(struct resources *table, berth_sym name) {
   return &table->columns[table->n++];
 }
 
+#if defined BERTH_EXPORTS_FILTER || defined BERTH_EXPORTS_SYNC
+/* The row, made if it is new. */
+static struct row *row_for(berth_row node) {
+  if (node >= n_rows) {
+    size_t n = (size_t)node + 1 > n_rows * 2 ? (size_t)node + 1 : n_rows * 2;
+    rows = berth_table_resize(rows, n * sizeof *rows);
+    memset(rows + n_rows, 0, (n - n_rows) * sizeof *rows);
+    n_rows = n;
+  }
+  return &rows[node];
+}
+
+#endif
+
 #ifdef BERTH_EXPORTS_FILTER
 /* Lists of the row that is altered, as they were. */
 static struct list saved_pods, saved_host_ports;
@@ -297,7 +323,7 @@ static void take_pod(struct row *row, const berth_pod *pod) {
 }
 
 void berth_table_alter(const exports_berth_scheduler_filter_dry_run_case_t *change, const berth_pod *pods) {
-  struct row *row = &rows[change->node];
+  struct row *row = row_for(change->node);
   saved_pods = row->pods;
   saved_host_ports = row->host_ports;
   row->pods = copy_of(&saved_pods, sizeof(berth_pod *));
@@ -331,17 +357,6 @@ static void copy(struct list *list, const void *items, size_t n, size_t size) {
   list->n = n;
   list->items = n ? berth_table_allocate(n * size) : NULL;
   if (n) memcpy(list->items, items, n * size);
-}
-
-/* The row, made if it is new. */
-static struct row *row_for(berth_row node) {
-  if (node >= n_rows) {
-    size_t n = (size_t)node + 1 > n_rows * 2 ? (size_t)node + 1 : n_rows * 2;
-    rows = berth_table_resize(rows, n * sizeof *rows);
-    memset(rows + n_rows, 0, (n - n_rows) * sizeof *rows);
-    n_rows = n;
-  }
-  return &rows[node];
 }
 
 static void clear_amounts(struct resources *table, berth_row node) {
@@ -394,8 +409,10 @@ static void place_pod(exports_berth_scheduler_sync_placed_pod_t *placed) {
     memset(slots + n_slots, 0, (n - n_slots) * sizeof *slots);
     n_slots = n;
   }
-  berth_pod *pod = berth_table_allocate(sizeof *pod);
+  struct placed *made = berth_table_allocate(sizeof *made);
+  berth_pod *pod = &made->pod;
   memcpy(pod, &placed->pod, sizeof *pod);
+  made->slot = placed->slot;
   memset(&placed->pod, 0, sizeof placed->pod);
   slots[placed->slot] = (struct slot){pod, placed->node};
   append(&row_for(placed->node)->pods, &pod, sizeof pod);
@@ -405,6 +422,7 @@ static void empty_table(void) {
   for (size_t slot = 0; slot < n_slots; slot++) remove_pod((uint32_t)slot);
   for (size_t node = 0; node < n_rows; node++) empty_row((berth_row)node);
   for (size_t i = 0; i < n_taint_sets; i++) copy(&taint_sets[i], NULL, 0, 0);
+  berth_objects_forget();
   if (texts_capacity) memset(image_sizes, 0, texts_capacity * sizeof *image_sizes);
 }
 
@@ -522,5 +540,6 @@ void berth_table_apply(exports_berth_scheduler_sync_delta_t *delta) {
     berth_sym image = delta->image_sizes.ptr[i].f0;
     if (image < n_texts) image_sizes[image] = delta->image_sizes.ptr[i].f1;
   }
+  for (size_t i = 0; i < delta->objects.len; i++) berth_objects_apply(&delta->objects.ptr[i]);
 }
 #endif

@@ -25,6 +25,8 @@ cp -R "$sdk/glue/guest" "$module/"
 for interface in $(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|\1|p' "$folder/plugin.wit" | tr - _); do
     cp -R "$sdk/glue/export_berth_scheduler_$interface" "$module/"
 done
+# What feeds the replica needs the interface sync.
+[ -d "$module/berth_scheduler_sync" ] || rm "$module/guest/apply.go"
 plugin=$(sed -n 's/^module //p' "$folder/go.mod")
 cat > "$module/plugin.go" <<PLUGIN
 package main

@@ -42,7 +42,10 @@ async function bundle() {
   const contents = `
     import plugin from ${JSON.stringify(source)};
     import { serve } from "berth/serve";
-    export const { lifecycle, sync, cycle, filter, score, normalizeScore } = serve(plugin);
+    export const {
+      lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
+      reserve, permit, preBind, bind, postBind, queueingHint, sign, state,
+    } = serve(plugin);
   `;
   const bundled = await esbuild.build({
     stdin: { contents, resolveDir: plugin },

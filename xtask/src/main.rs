@@ -20,8 +20,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   check            formatting, lints, crate directions and tidiness, without tests
   ci               check, then test
   languages [LANG ...]
-                   install the tools for plugins in C, Python, JavaScript and Go (c, python, js, go), without root, and
-                   test what they build
+                   install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
+                   without root, test what they build, and run the commands that the guide shows to authors
   setup            add the wasm target that the plugins need
 ";
 
@@ -86,7 +86,11 @@ fn test() -> Result<()> {
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
-    run(&env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments)
+    cargo_with(arguments, &[])
+}
+
+fn cargo_with(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    run_with(&env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()), arguments, environment)
 }
 
 fn run(program: &str, arguments: &[&str]) -> Result<()> {

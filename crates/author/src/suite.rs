@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_framework::PluginFactory;
-use berth_model::api;
+use berth_model::{Pod, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -139,24 +139,44 @@ impl Case {
     }
 
     fn answers(&self, trial: &mut Trial, step: &Step) -> Result<Answers, String> {
-        for name in &step.gone {
+        step.apply(trial)?;
+        let pod = pending(trial, if step.pod.is_null() { &self.pod } else { &step.pod })?;
+        trial.ask(&pod).map_err(|status| format!("the plugin fails: {}", status.message()))
+    }
+}
+
+impl Step {
+    /// Changes the cluster, and gives the step's own pod.
+    ///
+    /// # Errors
+    /// An object has another form, or a node leaves that is not there.
+    pub fn enter(&self, trial: &mut Trial) -> Result<Pod, String> {
+        self.apply(trial)?;
+        pending(trial, &self.pod)
+    }
+
+    fn apply(&self, trial: &mut Trial) -> Result<(), String> {
+        for name in &self.gone {
             if !trial.remove_node(name) {
                 return Err(format!("node {name} leaves and is not there"));
             }
         }
-        for node in &step.nodes {
+        for node in &self.nodes {
             trial.set_node(&object(node, "node")?);
         }
-        for pod in &step.pods {
+        for pod in &self.pods {
             trial.set_pod(&object(pod, "pod")?)?;
         }
-        step.objects.iter().for_each(|object| trial.set_object(object));
-        let pod = if step.pod.is_null() { &self.pod } else { &step.pod };
-        let mut pod_object: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
-        pod_object.json = Some(pod.to_string().into_bytes().into());
-        let pod = trial.intern(&pod_object);
-        trial.ask(&pod).map_err(|status| format!("the plugin fails: {}", status.message()))
+        self.objects.iter().for_each(|object| trial.set_object(object));
+        Ok(())
     }
+}
+
+/// The pod to place, with its JSON.
+fn pending(trial: &mut Trial, pod: &Value) -> Result<Pod, String> {
+    let mut decoded: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
+    decoded.json = Some(pod.to_string().into_bytes().into());
+    Ok(trial.intern(&decoded))
 }
 
 fn object<T: serde::de::DeserializeOwned>(object: &Value, what: &str) -> Result<T, String> {

@@ -26,7 +26,7 @@ impl Trial {
     ///
     /// # Errors
     /// The plugin refuses its arguments, or breaks.
-    pub(crate) fn ask_fresh(&mut self, factory: &dyn PluginFactory, args: &str, pod: &Pod) -> Result<Answers, String> {
+    pub fn ask_fresh(&mut self, factory: &dyn PluginFactory, args: &str, pod: &Pod) -> Result<Answers, String> {
         let old = std::mem::replace(&mut self.plugin, factory.build(args)?);
         let answers = self.ask(pod);
         self.plugin = old;
@@ -85,6 +85,30 @@ impl Trial {
         &self.cache
     }
 
+    /// For changes that the methods here do not know.
+    pub fn cache_mut(&mut self) -> &mut Cache {
+        &mut self.cache
+    }
+
+    /// What Filter says about one node with some of its pods taken away and others added.
+    ///
+    /// # Errors
+    /// There is no such node, or the plugin breaks or does not filter.
+    pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
+        self.sync()?;
+        let snapshot = self.cache.snapshot();
+        let name = snapshot.symbols.lookup(node);
+        let node = name.and_then(|name| snapshot.find(name)).ok_or_else(|| Status::error(format!("no node {node}")))?;
+        let pods = [minus, plus].concat();
+        let indices = |pods: std::ops::Range<usize>| pods.filter_map(|at| u32::try_from(at).ok()).collect();
+        let case = DryRunCase { node, minus: indices(0..minus.len()), plus: indices(minus.len()..pods.len()) };
+        let statuses = self.in_cycle(pod, |plugin, call| match plugin.filter() {
+            Some(point) => point.dry_run(call, &pods, &[case]),
+            None => Err(Status::error("the plugin does not filter")),
+        })?;
+        statuses.into_iter().next().ok_or_else(|| Status::error("no status for the node"))
+    }
+
     pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &Cache) {
         (&mut *self.plugin, &self.cache)
     }
@@ -99,7 +123,7 @@ impl Trial {
     }
 
     /// Runs `work` with the plugin in a cycle of its own.
-    pub(crate) fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
+    pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.n_cycles += 1;
         let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.cache.snapshot() };
         let result = work(&mut *self.plugin, &call);
@@ -160,11 +184,26 @@ fn filter(
     point.filter(call, nodes)?;
     rejected.subtract(nodes);
     let explanations = if rejected.is_empty() { Vec::new() } else { point.explain(call, &rejected)? };
+    covers(call, &explanations, &rejected)?;
     agrees_with_dry_run(plugin, call, nodes, &explanations)?;
     let by_node = explanations.into_iter().flat_map(|Explanation { status, nodes }| {
         nodes.iter().map(|node| (name(call, node), Rejection::from(status.clone()))).collect::<Vec<_>>()
     });
     Ok(by_node.collect())
+}
+
+/// `explain` speaks about every node that did not pass, and about no other.
+fn covers(call: &Call<'_>, explanations: &[Explanation], rejected: &NodeSet) -> Result<(), Status> {
+    let explained: NodeSet = explanations.iter().flat_map(|explanation| explanation.nodes.iter()).collect();
+    let missing = rejected.iter().find(|node| !explained.contains(*node));
+    let extra = explained.iter().find(|node| !rejected.contains(*node));
+    match (missing, extra) {
+        (Some(node), _) => Err(Status::error(format!("explain has no reason for {}", name(call, node)))),
+        (None, Some(node)) => {
+            Err(Status::error(format!("explain has a reason for {}, which passed", name(call, node))))
+        }
+        (None, None) => Ok(()),
+    }
 }
 
 /// With no pods taken away or added, a dry run is Filter once more.

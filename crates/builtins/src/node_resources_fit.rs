@@ -152,9 +152,10 @@ impl NodeResourcesFit {
 
     fn check_case(&self, snapshot: &Snapshot, pods: &[&Pod], case: &DryRunCase) -> Status {
         let sum = |indices: &[u32], of: &dyn Fn(&Pod) -> i64| -> i64 {
-            indices.iter().filter_map(|&index| pods.get(index as usize)).map(|pod| of(pod)).sum()
+            let amounts = indices.iter().filter_map(|&index| pods.get(index as usize)).map(|pod| of(pod));
+            amounts.fold(0, i64::saturating_add)
         };
-        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of) - sum(&case.minus, of);
+        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of).saturating_sub(sum(&case.minus, of));
         self.check(snapshot, case.node, difference(&|_| 1), |name| difference(&|pod| pod.placed_requests.get(name)))
     }
 }

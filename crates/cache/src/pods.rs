@@ -221,7 +221,14 @@ impl Cache {
         let Some(idx) = entry.idx() else { return };
         let mut columns: Columns =
             [Column::Requested, Column::NonZeroRequested, Column::PodCount].into_iter().collect();
-        self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, sign);
+        if sign < 0 && self.snapshot.is_saturated(idx) {
+            self.snapshot.clear_requested(idx);
+            for pod in entry.pods.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod) {
+                self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
+            }
+        } else {
+            self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, sign);
+        }
         if !pod.host_ports.is_empty() {
             let pods = entry.pods.clone();
             self.write_host_ports(idx, &pods);

@@ -273,6 +273,42 @@ fn one_of_two_pods_with_the_same_port_may_leave() {
     assert!(cache.snapshot().host_ports(NodeIdx(0)).is_empty());
 }
 
+/// Sums stop at the largest number; what went beyond is there again when there is room.
+#[test]
+fn huge_requests_leave_nothing_behind() {
+    let mut cache = Cache::new();
+    let name = cache.symbols_mut().intern("n");
+    let host = node(&mut cache, "n", 4);
+    cache.set_node(host);
+    let place = |cache: &mut Cache, uid: &str, amount: i64| {
+        let requests = Resources { memory: amount, milli_cpu: amount, ..Resources::default() };
+        let non_zero = NonZero { milli_cpu: amount, memory: amount };
+        let pod = Pod {
+            uid: Arc::from(uid),
+            node_name: name,
+            placed_requests: requests,
+            placed_non_zero: non_zero,
+            ..Pod::default()
+        };
+        cache.add_pod(Arc::new(pod)).unwrap();
+    };
+    place(&mut cache, "small", 5);
+    place(&mut cache, "huge", i64::MAX);
+    place(&mut cache, "also huge", i64::MAX);
+    let sums = |cache: &Cache| {
+        let snapshot = cache.snapshot();
+        let requested = snapshot.requested();
+        let node = cache.node(name).unwrap().row().unwrap().0;
+        let non_zero = (at(snapshot.non_zero_cpu(), node), at(snapshot.non_zero_memory(), node));
+        (requested.get(Sym::CPU, node), requested.get(Sym::MEMORY, node), non_zero, at(snapshot.pod_counts(), node))
+    };
+    assert_eq!(sums(&cache), (i64::MAX, i64::MAX, (i64::MAX, i64::MAX), 3));
+    cache.remove_pod("huge");
+    assert_eq!(sums(&cache), (i64::MAX, i64::MAX, (i64::MAX, i64::MAX), 2));
+    cache.remove_pod("also huge");
+    assert_eq!(sums(&cache), (5, 5, (5, 5), 1));
+}
+
 #[test]
 fn pods_wait_for_their_node() {
     let mut cache = Cache::new();

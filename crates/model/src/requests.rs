@@ -110,6 +110,17 @@ fn container_defaults() -> ResourceList {
     .into()
 }
 
+/// Sums may go beyond the largest number. Kubernetes' conversion gives any number then, a negative one say, with which a pod
+/// that asks for too much would fit everywhere: here it is the largest.
+fn thousandths(quantity: &Quantity) -> i64 {
+    if *quantity > Quantity::from_milli(i64::MAX) { i64::MAX } else { quantity.milli_value() }
+}
+
+/// The same in whole units.
+fn units(quantity: &Quantity) -> i64 {
+    if *quantity > Quantity::from_units(i64::MAX, Format::DecimalSi) { i64::MAX } else { quantity.value() }
+}
+
 impl Requests {
     /// CPU in thousandths, all else in units. Names the scheduler does not count, such as `pods`, are left out.
     #[must_use]
@@ -117,11 +128,11 @@ impl Requests {
         let mut requests = Self::default();
         for (name, quantity) in list {
             match name.as_str() {
-                CPU => requests.milli_cpu = quantity.milli_value(),
-                MEMORY => requests.memory = quantity.value(),
-                EPHEMERAL_STORAGE => requests.ephemeral_storage = quantity.value(),
+                CPU => requests.milli_cpu = thousandths(quantity),
+                MEMORY => requests.memory = units(quantity),
+                EPHEMERAL_STORAGE => requests.ephemeral_storage = units(quantity),
                 _ if is_scalar_resource_name(name) => {
-                    requests.scalars.insert(name.clone(), quantity.value());
+                    requests.scalars.insert(name.clone(), units(quantity));
                 }
                 _ => {}
             }
@@ -332,6 +343,18 @@ mod tests {
         }"#);
         let requests = spec_requests(&pod);
         assert_eq!((requests.milli_cpu, requests.memory), (1050, 608 << 20));
+    }
+
+    #[test]
+    fn sums_stop_at_the_largest_number() {
+        for more in ["8Ei", "9223372036854775807", "16Mi"] {
+            let huge = r#"{"cpu": "9223372036854775807", "memory": "8Ei"}"#;
+            let containers =
+                format!(r#"[{{"resources": {{"requests": {huge}}}}}, {{"resources": {{"requests": {huge}}}}}]"#);
+            let overhead = format!(r#"{{"cpu": "10m", "memory": "{more}"}}"#);
+            let requests = spec_requests(&pod(&format!(r#"{{"containers": {containers}, "overhead": {overhead}}}"#)));
+            assert_eq!((requests.milli_cpu, requests.memory), (i64::MAX, i64::MAX), "{more}");
+        }
     }
 
     #[test]

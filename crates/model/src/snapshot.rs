@@ -61,6 +61,12 @@ impl ResourceTable {
         }
     }
 
+    fn clear_row(&mut self, node: NodeIdx) {
+        for column in self.columns.values_mut() {
+            put(column, node, 0);
+        }
+    }
+
     fn add_row(&mut self, node: NodeIdx, amounts: &Resources, sign: i64) {
         let named = [
             (Sym::CPU, amounts.milli_cpu),
@@ -392,12 +398,28 @@ impl Snapshot {
     /// Adds a pod's requests to `node`, or with `sign` -1 takes them away.
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
         self.requested.add_row(node, amounts, sign);
-        let cpu = at(&self.non_zero_cpu, node) + non_zero.milli_cpu * sign;
+        let cpu = at(&self.non_zero_cpu, node).saturating_add(non_zero.milli_cpu.saturating_mul(sign));
         put(&mut self.non_zero_cpu, node, cpu);
-        let memory = at(&self.non_zero_memory, node) + non_zero.memory * sign;
+        let memory = at(&self.non_zero_memory, node).saturating_add(non_zero.memory.saturating_mul(sign));
         put(&mut self.non_zero_memory, node, memory);
         let pods = at(&self.pod_counts, node) + sign;
         put(&mut self.pod_counts, node, pods);
+    }
+
+    /// Whether some sum of `node` is the largest number, and may have lost what went beyond it. Nothing can be taken away
+    /// from such a sum: it must be made again, after [`Self::clear_requested`].
+    #[must_use]
+    pub fn is_saturated(&self, node: NodeIdx) -> bool {
+        let sums = [at(&self.non_zero_cpu, node), at(&self.non_zero_memory, node)];
+        sums.contains(&i64::MAX) || self.requested.names().any(|name| self.requested.get(name, node) == i64::MAX)
+    }
+
+    /// As if `node` had no pods.
+    pub fn clear_requested(&mut self, node: NodeIdx) {
+        self.requested.clear_row(node);
+        for column in [&mut self.non_zero_cpu, &mut self.non_zero_memory, &mut self.pod_counts] {
+            put(column, node, 0);
+        }
     }
 
     /// The size of an image is the one that the first node reported, until no node has it.

@@ -2,15 +2,19 @@
 //!
 //! All of them live in one task. It follows the collections named here; each change is shown to each controller, which
 //! names the objects that need a look; those are then brought into order one after the other. A controller derives
-//! everything from the stored objects and keeps nothing, so looking once too often does no harm. Controllers that would
-//! create pods (deployments, jobs) and the general garbage collector are deliberately absent.
+//! everything from the stored objects and keeps nothing, so looking once too often does no harm. Workloads are as simple as
+//! examples of scheduling need them; jobs, daemon sets and the general garbage collector are deliberately absent.
 
 mod claim_templates;
+mod dependents;
+mod deployments;
 mod disruption;
 mod ephemeral_volumes;
 mod owners;
 mod provisioner;
+mod replica_sets;
 mod resource_claims;
+mod stateful_sets;
 mod volume_claims;
 mod volume_match;
 mod volumes;
@@ -36,16 +40,27 @@ const STORAGE_CLASSES: &str = "storageclasses.storage.k8s.io";
 const RESOURCE_CLAIMS: &str = "resourceclaims.resource.k8s.io";
 const CLAIM_TEMPLATES: &str = "resourceclaimtemplates.resource.k8s.io";
 const BUDGETS: &str = "poddisruptionbudgets.policy";
-const SCALED: [&str; 4] = ["deployments.apps", "replicasets.apps", "statefulsets.apps", "replicationcontrollers"];
+const DEPLOYMENTS: &str = "deployments.apps";
+const REPLICA_SETS: &str = "replicasets.apps";
+const STATEFUL_SETS: &str = "statefulsets.apps";
+const SCALED: [&str; 4] = [DEPLOYMENTS, REPLICA_SETS, STATEFUL_SETS, "replicationcontrollers"];
 
-const CONTROLLERS: [&dyn Controller; 6] = [
+const CONTROLLERS: [&dyn Controller; 10] = [
     &ephemeral_volumes::EphemeralVolumes,
     &volume_claims::ClaimBinder,
     &volumes::VolumeKeeper,
     &claim_templates::ClaimTemplates,
     &resource_claims::ClaimKeeper,
     &disruption::BudgetKeeper,
+    // Those that make pods, from here on: see `N_WITHOUT_WORKLOADS`.
+    &deployments::Deployments,
+    &replica_sets::ReplicaSets,
+    &stateful_sets::StatefulSets,
+    &dependents::Dependents,
 ];
+
+/// So many come first that make no pods.
+const N_WITHOUT_WORKLOADS: usize = 6;
 
 /// Keeps one sort of objects in order.
 trait Controller: Sync {
@@ -79,8 +94,9 @@ impl Observed<'_> {
 /// What is to be looked at: the position of the controller, and the object's key.
 type Work = BTreeSet<(usize, String)>;
 
-/// Runs all controllers until the server stops.
-pub(crate) async fn run(api: Arc<Api>) {
+/// Runs the controllers until the server stops: all, or all but those that make pods.
+pub(crate) async fn run(api: Arc<Api>, with_workloads: bool) {
+    let n_controllers = if with_workloads { CONTROLLERS.len() } else { N_WITHOUT_WORKLOADS };
     let single = [PODS, VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, BUDGETS];
     let follower = |name: &'static str| (name, Follower::new(api.store.collection(name)));
     let mut followers: Vec<(&'static str, Follower)> = single.into_iter().chain(SCALED).map(follower).collect();
@@ -88,7 +104,7 @@ pub(crate) async fn run(api: Arc<Api>) {
     let mut work = everything(&api, &mut followers);
     loop {
         for (position, key) in std::mem::take(&mut work) {
-            let Some(controller) = CONTROLLERS.get(position) else { continue };
+            let Some(controller) = CONTROLLERS.get(position).filter(|_| position < n_controllers) else { continue };
             if let Err(error) = controller.reconcile(&api, &key) {
                 tracing::debug!(key, ?error, "controller failed");
             }

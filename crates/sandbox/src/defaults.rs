@@ -1,5 +1,7 @@
 //! Defaults of the built-in kinds, filled in on every write.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
 use crate::kinds::{Decoding, Kind};
@@ -16,7 +18,7 @@ pub(crate) fn fill(kind: &Kind, value: &mut Value) {
         ("", "pods") => pod_defaults::fill_pod(value),
         ("", "namespaces") => fill_namespace(value),
         ("", "services") => fill_service(value),
-        ("", "secrets") => default_to(as_map(value), "type", "Opaque"),
+        ("", "secrets") => fill_secret(as_map(value)),
         ("", "persistentvolumes") => {
             default_to(child_mut(value, "spec"), "persistentVolumeReclaimPolicy", "Retain");
             default_to(child_mut(value, "spec"), "volumeMode", "Filesystem");
@@ -43,6 +45,14 @@ pub(crate) fn fill(kind: &Kind, value: &mut Value) {
         ("apps" | "batch", _) | ("", "replicationcontrollers") => fill_workload(kind, value),
         _ => {}
     }
+}
+
+/// What was written as text is kept as the rest is.
+fn fill_secret(secret: &mut Map<String, Value>) {
+    default_to(secret, "type", "Opaque");
+    let Some(Value::Object(texts)) = secret.remove("stringData") else { return };
+    let data = as_map(secret.entry("data").or_insert(Value::Null));
+    data.extend(texts.into_iter().map(|(key, text)| (key, STANDARD.encode(text.as_str().unwrap_or_default()).into())));
 }
 
 fn fill_namespace(value: &mut Value) {

@@ -3,7 +3,7 @@
 //! [`Sandbox::start`] gives a server that `kubectl` and client libraries take for a cluster's API server: the kinds
 //! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. Bound
 //! pods turn `Running` by themselves and deleted ones go, after delays of your choice. The controllers that a scheduler
-//! works with are simulated: volumes, device claims, disruption budgets. Those that make pods are absent.
+//! works with are simulated: volumes, device claims, disruption budgets, and workloads as far as examples need them.
 //!
 //! Reading order: a request enters in `api`, which finds the `kinds` behind a path; `read` and `watch` answer from the
 //! `store`; `write` and `delete` change it by the rules in the modules below them; `kubelet`, `namespaces` and

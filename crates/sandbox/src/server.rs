@@ -31,6 +31,8 @@ pub struct Options {
     /// Whether volumes, device claims and disruption budgets are looked after. Without that they keep what clients
     /// write, so a client may play these controllers itself.
     pub controllers: bool,
+    /// Whether deployments, replica sets and stateful sets get pods, where there are controllers at all.
+    pub workloads: bool,
 }
 
 impl Default for Options {
@@ -40,6 +42,7 @@ impl Default for Options {
             pod_start_delay: Duration::from_millis(50),
             pod_stop_delay: Duration::from_millis(50),
             controllers: true,
+            workloads: true,
         }
     }
 }
@@ -94,7 +97,7 @@ impl Sandbox {
             tokio::spawn(serve(listener, Arc::clone(&api), receiver)),
         ];
         if options.controllers {
-            tasks.push(tokio::spawn(controllers::run(api)));
+            tasks.push(tokio::spawn(controllers::run(api, options.workloads)));
         }
         Ok(Self { address, stopping, tasks })
     }

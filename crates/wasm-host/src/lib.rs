@@ -27,7 +27,7 @@ mod stats;
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError};
 pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
-pub use engine::{Engine, EngineError, EngineOptions};
+pub use engine::{Engine, EngineError, EngineOptions, MAX_STACK};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};
 pub use limits::Limits;

@@ -59,6 +59,7 @@ fn table(plugin: &PluginReport) -> Table {
         ("Failure policy", plugin.failure_policy.clone()),
         ("Calls", plugin.calls.to_string()),
         ("Faults", none(counts(&plugin.faults))),
+        ("Refused effects", none(counts(&plugin.effects_refused))),
     ];
     for (what, value) in rows {
         table.add_row([format!("{what}:"), value]);

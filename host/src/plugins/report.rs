@@ -36,6 +36,8 @@ pub(crate) struct PluginReport {
     /// By kind.
     pub faults: BTreeMap<String, u64>,
     pub dropped_log_lines: u64,
+    /// By kind of effect, how often it asked for what it was not granted.
+    pub effects_refused: BTreeMap<String, u64>,
     /// Why something last went wrong, or was changed by an operator.
     pub last_reason: Option<String>,
     /// What a rollback would bring back: a digest, or `built-in`.

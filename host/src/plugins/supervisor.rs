@@ -161,7 +161,7 @@ impl Supervisor {
             }
             Input::List(answer) => {
                 // Whoever asked may have left.
-                let _ = answer.send(report::all(&self.roster));
+                let _ = answer.send(report::all(&self.roster).into_iter().map(|it| self.with_refusals(it)).collect());
                 return;
             }
             Input::Order { plugin, order, answer } => return self.obey(plugin, order, answer).await,
@@ -257,11 +257,18 @@ impl Supervisor {
             Ok(consequences) => {
                 self.follow(consequences).await;
                 report::one(&self.roster, &plugin)
+                    .map(|it| self.with_refusals(it))
                     .ok_or_else(|| Refusal::Unknown(format!("there is no plugin {plugin:?}")))
             }
         };
         // Whoever asked may have left.
         let _ = answer.send(outcome);
+    }
+
+    /// Effects are refused on the scheduling thread, which counts them.
+    fn with_refusals(&self, mut report: PluginReport) -> PluginReport {
+        report.effects_refused = self.metrics.effects_refused(&report.name);
+        report
     }
 
     fn reload(&self, plugin: &str) -> Result<(), Refusal> {

@@ -28,11 +28,11 @@ spec:
 ";
 
 /// `kubectl` with the kubeconfig of a cluster, in its folder.
-struct Kubectl<'a>(&'a Cluster);
+pub(crate) struct Kubectl<'a>(pub(crate) &'a Cluster);
 
 impl Kubectl<'_> {
     /// Must succeed; what it prints.
-    fn run(&self, arguments: &str) -> String {
+    pub(crate) fn run(&self, arguments: &str) -> String {
         let Output { status, stdout, stderr } = self.output(arguments);
         let (out, err) = (String::from_utf8_lossy(&stdout), String::from_utf8_lossy(&stderr));
         assert!(status.success(), "kubectl {arguments}: {out}{err}");
@@ -47,7 +47,7 @@ impl Kubectl<'_> {
     }
 }
 
-fn has_kubectl() -> bool {
+pub(crate) fn has_kubectl() -> bool {
     let found = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
     if !found {
         eprintln!("skipped: there is no kubectl on the path");

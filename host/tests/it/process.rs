@@ -51,7 +51,8 @@ impl Process {
         Self::start(command)
     }
 
-    fn start(mut command: Command) -> Self {
+    /// Starts anything else.
+    pub(crate) fn start(mut command: Command) -> Self {
         let title = format!("{command:?}");
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the process starts");

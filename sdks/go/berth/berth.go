@@ -17,7 +17,8 @@
 //		return nil
 //	}
 //
-// plugin.wit must export an interface for each: filter, score, normalize-score.
+// plugin.wit must export an interface for each: filter, score, normalize-score, and those of points.go: pre-enqueue,
+// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state.
 //
 // There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
 package berth
@@ -76,6 +77,10 @@ type Manifest struct {
 	Pods bool
 	// Objects are kinds to keep, whole; the operator must grant each.
 	Objects []ObjectKind
+	// PodJSON is whether pending pods have their whole JSON.
+	PodJSON bool
+	// Requeue are the events that may make a pod schedulable which this plugin rejected. Nil: any may.
+	Requeue []Event
 }
 
 // ObjectKind is a kind of Kubernetes object: `v1`, `PersistentVolume`.
@@ -113,11 +118,27 @@ const AnnotationPrefix = "annotation "
 // Annotation is one annotation.
 func Annotation(key string) Column { return AnnotationPrefix + Column(key) }
 
-// Rejection says that a node cannot run the pod.
+// Code is what sort of no a [Rejection] is.
+type Code uint8
+
+// The codes.
+const (
+	// RejectCode is where evicting pods may help.
+	RejectCode Code = iota
+	// UnresolvableCode is where it cannot.
+	UnresolvableCode
+	// PendingCode is until something outside the scheduler happens.
+	PendingCode
+	// SkipCode is where the plugin has nothing to say.
+	SkipCode
+	// ErrorCode is where something broke.
+	ErrorCode
+)
+
+// Rejection says no: to the pod, or to a node for it.
 type Rejection struct {
 	Reason string
-	// Unresolvable is whether that stays so, whatever is evicted.
-	Unresolvable bool
+	Code   Code
 }
 
 // Reject is a rejection where evicting pods may help.
@@ -125,8 +146,14 @@ func Reject(reason string) *Rejection { return &Rejection{Reason: reason} }
 
 // RejectUnresolvable is a rejection where evicting pods cannot help.
 func RejectUnresolvable(reason string) *Rejection {
-	return &Rejection{Reason: reason, Unresolvable: true}
+	return &Rejection{Reason: reason, Code: UnresolvableCode}
 }
+
+// Pending is a rejection until something outside the scheduler happens; that event skips the pod's backoff.
+func Pending(reason string) *Rejection { return &Rejection{Reason: reason, Code: PendingCode} }
+
+// Skip is for PreFilter, PreScore, PreBind and Bind: nothing to say about this pod.
+func Skip() *Rejection { return &Rejection{Code: SkipCode} }
 
 var registered Plugin
 

@@ -18,6 +18,13 @@ var Host struct {
 	Count     func(name string, amount uint64)
 	ImageSize func(name string) int64
 	Objects   func(kind ObjectKind) map[ObjectKey][]byte
+	DryRun    func(cases []Removal) []*Rejection
+}
+
+// Removal is a node without some of its pods.
+type Removal struct {
+	Node *Node
+	Pods []*Pod
 }
 
 // ObjectKey names an object of a kind.
@@ -39,3 +46,7 @@ func ImageSize(name string) int64 { return Host.ImageSize(name) }
 
 // Objects are those of a kind that the manifest names, as JSON.
 func Objects(kind ObjectKind) map[ObjectKey][]byte { return Host.Objects(kind) }
+
+// DryRun is for PostFilter: what the profile's other Filter plugins would say about nodes without some of their pods. Nil:
+// they pass.
+func DryRun(cases []Removal) []*Rejection { return Host.DryRun(cases) }

@@ -38,6 +38,10 @@ type Pod struct {
 	PlacedRequests  map[string]int64
 	NonZeroMilliCPU int64
 	NonZeroMemory   int64
+	// The whole pending pod, if the manifest's PodJSON asks for it.
+	JSON []byte
+	// Of a pod on a node.
+	Slot uint32
 }
 
 // Pair is a label.

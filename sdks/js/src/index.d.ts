@@ -11,7 +11,8 @@
  *       score: (pod, node) => 100 - Math.min(100, node.podCount),
  *     };
  *
- * plugin.wit must export an interface for each of `filter`, `score` and `normalize` (normalize-score).
+ * plugin.wit must export the interface of each member that the plugin has: `filter`, `score`, `normalize`
+ * (normalize-score), `preEnqueue` (pre-enqueue) and so on; `snapshot` and `restore` are `state`, `sortKey` is queue-sort.
  *
  * Amounts are numbers: milli-CPU and bytes stay below 2^53. Clocks, files, sockets and randomness are not there.
  */
@@ -79,6 +80,8 @@ declare module "berth" {
     readonly requests: ReadonlyMap<string, number>;
     /** What the usage of its node grows by: a resize under way counts. */
     readonly placedRequests: ReadonlyMap<string, number>;
+    /** The whole pending pod, if the plugin's `podJson` asks for it. */
+    readonly json: any;
     /** `record pod` of wit/types.wit, for what has no property here. */
     readonly raw: any;
     /** The string behind a symbol of `raw`. */
@@ -91,6 +94,55 @@ declare module "berth" {
     readonly reason: string;
   }
 
+  /** Something that a plugin wants done; the operator must grant each sort. */
+  type Effect = { readonly tag: string };
+
+  /** `v1/ConfigMap`; the namespace is empty for kinds without one. */
+  interface ObjectRef {
+    kind: string;
+    namespace: string;
+    name: string;
+  }
+
+  const effects: {
+    /** Bind the pod of this cycle to the node chosen for it. */
+    bind(): Effect;
+    /** A JSON merge patch. A `resourceVersion` in it makes it fail when the object has changed since. */
+    patch(kind: string, namespace: string, name: string, body: any, subresource?: string): Effect;
+    create(kind: string, namespace: string, body: any): Effect;
+    delete(kind: string, namespace: string, name: string): Effect;
+    /** Make room by evicting a pod from its node. */
+    evict(pod: Pod, message: string): Effect;
+    /** Let a pod that waits on Permit go on. */
+    allow(uid: string): Effect;
+    /** Turn down a pod that waits on Permit. */
+    reject(uid: string, reason: string): Effect;
+    /** Move pods to activeQ. */
+    activate(uids: string[]): Effect;
+    /** Set a pod's `nominatedNodeName`; null clears it. */
+    nominate(uid: string, node: string | null): Effect;
+    /** A Kubernetes event about the pod of this cycle. */
+    event(event: { warning?: boolean; reason: string; action: string; note: string }): Effect;
+    /** `preBind` only: ask again when one of the objects has changed; fail with the message when the time is out. */
+    wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
+  };
+
+  /** An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them. */
+  function on(resource: string, ...actions: string[]): ClusterEvent;
+
+  type ClusterEvent = { readonly resource: string };
+
+  type No = Rejection | null | undefined | void;
+
+  /** Why no node passed. */
+  interface Failure {
+    rejections: { rejection: Rejection; nodes: Node[] }[];
+    /** Of all other nodes, when `preFilter` turned them or the pod down. */
+    absent: Rejection | null;
+    /** Pods that hold a nomination. */
+    nominated: { node: Node; pod: Pod }[];
+  }
+
   interface Plugin {
     /** The name that profiles use. It must equal the file's name without `.wasm`. */
     name: string;
@@ -101,6 +153,10 @@ declare module "berth" {
     pods?: boolean;
     /** Kinds of objects to keep, whole; the operator must grant each. */
     objects?: { apiVersion: string; kind: string }[];
+    /** Pending pods have their whole `json`. */
+    podJson?: boolean;
+    /** Events that may make a pod schedulable which this plugin rejected; without it, any. See `on`. */
+    requeue?: ClusterEvent[];
     /** The profile's pluginConfig, decoded, or null. Throw a Refusal to refuse it. */
     configure?(args: any): void;
     /** Null if the node can run the pod. */
@@ -115,12 +171,51 @@ declare module "berth" {
     filterNodes?(pod: Pod, nodes: Node[]): Node[];
     /** Instead of `score` for each. */
     scoreNodes?(pod: Pod, nodes: Node[]): number[];
+
+    /** Null lets the pod into activeQ. */
+    preEnqueue?(pod: Pod): No;
+    /** Smaller comes first. `queuedAt` is milliseconds since 1970. */
+    sortKey?(pod: Pod, queuedAt: number): [number, number];
+    /** Names: only these nodes are left. SKIP: `filter` is not asked. */
+    preFilter?(pod: Pod): string[] | No;
+    /** A node to nominate, or the nomination to clear, and effects; a rejection passes on to the next plugin. */
+    postFilter?(pod: Pod, failure: Failure): { node?: Node; clear?: boolean; effects?: Effect[] } | No;
+    /** SKIP: `score` is not asked. */
+    preScore?(pod: Pod, nodes: Node[]): No;
+    reserve?(pod: Pod, node: Node): No;
+    unreserve?(pod: Pod, node: Node): void;
+    /** `wait`: hold the pod for at most so many milliseconds. */
+    permit?(pod: Pod, node: Node): { wait?: number; reject?: Rejection; effects?: Effect[] } | No;
+    /** SKIP: nothing to do. */
+    preBind?(pod: Pod, node: Node): Effect[] | Rejection;
+    /** SKIP: another plugin's pod. */
+    bind?(pod: Pod, node: Node): Effect[] | Rejection;
+    postBind?(pod: Pod, node: Node): void;
+    /** Whether to try the pod again; the object before and after, decoded, or null. */
+    queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
+    /** What pods with the same answers share. */
+    sign?(pod: Pod): string | null;
+    /** For the next version of this plugin. */
+    snapshot?(): string;
+    /** Throw an Error to refuse it. */
+    restore?(snapshot: string): void;
   }
 
   /** The node cannot run the pod; evicting pods may help. */
   function reject(reason: string): Rejection;
   /** The node cannot run the pod, whatever is evicted. */
   function rejectUnresolvable(reason: string): Rejection;
+
+  /** Not until something outside the scheduler happens; that event skips the pod's backoff. */
+  function pending(reason: string): Rejection;
+  /** `preFilter`, `preScore`, `preBind` and `bind`: nothing to say about this pod. */
+  const SKIP: Rejection;
+
+  /**
+   * In `postFilter`: what the profile's other Filter plugins would say about nodes without some of their pods. Null: they
+   * pass.
+   */
+  function dryRun(cases: { node: Node; pods: readonly Pod[] }[]): (Rejection | null)[];
 
   /** Thrown in `configure`: the arguments are refused for this reason. */
   class Refusal extends Error {}

@@ -4,6 +4,8 @@ import * as host from "berth:scheduler/host@0.1.0";
 
 import { table } from "./table.js";
 
+export { effects } from "./effects.js";
+
 export class Rejection {
   constructor(code, reason) {
     this.code = code;
@@ -13,6 +15,40 @@ export class Rejection {
 
 export const reject = (reason) => new Rejection("unschedulable", reason);
 export const rejectUnresolvable = (reason) => new Rejection("unschedulable-and-unresolvable", reason);
+
+export const pending = (reason) => new Rejection("pending", reason);
+export const SKIP = new Rejection("skip", "");
+
+/** The names of `flags actions` in wit/types.wit. */
+const ACTIONS = [
+  "add",
+  "delete",
+  "update-node-allocatable",
+  "update-node-label",
+  "update-node-taint",
+  "update-node-condition",
+  "update-node-annotation",
+  "update-node-declared-feature",
+  "update-pod-label",
+  "update-pod-scale-down",
+  "update-pod-toleration",
+  "update-pod-scheduling-gates-eliminated",
+  "update-pod-generated-resource-claim",
+];
+
+const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
+
+export function on(resource, ...actions) {
+  const unknown = actions.find((action) => !ACTIONS.includes(action));
+  if (unknown !== undefined) throw new TypeError(`there is no action ${unknown}`);
+  const chosen = actions.length === 0 ? ACTIONS : actions;
+  return { resource, actions: Object.fromEntries(ACTIONS.map((name) => [camelCase(name), chosen.includes(name)])) };
+}
+
+export const rejectionOf = ({ code, reasons }) => (code === "success" ? null : new Rejection(code, reasons.join(", ")));
+
+export const dryRun = (cases) =>
+  host.dryRun(cases.map(({ node, pods }) => ({ node: node.row, pods: pods.map(({ slot }) => slot) }))).map(rejectionOf);
 
 export class Refusal extends Error {}
 

@@ -1,11 +1,14 @@
 // A pod, with strings instead of symbols, each made when it is first asked for.
 
+import { decode } from "./text.js";
+
 export class Pod {
   #table;
   #memory = {};
 
-  constructor(raw, table) {
+  constructor(raw, table, slot = null) {
     this.raw = raw;
+    this.slot = slot;
     this.#table = table;
   }
 
@@ -27,6 +30,10 @@ export class Pod {
 
   get namespace() {
     return this.text(this.raw.namespace);
+  }
+
+  get json() {
+    return this.#once("json", () => (this.raw.json ? JSON.parse(decode(this.raw.json)) : null));
   }
 
   get priority() {

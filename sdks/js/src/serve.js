@@ -1,10 +1,13 @@
 // Each interface of the contract, answered by the plugin.
 
-import { Refusal, Rejection, log } from "./index.js";
+import { Refusal, Rejection, log, rejectionOf } from "./index.js";
 import { Pod } from "./pod.js";
 import { table } from "./table.js";
+import { decode, encode } from "./text.js";
 
 const SUCCESS = { code: "success", reasons: [] };
+
+const UNSCHEDULABLE = { code: "unschedulable", reasons: [] };
 
 const cycles = new Map();
 
@@ -14,17 +17,53 @@ function failure(error) {
   return String(error);
 }
 
-/** Runs an answer about a pod. What the plugin throws fails the attempt, and not the instance. */
-function answer(cycle, run) {
-  let reason;
+function podOf(cycle) {
+  const pod = cycles.get(cycle);
+  if (!pod) throw new Error("called outside a cycle");
+  return pod;
+}
+
+/** Answers in the place of something that throws. */
+function attempt(run, otherwise) {
   try {
-    const pod = cycles.get(cycle);
-    if (!pod) throw new Error("called outside a cycle");
-    return run(pod);
+    return run();
   } catch (error) {
-    reason = failure(error);
+    return otherwise(failure(error));
   }
-  throw { code: "error", reasons: [reason] };
+}
+
+/** A status that is an answer, and no mistake of the plugin. */
+class Answered {
+  constructor(status) {
+    this.status = status;
+  }
+}
+
+/** Runs what may answer with a status. What the plugin throws fails the attempt, and not the instance. */
+function checked(run) {
+  let status;
+  try {
+    return run();
+  } catch (error) {
+    status = error instanceof Answered ? error.status : { code: "error", reasons: [failure(error)] };
+  }
+  throw status;
+}
+
+const answer = (cycle, run) => checked(() => run(podOf(cycle)));
+
+/** For a call without an answer: what the plugin throws is logged. */
+const told = (cycle, run) => attempt(() => void run(podOf(cycle)), () => undefined);
+
+/** Null goes on; a rejection is the answer. */
+function check(rejection) {
+  const status = statusOf(rejection);
+  if (status !== SUCCESS) throw new Answered(status);
+}
+
+function effectsOf(answered) {
+  if (answered instanceof Rejection) check(answered);
+  return answered;
 }
 
 /** The nodes of a bitmap; its words are pairs of 32 bits, see words.mjs. */
@@ -34,7 +73,7 @@ function nodesOf(words) {
     for (let half = 0; half < 2; half++) {
       const base = i * 64 + half * 32;
       for (let bits = words[i][half] | 0; bits !== 0; bits &= bits - 1) {
-        nodes.push(table.nodes[base + 31 - Math.clz32(bits & -bits)]);
+        nodes.push(table.node(base + 31 - Math.clz32(bits & -bits)));
       }
     }
   }
@@ -50,8 +89,10 @@ function insert(words, { row }) {
 
 function statusOf(rejection) {
   if (rejection === null || rejection === undefined) return SUCCESS;
-  if (rejection instanceof Rejection) return { code: rejection.code, reasons: [rejection.reason] };
-  throw new TypeError(`filter gave ${rejection}, which is neither null nor a rejection`);
+  if (rejection instanceof Rejection) {
+    return { code: rejection.code, reasons: rejection.reason === "" ? [] : [rejection.reason] };
+  }
+  throw new TypeError(`${rejection} is neither null nor a rejection`);
 }
 
 function checkScores(scores, n) {
@@ -110,15 +151,87 @@ function filterOf(plugin) {
       answer(cycle, (pod) => {
         const all = pods.map((raw) => new Pod(raw, table));
         const pick = (indices) => Array.from(indices, (index) => all[index]);
-        const tried = ({ node, minus, plus }) => table.nodes[node].altered(pick(minus), pick(plus));
+        const tried = ({ node, minus, plus }) => table.node(node).altered(pick(minus), pick(plus));
         return cases.map((change) => statusOf(plugin.filter(pod, tried(change))));
       }),
   };
 }
 
+function permitOf(plugin) {
+  const verdictOf = (answered) => {
+    if (answered instanceof Rejection) return [{ tag: "deny", val: statusOf(answered) }, []];
+    const { wait, reject, effects = [] } = answered ?? {};
+    if (reject !== undefined) return [{ tag: "deny", val: statusOf(reject) }, effects];
+    return [wait === undefined ? { tag: "allow" } : { tag: "wait", val: wait }, effects];
+  };
+  const denied = (reason) => [{ tag: "deny", val: { code: "error", reasons: [reason] } }, []];
+  return {
+    permit: (cycle, row) => attempt(() => verdictOf(plugin.permit(podOf(cycle), table.node(row))), denied),
+  };
+}
+
+function postFilterOf(plugin) {
+  const outcomeOf = (answered) => {
+    const keep = { tag: "keep" };
+    if (answered === null || answered === undefined) return { status: UNSCHEDULABLE, nomination: keep, effects: [] };
+    if (answered instanceof Rejection) return { status: statusOf(answered), nomination: keep, effects: [] };
+    const { node = null, clear = false, effects = [] } = answered;
+    if (node !== null) return { status: SUCCESS, nomination: { tag: "node", val: node.row }, effects };
+    return { status: SUCCESS, nomination: clear ? { tag: "clear" } : keep, effects };
+  };
+  return {
+    postFilter: (cycle, { rejections, absent, nominated }) =>
+      answer(cycle, (pod) =>
+        outcomeOf(
+          plugin.postFilter(pod, {
+            rejections: rejections.map(({ status, nodes }) => ({ rejection: rejectionOf(status), nodes: nodesOf(nodes) })),
+            absent: absent ? rejectionOf(absent) : null,
+            nominated: nominated.map(([row, raw]) => ({ node: table.node(row), pod: new Pod(raw, table) })),
+          }),
+        ),
+      ),
+  };
+}
+
+function stateOf(plugin) {
+  return {
+    snapshot: () => attempt(() => encode(plugin.snapshot()), () => new Uint8Array()),
+    restore(snapshot) {
+      let reason;
+      try {
+        plugin.restore(decode(snapshot));
+        return;
+      } catch (error) {
+        reason = error instanceof Error ? error.message : String(error);
+      }
+      throw reason;
+    },
+  };
+}
+
+/** What is asked about pods outside a cycle. */
+function queueOf(plugin) {
+  const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+  const object = (json) => (json ? JSON.parse(decode(json)) : null);
+  const hint = (raw, { resource, actions }, old, changed) => {
+    const event = { resource, actions: Object.keys(actions).filter((name) => actions[name]).map(kebab) };
+    return plugin.queueingHint(new Pod(raw, table), event, object(old), object(changed)) ? "queue" : "skip";
+  };
+  return {
+    preEnqueue: { preEnqueue: (raw) => checked(() => check(plugin.preEnqueue(new Pod(raw, table)))) },
+    queueSort: {
+      sortKey: (raw, queuedAt) => attempt(() => plugin.sortKey(new Pod(raw, table), queuedAt), () => [0, queuedAt]),
+    },
+    queueingHint: { queueingHint: (...asked) => attempt(() => hint(...asked), () => "queue") },
+    sign: { sign: (raw) => attempt(() => plugin.sign(new Pod(raw, table)) ?? null, () => null) },
+  };
+}
+
 /** The exports of a component that holds this plugin. */
 export function serve(plugin) {
+  const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(plugin[method](pod, table.node(row))));
   return {
+    ...queueOf(plugin),
     lifecycle: {
       describe: () => manifestOf(plugin),
       configure: (args) => configure(plugin, args),
@@ -128,7 +241,17 @@ export function serve(plugin) {
       begin: (cycle, pod) => void cycles.set(cycle, new Pod(pod, table)),
       end: (cycle) => void cycles.delete(cycle),
     },
+    preFilter: {
+      preFilter: (cycle) =>
+        answer(cycle, (pod) => {
+          const answered = plugin.preFilter(pod);
+          if (answered instanceof Rejection) check(answered);
+          return answered ?? null;
+        }),
+    },
     filter: filterOf(plugin),
+    postFilter: postFilterOf(plugin),
+    preScore: { preScore: (cycle, rows) => answer(cycle, (pod) => check(plugin.preScore(pod, nodesOf(rows)))) },
     score: {
       score: (cycle, rows) =>
         answer(cycle, (pod) => {
@@ -141,5 +264,14 @@ export function serve(plugin) {
       normalizeScore: (cycle, rows, scores) =>
         answer(cycle, (pod) => checkScores(plugin.normalize(pod, Array.from(scores)), scores.length)),
     },
+    reserve: {
+      reserve: (cycle, row) => answer(cycle, (pod) => check(plugin.reserve(pod, table.node(row)))),
+      unreserve: (cycle, row) => told(cycle, (pod) => plugin.unreserve(pod, table.node(row))),
+    },
+    permit: permitOf(plugin),
+    preBind: { preBind: at("preBind") },
+    bind: { bind: at("bind") },
+    postBind: { postBind: (cycle, row) => told(cycle, (pod) => plugin.postBind(pod, table.node(row))) },
+    state: stateOf(plugin),
   };
 }

@@ -88,6 +88,11 @@ export class Table {
     return this.texts[symbol] ?? "";
   }
 
+  /** The node of a row. A plugin without columns is not told which nodes there are. */
+  node(row) {
+    return this.nodes[row] ?? new Node(row);
+  }
+
   hostPort({ address, protocol, port }) {
     return { address: this.text(address), protocol: this.text(protocol), port };
   }
@@ -129,7 +134,7 @@ export class Table {
   placePod(slot, node, raw) {
     this.removePod(slot);
     if (!node) return;
-    const pod = new Pod(raw, this);
+    const pod = new Pod(raw, this, slot);
     this.pods.set(slot, { pod, node });
     node.pods.push(pod);
   }

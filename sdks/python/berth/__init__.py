@@ -26,13 +26,34 @@ The class is made once. It may have:
     filter_nodes(self, pod, nodes)   instead of `filter` for each: the nodes that pass, as a list. `filter` still answers
                                      why a node was rejected, and dry runs.
     score_nodes(self, pod, nodes)    instead of `score` for each: a list of ints.
+    requeue = [on("Node", "add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
+    pod_json = True                  pending pods have their whole `json`.
 
-plugin.wit must export an interface for each: filter, score, normalize-score.
+and at the other extension points, where `no` is None for yes or `reject(...)`, `pending(...)` and the like:
+
+    pre_enqueue(self, pod)           no
+    sort_key(self, pod, queued_at)   two ints: smaller comes first.
+    pre_filter(self, pod)            None, the names of the nodes that are left, `SKIP`, or no.
+    post_filter(self, pod, failure)  an `Outcome`, or no. See `dry_run`.
+    pre_score(self, pod, nodes)      None or `SKIP`.
+    reserve(self, pod, node)         no
+    unreserve(self, pod, node)
+    permit(self, pod, node)          `Wait(milliseconds)` or no; with effects: a pair of that and a list.
+    pre_bind(self, pod, node)        a list of effects, `SKIP`, or no.
+    bind(self, pod, node)            the same.
+    post_bind(self, pod, node)
+    queueing_hint(self, pod, event, old, new)   whether to try the pod again; the object's JSON before and after.
+    sign(self, pod)                  a string that pods with the same answers share, or None.
+    snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
+
+plugin.wit must export an interface for each: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter, pre-score,
+score, normalize-score (normalize), reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state (snapshot, restore).
 
 Clocks, files, sockets and randomness are not there: a plugin that touches them fails.
 """
 
-from .answers import Rejection, reject, reject_unresolvable
+from . import effects
+from .answers import SKIP, Failure, Outcome, Rejection, Wait, on, pending, reject, reject_unresolvable
 from .columns import (
     ALLOCATABLE,
     DECLARED_FEATURES,
@@ -48,35 +69,43 @@ from .columns import (
     annotation,
     label,
 )
-from .guest import count, image_size, log, now, objects, plugin
+from .guest import count, dry_run, image_size, log, now, objects, plugin
 from .pod import HostPort, Pod
 from .table import Node, Taint
 
 __all__ = [
     "ALLOCATABLE",
-    "DECLARED_FEATURES",
-    "HOST_PORTS",
-    "HostPort",
-    "IMAGES",
-    "LABELS",
-    "NAME",
-    "NON_ZERO_REQUESTED",
-    "Node",
-    "POD_COUNT",
-    "Pod",
-    "REQUESTED",
-    "Rejection",
-    "TAINTS",
-    "Taint",
-    "UNSCHEDULABLE",
     "annotation",
     "count",
+    "DECLARED_FEATURES",
+    "dry_run",
+    "effects",
+    "Failure",
+    "HOST_PORTS",
+    "HostPort",
     "image_size",
+    "IMAGES",
     "label",
+    "LABELS",
     "log",
+    "NAME",
+    "Node",
+    "NON_ZERO_REQUESTED",
     "now",
     "objects",
+    "on",
+    "Outcome",
+    "pending",
     "plugin",
+    "Pod",
+    "POD_COUNT",
     "reject",
     "reject_unresolvable",
+    "Rejection",
+    "REQUESTED",
+    "SKIP",
+    "Taint",
+    "TAINTS",
+    "UNSCHEDULABLE",
+    "Wait",
 ]

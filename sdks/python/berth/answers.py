@@ -1,13 +1,13 @@
-"""What a plugin says about a pod on a node."""
+"""What a plugin says about a pod."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from wit_world.imports.types import Code
+from wit_world.imports.types import Actions, ClusterEvent, Code, Status
 
 
 @dataclass(frozen=True)
 class Rejection:
-    """The node cannot run the pod."""
+    """No: the pod, or the node for it."""
 
     code: Code
     reason: str
@@ -21,3 +21,61 @@ def reject(reason: str) -> Rejection:
 def reject_unresolvable(reason: str) -> Rejection:
     """The node cannot run the pod, whatever is evicted."""
     return Rejection(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reason)
+
+
+def pending(reason: str) -> Rejection:
+    """Not until something outside the scheduler happens; that event skips the pod's backoff."""
+    return Rejection(Code.PENDING, reason)
+
+
+SKIP = Rejection(Code.SKIP, "")
+"""pre_filter, pre_score, pre_bind and bind: nothing to say about this pod."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """permit: hold the pod for at most so many milliseconds."""
+
+    milliseconds: int
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What post_filter is told: why no node passed."""
+
+    rejections: list
+    """Pairs of a Rejection and the nodes that it is about."""
+    absent: Rejection | None
+    """Of all other nodes, when pre_filter turned them or the pod down."""
+    nominated: list
+    """Pairs of a node and a pod that holds a nomination there."""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What post_filter has come to: success, with a node to nominate or not, and effects."""
+
+    node: object = None
+    clear: bool = False
+    """Clear the pod's nomination."""
+    effects: list = field(default_factory=list)
+
+
+def on(resource: str, *actions: str) -> ClusterEvent:
+    """An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them."""
+    mask = Actions(0)
+    for action in actions or [known.name for known in Actions]:
+        mask |= Actions[action.replace("-", "_").upper()]
+    return ClusterEvent(resource, mask)
+
+
+def status(answer: Rejection | None) -> Status:
+    if answer is None:
+        return Status(Code.SUCCESS, [])
+    if not isinstance(answer, Rejection):
+        raise TypeError(f"{answer!r} is neither None nor a rejection")
+    return Status(answer.code, [answer.reason] if answer.reason else [])
+
+
+def rejection(raw: Status) -> Rejection | None:
+    return None if raw.code is Code.SUCCESS else Rejection(raw.code, ", ".join(raw.reasons))

@@ -8,13 +8,45 @@ from componentize_py_types import Err
 from wit_world.exports import lifecycle
 from wit_world.imports.types import Code, Explanation, Status
 
-from .answers import Rejection
+from .answers import Failure, Outcome, Rejection, Wait, rejection, status
 from .guest import failure, guest
 from .pod import Pod
 
-__all__ = ["Cycle", "Filter", "Lifecycle", "NormalizeScore", "Score", "Sync"]
+# A module is there if the plugin's world exports its interface.
+try:
+    from wit_world.exports import permit as wit_permit
+except ImportError:
+    wit_permit = None
+try:
+    from wit_world.exports import post_filter as wit_post_filter
+except ImportError:
+    wit_post_filter = None
+try:
+    from wit_world.exports import queueing_hint as wit_hint
+except ImportError:
+    wit_hint = None
 
-_SUCCESS = Status(Code.SUCCESS, [])
+__all__ = [
+    "Bind",
+    "Cycle",
+    "Filter",
+    "Lifecycle",
+    "NormalizeScore",
+    "Permit",
+    "PostBind",
+    "PostFilter",
+    "PreBind",
+    "PreEnqueue",
+    "PreFilter",
+    "PreScore",
+    "QueueSort",
+    "QueueingHint",
+    "Reserve",
+    "Score",
+    "Sign",
+    "State",
+    "Sync",
+]
 
 
 class Lifecycle:
@@ -58,41 +90,113 @@ class Cycle:
         guest.cycles.pop(cycle, None)
 
 
+def _run(cycle, function, arguments):
+    pod = guest.cycles.get(cycle)
+    if guest.plugin is None or pod is None:
+        raise RuntimeError("called outside a cycle")
+    return function(guest.plugin, pod, *arguments)
+
+
 def _answer(function):
     """Passes plugin and pod instead of the cycle. What the plugin raises fails the attempt, and not the instance."""
 
     @functools.wraps(function)
     def answer(self, cycle, *arguments):
         try:
-            pod = guest.cycles.get(cycle)
-            if guest.plugin is None or pod is None:
-                raise RuntimeError("called outside a cycle")
-            return function(guest.plugin, pod, *arguments)
+            return _run(cycle, function, arguments)
+        except Err:
+            raise
         except Exception as error:
             raise Err(Status(Code.ERROR, [failure(error)])) from error
 
     return answer
 
 
+def _told(function):
+    """The same for a call that has no answer: what the plugin raises is logged."""
+
+    @functools.wraps(function)
+    def told(self, cycle, *arguments):
+        try:
+            _run(cycle, function, arguments)
+        except Exception as error:
+            failure(error)
+
+    return told
+
+
+def _without_cycle(default):
+    """For calls about a pod that have no way to fail: what the plugin raises is logged, and the default answered."""
+
+    def wrap(function):
+        @functools.wraps(function)
+        def answer(self, raw, *arguments):
+            try:
+                return function(guest.plugin, Pod(raw, guest.table), *arguments)
+            except Exception as error:
+                failure(error)
+                return default(*arguments)
+
+        return answer
+
+    return wrap
+
+
+def _check(answer: Rejection | None) -> None:
+    """Raises what is no success."""
+    if answer is not None:
+        raise Err(status(answer))
+
+
+def _effects(answer) -> list:
+    if isinstance(answer, Rejection):
+        raise Err(status(answer))
+    return list(answer)
+
+
 def _nodes(words: list[int]) -> list:
-    nodes = guest.table.nodes
+    node = guest.table.node
     found = []
     base = 0
     for word in words:
         while word:
             low = word & -word
-            found.append(nodes[base + low.bit_length() - 1])
+            found.append(node(base + low.bit_length() - 1))
             word ^= low
         base += 64
     return found
 
 
-def _status(rejection: Rejection | None) -> Status:
-    if rejection is None:
-        return _SUCCESS
-    if not isinstance(rejection, Rejection):
-        raise TypeError(f"filter gave {rejection!r}, which is neither None nor a rejection")
-    return Status(rejection.code, [rejection.reason])
+class PreEnqueue:
+    def pre_enqueue(self, pod) -> None:
+        try:
+            answer = status(guest.plugin.pre_enqueue(Pod(pod, guest.table)))
+        except Exception as error:
+            raise Err(Status(Code.ERROR, [failure(error)])) from error
+        if answer.code is not Code.SUCCESS:
+            raise Err(answer)
+
+
+class QueueSort:
+    @_without_cycle(lambda queued_at: (0, queued_at))
+    def sort_key(plugin, pod, queued_at):
+        first, second = plugin.sort_key(pod, queued_at)
+        return operator.index(first), operator.index(second)
+
+
+class PreFilter:
+    @_answer
+    def pre_filter(plugin, pod):
+        answer = plugin.pre_filter(pod)
+        if isinstance(answer, Rejection):
+            _check(answer)
+        return None if answer is None else list(answer)
+
+
+def _passes(answer: Rejection | None) -> bool:
+    if answer is not None and not isinstance(answer, Rejection):
+        raise TypeError(f"filter gave {answer!r}, which is neither None nor a rejection")
+    return answer is None
 
 
 class Filter:
@@ -102,7 +206,7 @@ class Filter:
         if hasattr(plugin, "filter_nodes"):
             passed = plugin.filter_nodes(pod, nodes)
         else:
-            passed = [node for node in nodes if _status(plugin.filter(pod, node)) is _SUCCESS]
+            passed = [node for node in nodes if _passes(plugin.filter(pod, node))]
         words = [0] * len(candidates)
         for node in passed:
             words[node.row >> 6] |= 1 << (node.row & 63)
@@ -112,9 +216,9 @@ class Filter:
     def explain(plugin, pod, rejected):
         groups = {}
         for node in _nodes(rejected):
-            status = _status(plugin.filter(pod, node))
-            if status is not _SUCCESS:
-                group = groups.setdefault((status.code, *status.reasons), Explanation(status, [0] * len(rejected)))
+            answer = plugin.filter(pod, node)
+            if not _passes(answer):
+                group = groups.setdefault(answer, Explanation(status(answer), [0] * len(rejected)))
                 group.nodes[node.row >> 6] |= 1 << (node.row & 63)
         return list(groups.values())
 
@@ -123,11 +227,36 @@ class Filter:
         pods = [Pod(raw, guest.table) for raw in pods]
 
         def answer(case):
-            node = guest.table.nodes[case.node]
+            node = guest.table.node(case.node)
             node = node.altered([pods[index] for index in case.minus], [pods[index] for index in case.plus])
-            return _status(plugin.filter(pod, node))
+            return status(plugin.filter(pod, node))
 
         return [answer(case) for case in cases]
+
+
+class PostFilter:
+    @_answer
+    def post_filter(plugin, pod, raw):
+        told = Failure(
+            rejections=[(rejection(it.status), _nodes(it.nodes)) for it in raw.rejections],
+            absent=None if raw.absent is None else rejection(raw.absent),
+            nominated=[(guest.table.node(row), Pod(it, guest.table)) for row, it in raw.nominated],
+        )
+        answer = plugin.post_filter(pod, told)
+        if not isinstance(answer, Outcome):
+            kept = wit_post_filter.Nomination_Keep()
+            return wit_post_filter.Outcome(status(answer or Rejection(Code.UNSCHEDULABLE, "")), kept, [])
+        if answer.node is not None:
+            nomination = wit_post_filter.Nomination_Node(answer.node.row)
+        else:
+            nomination = wit_post_filter.Nomination_Clear() if answer.clear else wit_post_filter.Nomination_Keep()
+        return wit_post_filter.Outcome(status(None), nomination, list(answer.effects))
+
+
+class PreScore:
+    @_answer
+    def pre_score(plugin, pod, nodes):
+        _check(plugin.pre_score(pod, _nodes(nodes)))
 
 
 class Score:
@@ -143,3 +272,73 @@ class NormalizeScore:
     @_answer
     def normalize_score(plugin, pod, nodes, scores):
         return [operator.index(score) for score in plugin.normalize(pod, list(scores))]
+
+
+class Reserve:
+    @_answer
+    def reserve(plugin, pod, node):
+        _check(plugin.reserve(pod, guest.table.node(node)))
+
+    @_told
+    def unreserve(plugin, pod, node):
+        plugin.unreserve(pod, guest.table.node(node))
+
+
+class Permit:
+    def permit(self, cycle, node):
+        try:
+            answer = _run(cycle, lambda plugin, pod: plugin.permit(pod, guest.table.node(node)), ())
+            verdict, effects = answer if isinstance(answer, tuple) else (answer, [])
+            if isinstance(verdict, Wait):
+                return wit_permit.Verdict_Wait(verdict.milliseconds), list(effects)
+            if verdict is not None:
+                return wit_permit.Verdict_Deny(status(verdict)), list(effects)
+            return wit_permit.Verdict_Allow(), list(effects)
+        except Exception as error:
+            return wit_permit.Verdict_Deny(Status(Code.ERROR, [failure(error)])), []
+
+
+class PreBind:
+    @_answer
+    def pre_bind(plugin, pod, node):
+        return _effects(plugin.pre_bind(pod, guest.table.node(node)))
+
+
+class Bind:
+    @_answer
+    def bind(plugin, pod, node):
+        return _effects(plugin.bind(pod, guest.table.node(node)))
+
+
+class PostBind:
+    @_told
+    def post_bind(plugin, pod, node):
+        plugin.post_bind(pod, guest.table.node(node))
+
+
+class QueueingHint:
+    @_without_cycle(lambda *_: wit_hint.Hint.QUEUE)
+    def queueing_hint(plugin, pod, event, old, new):
+        old, new = (None if it is None else json.loads(it) for it in (old, new))
+        return wit_hint.Hint.QUEUE if plugin.queueing_hint(pod, event, old, new) else wit_hint.Hint.SKIP
+
+
+class Sign:
+    @_without_cycle(lambda: None)
+    def sign(plugin, pod):
+        return plugin.sign(pod)
+
+
+class State:
+    def snapshot(self) -> bytes:
+        try:
+            return guest.plugin.snapshot()
+        except Exception as error:
+            failure(error)
+            return b""
+
+    def restore(self, snapshot: bytes) -> None:
+        try:
+            guest.plugin.restore(snapshot)
+        except Exception as error:
+            raise Err(str(error)) from error

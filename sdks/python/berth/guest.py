@@ -4,6 +4,7 @@ import traceback
 
 from wit_world.imports import host
 
+from .answers import rejection
 from .pod import Pod
 from .table import Table
 
@@ -50,6 +51,13 @@ def objects(api_version: str, kind: str) -> dict[tuple[str, str], bytes]:
 def image_size(name: str) -> int:
     """In bytes; 0 if no node has the image."""
     return guest.table.image_sizes.get(name, 0)
+
+
+def dry_run(cases: list) -> list:
+    """In post_filter: for each pair of a node and pods on it, what the profile's other Filter plugins would say without
+    them: None, or a Rejection."""
+    statuses = host.dry_run([host.Removal(node.row, [pod.slot for pod in pods]) for node, pods in cases])
+    return [rejection(status) for status in statuses]
 
 
 def failure(error: Exception) -> str:

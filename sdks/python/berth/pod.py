@@ -1,5 +1,6 @@
 """A pod, with strings instead of symbols."""
 
+import json
 from collections.abc import Callable
 from functools import cached_property
 from typing import NamedTuple
@@ -20,9 +21,15 @@ class Pod:
     """A pod, pending or placed. `raw` is `record pod` of wit/types.wit, for what has no property here; its symbols are
     turned into strings by `text`."""
 
-    def __init__(self, raw, table):
+    def __init__(self, raw, table, slot: int | None = None):
         self.raw = raw
+        self.slot = slot
         self._table = table
+
+    @property
+    def json(self) -> dict | None:
+        """The whole pending pod, if the plugin's `pod_json` asks for it."""
+        return None if self.raw.json is None else json.loads(self.raw.json)
 
     def text(self, symbol: int) -> str:
         return self._table.text(symbol)

@@ -111,6 +111,10 @@ class Table:
     def text(self, symbol: int) -> str:
         return self.texts[symbol] if symbol < len(self.texts) else ""
 
+    def node(self, row: int) -> Node:
+        """A plugin without columns is not told which nodes there are."""
+        return self.nodes.get(row) or Node(row)
+
     def apply(self, delta) -> None:
         for symbol, text in delta.symbols:
             while symbol >= len(self.texts):
@@ -154,7 +158,7 @@ class Table:
     def _place_pod(self, placed) -> None:
         self._remove_pod(placed.slot)
         if placed.node in self.nodes:
-            pod = Pod(placed.pod, self)
+            pod = Pod(placed.pod, self, placed.slot)
             self._pods[placed.slot] = pod, placed.node
             self.nodes[placed.node].pods.append(pod)
 

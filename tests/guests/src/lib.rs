@@ -3,20 +3,30 @@
 //! Each is a core module in text, wrapped into a component against the real `wit/` when asked for: no toolchain for wasm
 //! is needed, and what a guest does wrong is there to read, down to the bytes.
 
+mod deeds;
 mod encode;
 mod keeper;
 mod moody;
 mod other;
+mod points;
+mod spy;
+mod wishes;
 
+pub use deeds::{Deed, does};
 pub use keeper::keeper;
 pub use moody::{Mood, always, moody, moody_called};
 pub use other::{
-    core_module, imports_wasi, loops_in_describe, of_another_world, sorts_without_lifecycle, traps_in_describe,
-    without_cycle, wrong_signature,
+    core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
+    sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
 };
+pub use points::{At, harmless, holds};
+pub use spy::spies;
+pub use wishes::{Wish, wishes};
 
 #[cfg(test)]
 mod tests {
+    use super::{At, Deed, Wish};
+
     #[test]
     fn every_guest_assembles() {
         for guest in [
@@ -30,8 +40,21 @@ mod tests {
             super::wrong_signature(),
             super::loops_in_describe(),
             super::traps_in_describe(),
+            super::opens_sockets("Sockets"),
+            super::reads_environment("Environment"),
+            super::holds("Holder"),
+            super::spies("Spy", "v1", "Secret"),
+            super::wishes("Wishful", At::Bind, &[Wish::Bind, Wish::Activate("uid".to_owned())]),
+            super::does("Rambler", At::Filter, Deed::Ramble),
+            super::does("Arguer", At::Filter, Deed::Argue),
         ] {
             guest.unwrap();
+        }
+        for at in At::ALL {
+            super::harmless("Harmless", at).unwrap();
+            for deed in [Deed::Trap, Deed::Loop, Deed::Hoard, Deed::Recurse] {
+                super::does("Bad", at, deed).unwrap();
+            }
         }
     }
 }

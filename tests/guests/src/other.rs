@@ -19,10 +19,38 @@ pub fn core_module() -> Result<Vec<u8>> {
 /// # Errors
 /// The text does not assemble.
 pub fn imports_wasi() -> Result<Vec<u8>> {
-    let wasi = "package wasi:filesystem@0.2.0;\ninterface preopens { get-directories: func() -> u32; }";
-    let import = r#"(import "wasi:filesystem/preopens@0.2.0" "get-directories" (func (result i32)))"#;
-    let items = ["import wasi:filesystem/preopens@0.2.0", LIFECYCLE];
-    encode::component(&items, &[wasi], &encode::module("Wasi", import, ""))
+    opens_files("Wasi")
+}
+
+/// The same under another name.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn opens_files(name: &str) -> Result<Vec<u8>> {
+    imports(name, "wasi:filesystem", "preopens", "get-directories")
+}
+
+/// The plugin of this name that wants to reach the network.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn opens_sockets(name: &str) -> Result<Vec<u8>> {
+    imports(name, "wasi:sockets", "instance-network", "instance-network")
+}
+
+/// The plugin of this name that wants to know its environment.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn reads_environment(name: &str) -> Result<Vec<u8>> {
+    imports(name, "wasi:cli", "environment", "get-environment")
+}
+
+fn imports(name: &str, package: &str, interface: &str, function: &str) -> Result<Vec<u8>> {
+    let text = format!("package {package}@0.2.0;\ninterface {interface} {{ {function}: func() -> u32; }}");
+    let module = format!(r#"(import "{package}/{interface}@0.2.0" "{function}" (func (result i32)))"#);
+    let import = format!("import {package}/{interface}@0.2.0");
+    encode::component(&[&import, LIFECYCLE], &[&text], &encode::module(name, &module, ""))
 }
 
 /// A component that has nothing to do with scheduling.

@@ -1,4 +1,4 @@
-//! The languages, and how a plugin in one of them is built.
+//! The languages, and how a plugin in one of them is built and loaded.
 
 use std::{
     env, fs,
@@ -7,16 +7,18 @@ use std::{
 };
 
 use anyhow::{Context, Result, ensure};
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions};
 
-/// A language with an SDK in `sdks/`.
+/// A language with an SDK.
 #[derive(Clone, Copy, Debug)]
 pub struct Language {
     /// For people.
     pub name: &'static str,
-    /// The folder in `sdks/`, and what folders of plugins end in.
+    /// The folder in `sdks/`, what folders of plugins end in, and what `berth plugin new --lang` takes.
     pub folder: &'static str,
 }
 
+/// Those with a toolchain of their own. Rust's comes with the repository.
 pub const LANGUAGES: [Language; 4] = [
     Language { name: "C", folder: "c" },
     Language { name: "Python", folder: "python" },
@@ -31,40 +33,23 @@ pub fn folder(path: &str) -> PathBuf {
 }
 
 impl Language {
-    #[must_use]
-    pub fn sdk(self) -> PathBuf {
-        folder("sdks").join(self.folder)
-    }
-
-    /// Whether its tools are installed. Without them nothing can be tested; that fails a run that is to test all.
+    /// Whether its tools are installed. Without them nothing can be tested; that fails a run in which `BERTH_LANGUAGES`
+    /// names the language: `all`, or folders with commas between.
     ///
     /// # Errors
-    /// When the tools are missing and `BERTH_LANGUAGES` is `all`.
+    /// When the tools are missing and must be there.
     pub fn is_present(self) -> Result<bool> {
-        let check = Command::new(self.sdk().join("toolchain.sh")).arg("--check").status();
+        let script = folder("sdks").join(self.folder).join("toolchain.sh");
+        let check = Command::new(script).arg("--check").status();
         let is_present = check.with_context(|| format!("starting the check of {}'s toolchain", self.name))?.success();
-        let must = env::var("BERTH_LANGUAGES").is_ok_and(|value| value == "all");
-        ensure!(is_present || !must, "{} toolchain absent; run cargo xtask languages", self.name);
+        ensure!(is_present || !is_required(self.folder), "{} toolchain absent; run cargo xtask languages", self.name);
         Ok(is_present)
     }
+}
 
-    /// Makes a plugin from the language's template, as `berth plugin new` does: the template with its placeholders
-    /// filled in, and in `berth/` the SDK and the contract.
-    ///
-    /// # Errors
-    /// When a file can't be read or written.
-    pub fn instantiate(self, name: &str, plugin: &Path) -> Result<()> {
-        copy(&self.sdk().join("template"), plugin, &|text| text.replace("{{name}}", name))?;
-        let berth = plugin.join("berth");
-        fs::create_dir_all(&berth)?;
-        for entry in fs::read_dir(self.sdk())? {
-            let entry = entry?;
-            if entry.file_name() != "template" {
-                copy(&entry.path(), &berth.join(entry.file_name()), &|text| text)?;
-            }
-        }
-        copy(&folder("wit"), &berth.join("wit"), &|text| text)
-    }
+/// Whether `BERTH_LANGUAGES` names a language.
+fn is_required(folder: &str) -> bool {
+    env::var("BERTH_LANGUAGES").is_ok_and(|named| named.split(',').any(|name| name == "all" || name == folder))
 }
 
 /// Runs the build script of a plugin's folder.
@@ -87,24 +72,12 @@ pub fn build(plugin: &Path, name: &str) -> Result<Vec<u8>> {
     fs::read(&component).with_context(|| format!("reading {}", component.display()))
 }
 
-/// Copies a file or a folder, leaving out what builds leave behind.
-fn copy(from: &Path, to: &Path, edit: &dyn Fn(String) -> String) -> Result<()> {
-    const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
-    if from.is_dir() {
-        fs::create_dir_all(to)?;
-        for entry in fs::read_dir(from)? {
-            let name = entry?.file_name();
-            if !LEFT_BEHIND.iter().any(|left| name == *left) {
-                copy(&from.join(&name), &to.join(&name), edit)?;
-            }
-        }
-        return Ok(());
-    }
-    fs::copy(from, to)?;
-    let text = fs::read_to_string(from).with_context(|| format!("reading {}", from.display()))?;
-    let edited = edit(text.clone());
-    if edited != text {
-        fs::write(to, edited)?;
-    }
-    Ok(())
+/// Loads a component under the scheduler's own limits, at some time of day.
+///
+/// # Errors
+/// Why the host refuses it.
+pub fn load(name: &str, component: impl Into<Vec<u8>>) -> Result<ComponentFactory> {
+    let engine = Engine::new(EngineOptions::default())?;
+    engine.set_now(1_700_000_000_000);
+    Ok(engine.load(&Binary::new(name, component.into()))?)
 }

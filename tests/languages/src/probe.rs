@@ -4,52 +4,17 @@
 //! pod, in the form of [`dump`]. So a replica that differs from the scheduler's table shows.
 
 use anyhow::{Context, Result};
-use berth_cache::Cache;
-use berth_model::{NodeIdx, Pod, Snapshot, Sym, api, intern, pod::TaintEffect};
+use berth_author::Step;
+use berth_model::{NodeIdx, Pod, Snapshot, Sym, pod::TaintEffect};
 
 const NODES: &str = include_str!("probe.yaml");
 
-/// Two generations of nodes, and a pod to place. The second generation is applied by the caller, after a first look.
+/// Two generations of nodes, each with a pod to place.
 ///
 /// # Errors
 /// When the nodes can't be read.
-pub fn awkward_cluster() -> Result<Vec<Generation>> {
+pub fn awkward_cluster() -> Result<Vec<Step>> {
     serde_saphyr::from_str(NODES).context("in probe.yaml")
-}
-
-/// A change of the cluster.
-#[derive(Debug, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Generation {
-    #[serde(default)]
-    gone: Vec<String>,
-    #[serde(default)]
-    nodes: Vec<api::Node>,
-    #[serde(default)]
-    pods: Vec<api::Pod>,
-    pod: api::Pod,
-}
-
-impl Generation {
-    /// Changes the cluster, and gives the pod to be placed.
-    ///
-    /// # Errors
-    /// When a pod is there already.
-    pub fn apply(&self, cache: &mut Cache) -> Result<Pod> {
-        for name in &self.gone {
-            let name = cache.symbols_mut().intern(name);
-            cache.remove_node(name);
-        }
-        for node in &self.nodes {
-            let node = intern::node(node, cache.symbols_mut());
-            cache.set_node(node);
-        }
-        for pod in &self.pods {
-            let pod = intern::pod(pod, cache.symbols_mut());
-            cache.add_pod(pod.into())?;
-        }
-        Ok(intern::pod(&self.pod, cache.symbols_mut()))
-    }
 }
 
 /// What a probe says about a node: its columns one after the other, with `;` behind each.

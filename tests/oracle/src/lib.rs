@@ -23,4 +23,5 @@ pub use check::check;
 pub use execution::Wasm;
 pub use execution::{Execution, Native};
 pub use findings::{Difference, Findings};
+pub use subject::Subject;
 pub use suite::{Suite, SuiteError};

@@ -10,8 +10,8 @@ use crate::execution::Execution;
 
 /// A profile, and what it lacks.
 #[derive(Debug)]
-pub(crate) struct Subject {
-    pub(crate) profile: Profile,
+pub struct Subject {
+    pub profile: Profile,
     /// Plugins that the configuration enables and the execution does not have.
     missing: BTreeSet<String>,
     /// All Filter plugins in order, missing ones included.
@@ -21,7 +21,11 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    pub(crate) fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self, String> {
+    /// A profile like the recorded entry of a configuration file, the default one without an entry.
+    ///
+    /// # Errors
+    /// An entry that makes no sense, or a plugin that the execution should have and has not.
+    pub fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self, String> {
         let config = berth_config::Profile::from_json(profile, &InTree).map_err(|error| error.to_string())?;
         let mut profile = Profile::new(&config.scheduler_name);
         let mut missing = BTreeSet::new();

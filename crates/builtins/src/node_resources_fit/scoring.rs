@@ -107,7 +107,7 @@ impl Strategy {
         let percent = |amount: i64| amount.saturating_mul(MAX_SCORE) / allocatable;
         match &self.kind {
             Kind::LeastAllocated if requested > allocatable => 0,
-            Kind::LeastAllocated => percent(allocatable - requested),
+            Kind::LeastAllocated => percent(allocatable.saturating_sub(requested)),
             Kind::MostAllocated => percent(requested.min(allocatable)),
             Kind::RequestedToCapacityRatio(shape) if requested > allocatable => shape.at(MAX_SCORE),
             Kind::RequestedToCapacityRatio(shape) => shape.at(percent(requested)),

@@ -163,3 +163,18 @@ fn devices_serve_what_the_node_does_not_offer() {
     assert_eq!(status(&cluster, without), "");
     assert_eq!(status(&cluster, with_gpus), insufficient);
 }
+
+/// Sums of what comes and goes stop at the largest number, as those on the node do.
+#[test]
+fn dry_runs_bear_huge_requests() {
+    let (cluster, node, _) = half_used();
+    let huge = Pod { placed_requests: amounts(i64::MAX, i64::MAX), ..Pod::default() };
+    let pod = Pod { requests: amounts(1, 1), ..Pod::default() };
+    let plugin = &mut fit("null");
+    let mut ask = |minus: Vec<u32>, plus: Vec<u32>| {
+        let cases = [berth_framework::DryRunCase { node, minus, plus }];
+        show(&plugin.dry_run(&cluster.call(&pod), &[&huge, &huge], &cases).unwrap()[0])
+    };
+    assert_eq!(ask(vec![0, 1], Vec::new()), "");
+    assert_eq!(ask(Vec::new(), vec![0, 1]), "Unschedulable: Insufficient cpu, Insufficient memory");
+}

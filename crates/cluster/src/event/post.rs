@@ -75,8 +75,8 @@ impl Poster {
             tokio::select! {
                 command = commands.recv(), if self.in_flight.len() < MAX_IN_FLIGHT => match command {
                     Some(Command::Record(event)) => {
-                        let request = self.series.observe(&event, clock::now());
-                        self.send_all(request);
+                        let requests = self.series.observe(*event, clock::now());
+                        self.send_all(requests);
                     }
                     Some(Command::Flush(done)) => {
                         self.drain().await;

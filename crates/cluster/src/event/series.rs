@@ -1,13 +1,15 @@
 //! Which events are sent, and which only counted.
 //!
 //! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further ones
-//! are counted here and sent with the refresh every half hour or when the series ends, six minutes after its last
-//! event. The note is not part of the key: users read that of the first occurrence.
+//! are counted here and sent with the refresh every half hour or when the series ends: six minutes after its last
+//! event, or when too many others were told since. The note is not part of the key: users read that of the first
+//! occurrence.
 //!
 //! Pure: times come in, [`Request`]s go out.
 
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 
+use lru::LruCache;
 use serde_json::{Value, json};
 
 use crate::clock::{self, Span, Time};
@@ -16,6 +18,9 @@ use super::{EventType, NewEvent, ObjectReference};
 
 /// A series that has not been added to for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
+
+/// Events remembered, some 800 bytes each. A busy scheduler tells a hundred thousand in six minutes, of which few repeat.
+const MAX_TOLD: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 
 /// The API server's bound on a note, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -41,11 +46,11 @@ pub(super) enum Action {
     PatchSeries,
 }
 
-/// The events told lately.
+/// The events told lately, the latest last.
 #[derive(Debug)]
 pub(super) struct SeriesTable {
     hostname: String,
-    told: HashMap<Key, Told>,
+    told: LruCache<Key, Told>,
 }
 
 /// What makes two events the same but for their time.
@@ -61,7 +66,9 @@ struct Key {
 
 #[derive(Debug)]
 struct Told {
-    request: Request,
+    /// Of the first occurrence.
+    note: String,
+    first_seen: Time,
     last_seen: Time,
     /// One, until it becomes a series.
     count: u32,
@@ -69,56 +76,61 @@ struct Told {
 
 impl SeriesTable {
     pub(super) fn new(hostname: String) -> Self {
-        Self { hostname, told: HashMap::new() }
+        Self::with_capacity(hostname, MAX_TOLD)
+    }
+
+    fn with_capacity(hostname: String, max_told: NonZeroUsize) -> Self {
+        Self { hostname, told: LruCache::new(max_told) }
     }
 
     /// Takes an event in; returns what to send because of it.
-    pub(super) fn observe(&mut self, event: &NewEvent, now: Time) -> Option<Request> {
-        let key = Key {
-            type_: event.type_,
-            action: event.action.clone(),
-            reason: event.reason.clone(),
-            reporting_controller: event.reporting_controller.clone(),
-            regarding: event.regarding.clone(),
-            related: event.related.clone(),
-        };
+    pub(super) fn observe(&mut self, event: NewEvent, now: Time) -> Vec<Request> {
+        let NewEvent { type_, reason, action, note, regarding, related, reporting_controller } = event;
+        let key = Key { type_, action, reason, reporting_controller, regarding, related };
         if let Some(told) = self.told.get_mut(&key) {
             told.count += 1;
             told.last_seen = now;
-            return (told.count == 2).then(|| told.series());
+            let second = if told.count == 2 { self.told.peek(&key) } else { None };
+            return second.map(|told| self.request(&key, told)).into_iter().collect();
         }
-        let request = self.first(event, now);
-        self.told.insert(key, Told { request: request.clone(), last_seen: now, count: 1 });
-        Some(request)
+        let told = Told { note: shorten(note), first_seen: now, last_seen: now, count: 1 };
+        let post = self.request(&key, &told);
+        let forgotten = self.told.push(key, told).filter(|(_, told)| told.count > 1);
+        forgotten.map(|(key, told)| self.request(&key, &told)).into_iter().chain([post]).collect()
     }
 
     /// Ends the series that nothing was added to lately; returns their final counts.
     pub(super) fn end_old(&mut self, now: Time) -> Vec<Request> {
-        let ended = self.told.extract_if(|_, told| now.duration_since(told.last_seen) > SERIES_END);
-        ended.filter(|(_, told)| told.count > 1).map(|(_, told)| told.series()).collect()
+        let mut ended = Vec::new();
+        while self.told.peek_lru().is_some_and(|(_, told)| now.duration_since(told.last_seen) > SERIES_END) {
+            ended.extend(self.told.pop_lru().filter(|(_, told)| told.count > 1));
+        }
+        ended.iter().map(|(key, told)| self.request(key, told)).collect()
     }
 
     /// The present count of each series.
     pub(super) fn refresh(&self) -> Vec<Request> {
-        self.told.values().filter(|told| told.count > 1).map(Told::series).collect()
+        let series = self.told.iter().filter(|(_, told)| told.count > 1);
+        series.map(|(key, told)| self.request(key, told)).collect()
     }
 
-    fn first(&self, event: &NewEvent, now: Time) -> Request {
-        let regarding = &event.regarding;
+    /// The post of a single event, the patch of a series.
+    fn request(&self, key: &Key, told: &Told) -> Request {
+        let regarding = &key.regarding;
         let namespace = if regarding.namespace.is_empty() { "default" } else { &regarding.namespace };
-        let name = format!("{}.{:x}", cut(&regarding.name, MAX_NAME), now.as_nanosecond());
-        let mut body = json!({
+        let name = format!("{}.{:x}", cut(&regarding.name, MAX_NAME), told.first_seen.as_nanosecond());
+        let mut event = json!({
             "kind": "Event",
             "apiVersion": "events.k8s.io/v1",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": clock::micros(now),
-            "reportingController": event.reporting_controller,
-            "reportingInstance": format!("{}-{}", event.reporting_controller, self.hostname),
-            "action": event.action,
-            "reason": event.reason,
+            "eventTime": clock::micros(told.first_seen),
+            "reportingController": key.reporting_controller,
+            "reportingInstance": format!("{}-{}", key.reporting_controller, self.hostname),
+            "action": key.action,
+            "reason": key.reason,
             "regarding": reference(regarding),
-            "note": note(&event.note),
-            "type": match event.type_ {
+            "note": told.note,
+            "type": match key.type_ {
                 EventType::Normal => "Normal",
                 EventType::Warning => "Warning",
             },
@@ -126,19 +138,15 @@ impl SeriesTable {
             "deprecatedFirstTimestamp": null,
             "deprecatedLastTimestamp": null,
         });
-        if let Some(related) = &event.related {
-            body["related"] = reference(related);
+        if let Some(related) = &key.related {
+            event["related"] = reference(related);
         }
-        Request { namespace: namespace.to_owned(), name, action: Action::Post, event: body }
-    }
-}
-
-impl Told {
-    fn series(&self) -> Request {
-        let mut request = self.request.clone();
-        request.event["series"] = json!({"count": self.count, "lastObservedTime": clock::micros(self.last_seen)});
-        request.action = Action::PatchSeries;
-        request
+        let mut action = Action::Post;
+        if told.count > 1 {
+            event["series"] = json!({"count": told.count, "lastObservedTime": clock::micros(told.last_seen)});
+            action = Action::PatchSeries;
+        }
+        Request { namespace: namespace.to_owned(), name, action, event }
     }
 }
 
@@ -155,11 +163,12 @@ fn reference(object: &ObjectReference) -> Value {
     fields.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.as_str())).collect()
 }
 
-fn note(text: &str) -> String {
-    if text.len() <= MAX_NOTE {
-        return text.to_owned();
+/// The note as the API takes it.
+fn shorten(note: String) -> String {
+    if note.len() <= MAX_NOTE {
+        return note;
     }
-    format!("{}{CUT_OFF}", cut(text, MAX_NOTE - CUT_OFF.len()))
+    format!("{}{CUT_OFF}", cut(&note, MAX_NOTE - CUT_OFF.len()))
 }
 
 /// The first `max` bytes, or a few less where they would split a character.
@@ -194,6 +203,10 @@ mod tests {
         }
     }
 
+    fn only(requests: Vec<Request>) -> Request {
+        <[Request; 1]>::try_from(requests).unwrap().into_iter().next().unwrap()
+    }
+
     fn series(request: &Request) -> (u64, &str) {
         let series = &request.event["series"];
         (series["count"].as_u64().unwrap(), series["lastObservedTime"].as_str().unwrap())
@@ -202,8 +215,7 @@ mod tests {
     #[test]
     fn a_first_event_has_kube_schedulers_shape() {
         let mut table = SeriesTable::new("vm".into());
-        let posted = table.observe(&failed("105", "0/2 nodes are available."), time("03:12:04.633376"));
-        let posted = posted.unwrap();
+        let posted = only(table.observe(failed("105", "0/2 nodes are available."), time("03:12:04.633376")));
         let expected = json!({
             "kind": "Event", "apiVersion": "events.k8s.io/v1",
             "metadata": {"name": format!("big-1.{:x}", 1_795_230_724_633_376_000_u64), "namespace": "default"},
@@ -223,53 +235,69 @@ mod tests {
     #[test]
     fn the_second_of_a_series_is_patched_and_later_ones_only_counted() {
         let mut table = SeriesTable::new("vm".into());
-        let first = table.observe(&failed("105", "one"), time("03:00:00")).unwrap();
-        let second = table.observe(&failed("105", "another note"), time("03:00:10")).unwrap();
+        let first = only(table.observe(failed("105", "one"), time("03:00:00")));
+        let second = only(table.observe(failed("105", "another note"), time("03:00:10")));
         assert_eq!((second.action, &second.name), (Action::PatchSeries, &first.name));
         assert_eq!(series(&second), (2, "2026-11-21T03:00:10.000000Z"));
         assert_eq!(second.event["note"], "one");
-        assert_eq!(table.observe(&failed("105", "one"), time("03:00:20")), None);
+        assert_eq!(table.observe(failed("105", "one"), time("03:00:20")), []);
         assert_eq!(series(&table.refresh()[0]), (3, "2026-11-21T03:00:20.000000Z"));
     }
 
     #[test]
     fn a_changed_object_starts_anew() {
         let mut table = SeriesTable::new("vm".into());
-        table.observe(&failed("105", "m"), time("03:00:00"));
-        let next = table.observe(&failed("107", "m"), time("03:00:01")).unwrap();
+        table.observe(failed("105", "m"), time("03:00:00"));
+        let next = only(table.observe(failed("107", "m"), time("03:00:01")));
         assert_eq!(next.action, Action::Post);
     }
 
     #[test]
     fn a_series_ends_after_six_quiet_minutes_with_its_final_count() {
         let mut table = SeriesTable::new("vm".into());
-        table.observe(&failed("1", "single"), time("03:00:00"));
+        table.observe(failed("1", "single"), time("03:00:00"));
         for second in ["00", "10", "20"] {
-            table.observe(&failed("2", "repeated"), time(&format!("03:00:{second}")));
+            table.observe(failed("2", "repeated"), time(&format!("03:00:{second}")));
         }
         assert_eq!(table.end_old(time("03:06:00")), []);
         let ended = table.end_old(time("03:06:21"));
         assert_eq!(ended.iter().map(series).collect::<Vec<_>>(), [(3, "2026-11-21T03:00:20.000000Z")]);
-        let again = table.observe(&failed("2", "repeated"), time("03:06:22")).unwrap();
+        let again = only(table.observe(failed("2", "repeated"), time("03:06:22")));
         assert_eq!(again.action, Action::Post);
     }
 
     #[test]
+    fn the_longest_unheard_of_is_forgotten_when_there_are_too_many() {
+        let mut table = SeriesTable::with_capacity("vm".into(), NonZeroUsize::new(2).unwrap());
+        table.observe(failed("1", "repeated"), time("03:00:00"));
+        table.observe(failed("2", "repeated too"), time("03:00:01"));
+        for second in ["02", "03"] {
+            table.observe(failed("1", "repeated"), time(&format!("03:00:{second}")));
+        }
+        table.observe(failed("2", "repeated too"), time("03:00:04"));
+        let requests = table.observe(failed("3", "one too many"), time("03:00:05"));
+        let [last, posted] = <[Request; 2]>::try_from(requests).unwrap();
+        assert_eq!((last.action, series(&last)), (Action::PatchSeries, (3, "2026-11-21T03:00:03.000000Z")));
+        assert_eq!((posted.action, &posted.event["note"]), (Action::Post, &json!("one too many")));
+        assert_eq!(only(table.observe(failed("1", "repeated"), time("03:00:06")).split_off(1)).action, Action::Post);
+    }
+
+    #[test]
     fn long_notes_are_cut_between_characters() {
-        assert_eq!(note(&"x".repeat(1024)).len(), 1024);
-        let long = note(&"x".repeat(1025));
+        assert_eq!(shorten("x".repeat(1024)).len(), 1024);
+        let long = shorten("x".repeat(1025));
         assert_eq!((long.len(), &long[1018..]), (1024, "xx ..."));
-        assert_eq!(note(&"é".repeat(600)), format!("{} ...", "é".repeat(510)));
-        assert!(note(&format!("x{}", "é".repeat(600))).len() < 1024);
+        assert_eq!(shorten("é".repeat(600)), format!("{} ...", "é".repeat(510)));
+        assert!(shorten(format!("x{}", "é".repeat(600))).len() < 1024);
     }
 
     #[test]
     fn a_related_object_is_named_and_makes_another_series() {
         let mut table = SeriesTable::new("vm".into());
         let mut event = failed("104", "Preempted by pod 2 on node n1");
-        table.observe(&event, time("03:00:00"));
+        table.observe(event.clone(), time("03:00:00"));
         event.related = Some(ObjectReference { uid: "2".into(), name: "mid-1".into(), ..event.regarding.clone() });
-        let posted = table.observe(&event, time("03:00:01")).unwrap();
+        let posted = only(table.observe(event.clone(), time("03:00:01")));
         let expected = json!({
             "kind": "Pod", "namespace": "default", "name": "mid-1", "uid": "2", "apiVersion": "v1",
             "resourceVersion": "104",
@@ -281,7 +309,7 @@ mod tests {
     fn an_event_about_a_node_goes_to_the_default_namespace() {
         let mut event = failed("1", "m");
         event.regarding.namespace.clear();
-        let posted = SeriesTable::new("vm".into()).observe(&event, time("03:00:00")).unwrap();
+        let posted = only(SeriesTable::new("vm".into()).observe(event, time("03:00:00")));
         assert_eq!(posted.namespace, "default");
         assert!(posted.event["regarding"].get("namespace").is_none());
     }

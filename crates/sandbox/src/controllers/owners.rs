@@ -1,13 +1,14 @@
-//! Claims that belong to a pod: the reference to it, and who may use what such a reference names.
+//! Objects that belong to another one: the reference to it, and who may use what such a reference names.
 
 use serde_json::{Value, json};
 
-use super::is_leaving;
+use super::{Observed, is_leaving};
 use crate::api::Api;
 use crate::delete::{DeleteOptions, delete};
 use crate::kinds::Kind;
 use crate::object::{Object, items, text};
 use crate::status::Answer;
+use crate::store::key;
 
 /// The owner of an object that exists for one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,14 +36,31 @@ pub(super) fn is_for(object: &Value, pod: &Object) -> bool {
 
 /// What goes into `metadata.ownerReferences` of an object that exists for a pod.
 pub(super) fn reference(pod: &Object) -> Value {
+    reference_to(pod, "v1", "Pod")
+}
+
+/// The same for an object of any kind.
+pub(super) fn reference_to(owner: &Object, api_version: &str, kind: &str) -> Value {
     json!([{
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": pod.name(),
-        "uid": text(&pod.value, "/metadata/uid"),
+        "apiVersion": api_version,
+        "kind": kind,
+        "name": owner.name(),
+        "uid": text(&owner.value, "/metadata/uid"),
         "controller": true,
         "blockOwnerDeletion": true,
     }])
+}
+
+/// Whether `owner` is the controller of an object.
+pub(super) fn controls(owner: &Object, object: &Value) -> bool {
+    controller_of(object).is_some_and(|reference| text(reference, "/uid") == text(&owner.value, "/metadata/uid"))
+}
+
+/// The keys of the controllers of this kind of an object that has changed.
+pub(super) fn of_kind(kind: &str, observed: &Observed<'_>) -> Vec<String> {
+    let namespace = observed.object.namespace();
+    let owners = observed.versions().filter_map(|object| controller_of(&object.value));
+    owners.filter(|owner| text(owner, "/kind") == kind).map(|owner| key(namespace, text(owner, "/name"))).collect()
 }
 
 /// Whether a pod will never run (again).

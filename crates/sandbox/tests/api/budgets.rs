@@ -82,7 +82,7 @@ async fn evictions_stop_at_the_budget() {
 
 #[tokio::test]
 async fn shares_are_of_what_the_pods_controllers_want() {
-    let cluster = Cluster::start().await;
+    let cluster = Cluster::without_workloads().await;
     let deployment = cluster.create(&format!("{APPS}/deployments"), workload("web", 5)).await;
     let mut set = workload("web-1", 3);
     set["metadata"]["ownerReferences"] = json!([reference(&deployment)]);

@@ -14,8 +14,17 @@ pub(crate) struct Cluster(pub(crate) Sandbox);
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
+        Self::with(true).await
+    }
+
+    /// One in which only the test makes pods.
+    pub(crate) async fn without_workloads() -> Self {
+        Self::with(false).await
+    }
+
+    async fn with(workloads: bool) -> Self {
         let (pod_start_delay, pod_stop_delay) = (Duration::ZERO, Duration::ZERO);
-        let options = Options { pod_start_delay, pod_stop_delay, ..Options::default() };
+        let options = Options { pod_start_delay, pod_stop_delay, workloads, ..Options::default() };
         Self(Sandbox::start(options).await.expect("the sandbox starts"))
     }
 

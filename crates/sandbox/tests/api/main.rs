@@ -13,3 +13,4 @@ mod recorded;
 mod replay;
 mod story;
 mod volumes;
+mod workloads;

@@ -2,7 +2,7 @@
 
 use berth_framework::{Code, DryRunCase, Plugin};
 use berth_model::Pod;
-use berth_test_guests::Mood;
+use berth_test_guests::{At, Deed, Mood};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
 
 use crate::cluster::{Cluster, build, engine, moody};
@@ -45,6 +45,27 @@ fn an_endless_loop_times_out() {
 #[test]
 fn a_hoarder_of_memory_is_stopped() {
     check_fault(Mood::Hoard, FaultKind::Memory, "bytes of memory (limit 100663296) in filter");
+}
+
+#[test]
+fn a_stack_that_is_used_up_is_a_trap() {
+    let deep = berth_test_guests::does("Deep", At::Filter, Deed::Recurse).unwrap();
+    let factory = engine().load(&Binary::new("Deep", deep)).unwrap();
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    let pod = Pod::default();
+    for cycle in 1..=2 {
+        plugin.sync(&cluster).unwrap();
+        let call = cluster.call(cycle, &pod);
+        let status = plugin.filter().unwrap().filter(&call, &mut cluster.nodes().clone()).unwrap_err();
+        assert!(
+            status.message().contains("trapped in filter: wasm trap: call stack exhausted"),
+            "{}",
+            status.message()
+        );
+        plugin.end_cycle(call.cycle);
+    }
+    assert_eq!(faults(&factory), [FaultKind::Trap; 2]);
 }
 
 #[test]

@@ -15,13 +15,6 @@ type status = berth_scheduler_types.Status
 
 func plugin() berth.Filterer { return berth.Registered().(berth.Filterer) }
 
-func result[T any](answer T, failed *status) wit.Result[T, status] {
-	if failed != nil {
-		return wit.Err[T](*failed)
-	}
-	return wit.Ok[T, status](answer)
-}
-
 func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
 	passed := make([]uint64, len(candidates))
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
@@ -39,7 +32,7 @@ func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
 			}
 		}
 	})
-	return result(passed, failed)
+	return guest.Result(passed, failed)
 }
 
 func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types.Explanation, status] {
@@ -63,7 +56,7 @@ func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types
 			guest.Insert(explanations[group].Nodes, node)
 		}
 	})
-	return result(explanations, failed)
+	return guest.Result(explanations, failed)
 }
 
 func DryRun(
@@ -77,5 +70,5 @@ func DryRun(
 			statuses[i] = guest.Status(plugin.Filter(pod, node))
 		}
 	})
-	return result(statuses, failed)
+	return guest.Result(statuses, failed)
 }

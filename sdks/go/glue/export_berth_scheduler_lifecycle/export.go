@@ -8,6 +8,7 @@ import (
 	"berth"
 
 	"wit_component/berth_scheduler_lifecycle"
+	"wit_component/berth_scheduler_types"
 
 	wit "go.bytecodealliance.org/pkg/wit/types"
 )
@@ -49,6 +50,16 @@ func Describe() berth_scheduler_lifecycle.Manifest {
 	for _, kind := range described.Objects {
 		object := berth_scheduler_lifecycle.ObjectKind{ApiVersion: kind.APIVersion, Kind: kind.Kind}
 		manifest.Objects = append(manifest.Objects, object)
+	}
+	manifest.PodJson = described.PodJSON
+	if described.Requeue != nil {
+		events := make([]berth_scheduler_types.ClusterEvent, len(described.Requeue))
+		for i, event := range described.Requeue {
+			events[i] = berth_scheduler_types.ClusterEvent{Resource: event.Resource, Actions: uint16(event.Actions)}
+		}
+		manifest.Requeue = wit.Some(events)
+	} else {
+		manifest.Requeue = wit.None[[]berth_scheduler_types.ClusterEvent]()
 	}
 	return manifest
 }

@@ -16,8 +16,5 @@ func NormalizeScore(cycle uint64, nodes []uint64, scores []int64) wit.Result[[]i
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		berth.Registered().(berth.Normalizer).Normalize(pod, scores)
 	})
-	if failed != nil {
-		return wit.Err[[]int64](*failed)
-	}
-	return wit.Ok[[]int64, status](scores)
+	return guest.Result(scores, failed)
 }

@@ -26,8 +26,5 @@ func Score(cycle uint64, candidates []uint64) wit.Result[[]int64, status] {
 			scores[i] = plugin.Score(pod, node)
 		}
 	})
-	if failed != nil {
-		return wit.Err[[]int64](*failed)
-	}
-	return wit.Ok[[]int64, status](scores)
+	return guest.Result(scores, failed)
 }

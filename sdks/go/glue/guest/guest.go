@@ -4,11 +4,15 @@ package guest
 import (
 	"fmt"
 	"math/bits"
+	"slices"
+	"strings"
 
 	"berth"
 
 	host "wit_component/berth_scheduler_host"
 	"wit_component/berth_scheduler_types"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
 )
 
 var cycles = map[uint64]*berth.Pod{}
@@ -18,30 +22,77 @@ func init() {
 	berth.Host.Now = host.Now
 	berth.Host.Count = host.Count
 	berth.Host.ImageSize = func(name string) int64 { return imageSizes[name] }
+	berth.Host.DryRun = dryRun
 	berth.Host.Objects = func(kind berth.ObjectKind) map[berth.ObjectKey][]byte { return objects[kind] }
 }
 
 // Begin opens a cycle.
-func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = toPod(pod) }
+func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = Pod(pod) }
 
 // End forgets a cycle.
 func End(cycle uint64) { delete(cycles, cycle) }
 
-// Answer runs an answer about the cycle's pod. What panics fails the attempt, and not the instance: the status says why.
-func Answer(cycle uint64, run func(pod *berth.Pod)) (failed *berth_scheduler_types.Status) {
+// caught is why something panicked, in the contract's words.
+func caught(reason any) *berth_scheduler_types.Status {
+	text := fmt.Sprint(reason)
+	berth.Log(berth.Error, "panic: "+text)
+	return &berth_scheduler_types.Status{Code: berth_scheduler_types.Code_Error, Reasons: []string{text}}
+}
+
+// Try runs an answer. What panics fails the attempt, and not the instance: the status says why.
+func Try(run func()) (failed *berth_scheduler_types.Status) {
 	defer func() {
 		if reason := recover(); reason != nil {
-			text := fmt.Sprint(reason)
-			berth.Log(berth.Error, "panic: "+text)
-			failed = &berth_scheduler_types.Status{Code: berth_scheduler_types.Code_Error, Reasons: []string{text}}
+			failed = caught(reason)
 		}
 	}()
-	pod, isOpen := cycles[cycle]
-	if !isOpen {
-		panic("called outside a cycle")
-	}
-	run(pod)
+	run()
 	return nil
+}
+
+// Answer runs an answer about the cycle's pod, as [Try] does.
+func Answer(cycle uint64, run func(pod *berth.Pod)) *berth_scheduler_types.Status {
+	return Try(func() {
+		pod, isOpen := cycles[cycle]
+		if !isOpen {
+			panic("called outside a cycle")
+		}
+		run(pod)
+	})
+}
+
+// Check runs an answer that may be a rejection, which is a status as well.
+func Check(cycle uint64, run func(pod *berth.Pod) *berth.Rejection) *berth_scheduler_types.Status {
+	var rejection *berth.Rejection
+	if failed := Answer(cycle, func(pod *berth.Pod) { rejection = run(pod) }); failed != nil {
+		return failed
+	}
+	if rejection == nil {
+		return nil
+	}
+	status := Status(rejection)
+	return &status
+}
+
+// Result is an answer, or the status in its place.
+func Result[T any](answer T, failed *berth_scheduler_types.Status) wit.Result[T, berth_scheduler_types.Status] {
+	if failed != nil {
+		return wit.Err[T](*failed)
+	}
+	return wit.Ok[T, berth_scheduler_types.Status](answer)
+}
+
+// Unit is the [Result] of what only passes or not.
+func Unit(failed *berth_scheduler_types.Status) wit.Result[wit.Unit, berth_scheduler_types.Status] {
+	return Result(wit.Unit{}, failed)
+}
+
+var codes = [...]uint8{
+	berth.RejectCode:                   berth_scheduler_types.Code_Unschedulable,
+	berth.UnresolvableCode: berth_scheduler_types.Code_UnschedulableAndUnresolvable,
+	berth.PendingCode:                  berth_scheduler_types.Code_Pending,
+	berth.SkipCode:                     berth_scheduler_types.Code_Skip,
+	berth.ErrorCode:                    berth_scheduler_types.Code_Error,
 }
 
 // Status is a plugin's verdict in the contract's words.
@@ -49,11 +100,42 @@ func Status(rejection *berth.Rejection) berth_scheduler_types.Status {
 	if rejection == nil {
 		return berth_scheduler_types.Status{Code: berth_scheduler_types.Code_Success}
 	}
-	code := berth_scheduler_types.Code_Unschedulable
-	if rejection.Unresolvable {
-		code = berth_scheduler_types.Code_UnschedulableAndUnresolvable
+	status := berth_scheduler_types.Status{Code: codes[rejection.Code]}
+	if rejection.Reason != "" {
+		status.Reasons = []string{rejection.Reason}
 	}
-	return berth_scheduler_types.Status{Code: code, Reasons: []string{rejection.Reason}}
+	return status
+}
+
+// Rejection is a status in a plugin's words; nil for success.
+func Rejection(status berth_scheduler_types.Status) *berth.Rejection {
+	if status.Code == berth_scheduler_types.Code_Success {
+		return nil
+	}
+	code := slices.Index(codes[:], status.Code)
+	if code < 0 {
+		code = int(berth.ErrorCode)
+	}
+	return &berth.Rejection{Code: berth.Code(code), Reason: strings.Join(status.Reasons, ", ")}
+}
+
+func dryRun(cases []berth.Removal) []*berth.Rejection {
+	removals := make([]host.Removal, len(cases))
+	for i, removal := range cases {
+		removals[i].Node = removal.Node.Row
+		for _, pod := range removal.Pods {
+			removals[i].Pods = append(removals[i].Pods, pod.Slot)
+		}
+	}
+	answer := host.DryRun(removals)
+	if answer.IsErr() {
+		panic(strings.Join(answer.Err().Reasons, ", "))
+	}
+	verdicts := make([]*berth.Rejection, len(cases))
+	for i, status := range answer.Ok() {
+		verdicts[i] = Rejection(status)
+	}
+	return verdicts
 }
 
 // Nodes are those of a bitmap, in ascending order.

@@ -5,7 +5,6 @@ import (
 
 	"berth"
 
-	sync "wit_component/berth_scheduler_sync"
 	"wit_component/berth_scheduler_types"
 )
 
@@ -23,25 +22,12 @@ func removePod(slot uint32) {
 	node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other == pod })
 }
 
-func placePod(change *sync.PlacedPod) {
-	removePod(change.Slot)
-	if int(change.Node) >= len(nodes) || nodes[change.Node] == nil {
-		return
-	}
-	for int(change.Slot) >= len(placed) {
-		placed = append(placed, placedPod{})
-	}
-	pod, node := toPod(&change.Pod), nodes[change.Node]
-	placed[change.Slot] = placedPod{pod, node}
-	node.Pods = append(node.Pods, pod)
-}
-
 // Altered is a node without some of its pods and with others.
 func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32) *berth.Node {
 	if len(minus) == 0 && len(plus) == 0 {
-		return nodes[row]
+		return Node(row)
 	}
-	node := *nodes[row]
+	node := *Node(row)
 	node.Pods = slices.Clone(node.Pods)
 	node.HostPorts = slices.Clone(node.HostPorts)
 	requested := node.Requested
@@ -50,7 +36,7 @@ func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32)
 		node.Requested[name] = amount
 	}
 	for _, index := range minus {
-		pod := toPod(&pods[index])
+		pod := Pod(&pods[index])
 		node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other.UID == pod.UID })
 		count(&node, pod, -1)
 		for _, port := range pod.HostPorts {
@@ -60,7 +46,7 @@ func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32)
 		}
 	}
 	for _, index := range plus {
-		pod := toPod(&pods[index])
+		pod := Pod(&pods[index])
 		node.Pods = append(node.Pods, pod)
 		count(&node, pod, 1)
 		node.HostPorts = append(node.HostPorts, pod.HostPorts...)
@@ -77,12 +63,14 @@ func count(node *berth.Node, pod *berth.Pod, sign int64) {
 	}
 }
 
-func toPod(pod *berth_scheduler_types.Pod) *berth.Pod {
+// Pod is a pod with strings instead of symbols.
+func Pod(pod *berth_scheduler_types.Pod) *berth.Pod {
 	return &berth.Pod{
 		UID: pod.Uid, Namespace: text(pod.Namespace), Name: pod.Name, Priority: pod.Priority,
 		Labels: toPairs(pod.Labels), Images: toTexts(pod.Images), HostPorts: toPorts(pod.HostPorts),
 		Requests: toAmounts(&pod.Requests), PlacedRequests: toAmounts(&pod.PlacedRequests),
 		NonZeroMilliCPU: pod.PlacedNonZero.MilliCpu, NonZeroMemory: pod.PlacedNonZero.Memory,
+		JSON: pod.Json.SomeOr(nil),
 	}
 }
 

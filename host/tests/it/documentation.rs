@@ -1,0 +1,216 @@
+//! The examples of the Kubernetes documentation, applied with `kubectl`, with the results that its pages promise.
+
+use std::{collections::BTreeMap, fs};
+
+use serde_json::Value;
+
+use crate::{
+    cluster::Cluster,
+    kubectl::{Kubectl, has_kubectl},
+};
+
+/// Where a file of `examples/documentation` is.
+fn example(name: &str) -> String {
+    format!("{}/../examples/documentation/{name}.yaml", env!("CARGO_MANIFEST_DIR"))
+}
+
+/// Names the pods that `kubectl` shows for these arguments, each with its node, empty while it is pending.
+fn nodes_of(kubectl: &Kubectl<'_>, arguments: &str) -> BTreeMap<String, String> {
+    let list: Value = serde_json::from_str(&kubectl.run(&format!("get pods {arguments} -o json"))).expect("JSON");
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let pods = list["items"].as_array().expect("a list").iter();
+    pods.map(|pod| (text(&pod["metadata"]["name"]), text(&pod["spec"]["nodeName"]))).collect()
+}
+
+/// Waits until the pod is said to be unschedulable, and makes sure that `kubectl describe` shows why.
+async fn pends(cluster: &Cluster, kubectl: &Kubectl<'_>, pod: &str, reason: &str) {
+    kubectl.run(&format!("wait --for=condition=PodScheduled=False pod/{pod} --timeout=30s"));
+    let says = |message: &String| message.contains(reason);
+    let seen = cluster.until(reason, |seen| seen.messages.get(pod).is_some_and(says)).await;
+    assert!(seen.nodes[pod].is_empty(), "{pod} is bound");
+    assert_eq!(kubectl.run(&format!("get pod {pod} -o jsonpath={{.status.phase}}")), "Pending");
+    let event = format!("involvedObject.name={pod},reason=FailedScheduling");
+    kubectl.run(&format!("wait --for=create event --field-selector={event} --timeout=30s"));
+    let described = kubectl.run(&format!("describe pod {pod}"));
+    assert!(described.contains("FailedScheduling") && described.contains(reason), "{described}");
+}
+
+/// Labels nodes as the pages on spreading do, and puts pods with the label `foo=bar` on some.
+fn spread(kubectl: &Kubectl<'_>, zones: &[&str], pods: &[(&str, usize)]) {
+    for (position, zone) in zones.iter().enumerate() {
+        kubectl.run(&format!("label node node-0000{position} zone={zone} node=node{}", position + 1));
+    }
+    for (name, node) in pods {
+        let overrides = format!("{{\"spec\":{{\"nodeName\":\"node-0000{}\"}}}}", node - 1);
+        kubectl.run(&format!("run {name} --image=registry.k8s.io/pause:3.1 --labels=foo=bar --overrides={overrides}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_goes_to_the_zone_and_the_node_with_fewer_like_it() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "4"]).await;
+    let kubectl = Kubectl(&cluster);
+    spread(&kubectl, &["zoneA", "zoneA", "zoneB", "zoneB"], &[("p1", 1), ("p2", 2), ("p3", 3)]);
+    kubectl.run(&format!("apply -f {}", example("spread-by-zone")));
+    let node = cluster.node_of("mypod").await;
+    assert!(["node-00002", "node-00003"].contains(&node.as_str()), "{node} is not in zone B");
+    kubectl.run("delete pod mypod");
+
+    let two = fs::read_to_string(example("spread-by-zone-and-node")).expect("the example");
+    fs::write(cluster.dir.path().join("two.yaml"), two.replace("mypod", "second")).expect("a file");
+    kubectl.run("apply -f two.yaml");
+    assert_eq!(cluster.node_of("second").await, "node-00003", "the only empty node of zone B");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn constraints_that_conflict_keep_the_pod_pending() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "3"]).await;
+    let kubectl = Kubectl(&cluster);
+    let pods = [("p1", 1), ("p2", 1), ("p3", 2), ("p4", 3), ("p5", 3)];
+    spread(&kubectl, &["zoneA", "zoneA", "zoneB"], &pods);
+    kubectl.run(&format!("apply -f {}", example("spread-by-zone-and-node")));
+    let reason = "0/3 nodes are available: 3 node(s) didn't match pod topology spread constraints.";
+    pends(&cluster, &kubectl, "mypod", reason).await;
+    // One of the ways out that the page names.
+    kubectl.run("delete pod p4");
+    assert_eq!(cluster.node_of("mypod").await, "node-00002");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_zone_that_node_affinity_rules_out_does_not_count() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "5"]).await;
+    let kubectl = Kubectl(&cluster);
+    spread(&kubectl, &["zoneA", "zoneA", "zoneB", "zoneB", "zoneC"], &[("p1", 1), ("p2", 2), ("p3", 3)]);
+    kubectl.run(&format!("apply -f {}", example("spread-without-one-zone")));
+    let node = cluster.node_of("mypod").await;
+    assert!(["node-00002", "node-00003"].contains(&node.as_str()), "{node} is not in zone B");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn web_servers_go_where_the_caches_are() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "3"]).await;
+    let kubectl = Kubectl(&cluster);
+    kubectl.run(&format!("apply -f {}", example("web-server")));
+    kubectl.run("wait --for=jsonpath={.status.replicas}=3 deployment/web-server --timeout=30s");
+    let servers = nodes_of(&kubectl, "-l app=web-store");
+    assert_eq!(servers.len(), 3);
+    let reason = "0/3 nodes are available: 3 node(s) didn't match pod affinity rules.";
+    pends(&cluster, &kubectl, servers.keys().next().expect("a pod"), reason).await;
+
+    kubectl.run(&format!("apply -f {}", example("redis-cache")));
+    for deployment in ["redis-cache", "web-server"] {
+        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=60s"));
+        kubectl.run(&format!("rollout status deployment/{deployment} --timeout=60s"));
+    }
+    for app in ["store", "web-store"] {
+        let mut nodes: Vec<String> = nodes_of(&kubectl, &format!("-l app={app}")).into_values().collect();
+        nodes.sort();
+        assert_eq!(nodes, ["node-00000", "node-00001", "node-00002"], "one {app} on each node");
+    }
+
+    let before = nodes_of(&kubectl, "-l app=store");
+    kubectl.run("scale deployment redis-cache --replicas=4");
+    kubectl.run("wait --for=jsonpath={.status.replicas}=4 deployment/redis-cache --timeout=30s");
+    let after = nodes_of(&kubectl, "-l app=store");
+    let fourth = after.keys().find(|name| !before.contains_key(*name)).expect("a new pod");
+    let reason = "0/3 nodes are available: 3 node(s) didn't match pod anti-affinity rules.";
+    pends(&cluster, &kubectl, fourth, reason).await;
+
+    kubectl.run("delete deployment redis-cache web-server");
+    kubectl.run("wait --for=delete pod -l app --timeout=30s");
+    assert_eq!(kubectl.run("get pods,replicasets -o name"), "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn taints_repel_pods_that_do_not_tolerate_them() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "2"]).await;
+    let kubectl = Kubectl(&cluster);
+    kubectl.run("taint nodes node-00000 example-key=any:NoSchedule");
+    kubectl.run("taint nodes node-00001 key1=value1:NoSchedule key1=value1:NoExecute key2=value2:NoSchedule");
+    kubectl.run(&format!("apply -f {} -f {}", example("toleration"), example("two-tolerations")));
+    kubectl.run("run plain --image=nginx");
+    assert_eq!(cluster.node_of("nginx").await, "node-00000");
+    for pod in ["tolerant", "plain"] {
+        pends(&cluster, &kubectl, pod, "0/2 nodes are available: 2 node(s) had untolerated taint(s).").await;
+    }
+    kubectl.run("taint nodes node-00001 key2=value2:NoSchedule-");
+    assert_eq!(cluster.node_of("tolerant").await, "node-00001");
+    kubectl.run("taint nodes node-00000 example-key=any:NoSchedule-");
+    assert_eq!(cluster.node_of("plain").await, "node-00000");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_volume_is_made_where_its_first_consumer_goes() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "3", "--zones", "3"]).await;
+    let kubectl = Kubectl(&cluster);
+    kubectl.run(&format!("apply -f {}", example("wait-for-first-consumer")));
+    assert_eq!(kubectl.run("get pvc task-pv-claim -o jsonpath={.status.phase}"), "Pending");
+    kubectl.run("cordon node-00001");
+    kubectl.run(&format!("apply -f {}", example("volume-consumer")));
+    kubectl.run("wait --for=condition=Ready pod/task-pv-pod --timeout=30s");
+    assert_eq!(
+        cluster.node_of("task-pv-pod").await,
+        "node-00002",
+        "neither cordoned nor in a zone that is not allowed"
+    );
+    let claim: Value = serde_json::from_str(&kubectl.run("get pvc task-pv-claim -o json")).expect("JSON");
+    assert_eq!(claim["status"]["phase"], "Bound");
+    assert_eq!(claim["metadata"]["annotations"]["volume.kubernetes.io/selected-node"], "node-00002");
+    let volume = kubectl.run("get pv -o jsonpath={.items[0].spec.nodeAffinity.required.nodeSelectorTerms[0]}");
+    assert!(volume.contains("topology.kubernetes.io/zone") && volume.contains("zone-2"), "{volume}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn preemption_spares_what_a_budget_protects_while_it_can() {
+    if !has_kubectl() {
+        return;
+    }
+    let cluster = Cluster::start(&["--nodes", "2"]).await;
+    let kubectl = Kubectl(&cluster);
+    kubectl.run(&format!("apply -f {}", example("budget")));
+    for deployment in ["zookeeper", "batch"] {
+        kubectl.run(&format!("wait --for=condition=Available deployment/{deployment} --timeout=30s"));
+    }
+    kubectl.run("wait --for=jsonpath={.status.currentHealthy}=1 pdb/zk-pdb --timeout=30s");
+    let first = |app: &str| nodes_of(&kubectl, &format!("-l app={app}")).into_iter().next().expect("a pod");
+    let ((protected, other_node), (victim, node)) = (first("zookeeper"), first("batch"));
+
+    kubectl.run(&format!("apply -f {}", example("priority")));
+    assert_eq!(cluster.node_of("nginx").await, node);
+    let seen = cluster.until("the victim gone", |seen| seen.deleted.contains(&victim)).await;
+    assert!(!seen.deleted.contains(&protected));
+    assert!(seen.nominations["nginx"].contains(&node), "{:?}", seen.nominations);
+    kubectl.run("wait --for=create event --field-selector=reason=Preempted --timeout=30s");
+    let preempted =
+        kubectl.run("get events --field-selector=reason=Preempted -o jsonpath={.items[*].involvedObject.name}");
+    assert_eq!(preempted, victim);
+    // Its deployment asks for another, which has no place.
+    kubectl.run("wait --for=jsonpath={.status.unavailableReplicas}=1 deployment/batch --timeout=30s");
+    pends(&cluster, &kubectl, &first("batch").0, "0/2 nodes are available: 2 Insufficient cpu.").await;
+
+    // Budgets are honoured where possible, not whatever it takes.
+    let manifest = fs::read_to_string(example("priority")).expect("the example");
+    fs::write(cluster.dir.path().join("more.yaml"), manifest.replace("name: nginx\n  labels", "name: more\n  labels"))
+        .expect("a file");
+    kubectl.run("apply -f more.yaml");
+    assert_eq!(cluster.node_of("more").await, other_node);
+    cluster.until("the protected pod gone", |seen| seen.deleted.contains(&protected)).await;
+}

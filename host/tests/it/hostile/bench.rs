@@ -1,0 +1,175 @@
+//! A scheduler with a healthy profile and one for each guest.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use berth_test_guests::At;
+use serde_json::{Value, json};
+
+use crate::{
+    cluster::{Cluster, Scheduler, Seen, pod},
+    process::Process,
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+/// A plugin, the only one of its kind in the profile that bears its name.
+pub(super) struct Guest {
+    pub name: String,
+    pub at: At,
+    pub bytes: Vec<u8>,
+    /// Whether the binary comes once the scheduler runs. One that is refused keeps it from starting.
+    pub is_late: bool,
+}
+
+/// The profile called `healthy` has no plugin that is not built in.
+pub(super) struct Bench {
+    pub cluster: Cluster,
+    pub scheduler: Scheduler,
+}
+
+impl Guest {
+    pub(super) fn new(name: impl Into<String>, at: At, bytes: Vec<u8>) -> Self {
+        Self { name: name.into(), at, bytes, is_late: false }
+    }
+
+    pub(super) fn late(self) -> Self {
+        Self { is_late: true, ..self }
+    }
+
+    fn profile(&self) -> String {
+        profile(&self.name)
+    }
+
+    /// Where the profile calls the plugin.
+    fn section(&self) -> String {
+        let Self { name, at, .. } = self;
+        let (profile, points) = (
+            self.profile(),
+            match at {
+                At::Bind => {
+                    format!("bind: {{disabled: [{{name: '*'}}], enabled: [{{name: {name}}}, {{name: DefaultBinder}}]}}")
+                }
+                _ => format!("multiPoint: {{enabled: [{{name: {name}}}]}}"),
+            },
+        );
+        format!("- schedulerName: {profile}\n  plugins:\n    {points}\n")
+    }
+}
+
+impl Bench {
+    /// Starts a scheduler. `rules` is the rest of the configuration of plugins.
+    pub(super) async fn start(cluster: Cluster, guests: Vec<Guest>, rules: &str) -> Self {
+        let dir = cluster.dir.path().to_owned();
+        let path = |name: &str| dir.join(name).display().to_string();
+        let sections: String = guests.iter().map(Guest::section).collect();
+        let config = format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 1\n\
+             profiles:\n- schedulerName: healthy\n{sections}"
+        );
+        let rules = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{rules}");
+        fs::create_dir(path("plugins")).expect("a folder");
+        fs::write(path("config.yaml"), config).expect("a file");
+        fs::write(path("rules.yaml"), rules).expect("a file");
+        for guest in guests.iter().filter(|guest| !guest.is_late) {
+            place(&dir, &guest.name, &guest.bytes);
+        }
+        let (config, plugins, rules) = (path("config.yaml"), path("plugins"), path("rules.yaml"));
+        let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &rules];
+        let scheduler = cluster.scheduler(&arguments).await;
+        for guest in guests.iter().filter(|guest| guest.is_late && !guest.bytes.is_empty()) {
+            place(&dir, &guest.name, &guest.bytes);
+        }
+        Self { cluster, scheduler }
+    }
+
+    /// Puts a binary into the plugins directory, in one step.
+    pub(super) fn place(&self, name: &str, bytes: &[u8]) {
+        place(self.cluster.dir.path(), name, bytes);
+    }
+
+    /// Creates so many pods for a guest's profile.
+    pub(super) async fn create(&self, guest: &str, n: usize) {
+        self.cluster.create_all((0..n).map(|number| pod_of(guest, number))).await;
+    }
+
+    /// Creates so many pods for the healthy profile, and waits until they are bound.
+    pub(super) async fn binds_healthy(&self, n: usize) -> Seen {
+        self.create("healthy", n).await;
+        let names: Vec<String> = (0..n).map(|number| name_of("healthy", number)).collect();
+        let are_bound = |seen: &Seen| names.iter().all(|name| is_bound(seen, name));
+        self.cluster.until("the healthy pods bound", are_bound).await
+    }
+
+    /// Waits until the admin endpoint shows these plugins as it should.
+    pub(super) async fn shows<'a>(&self, wanted: impl IntoIterator<Item = (&'a str, Value)>) {
+        for (name, wanted) in wanted {
+            let is_right = |answer: &str| {
+                let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+                let plugins: Vec<Value> = serde_json::from_str(body).unwrap_or_default();
+                plugins.iter().any(|plugin| plugin["name"] == name && has(plugin, &wanted))
+            };
+            eprintln!("{name} comes to be {wanted}");
+            self.scheduler.until("/admin/plugins", is_right).await;
+        }
+    }
+
+    /// What `berth plugin list` prints: by name, as JSON.
+    pub(super) async fn list(&self) -> BTreeMap<String, Value> {
+        let server = self.scheduler.server();
+        let listed = Process::berth(["plugin", "list", "-o", "json", "--server", &server]).ended(LIMIT).await;
+        assert!(listed.status.success(), "{}", listed.err);
+        let plugins: Vec<Value> = serde_json::from_str(&listed.out).expect("JSON");
+        let named = |plugin: Value| (plugin["name"].as_str().expect("a name").to_owned(), plugin);
+        plugins.into_iter().map(named).collect()
+    }
+
+    /// Waits until a counter has reached a value.
+    pub(super) async fn counts(&self, counter: &str, at_least: u64) {
+        let value = |text: &str| {
+            let line = text.lines().find_map(|line| line.strip_prefix(counter))?;
+            line.trim().parse::<u64>().ok()
+        };
+        eprintln!("{counter} reaches {at_least}");
+        self.scheduler.until("/metrics", |text| value(text).is_some_and(|value| value >= at_least)).await;
+    }
+}
+
+/// Whether `actual` holds all that `wanted` does: texts as parts of texts, numbers as the least.
+fn has(actual: &Value, wanted: &Value) -> bool {
+    match (actual, wanted) {
+        (_, Value::Object(members)) => members.iter().all(|(key, wanted)| has(&actual[key], wanted)),
+        (Value::String(actual), Value::String(wanted)) => actual.contains(wanted.as_str()),
+        (Value::Number(actual), Value::Number(wanted)) => actual.as_u64() >= wanted.as_u64(),
+        (actual, wanted) => actual == wanted,
+    }
+}
+
+pub(super) fn is_bound(seen: &Seen, pod: &str) -> bool {
+    seen.nodes.get(pod).is_some_and(|nodes| !nodes.is_empty())
+}
+
+/// The name of a pod of [`Bench::create`].
+pub(super) fn name_of(guest: &str, number: usize) -> String {
+    format!("{}-{number}", profile(guest))
+}
+
+pub(super) fn pod_of(guest: &str, number: usize) -> Value {
+    let mut pod = pod(&name_of(guest, number), "100m", "16Mi");
+    pod["spec"]["schedulerName"] = json!(profile(guest));
+    pod
+}
+
+fn profile(guest: &str) -> String {
+    guest.to_lowercase()
+}
+
+fn place(dir: &Path, name: &str, bytes: &[u8]) {
+    let file: PathBuf = dir.join("plugins").join(format!("{name}.wasm"));
+    fs::write(file.with_extension("incoming"), bytes).expect("a file");
+    fs::rename(file.with_extension("incoming"), file).expect("a new name");
+}

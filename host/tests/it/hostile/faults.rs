@@ -1,0 +1,198 @@
+//! Endless loops, memory bombs, stacks without end, answers that are wrong or too large, and binaries that want more than
+//! there is. With `Fail` they hold up the pods of their own profile until a better binary comes; with `Ignore`, nobody.
+
+use berth_test_guests::{At, Deed, Mood, always, does, harmless, opens_files, opens_sockets, reads_environment};
+use serde_json::{Value, json};
+
+use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
+use crate::cluster::Cluster;
+
+/// What must come of a guest.
+struct Row {
+    guest: Guest,
+    /// `quarantined`, `refused` or `serving`.
+    state: &'static str,
+    /// Of the faults, as metrics and the list tell them apart; empty when there are none.
+    kind: &'static str,
+    /// Part of what the pod's condition and the list say.
+    reason: String,
+}
+
+const PODS_EACH: usize = 2;
+
+/// A quarantine at the second fault, for longer than any test. The plugin with the giant answer may make it, but not
+/// hand it over.
+const RULES: &str = "
+  limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
+  quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}
+plugins:
+- name: AlwaysFlood
+  limits: {memory: 128Mi}
+";
+
+fn row(name: &str, at: At, bytes: anyhow::Result<Vec<u8>>, came_of_it: [&'static str; 3]) -> Row {
+    let [state, kind, reason] = came_of_it;
+    Row { guest: Guest::new(name, at, bytes.expect("a component")), state, kind, reason: reason.to_owned() }
+}
+
+fn deed(at: At, deed: Deed, kind: &'static str, reason: &str) -> Row {
+    let name = format!("{deed:?}In{at:?}");
+    let bytes = does(&name, at, deed).expect("a component");
+    let reason = reason.replace("FUNCTION", at.function());
+    Row { guest: Guest::new(name, at, bytes), state: "quarantined", kind, reason }
+}
+
+fn wrong_answer(mood: Mood, reason: &'static str) -> Row {
+    let name = format!("Always{mood:?}");
+    row(&name, At::Filter, always(&name, mood), ["quarantined", "wrong_answer", reason])
+}
+
+/// Every guest with what it does, where, and what must come of it.
+fn rows() -> Vec<Row> {
+    let traps = |at| deed(at, Deed::Trap, "trap", "trapped in FUNCTION: ");
+    let loops = |at| deed(at, Deed::Loop, "timeout", "took too long in FUNCTION");
+    let hoards = |at| deed(at, Deed::Hoard, "memory", "bytes of memory (limit 16777216) in FUNCTION");
+    let recurses = |at| deed(at, Deed::Recurse, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
+    vec![
+        traps(At::Sync),
+        traps(At::Filter),
+        traps(At::Reserve),
+        Row { state: "serving", ..traps(At::PostBind) },
+        loops(At::Begin),
+        loops(At::PreFilter),
+        loops(At::Filter),
+        loops(At::Permit),
+        hoards(At::Filter),
+        hoards(At::PreBind),
+        recurses(At::PreEnqueue),
+        recurses(At::Filter),
+        recurses(At::Score),
+        recurses(At::Bind),
+        deed(At::Filter, Deed::Ramble, "wrong_answer", "of 5000 bytes (limit 4096)"),
+        deed(At::Filter, Deed::Argue, "wrong_answer", "a status with 2000 reasons (limit 1024)"),
+        wrong_answer(Mood::Lie, "answered filter with nodes that it was not asked about"),
+        wrong_answer(Mood::Flood, "answered filter with what cannot be read"),
+        wrong_answer(Mood::Contradict, "answered filter with an error with code Success"),
+        wrong_answer(Mood::Point, "answered filter with what cannot be read"),
+        wrong_answer(Mood::Exaggerate, "answered with a score of 1000000"),
+        row("Chatterer", At::Filter, always("Chatterer", Mood::Chatter), ["serving", "", ""]),
+        row("Files", At::Filter, opens_files("Files"), ["refused", "", "imports wasi:filesystem/preopens@0.2.0"]),
+        row(
+            "Sockets",
+            At::Filter,
+            opens_sockets("Sockets"),
+            ["refused", "", "imports wasi:sockets/instance-network@0.2.0"],
+        ),
+        row(
+            "Environment",
+            At::Filter,
+            reads_environment("Environment"),
+            ["refused", "", "imports wasi:cli/environment@0.2.0"],
+        ),
+    ]
+}
+
+impl Row {
+    /// So many faults at least. PostBind of the second pod may find the instance that failed for the first.
+    fn faults(&self) -> u64 {
+        if self.guest.at == At::PostBind { 1 } else { 2 }
+    }
+
+    /// What the list says of it.
+    fn entry(&self) -> Value {
+        let mut entry = json!({"name": self.guest.name, "state": self.state});
+        if !self.reason.is_empty() {
+            entry["lastReason"] = json!(self.reason);
+        }
+        if !self.kind.is_empty() {
+            entry["faults"] = json!({self.kind: self.faults()});
+        }
+        entry
+    }
+}
+
+async fn start(policy: &str) -> (Bench, Vec<Row>) {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let rows = rows();
+    let guests = rows.iter().map(|Row { guest, state, .. }| Guest {
+        name: guest.name.clone(),
+        bytes: guest.bytes.clone(),
+        is_late: *state == "refused",
+        ..*guest
+    });
+    let rules = format!("defaults:\n  failurePolicy: {policy}{RULES}");
+    let bench = Bench::start(cluster, guests.collect(), &rules).await;
+    for row in &rows {
+        bench.create(&row.guest.name, PODS_EACH).await;
+    }
+    (bench, rows)
+}
+
+/// The operator's view is the same under both policies.
+async fn check_the_story(bench: &Bench, rows: &[Row]) {
+    bench.shows(rows.iter().map(|row| (row.guest.name.as_str(), row.entry()))).await;
+    let list = bench.list().await;
+    for row in rows {
+        let entry = &list[&row.guest.name];
+        assert_eq!(entry["state"], row.state, "{entry}");
+        if !row.kind.is_empty() {
+            let counter = format!("berth_plugin_faults_total{{plugin=\"{}\",kind=\"{}\"}}", row.guest.name, row.kind);
+            bench.counts(&counter, row.faults()).await;
+        }
+    }
+    bench.counts("berth_plugin_dropped_log_lines_total{plugin=\"Chatterer\"}", 100).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
+    let (bench, rows) = start("Fail").await;
+    let seen = bench.binds_healthy(10).await;
+    assert!(seen.deleted.is_empty());
+    for row in rows.iter().filter(|row| row.state != "serving") {
+        for number in 0..PODS_EACH {
+            let name = name_of(&row.guest.name, number);
+            let says = |message: &String| message.contains(&row.reason) && message.contains(&row.guest.name);
+            let what = format!("{name} told that {} {}", row.guest.name, row.reason);
+            let seen = bench.cluster.until(&what, |seen| seen.messages.get(&name).is_some_and(says)).await;
+            assert!(!is_bound(&seen, &name), "{name} is bound");
+        }
+    }
+    check_the_story(&bench, &rows).await;
+    for Row { guest, .. } in &rows {
+        bench.place(&guest.name, &harmless(&guest.name, guest.at).expect("a component"));
+    }
+    bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
+}
+
+/// Two components lie on the stack: preemption, and the Filter plugin that answers its dry run.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stack_is_used_up_on_top_of_another() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let Row { guest, reason, .. } =
+        deed(At::DryRun, Deed::Recurse, "trap", "trapped in dry-run: wasm trap: call stack");
+    let name = guest.name.clone();
+    let rules = "plugins:\n- name: DefaultPreemption\n  execution: wasm\n";
+    let bench = Bench::start(cluster, vec![guest], rules).await;
+    let large = |guest: &str| {
+        let mut pod = pod_of(guest, 9);
+        pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!(12);
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
+        pod
+    };
+    bench.cluster.create(&large("healthy")).await;
+    bench.cluster.node_of(&name_of("healthy", 9)).await;
+    let mut important = large(&name);
+    important["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    bench.cluster.create(&important).await;
+    bench.shows([(name.as_str(), json!({"faults": {"trap": 1}, "lastReason": reason}))]).await;
+    let seen = bench.binds_healthy(5).await;
+    assert!(seen.deleted.is_empty() && !is_bound(&seen, &name_of(&name, 9)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn bad_plugins_that_may_be_ignored_hold_up_nobody() {
+    let (bench, rows) = start("Ignore").await;
+    bench.binds_healthy(10).await;
+    bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
+    check_the_story(&bench, &rows).await;
+}

@@ -1,0 +1,74 @@
+//! Who may see which objects: a kind that was not granted is never shown, and the plugin that asks for it does not serve.
+
+use berth_test_guests::{At, harmless, spies};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret};
+use kube::{Api, api::PostParams};
+use serde_json::json;
+
+use super::bench::{Bench, Guest, name_of};
+use crate::cluster::Cluster;
+
+const RULES: &str = "
+plugins:
+- name: Informed
+  grants: {reads: [v1/ConfigMap]}
+- name: Curious
+  grants: {reads: [v1/ConfigMap]}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn objects_are_shown_to_those_who_were_granted_them() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let client = cluster.pods.clone().into_client();
+    let (maps, secrets): (Api<ConfigMap>, Api<Secret>) =
+        (Api::default_namespaced(client.clone()), Api::default_namespaced(client));
+    let map = serde_json::from_value(json!({"metadata": {"name": "map"}, "data": {"seen": "plain-text"}}));
+    let secret = json!({"metadata": {"name": "secret"}, "stringData": {"key": "never-shown"}});
+    maps.create(&PostParams::default(), &map.expect("a map")).await.expect("the sandbox takes it");
+    let secret = serde_json::from_value(secret).expect("a secret");
+    let secret = secrets.create(&PostParams::default(), &secret).await.expect("the sandbox takes it");
+    assert!(secret.data.expect("data").contains_key("key"));
+
+    let spy = |name: &str, kind: &str| spies(name, "v1", kind).expect("a component");
+    let guests = vec![
+        Guest::new("Informed", At::Filter, spy("Informed", "ConfigMap")),
+        Guest::new("Curious", At::Filter, spy("Curious", "Secret")).late(),
+        Guest::new("Turncoat", At::Filter, harmless("Turncoat", At::Filter).expect("a component")),
+    ];
+    let bench = Bench::start(cluster, guests, RULES).await;
+    for guest in ["Informed", "Curious", "Turncoat"] {
+        bench.create(guest, 1).await;
+    }
+    bench.binds_healthy(5).await;
+    // It tells what it sees: the guest does its work.
+    let tells = |pod: &str, what: &'static str| {
+        let pod = name_of(pod, 0);
+        let cluster = &bench.cluster;
+        async move { cluster.until(what, |seen| seen.messages.get(&pod).is_some_and(|text| text.contains(what))).await }
+    };
+    tells("Informed", "plain-text").await;
+    let wanted = "wants to read v1/Secret, which is not among its grants.reads";
+    tells("Curious", wanted).await;
+    bench.cluster.node_of(&name_of("Turncoat", 0)).await;
+
+    // A plugin that serves is not replaced by a binary that asks for more.
+    bench.place("Turncoat", &spy("Turncoat", "Secret"));
+    bench.shows([("Turncoat", json!({"state": "serving", "lastReason": wanted}))]).await;
+    bench.shows([("Curious", json!({"state": "refused", "lastReason": wanted, "calls": 0}))]).await;
+    let list = bench.list().await;
+    assert_eq!(list["Turncoat"]["needs"]["objects"], json!([]));
+    assert_eq!(list["Informed"]["needs"]["objects"], json!(["v1/ConfigMap"]));
+    bench.cluster.create(&super::bench::pod_of("Turncoat", 1)).await;
+    bench.cluster.node_of(&name_of("Turncoat", 1)).await;
+
+    let seen = bench.cluster.until("all told", |_| true).await;
+    // `never-shown`, as Secrets hold it.
+    for hidden in ["never-shown", "bmV2ZXItc2hvd24="] {
+        assert!(seen.messages.values().all(|text| !text.contains(hidden)), "{:?}", seen.messages);
+        assert!(!bench.scheduler.process.text().contains(hidden));
+    }
+    for guest in ["Informed", "Curious"] {
+        bench.place(guest, &harmless(guest, At::Filter).expect("a component"));
+    }
+    bench.cluster.all_bound(9).await;
+}

@@ -1,0 +1,236 @@
+//! The author's journey, by the commands that the guide shows: from an empty folder to a plugin that decides in a running
+//! sandbox and is replaced there, once by hand and once by `berth plugin dev`.
+//!
+//! The console blocks of docs/src are run as they stand, so a guide that is wrong fails here. A language whose tools are
+//! not installed is not run, and the output says so; `cargo xtask languages` installs them.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    path::PathBuf,
+    process::{Command, Stdio},
+    time::Duration,
+};
+
+use berth_test_languages::{LANGUAGES, folder};
+use berth_wasm_host::Binary;
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::time::{interval, timeout};
+
+use crate::process::Process;
+
+/// Compiling a plugin's dependencies is among the steps.
+const DEADLINE: Duration = Duration::from_secs(600);
+
+/// The endpoint in the guide. The test takes any free port instead.
+const ADDRESS: &str = "127.0.0.1:10259";
+
+/// A page's fenced blocks of one language, in order.
+fn blocks(page: &str, language: &str) -> Vec<String> {
+    let text = fs::read_to_string(folder("docs/src").join(page)).expect("a page of the guide");
+    let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
+    fenced.filter(|(head, _)| *head == language).map(|(_, body)| body.to_owned()).collect()
+}
+
+/// A shell as an author has it, in an empty folder.
+struct Shell {
+    home: TempDir,
+    directory: PathBuf,
+    environment: BTreeMap<&'static str, String>,
+}
+
+impl Shell {
+    fn new(is_online: bool) -> Self {
+        let home = tempfile::tempdir().expect("a temporary folder");
+        // Builds must bear a space in a path.
+        let directory = home.path().join("my plugins");
+        fs::create_dir(&directory).expect("a folder");
+        let berth = PathBuf::from(env!("CARGO_BIN_EXE_berth"));
+        let bin = berth.parent().expect("a folder").display().to_string();
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let cache = variable("XDG_CACHE_HOME").or_else(|| variable("HOME").map(|home| format!("{home}/.cache")));
+        let toolchains = variable("BERTH_TOOLCHAINS")
+            .unwrap_or_else(|| format!("{}/berth/toolchains", cache.expect("a home for caches")));
+        let mut environment = BTreeMap::from([
+            ("PATH", format!("{bin}:{}", env::var("PATH").unwrap_or_default())),
+            ("BERTH_TOOLCHAINS", toolchains),
+            ("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").to_owned()),
+            // What plugins in Rust depend on is compiled once for all runs.
+            ("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/journey").to_owned()),
+        ]);
+        if !is_online {
+            environment.insert("CARGO_NET_OFFLINE", "true".to_owned());
+        }
+        Self { home, directory, environment }
+    }
+
+    fn command(&self, script: &str) -> Command {
+        let mut shell = Command::new("sh");
+        shell.args(["-euc", script]).current_dir(&self.directory).stdin(Stdio::null());
+        // What the outer cargo was given is meant for this test.
+        for (variable, _) in env::vars_os() {
+            let name = variable.to_string_lossy();
+            let is_outer = (name.starts_with("CARGO") && name != "CARGO_HOME")
+                || ["RUSTFLAGS", "RUSTUP_TOOLCHAIN", "KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG"]
+                    .contains(&&*name);
+            if is_outer {
+                shell.env_remove(&variable);
+            }
+        }
+        shell.envs(&self.environment);
+        shell
+    }
+
+    /// Runs a block, in which every line must succeed, and stays in the folder that it ends in.
+    fn run(&mut self, script: &str) -> String {
+        let place = self.home.path().join("pwd");
+        let whole = format!("{script}\npwd > '{}'", place.display());
+        let output = self.command(&whole).output().expect("a shell");
+        let text = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+        assert!(output.status.success(), "{script}\nfails:\n{text}");
+        self.directory = PathBuf::from(fs::read_to_string(place).expect("a folder").trim_end());
+        text
+    }
+
+    /// Starts the last command of a block, which does not end by itself, after running those before it.
+    fn start(&mut self, block: &str) -> Process {
+        let at = block.rfind("\nberth ").map_or(0, |at| at + 1);
+        self.run(&block[..at]);
+        Process::start(self.command(&format!("exec {}", &block[at..])))
+    }
+
+    /// Changes the plugin's source as an editor does.
+    fn edit(&self, source: &str, from: &str, to: &str) {
+        let path = self.directory.join(source);
+        let text = fs::read_to_string(&path).expect("the source");
+        assert!(text.contains(from), "{source} has no `{from}`");
+        fs::write(path, text.replace(from, to)).expect("the source");
+    }
+
+    fn digest(&self, file: &str) -> String {
+        let bytes = fs::read(self.directory.join(file)).expect("a component");
+        Binary::new("AvoidZone", bytes).digest().to_owned()
+    }
+
+    /// The plugin's entry in `berth plugin list`.
+    fn entry(&mut self, server: &str) -> Value {
+        let list = self.run(&format!("berth plugin list -o json --server {server}"));
+        let plugins: Vec<Value> = serde_json::from_str(&list).expect("JSON");
+        plugins.into_iter().find(|plugin| plugin["name"] == "AvoidZone").expect("an entry")
+    }
+}
+
+/// Asks again and again.
+async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let mut every = interval(Duration::from_millis(200));
+    let asking = async {
+        while !is_so() {
+            every.tick().await;
+        }
+    };
+    assert!(timeout(DEADLINE, asking).await.is_ok(), "never {what}");
+}
+
+const UNSCHEDULED: &str = "wait --for=condition=PodScheduled=False --timeout=60s pod/";
+const MESSAGE: &str = "get -o 'jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}' pod/";
+
+/// From an empty folder to a component that was tested, verified, inspected and timed.
+fn make(shell: &mut Shell, language: &str, source: &str) {
+    let steps = match language {
+        "rust" => blocks("first-plugin.md", "console")[..2].concat(),
+        "js" => blocks("languages/javascript.md", "console")[0].clone(),
+        other => blocks(&format!("languages/{other}.md"), "console")[0].clone(),
+    };
+    let told = shell.run(&steps);
+    for part in ["AvoidZone 0.1.0", "ok      nodes of the avoided zone", "ok      the same question", "Filter"] {
+        assert!(told.contains(part), "`{part}` is not in\n{told}");
+    }
+    assert!(shell.directory.ends_with("avoid-zone") && shell.directory.join(source).is_file());
+}
+
+async fn journey(language: &str, source: &str, is_required: bool) {
+    let mut shell = Shell::new(is_required);
+    make(&mut shell, language, source);
+
+    let guide = blocks("first-plugin.md", "console");
+    let [_, _, sandbox, pods, east, swap, late, dev, ..] = guide.as_slice() else {
+        panic!("the guide has other blocks")
+    };
+    fs::write(shell.directory.join("config.yaml"), &blocks("first-plugin.md", "yaml")[0]).expect("a file");
+    let mut berth = shell.start(&sandbox.replace(ADDRESS, "127.0.0.1:0"));
+    let line = berth.line("serving /metrics").await;
+    let server = line.split_once("address=").expect("an address").1.split_whitespace().next().expect("one").to_owned();
+    let first = shell.digest("build/AvoidZone.wasm");
+    until("serves", || shell.entry(&server)["digest"] == first.as_str()).await;
+
+    shell.environment.insert("KUBECONFIG", shell.directory.join("sandbox.kubeconfig").display().to_string());
+    shell.run(pods);
+    shell.run(&format!("kubectl {UNSCHEDULED}web"));
+    let told = shell.run(&format!("kubectl {MESSAGE}web"));
+    assert!(told.starts_with("0/3 nodes are available: 3 node(s) were in the zone west"), "{told}");
+    shell.run(east);
+    assert_eq!(node_of(&mut shell, "web"), "node-00001");
+
+    shell.edit(source, "were in the zone", "lie in the zone");
+    shell.run(&swap.replace(ADDRESS, &server));
+    let second = shell.digest("build/AvoidZone.wasm");
+    assert_ne!(first, second);
+    until("swapped", || shell.entry(&server)["digest"] == second.as_str()).await;
+    let entry = shell.entry(&server);
+    assert_eq!((&entry["state"], &entry["previousDigest"]), (&"probation".into(), &first.as_str().into()), "{entry}");
+    shell.run(late);
+    shell.run(&format!("kubectl {UNSCHEDULED}late"));
+    let told = shell.run(&format!("kubectl {MESSAGE}late"));
+    assert!(told.contains("2 node(s) lie in the zone west"), "{told}");
+
+    let dev = shell.start(dev);
+    until("in place", || dev.text().matches("is in place").count() == 1).await;
+    shell.edit(source, "topology.kubernetes.io/zone", "example.com/rack");
+    until("in place again", || dev.text().matches("is in place").count() == 2).await;
+    let third = shell.digest("../plugins/AvoidZone.wasm");
+    assert_ne!(second, third);
+    until("swapped again", || shell.entry(&server)["digest"] == third.as_str()).await;
+    // No node has such a label, and one is cordoned.
+    shell.run("kubectl run last --image=example.com/web:1");
+    assert!(["node-00000", "node-00002"].contains(&node_of(&mut shell, "last").as_str()));
+    dev.kill();
+    berth.kill();
+}
+
+/// Waits until the pod runs.
+fn node_of(shell: &mut Shell, pod: &str) -> String {
+    shell.run(&format!("kubectl wait --for=condition=Ready --timeout=60s pod/{pod}"));
+    shell.run(&format!("kubectl get pod {pod} -o jsonpath={{.spec.nodeName}}"))
+}
+
+async fn run(language: &str, source: &str) {
+    let named = env::var("BERTH_LANGUAGES").unwrap_or_default();
+    let is_required = named.split(',').any(|name| name == "all" || name == language);
+    let toolchain = LANGUAGES.iter().find(|known| known.folder == language);
+    let has_tools = toolchain.is_none_or(|known| known.is_present().expect("the toolchain"));
+    let has_kubectl = Command::new("kubectl").args(["version", "--client"]).output().is_ok();
+    assert!(has_kubectl || !is_required, "there is no kubectl on the path");
+    if has_tools && has_kubectl {
+        journey(language, source, is_required).await;
+    } else {
+        eprintln!("not run: {language} needs its toolchain (cargo xtask languages) and kubectl");
+    }
+}
+
+macro_rules! journeys {
+    ($($language:ident $source:literal,)*) => {
+        $(#[tokio::test(flavor = "multi_thread")]
+        async fn $language() {
+            run(stringify!($language), $source).await;
+        })*
+    };
+}
+
+journeys! {
+    rust "src/lib.rs",
+    go "plugin.go",
+    python "plugin.py",
+    js "plugin.ts",
+    c "plugin.c",
+}

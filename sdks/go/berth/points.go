@@ -1,0 +1,146 @@
+package berth
+
+// PreEnqueuer keeps pods out of activeQ.
+type PreEnqueuer interface {
+	// PreEnqueue gives nil if the pod may be scheduled.
+	PreEnqueue(pod *Pod) *Rejection
+}
+
+// QueueSorter orders activeQ.
+type QueueSorter interface {
+	// SortKey is the pod's place: smaller comes first. queuedAt is milliseconds since 1970.
+	SortKey(pod *Pod, queuedAt int64) (first, second int64)
+}
+
+// PreFilterer looks at the pod once, before any node.
+type PreFilterer interface {
+	// PreFilter gives the names of the nodes that are left, or nil for all. [Skip] means that Filter is not asked.
+	PreFilter(pod *Pod) (nodes []string, rejection *Rejection)
+}
+
+// PostFilterer is asked when no node passed.
+type PostFilterer interface {
+	// PostFilter gives a rejection to pass on to the next plugin. See [DryRun].
+	PostFilter(pod *Pod, failure *Failure) (Outcome, *Rejection)
+}
+
+// Failure is why no node passed.
+type Failure struct {
+	Rejections []NodesRejection
+	// Absent is for all other nodes, when PreFilter turned them or the pod down.
+	Absent *Rejection
+	// Nominated are pods that hold a nomination.
+	Nominated []Nomination
+}
+
+// NodesRejection is a rejection and the nodes that it is about.
+type NodesRejection struct {
+	Rejection *Rejection
+	Nodes     []*Node
+}
+
+// Nomination is a node and the pod that is nominated to it.
+type Nomination struct {
+	Node *Node
+	Pod  *Pod
+}
+
+// Outcome is what PostFilter has come to.
+type Outcome struct {
+	// Node is to be nominated, if there is one.
+	Node *Node
+	// Clear the pod's nomination.
+	Clear   bool
+	Effects []Effect
+}
+
+// PreScorer prepares scoring.
+type PreScorer interface {
+	// PreScore gives nil, or [Skip]: Score is not asked.
+	PreScore(pod *Pod, nodes []*Node) *Rejection
+}
+
+// Reserver counts something of its own.
+type Reserver interface {
+	// Reserve gives nil if the node still has what the pod wants.
+	Reserve(pod *Pod, node *Node) *Rejection
+	// Unreserve must bear being called without a reservation.
+	Unreserve(pod *Pod, node *Node)
+}
+
+// Permitter has the last word before binding.
+type Permitter interface {
+	Permit(pod *Pod, node *Node) Verdict
+}
+
+// Verdict lets the pod go on, if it is empty.
+type Verdict struct {
+	// WaitMilliseconds holds the pod for at most so long.
+	WaitMilliseconds uint64
+	Deny             *Rejection
+	Effects          []Effect
+}
+
+// PreBinder does what must be done before the pod is bound.
+type PreBinder interface {
+	// PreBind gives [Skip] if there is nothing to do.
+	PreBind(pod *Pod, node *Node) ([]Effect, *Rejection)
+}
+
+// Binder binds pods.
+type Binder interface {
+	// Bind gives [Skip] for a pod of another plugin.
+	Bind(pod *Pod, node *Node) ([]Effect, *Rejection)
+}
+
+// PostBinder is told after the pod was bound.
+type PostBinder interface {
+	PostBind(pod *Pod, node *Node)
+}
+
+// Hinter decides whether an event is worth another attempt of a pod that the plugin rejected.
+type Hinter interface {
+	// QueueingHint gets the object's JSON before and after; nil where it does not exist.
+	QueueingHint(pod *Pod, event Event, old, changed []byte) bool
+}
+
+// Signer lets the scheduler reuse answers.
+type Signer interface {
+	// Sign gives what pods with the same answers share, or false.
+	Sign(pod *Pod) (string, bool)
+}
+
+// Stateful is a plugin that hands something to its next version.
+type Stateful interface {
+	Snapshot() []byte
+	Restore(snapshot []byte) error
+}
+
+// Actions are what happened to an object.
+type Actions uint16
+
+// The actions, as kube-scheduler names them.
+const (
+	Add Actions = 1 << iota
+	Deleted
+	UpdateNodeAllocatable
+	UpdateNodeLabel
+	UpdateNodeTaint
+	UpdateNodeCondition
+	UpdateNodeAnnotation
+	UpdateNodeDeclaredFeature
+	UpdatePodLabel
+	UpdatePodScaleDown
+	UpdatePodToleration
+	UpdatePodSchedulingGatesEliminated
+	UpdatePodGeneratedResourceClaim
+	// AnyAction is all of them.
+	AnyAction Actions = 1<<13 - 1
+)
+
+// Event is something that happened: the resource is `Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>`
+// or `*`.
+type Event struct {
+	Resource string
+	Actions  Actions
+}

@@ -1,0 +1,21 @@
+// Package export_berth_scheduler_pre_bind answers the interface pre-bind.
+package export_berth_scheduler_pre_bind
+
+import (
+	"berth"
+
+	"wit_component/berth_scheduler_types"
+	"wit_component/guest"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+func PreBind(cycle uint64, node uint32) wit.Result[[]berth_scheduler_types.Effect, berth_scheduler_types.Status] {
+	var effects []berth_scheduler_types.Effect
+	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
+		wanted, rejection := berth.Registered().(berth.PreBinder).PreBind(pod, guest.Node(node))
+		effects = guest.Effects(wanted)
+		return rejection
+	})
+	return guest.Result(effects, failed)
+}

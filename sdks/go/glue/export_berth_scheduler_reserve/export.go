@@ -1,0 +1,21 @@
+// Package export_berth_scheduler_reserve answers the interface reserve.
+package export_berth_scheduler_reserve
+
+import (
+	"berth"
+
+	"wit_component/berth_scheduler_types"
+	"wit_component/guest"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+func Reserve(cycle uint64, node uint32) wit.Result[wit.Unit, berth_scheduler_types.Status] {
+	return guest.Unit(guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
+		return berth.Registered().(berth.Reserver).Reserve(pod, guest.Node(node))
+	}))
+}
+
+func Unreserve(cycle uint64, node uint32) {
+	guest.Answer(cycle, func(pod *berth.Pod) { berth.Registered().(berth.Reserver).Unreserve(pod, guest.Node(node)) })
+}

@@ -1,0 +1,27 @@
+// Package export_berth_scheduler_state answers the interface state.
+package export_berth_scheduler_state
+
+import (
+	"berth"
+
+	"wit_component/guest"
+
+	wit "go.bytecodealliance.org/pkg/wit/types"
+)
+
+func Snapshot() (snapshot []uint8) {
+	guest.Try(func() { snapshot = berth.Registered().(berth.Stateful).Snapshot() })
+	return snapshot
+}
+
+func Restore(snapshot []uint8) wit.Result[wit.Unit, string] {
+	var refused error
+	failed := guest.Try(func() { refused = berth.Registered().(berth.Stateful).Restore(snapshot) })
+	if failed != nil {
+		return wit.Err[wit.Unit](failed.Reasons[0])
+	}
+	if refused != nil {
+		return wit.Err[wit.Unit](refused.Error())
+	}
+	return wit.Ok[wit.Unit, string](wit.Unit{})
+}

@@ -1,0 +1,57 @@
+//! Plugins that do one bad thing at one extension point, whatever the pod.
+
+use anyhow::Result;
+
+use crate::points::{self, At};
+
+/// What [`does`] does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    Trap,
+    /// Never comes back.
+    Loop,
+    /// Grows its memory until it may not.
+    Hoard,
+    /// Calls itself until the stack is used up.
+    Recurse,
+    /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
+    Ramble,
+    /// Answers with 2,000 reasons. Where the answer is a `result` only.
+    Argue,
+}
+
+impl Deed {
+    fn text(self) -> &'static str {
+        match self {
+            Deed::Trap => "unreachable",
+            Deed::Loop => "(loop $forever (br $forever))",
+            Deed::Hoard => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
+            Deed::Recurse => "(drop (call $deeper (i64.const 1)))",
+            // The second page is all zeros: valid text, and as a list of texts, empty ones.
+            Deed::Ramble => {
+                "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
+                (return (call $refuse (i32.const 2112) (i32.const 1)))"
+            }
+            Deed::Argue => "(return (call $refuse (i32.const 65536) (i32.const 2000)))",
+        }
+    }
+}
+
+const FUNCTIONS: &str = r"
+  (func $deeper (param $depth i64) (result i64)
+    (i64.add (call $deeper (i64.add (local.get $depth) (i64.const 1))) (local.get $depth)))
+  ;; `err` of a status with code unschedulable and these reasons.
+  (func $refuse (param $reasons i32) (param $n i32) (result i32)
+    (i32.store8 (i32.const 2048) (i32.const 1))
+    (i32.store (i32.const 2052) (i32.const 2))
+    (i32.store (i32.const 2056) (local.get $reasons))
+    (i32.store (i32.const 2060) (local.get $n))
+    (i32.const 2048))";
+
+/// The plugin of this name that does something bad at an extension point, and nothing else.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn does(name: &str, at: At, deed: Deed) -> Result<Vec<u8>> {
+    points::plugin(name, at, deed.text(), (0, 0), FUNCTIONS)
+}

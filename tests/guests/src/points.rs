@@ -1,0 +1,203 @@
+//! Plugins that implement one extension point, and what they answer there if nothing else is asked of them.
+
+use anyhow::Result;
+
+use crate::encode;
+
+/// Where a plugin of one extension point is called.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum At {
+    /// In a Filter plugin, as its replica is brought into step.
+    Sync,
+    /// In a Filter plugin, as a cycle begins.
+    Begin,
+    PreEnqueue,
+    PreFilter,
+    Filter,
+    /// In a Filter plugin, asked about a change of a node.
+    DryRun,
+    PostFilter,
+    Score,
+    Reserve,
+    Permit,
+    PreBind,
+    Bind,
+    PostBind,
+}
+
+impl At {
+    pub const ALL: [At; 13] = [
+        At::Sync,
+        At::Begin,
+        At::PreEnqueue,
+        At::PreFilter,
+        At::Filter,
+        At::DryRun,
+        At::PostFilter,
+        At::Score,
+        At::Reserve,
+        At::Permit,
+        At::PreBind,
+        At::Bind,
+        At::PostBind,
+    ];
+
+    /// The function, as faults name it.
+    #[must_use]
+    pub fn function(self) -> &'static str {
+        match self {
+            At::Sync => "sync",
+            At::Begin => "begin",
+            At::PreEnqueue => "pre-enqueue",
+            At::PreFilter => "pre-filter",
+            At::Filter => "filter",
+            At::DryRun => "dry-run",
+            At::PostFilter => "post-filter",
+            At::Score => "score",
+            At::Reserve => "reserve",
+            At::Permit => "permit",
+            At::PreBind => "pre-bind",
+            At::Bind => "bind",
+            At::PostBind => "post-bind",
+        }
+    }
+
+    /// The interface that the plugin exports.
+    fn interface(self) -> &'static str {
+        match self {
+            At::Sync | At::Begin | At::DryRun => "filter",
+            point => point.function(),
+        }
+    }
+
+    /// The functions of that interface. `deed` comes before the answer, of which `effects` are a part where an answer has
+    /// such: where they lie, and how many they are.
+    fn functions(self, deed: &str, effects: (u32, u32)) -> String {
+        let (at, n) = effects;
+        let (parameters, answer, others) = match self {
+            At::Sync | At::Begin | At::Filter | At::DryRun => {
+                ("(param $cycle i64) (param $rows i32) (param $n i32)", FILTER.to_owned(), EXPLAIN)
+            }
+            At::PreEnqueue => ("(param $pod i32)", OK.to_owned(), ""),
+            At::PreFilter => ("(param $cycle i64)", OK.to_owned(), ""),
+            At::PostFilter => (
+                "(param $cycle i64) (param i32 i32 i32 i32 i32 i32 i32 i32)",
+                format!("(call $outcome (i32.const {at}) (i32.const {n}))"),
+                OUTCOME,
+            ),
+            At::Score => ("(param $cycle i64) (param $rows i32) (param $n i32)", SCORE.to_owned(), ""),
+            At::Reserve => ("(param $cycle i64) (param $node i32)", OK.to_owned(), UNRESERVE),
+            At::Permit => (
+                "(param $cycle i64) (param $node i32)",
+                format!("(call $allow (i32.const {at}) (i32.const {n}))"),
+                ALLOW,
+            ),
+            At::Bind if n == 0 => ("(param $cycle i64) (param $node i32)", "(call $err (i32.const 5))".to_owned(), ""),
+            At::PreBind | At::Bind => {
+                ("(param $cycle i64) (param $node i32)", format!("(call $ok (i32.const {at}) (i32.const {n}))"), "")
+            }
+            At::PostBind => ("(param $cycle i64) (param $node i32)", String::new(), ""),
+        };
+        let result = if self == At::PostBind { "" } else { "(result i32)" };
+        let dry_run = match self {
+            At::DryRun => DRY_RUN.replace("DEED", deed),
+            At::Sync | At::Begin | At::Filter => DRY_RUN.replace("DEED", ""),
+            _ => String::new(),
+        };
+        let deed = if matches!(self, At::Sync | At::Begin | At::DryRun) { "" } else { deed };
+        let (name, locals) = (self.interface(), "(local $bits i32) (local $word i32) (local $at i32)");
+        format!(
+            "(func (export \"berth:scheduler/{name}@0.1.0#{name}\") {parameters} {result} {locals} {deed} {answer})\n\
+             {others}\n{dry_run}"
+        )
+    }
+}
+
+/// A plugin of this name at one extension point: `deed` is what it does before it answers, in the text form of
+/// WebAssembly, `rest` what else is in its module.
+pub(crate) fn plugin(name: &str, at: At, deed: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
+    let interface = format!("export berth:scheduler/{}@0.1.0", at.interface());
+    let items = [
+        "export berth:scheduler/lifecycle@0.1.0",
+        "export berth:scheduler/sync@0.1.0",
+        "export berth:scheduler/cycle@0.1.0",
+        &interface,
+    ];
+    let in_frame = |wanted: At| if at == wanted { deed } else { "" };
+    let (in_sync, in_begin) = (in_frame(At::Sync), in_frame(At::Begin));
+    let functions = at.functions(deed, effects);
+    let text = format!(
+        "(func (export \"berth:scheduler/sync@0.1.0#apply\") (param $delta i32) {in_sync})\n\
+         (func (export \"berth:scheduler/cycle@0.1.0#begin\") (param $parameters i32) {in_begin})\n\
+         (func (export \"berth:scheduler/cycle@0.1.0#end\") (param $cycle i64))\n{functions}\n{rest}"
+    );
+    encode::component(&items, &[], &encode::module(name, "", &text))
+}
+
+/// The plugin of this name that lets everything pass at an extension point.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn harmless(name: &str, at: At) -> Result<Vec<u8>> {
+    plugin(name, at, "", (0, 0), "")
+}
+
+/// The plugin of this name that holds every pod at Permit for ten minutes.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn holds(name: &str) -> Result<Vec<u8>> {
+    let wait = "(i32.store (i32.const 2048) (i32.const 1)) (i64.store (i32.const 2056) (i64.const 600000))\
+        (i64.store (i32.const 2072) (i64.const 0)) (return (i32.const 2048))";
+    plugin(name, At::Permit, wait, (0, 0), "")
+}
+
+const OK: &str = "(call $ok (i32.const 0) (i32.const 0))";
+
+const FILTER: &str = "(call $ok (local.get $rows) (local.get $n))";
+
+const EXPLAIN: &str = r#"
+  (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
+    (call $ok (i32.const 0) (i32.const 0)))"#;
+
+/// Success for each case: the second page is all zeros.
+const DRY_RUN: &str = r#"
+  (func (export "berth:scheduler/filter@0.1.0#dry-run")
+    (param $cycle i64) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
+    DEED
+    (call $ok (i32.const 65536) (local.get $n)))"#;
+
+/// 50 for each node, in the second page, which has room for 8,192 scores.
+const SCORE: &str = r"
+    (loop $count
+      (local.set $bits (i32.add (local.get $bits)
+        (i32.wrap_i64 (i64.popcnt (i64.load (i32.add (local.get $rows) (i32.mul (local.get $word) (i32.const 8))))))))
+      (local.set $word (i32.add (local.get $word) (i32.const 1)))
+      (br_if $count (i32.lt_u (local.get $word) (local.get $n))))
+    (loop $next
+      (i64.store (i32.add (i32.const 65536) (local.get $at)) (i64.const 50))
+      (local.set $at (i32.add (local.get $at) (i32.const 8)))
+      (br_if $next (i32.lt_u (local.get $at) (i32.mul (local.get $bits) (i32.const 8)))))
+    (call $ok (i32.const 65536) (local.get $bits))";
+
+const UNRESERVE: &str =
+    r#"(func (export "berth:scheduler/reserve@0.1.0#unreserve") (param $cycle i64) (param $node i32))"#;
+
+/// The verdict with room for a wait or a status, then the effects.
+const ALLOW: &str = r"
+  (func $allow (param $effects i32) (param $n i32) (result i32)
+    (i64.store (i32.const 2048) (i64.const 0))
+    (i32.store (i32.const 2072) (local.get $effects))
+    (i32.store (i32.const 2076) (local.get $n))
+    (i32.const 2048))";
+
+/// `ok` of a status with code unschedulable and no reason, no change of the nomination, and the effects.
+const OUTCOME: &str = r"
+  (func $outcome (param $effects i32) (param $n i32) (result i32)
+    (i32.store (i32.const 2048) (i32.const 0))
+    (i32.store (i32.const 2052) (i32.const 2))
+    (i64.store (i32.const 2056) (i64.const 0))
+    (i64.store (i32.const 2064) (i64.const 0))
+    (i32.store (i32.const 2072) (local.get $effects))
+    (i32.store (i32.const 2076) (local.get $n))
+    (i32.const 2048))";

@@ -1,0 +1,130 @@
+//! Plugins that ask for effects.
+
+use anyhow::Result;
+
+use crate::points::{self, At};
+
+/// An effect, in the order of the contract.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    Bind,
+    /// A merge patch of an object: kind, namespace, name and body.
+    Patch([String; 4]),
+    /// A new object: kind, namespace and body.
+    Create([String; 3]),
+    /// An object: kind, namespace and name.
+    Delete([String; 3]),
+    /// A pod: namespace, name and uid; and what it is told.
+    Evict([String; 4]),
+    /// A pod's uid.
+    Allow(String),
+    /// A pod's uid, and a reason.
+    Reject([String; 2]),
+    /// A pod's uid.
+    Activate(String),
+    /// A pod's uid, and a node.
+    Nominate([String; 2]),
+    /// Reason, action and note.
+    Event([String; 3]),
+    /// An object: kind, namespace and name. For a minute.
+    Wait([String; 3]),
+}
+
+/// The size of an effect in memory; what it carries begins at its eighth byte.
+const SIZE: usize = 56;
+
+/// Where the effects lie: in the second page, which is for answers.
+const BASE: usize = 65_536;
+
+/// The plugin of this name that asks for these effects whenever it is called, at PostFilter, Permit, PreBind or Bind.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn wishes(name: &str, at: At, wishes: &[Wish]) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; wishes.len() * SIZE];
+    for (number, wish) in wishes.iter().enumerate() {
+        let effect = wish.encode(&mut bytes);
+        bytes.splice(number * SIZE..(number + 1) * SIZE, effect);
+    }
+    let data: String = bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
+    let data = format!("(data (i32.const {BASE}) \"{data}\")");
+    points::plugin(name, at, "", (u32::try_from(BASE)?, u32::try_from(wishes.len())?), &data)
+}
+
+impl Wish {
+    fn case(&self) -> u32 {
+        match self {
+            Wish::Bind => 0,
+            Wish::Patch(_) => 1,
+            Wish::Create(_) => 2,
+            Wish::Delete(_) => 3,
+            Wish::Evict(_) => 4,
+            Wish::Allow(_) => 5,
+            Wish::Reject(_) => 6,
+            Wish::Activate(_) => 7,
+            Wish::Nominate(_) => 8,
+            Wish::Event(_) => 9,
+            Wish::Wait(_) => 10,
+        }
+    }
+
+    /// The effect as it lies in memory; the texts that it points to go to the end of `bytes`.
+    fn encode(&self, bytes: &mut Vec<u8>) -> Vec<u8> {
+        let mut words = vec![self.case(), 0];
+        let mut text = |text: &String| place(bytes, text.as_bytes());
+        match self {
+            Wish::Bind => {}
+            Wish::Patch([kind, namespace, name, body]) => {
+                words.extend([kind, namespace, name].into_iter().flat_map(&mut text));
+                // No subresource.
+                words.extend([0, 0, 0]);
+                words.extend(text(body));
+            }
+            Wish::Create(texts) | Wish::Delete(texts) => words.extend(texts.iter().flat_map(text)),
+            Wish::Evict(texts) => words.extend(texts.iter().flat_map(text)),
+            Wish::Allow(uid) => words.extend(text(uid)),
+            Wish::Reject(texts) => words.extend(texts.iter().flat_map(text)),
+            Wish::Activate(uid) => {
+                let uid = text(uid);
+                words.extend(list(bytes, &uid));
+            }
+            Wish::Nominate([uid, node]) => {
+                words.extend(text(uid));
+                words.push(1);
+                words.extend(text(node));
+            }
+            Wish::Event(texts) => {
+                // A warning.
+                words.push(1);
+                words.extend(texts.iter().flat_map(text));
+            }
+            Wish::Wait(texts) => {
+                let object: Vec<u32> = texts.iter().flat_map(&mut text).collect();
+                let message = text(&"the wait is over".to_owned());
+                words.extend(list(bytes, &object));
+                words.extend([60_000, 0]);
+                words.extend(message);
+            }
+        }
+        words.resize(SIZE / 4, 0);
+        words.into_iter().flat_map(u32::to_le_bytes).collect()
+    }
+}
+
+/// A list of one element, made of these words.
+fn list(bytes: &mut Vec<u8>, element: &[u32]) -> [u32; 2] {
+    while !bytes.len().is_multiple_of(8) {
+        bytes.push(0);
+    }
+    let element: Vec<u8> = element.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let [at, _] = place(bytes, &element);
+    [at, 1]
+}
+
+/// Where the bytes lie once they are at the end, and how many they are.
+fn place(bytes: &mut Vec<u8>, new: &[u8]) -> [u32; 2] {
+    let word = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let at = word(BASE + bytes.len());
+    bytes.extend_from_slice(new);
+    [at, word(new.len())]
+}

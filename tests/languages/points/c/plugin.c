@@ -1,0 +1,181 @@
+/* Points: every extension point, with answers that a test knows. */
+#include <berth.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char *name_of(const berth_pod *pod) { return berth_string(&pod->name); }
+
+static bool is(const berth_pod *pod, const char *name) { return !strcmp(name_of(pod), name); }
+
+static char *diary;
+
+static void keep(const char *text) {
+  free(diary);
+  diary = strdup(text);
+}
+
+static void note(const char *what, const berth_pod *pod, berth_row node) {
+  keep(berth_concat(diary ? diary : "", diary ? "\n" : "", what, " ", name_of(pod), " ", berth_node_name(node), NULL));
+}
+
+static berth_verdict pre_enqueue(const berth_pod *pod) {
+  return is(pod, "gated") ? berth_pending("gated") : berth_pass();
+}
+
+static void sort_key(const berth_pod *pod, int64_t queued_at, int64_t key[2]) {
+  key[0] = -(int64_t)pod->priority;
+  key[1] = queued_at;
+}
+
+static berth_verdict pre_filter(const berth_pod *pod, const char *const **nodes) {
+  static const char *const pinned[] = {"a", NULL};
+  if (is(pod, "nowhere")) return berth_reject_unresolvable("no place");
+  if (is(pod, "pinned")) *nodes = pinned;
+  return is(pod, "skipped") ? berth_skip() : berth_pass();
+}
+
+static berth_verdict filter(const berth_pod *pod, berth_row node) {
+  (void)pod;
+  return strcmp(berth_node_name(node), "c") ? berth_pass() : berth_reject("not c");
+}
+
+static berth_verdict post_filter(const berth_pod *pod, const struct berth_failure *failure, struct berth_outcome *outcome) {
+  if (failure->has_absent) return berth_reject(berth_concat("absent: ", failure->absent.reason, NULL));
+  berth_row node = failure->rejections[0].nodes[0];
+  size_t n;
+  const berth_pod *const *pods = berth_node_pods(node, &n);
+  struct berth_removal removal = {node, pods, n};
+  berth_verdict verdict;
+  berth_dry_run(&removal, 1, &verdict);
+  if (verdict.reason) return verdict;
+  outcome->nominates = true;
+  outcome->node = node;
+  for (size_t i = 0; i < n; i++) berth_evict(&outcome->effects, pods[i], berth_concat("for ", name_of(pod), NULL));
+  for (size_t i = 0; i < failure->n_nominations; i++) {
+    berth_nominate(&outcome->effects, berth_string(&failure->nominations[i].pod->uid), NULL);
+  }
+  return berth_pass();
+}
+
+static berth_verdict pre_score(const berth_pod *pod, const berth_row *nodes, size_t n_nodes) {
+  (void)nodes, (void)n_nodes;
+  return is(pod, "unscored") ? berth_skip() : berth_pass();
+}
+
+static int64_t score(const berth_pod *pod, berth_row node) {
+  (void)pod;
+  return node * 10;
+}
+
+static void normalize(const berth_pod *pod, int64_t *scores, size_t n_scores) {
+  (void)pod;
+  for (size_t i = 0; i < n_scores; i++) scores[i]++;
+}
+
+static berth_verdict reserve(const berth_pod *pod, berth_row node) {
+  if (is(pod, "refused")) return berth_reject(berth_concat("no room on ", berth_node_name(node), NULL));
+  note("reserve", pod, node);
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_INFO, "reserved");
+  berth_count("reserved", 1);
+  return berth_pass();
+}
+
+static void unreserve(const berth_pod *pod, berth_row node) { note("unreserve", pod, node); }
+
+static berth_verdict permit(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects) {
+  (void)node;
+  static const char *const others[] = {"u-3", "u-4", NULL};
+  if (is(pod, "denied")) return berth_reject("not today");
+  if (is(pod, "waits")) {
+    *milliseconds = 5000;
+    berth_allow(effects, "u-1");
+    berth_turn_down(effects, "u-2", "too late");
+    berth_activate(effects, others);
+  }
+  return berth_pass();
+}
+
+static berth_verdict pre_bind(const berth_pod *pod, berth_row node, struct berth_effects *effects) {
+  (void)node;
+  static const struct berth_reference notes = {"v1/ConfigMap", "default", "notes"};
+  if (is(pod, "plain")) return berth_skip();
+  const char *name = name_of(pod);
+  berth_patch(effects, notes.kind, notes.namespace, notes.name, "status",
+              berth_concat("{\"data\": {\"pod\": \"", name, "\"}}", NULL));
+  berth_create(effects, "v1/ConfigMap", "default", berth_concat("{\"metadata\": {\"name\": \"", name, "\"}}", NULL));
+  berth_delete(effects, "v1/Secret", "default", "old");
+  berth_nominate(effects, berth_string(&pod->uid), "a");
+  berth_wait(effects, &notes, 1, 1500, "no notes");
+  return berth_pass();
+}
+
+static berth_verdict bind(const berth_pod *pod, berth_row node, struct berth_effects *effects) {
+  (void)node;
+  if (is(pod, "plain")) return berth_skip();
+  char count[2] = "0";
+  const struct berth_object *object = NULL;
+  while ((object = berth_next_object("v1", "ConfigMap", object))) count[0]++;
+  berth_bind(effects);
+  berth_event(effects, true, "Bound", "Binding", berth_concat(count, " objects, ", berth_now() ? "in time" : "no time", NULL));
+  return berth_pass();
+}
+
+static void post_bind(const berth_pod *pod, berth_row node) { note("bound", pod, node); }
+
+static bool queueing_hint(const berth_pod *pod, const char *resource, uint16_t actions, const char *old, const char *changed) {
+  (void)pod, (void)actions, (void)old;
+  return !strcmp(resource, "ConfigMap") && changed && strstr(changed, "\"yes\"");
+}
+
+static const char *sign(const berth_pod *pod) { return strncmp(name_of(pod), "twin", 4) ? NULL : "twin"; }
+
+static const char *snapshot(size_t *n_bytes) {
+  *n_bytes = diary ? strlen(diary) : 0;
+  return diary;
+}
+
+static bool restore(const char *snapshot, size_t n_bytes, char error[BERTH_ERROR_SIZE]) {
+  plugin_string_t string = {(uint8_t *)snapshot, n_bytes};
+  const char *text = berth_string(&string);
+  if (!strcmp(text, "bad")) {
+    strncpy(error, "not a diary", BERTH_ERROR_SIZE - 1);
+    return false;
+  }
+  keep(text);
+  return true;
+}
+
+static const struct berth_object_kind objects[] = {{"v1", "ConfigMap"}, {0}};
+
+static const struct berth_requeue requeue[] = {
+    {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
+    {"ConfigMap", BERTH_ANY_ACTION},
+    {0},
+};
+
+const struct berth_plugin berth_plugin = {
+    .name = "Points",
+    .version = "0.1.0",
+    .columns = BERTH_COLUMN_NAME,
+    .pods = true,
+    .objects = objects,
+    .requeue = requeue,
+    .pre_enqueue = pre_enqueue,
+    .sort_key = sort_key,
+    .pre_filter = pre_filter,
+    .filter = filter,
+    .post_filter = post_filter,
+    .pre_score = pre_score,
+    .score = score,
+    .normalize = normalize,
+    .reserve = reserve,
+    .unreserve = unreserve,
+    .permit = permit,
+    .pre_bind = pre_bind,
+    .bind = bind,
+    .post_bind = post_bind,
+    .queueing_hint = queueing_hint,
+    .sign = sign,
+    .snapshot = snapshot,
+    .restore = restore,
+};

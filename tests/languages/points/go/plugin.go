@@ -1,0 +1,169 @@
+// Package points is a plugin with every extension point, and answers that a test knows.
+package points
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"berth"
+)
+
+type points struct{ diary []string }
+
+func init() { berth.Register(&points{}) }
+
+var configMaps = berth.ObjectKind{APIVersion: "v1", Kind: "ConfigMap"}
+
+func (*points) Describe() berth.Manifest {
+	return berth.Manifest{
+		Name: "Points", Version: "0.1.0", Columns: []berth.Column{berth.Name}, Pods: true,
+		Objects: []berth.ObjectKind{configMaps},
+		Requeue: []berth.Event{
+			{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel},
+			{Resource: "ConfigMap", Actions: berth.AnyAction},
+		},
+	}
+}
+
+func (*points) PreEnqueue(pod *berth.Pod) *berth.Rejection {
+	if pod.Name == "gated" {
+		return berth.Pending("gated")
+	}
+	return nil
+}
+
+func (*points) SortKey(pod *berth.Pod, queuedAt int64) (int64, int64) { return -int64(pod.Priority), queuedAt }
+
+func (*points) PreFilter(pod *berth.Pod) ([]string, *berth.Rejection) {
+	switch pod.Name {
+	case "nowhere":
+		return nil, berth.RejectUnresolvable("no place")
+	case "pinned":
+		return []string{"a"}, nil
+	case "skipped":
+		return nil, berth.Skip()
+	}
+	return nil, nil
+}
+
+func (*points) Filter(_ *berth.Pod, node *berth.Node) *berth.Rejection {
+	if node.Name == "c" {
+		return berth.Reject("not c")
+	}
+	return nil
+}
+
+func (*points) PostFilter(pod *berth.Pod, failure *berth.Failure) (outcome berth.Outcome, rejection *berth.Rejection) {
+	if failure.Absent != nil {
+		return outcome, berth.Reject("absent: " + failure.Absent.Reason)
+	}
+	outcome.Node = failure.Rejections[0].Nodes[0]
+	verdicts := berth.DryRun([]berth.Removal{{Node: outcome.Node, Pods: outcome.Node.Pods}})
+	if verdicts[0] != nil {
+		return berth.Outcome{}, verdicts[0]
+	}
+	for _, placed := range outcome.Node.Pods {
+		outcome.Effects = append(outcome.Effects, berth.Evict{Pod: placed, Message: "for " + pod.Name})
+	}
+	for _, nominated := range failure.Nominated {
+		outcome.Effects = append(outcome.Effects, berth.Nominate{UID: nominated.Pod.UID})
+	}
+	return outcome, nil
+}
+
+func (*points) PreScore(pod *berth.Pod, _ []*berth.Node) *berth.Rejection {
+	if pod.Name == "unscored" {
+		return berth.Skip()
+	}
+	return nil
+}
+
+func (*points) Score(_ *berth.Pod, node *berth.Node) int64 { return int64(node.Row) * 10 }
+
+func (*points) Normalize(_ *berth.Pod, scores []int64) {
+	for i := range scores {
+		scores[i]++
+	}
+}
+
+func (points *points) write(what string, pod *berth.Pod, node *berth.Node) {
+	points.diary = append(points.diary, what+" "+pod.Name+" "+node.Name)
+}
+
+func (points *points) Reserve(pod *berth.Pod, node *berth.Node) *berth.Rejection {
+	if pod.Name == "refused" {
+		return berth.Reject("no room on " + node.Name)
+	}
+	points.write("reserve", pod, node)
+	berth.Log(berth.Info, "reserved")
+	berth.Count("reserved", 1)
+	return nil
+}
+
+func (points *points) Unreserve(pod *berth.Pod, node *berth.Node) { points.write("unreserve", pod, node) }
+
+func (*points) Permit(pod *berth.Pod, _ *berth.Node) (verdict berth.Verdict) {
+	switch pod.Name {
+	case "waits":
+		verdict.WaitMilliseconds = 5000
+		verdict.Effects = []berth.Effect{
+			berth.Allow{UID: "u-1"}, berth.TurnDown{UID: "u-2", Reason: "too late"},
+			berth.Activate{UIDs: []string{"u-3", "u-4"}},
+		}
+	case "denied":
+		verdict.Deny = berth.Reject("not today")
+	}
+	return verdict
+}
+
+func (*points) PreBind(pod *berth.Pod, _ *berth.Node) ([]berth.Effect, *berth.Rejection) {
+	if pod.Name == "plain" {
+		return nil, berth.Skip()
+	}
+	notes := berth.ObjectRef{Kind: "v1/ConfigMap", Namespace: "default", Name: "notes"}
+	return []berth.Effect{
+		berth.Patch{Object: notes, Subresource: "status", Body: fmt.Appendf(nil, `{"data": {"pod": %q}}`, pod.Name)},
+		berth.Create{
+			Kind: "v1/ConfigMap", Namespace: "default", Body: fmt.Appendf(nil, `{"metadata": {"name": %q}}`, pod.Name),
+		},
+		berth.Delete{Object: berth.ObjectRef{Kind: "v1/Secret", Namespace: "default", Name: "old"}},
+		berth.Nominate{UID: pod.UID, Node: "a"},
+		berth.WaitFor{Objects: []berth.ObjectRef{notes}, Milliseconds: 1500, Message: "no notes"},
+	}, nil
+}
+
+func (*points) Bind(pod *berth.Pod, _ *berth.Node) ([]berth.Effect, *berth.Rejection) {
+	if pod.Name == "plain" {
+		return nil, berth.Skip()
+	}
+	when := "no time"
+	if berth.Now() > 0 {
+		when = "in time"
+	}
+	note := fmt.Sprintf("%d objects, %s", len(berth.Objects(configMaps)), when)
+	event := berth.WriteEvent{Warning: true, Reason: "Bound", Action: "Binding", Note: note}
+	return []berth.Effect{berth.Bind{}, event}, nil
+}
+
+func (points *points) PostBind(pod *berth.Pod, node *berth.Node) { points.write("bound", pod, node) }
+
+func (*points) QueueingHint(_ *berth.Pod, event berth.Event, _, changed []byte) bool {
+	var object struct{ Data map[string]string }
+	isRead := changed != nil && json.Unmarshal(changed, &object) == nil
+	return event.Resource == "ConfigMap" && isRead && object.Data["go"] == "yes"
+}
+
+func (*points) Sign(pod *berth.Pod) (string, bool) { return "twin", strings.HasPrefix(pod.Name, "twin") }
+
+func (points *points) Snapshot() []byte { return []byte(strings.Join(points.diary, "\n")) }
+
+func (points *points) Restore(snapshot []byte) error {
+	if bytes.Equal(snapshot, []byte("bad")) {
+		return errors.New("not a diary")
+	}
+	points.diary = strings.Split(string(snapshot), "\n")
+	return nil
+}

@@ -1,0 +1,88 @@
+// Points: every extension point, with answers that a test knows.
+
+import { SKIP, count, dryRun, effects, log, now, objects, on, pending, reject, rejectUnresolvable } from "berth";
+
+let diary = [];
+
+export default {
+  name: "Points",
+  version: "0.1.0",
+  columns: ["name"],
+  pods: true,
+  objects: [{ apiVersion: "v1", kind: "ConfigMap" }],
+  requeue: [on("Node", "add", "update-node-label"), on("ConfigMap")],
+
+  preEnqueue: (pod) => (pod.name === "gated" ? pending("gated") : null),
+
+  sortKey: (pod, queuedAt) => [-pod.priority, queuedAt],
+
+  preFilter(pod) {
+    if (pod.name === "nowhere") return rejectUnresolvable("no place");
+    if (pod.name === "pinned") return ["a"];
+    return pod.name === "skipped" ? SKIP : null;
+  },
+
+  filter: (_pod, node) => (node.name === "c" ? reject("not c") : null),
+
+  postFilter(pod, { rejections, absent, nominated }) {
+    if (absent) return reject(`absent: ${absent.reason}`);
+    const node = rejections[0].nodes[0];
+    const [verdict] = dryRun([{ node, pods: node.pods }]);
+    if (verdict) return verdict;
+    const evictions = node.pods.map((placed) => effects.evict(placed, `for ${pod.name}`));
+    return { node, effects: [...evictions, ...nominated.map(({ pod }) => effects.nominate(pod.uid, null))] };
+  },
+
+  preScore: (pod) => (pod.name === "unscored" ? SKIP : null),
+  score: (_pod, node) => node.row * 10,
+  normalize: (_pod, scores) => scores.map((score) => score + 1),
+
+  reserve(pod, node) {
+    if (pod.name === "refused") return reject(`no room on ${node.name}`);
+    diary.push(`reserve ${pod.name} ${node.name}`);
+    log("reserved");
+    count("reserved");
+    return null;
+  },
+
+  unreserve: (pod, node) => void diary.push(`unreserve ${pod.name} ${node.name}`),
+
+  permit(pod) {
+    if (pod.name === "denied") return reject("not today");
+    if (pod.name !== "waits") return null;
+    return {
+      wait: 5000,
+      effects: [effects.allow("u-1"), effects.reject("u-2", "too late"), effects.activate(["u-3", "u-4"])],
+    };
+  },
+
+  preBind(pod) {
+    if (pod.name === "plain") return SKIP;
+    return [
+      effects.patch("v1/ConfigMap", "default", "notes", { data: { pod: pod.name } }, "status"),
+      effects.create("v1/ConfigMap", "default", { metadata: { name: pod.name } }),
+      effects.delete("v1/Secret", "default", "old"),
+      effects.nominate(pod.uid, "a"),
+      effects.wait([{ kind: "v1/ConfigMap", namespace: "default", name: "notes" }], 1500, "no notes"),
+    ];
+  },
+
+  bind(pod) {
+    if (pod.name === "plain") return SKIP;
+    const note = `${objects("v1", "ConfigMap").size} objects, ${now() > 0 ? "in time" : "no time"}`;
+    return [effects.bind(), effects.event({ warning: true, reason: "Bound", action: "Binding", note })];
+  },
+
+  postBind: (pod, node) => void diary.push(`bound ${pod.name} ${node.name}`),
+
+  queueingHint: (_pod, event, _old, changed) => event.resource === "ConfigMap" && changed?.data?.go === "yes",
+
+  sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
+
+  snapshot: () => diary.join("\n"),
+
+  restore(snapshot) {
+    if (snapshot === "bad") throw new Error("not a diary");
+    diary = snapshot.split("\n");
+  },
+};

@@ -1,0 +1,107 @@
+"""Points: every extension point, with answers that a test knows."""
+
+import berth
+from berth import effects
+
+
+@berth.plugin
+class Points:
+    name = "Points"
+    version = "0.1.0"
+    columns = [berth.NAME]
+    pods = True
+    objects = [("v1", "ConfigMap")]
+    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("ConfigMap")]
+
+    def __init__(self):
+        self.diary = []
+
+    def pre_enqueue(self, pod):
+        return berth.pending("gated") if pod.name == "gated" else None
+
+    def sort_key(self, pod, queued_at):
+        return -pod.priority, queued_at
+
+    def pre_filter(self, pod):
+        match pod.name:
+            case "nowhere":
+                return berth.reject_unresolvable("no place")
+            case "pinned":
+                return ["a"]
+            case "skipped":
+                return berth.SKIP
+
+    def filter(self, pod, node):
+        return berth.reject("not c") if node.name == "c" else None
+
+    def post_filter(self, pod, failure):
+        if failure.absent:
+            return berth.reject(f"absent: {failure.absent.reason}")
+        node = failure.rejections[0][1][0]
+        [verdict] = berth.dry_run([(node, node.pods)])
+        if verdict:
+            return verdict
+        evictions = [effects.evict(placed, f"for {pod.name}") for placed in node.pods]
+        cleared = [effects.nominate(nominated.uid, None) for _, nominated in failure.nominated]
+        return berth.Outcome(node=node, effects=evictions + cleared)
+
+    def pre_score(self, pod, nodes):
+        return berth.SKIP if pod.name == "unscored" else None
+
+    def score(self, pod, node):
+        return node.row * 10
+
+    def normalize(self, pod, scores):
+        return [score + 1 for score in scores]
+
+    def reserve(self, pod, node):
+        if pod.name == "refused":
+            return berth.reject(f"no room on {node.name}")
+        self.diary.append(f"reserve {pod.name} {node.name}")
+        berth.log("reserved")
+        berth.count("reserved")
+
+    def unreserve(self, pod, node):
+        self.diary.append(f"unreserve {pod.name} {node.name}")
+
+    def permit(self, pod, node):
+        match pod.name:
+            case "waits":
+                others = [effects.allow("u-1"), effects.reject("u-2", "too late"), effects.activate(["u-3", "u-4"])]
+                return berth.Wait(5000), others
+            case "denied":
+                return berth.reject("not today")
+
+    def pre_bind(self, pod, node):
+        if pod.name == "plain":
+            return berth.SKIP
+        return [
+            effects.patch("v1/ConfigMap", "default", "notes", {"data": {"pod": pod.name}}, subresource="status"),
+            effects.create("v1/ConfigMap", "default", {"metadata": {"name": pod.name}}),
+            effects.delete("v1/Secret", "default", "old"),
+            effects.nominate(pod.uid, "a"),
+            effects.wait([("v1/ConfigMap", "default", "notes")], 1500, "no notes"),
+        ]
+
+    def bind(self, pod, node):
+        if pod.name == "plain":
+            return berth.SKIP
+        note = f"{len(berth.objects('v1', 'ConfigMap'))} objects, {'in time' if berth.now() > 0 else 'no time'}"
+        return [effects.bind(), effects.event("Bound", "Binding", note, warning=True)]
+
+    def post_bind(self, pod, node):
+        self.diary.append(f"bound {pod.name} {node.name}")
+
+    def queueing_hint(self, pod, event, old, new):
+        return event.resource == "ConfigMap" and new is not None and new.get("data") == {"go": "yes"}
+
+    def sign(self, pod):
+        return "twin" if pod.name.startswith("twin") else None
+
+    def snapshot(self):
+        return "\n".join(self.diary).encode()
+
+    def restore(self, snapshot):
+        if snapshot == b"bad":
+            raise ValueError("not a diary")
+        self.diary = snapshot.decode().split("\n")

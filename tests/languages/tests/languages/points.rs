@@ -1,0 +1,330 @@
+//! Every extension point of the SDKs: plugins (`points/`) whose answers are known, called as the scheduler calls.
+
+use std::{collections::BTreeSet, fs};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_author::Trial;
+use berth_framework::{
+    Call, ClusterEvent, CycleId, DryRun, Effect, Explanation, Failure, ObjectRef, PermitVerdict, Plugin,
+    PluginFactory as _, Point, PostFilterOutcome, Removal, Status,
+};
+use berth_model::{NodeIdx, NodeSet, Pod, api};
+use berth_test_languages::{Language, build, folder, load};
+use berth_wasm_host::ComponentFactory;
+use serde_json::{Value, json};
+
+use crate::failed;
+
+pub(crate) fn every_point_answers(language: Language) -> Result<()> {
+    let plugin = folder("tests/languages/points").join(language.folder);
+    let factory = load("Points", build(&plugin, "Points")?)?;
+    ensure!(factory.points().iter().eq(Point::ALL), "exports {:?}", factory.points());
+    let events = [
+        ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
+        ClusterEvent::new("ConfigMap", ClusterEvent::ALL),
+    ];
+    ensure!(factory.manifest().requeue.as_deref() == Some(&events[..]), "{:?}", factory.manifest().requeue);
+    let mut scene = Scene::new(&factory)?;
+    queueing(&mut scene)?;
+    placing(&mut scene)?;
+    post_filter(&mut scene)?;
+    binding(&mut scene)?;
+    state(&mut scene, &factory)?;
+    some_interfaces_alone(language)
+}
+
+/// What a plugin does not export, it need not have: not even the replica or cycles.
+fn some_interfaces_alone(language: Language) -> Result<()> {
+    let sdk = folder("sdks").join(language.folder);
+    for (exports, points) in [
+        (&["pre-enqueue"][..], &[Point::PreEnqueue][..]),
+        (&["cycle", "reserve", "permit"][..], &[Point::Reserve, Point::Permit][..]),
+    ] {
+        let directory = tempfile::tempdir()?;
+        let plugin = directory.path().join("points");
+        fs::create_dir(&plugin)?;
+        for entry in fs::read_dir(folder("tests/languages/points").join(language.folder))? {
+            let path = entry?.path();
+            if let (true, Some(name)) = (path.is_file(), path.file_name()) {
+                fs::copy(&path, plugin.join(name))?;
+            }
+        }
+        let repository = folder(".").canonicalize()?;
+        for name in ["build.sh", "go.mod"] {
+            let file = plugin.join(name);
+            if let Ok(text) = fs::read_to_string(&file) {
+                let text = text.replace("$here/../../../..", &repository.display().to_string());
+                fs::write(file, text.replace("../../../../sdks/go", &format!("{}/sdks/go", repository.display())))?;
+            }
+        }
+        // Without a replica there is nothing to ask for.
+        let source = ["plugin.py", "plugin.js", "plugin.go", "plugin.c"].map(|name| plugin.join(name));
+        let source = source.iter().find(|path| path.is_file()).context("no source")?;
+        let text = fs::read_to_string(source)?;
+        fs::write(source, without_replica(&text))?;
+        let exports: String =
+            exports.iter().map(|name| format!("    export berth:scheduler/{name}@0.1.0;\n")).collect();
+        let world = "package example:points;\n\nworld plugin {\n    import berth:scheduler/host@0.1.0;\n";
+        let world = format!("{world}    export berth:scheduler/lifecycle@0.1.0;\n{exports}}}\n");
+        fs::write(plugin.join("plugin.wit"), world)?;
+        let factory = load("Points", build(&plugin, "Points").with_context(|| sdk.display().to_string())?)?;
+        ensure!(factory.points().iter().eq(points.iter().copied()), "exports {:?}", factory.points());
+        let mut scene = Scene::new(&factory)?;
+        if points == [Point::PreEnqueue] {
+            queueing_gates(&mut scene)?;
+        } else {
+            let refused = scene.pod("refused")?;
+            let status =
+                scene.call(&refused, |plugin, call| Ok(plugin.reserve().map(|it| it.reserve(call, NodeIdx(0)))))?;
+            ensure!(status == Some(Status::unschedulable("no room on ")), "{status:?}");
+        }
+    }
+    Ok(())
+}
+
+fn without_replica(source: &str) -> String {
+    let asks = ["columns", "Columns", "pods", "Pods", "objects", "Objects", ".columns", ".pods", ".objects"];
+    let is_kept = |line: &&str| {
+        let line = line.trim_start();
+        !asks.iter().any(|word| {
+            line.strip_prefix(word).is_some_and(|rest| [" = ", ": "].iter().any(|sign| rest.starts_with(sign)))
+        })
+    };
+    let kept: Vec<&str> = source.lines().filter(is_kept).collect();
+    let text = kept.join("\n") + "\n";
+    text.replace("Columns: []berth.Column{berth.Name}, Pods: true,", "")
+}
+
+/// Nodes a, b and c, a pod on c, a ConfigMap, and the plugin.
+struct Scene {
+    plugin: Box<dyn Plugin>,
+    trial: Trial,
+    n_cycles: u64,
+}
+
+impl Scene {
+    fn new(factory: &ComponentFactory) -> Result<Self> {
+        let mut trial = Trial::new(factory, "null").map_err(anyhow::Error::msg)?;
+        for name in ["a", "b", "c"] {
+            trial.set_node(&serde_json::from_value(json!({"metadata": {"name": name}}))?);
+        }
+        let placed =
+            json!({"metadata": {"name": "placed", "namespace": "default", "uid": "u-p"}, "spec": {"nodeName": "c"}});
+        trial.set_pod(&serde_json::from_value(placed)?).map_err(anyhow::Error::msg)?;
+        let notes =
+            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
+        trial.set_object(&notes);
+        trial.sync().map_err(failed)?;
+        let mut plugin = factory.build("null").map_err(anyhow::Error::msg)?;
+        plugin.sync(trial.cache()).map_err(failed)?;
+        Ok(Self { plugin, trial, n_cycles: 0 })
+    }
+
+    fn pod(&mut self, name: &str) -> Result<Pod> {
+        let pod: api::Pod = serde_json::from_value(json!({
+            "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
+            "spec": {"priority": 7},
+        }))?;
+        Ok(self.trial.intern(&pod))
+    }
+
+    /// A call in a cycle of its own.
+    fn call<R>(&mut self, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R>) -> Result<R> {
+        self.n_cycles += 1;
+        self.plugin.sync(self.trial.cache()).map_err(failed)?;
+        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.trial.cache().snapshot() };
+        let answer = ask(&mut *self.plugin, &call);
+        self.plugin.end_cycle(call.cycle);
+        answer
+    }
+
+    fn row(&mut self, name: &str) -> Result<NodeIdx> {
+        let name = self.trial.cache_mut().symbols_mut().intern(name);
+        self.trial.cache().snapshot().find(name).context("no such node")
+    }
+}
+
+/// The accessor of a point that the plugin exports.
+macro_rules! point {
+    ($plugin:expr, $point:ident) => {
+        $plugin.$point().context(concat!("no ", stringify!($point)))?
+    };
+}
+
+fn queueing_gates(scene: &mut Scene) -> Result<()> {
+    let (gated, free) = (scene.pod("gated")?, scene.pod("free")?);
+    let point = point!(scene.plugin, pre_enqueue);
+    let status = point.pre_enqueue(&gated);
+    ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "gated"), "{status:?}");
+    ensure!(point.pre_enqueue(&free).is_success());
+    Ok(())
+}
+
+fn queueing(scene: &mut Scene) -> Result<()> {
+    queueing_gates(scene)?;
+    let (free, twin) = (scene.pod("free")?, scene.pod("twin-1")?);
+    let key = point!(scene.plugin, queue_sort).sort_key(&free, 1_700_000_000_123);
+    ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
+    let signatures = [&free, &twin].map(|pod| scene.plugin.sign().and_then(|point| point.sign(pod)));
+    ensure!(signatures == [None, Some("twin".to_owned())], "{signatures:?}");
+    let hints = point!(scene.plugin, queueing_hint);
+    for (resource, new, expected) in [
+        ("ConfigMap", Some(r#"{"data": {"go": "yes"}}"#), true),
+        ("ConfigMap", Some(r#"{"data": {"go": "no"}}"#), false),
+        ("ConfigMap", None, false),
+        ("Node", Some(r#"{"data": {"go": "yes"}}"#), false),
+    ] {
+        let event = ClusterEvent::new(resource, ClusterEvent::ADD);
+        let hint = hints.queueing_hint(&free, &event, Some(b"{}"), new.map(str::as_bytes));
+        ensure!(hint == expected, "{resource} {new:?}: {hint}");
+    }
+    Ok(())
+}
+
+fn placing(scene: &mut Scene) -> Result<()> {
+    for (name, expected) in [
+        ("nowhere", Err(Status::unresolvable("no place"))),
+        ("pinned", Ok(Some(vec!["a".to_owned()]))),
+        ("skipped", Err(Status::skip())),
+        ("free", Ok(None)),
+    ] {
+        let pod = scene.pod(name)?;
+        let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_filter).pre_filter(call)))?;
+        ensure!(answer == expected, "{name}: {answer:?}");
+    }
+    let free = scene.pod("free")?;
+    let answers = scene.trial.ask(&free).map_err(failed)?;
+    ensure!(answers.rejected.keys().eq(["c"]), "{answers:?}");
+    let scores: Vec<i64> = answers.scores.values().copied().collect();
+    ensure!(scores == [1, 11], "{answers:?}");
+    for (name, expected) in [("unscored", Err(Status::skip())), ("free", Ok(()))] {
+        let pod = scene.pod(name)?;
+        let nodes = scene.trial.cache().snapshot().nodes().clone();
+        let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_score).pre_score(call, &nodes)))?;
+        ensure!(answer == expected, "{name}: {answer:?}");
+    }
+    Ok(())
+}
+
+/// The other plugins, which say what the test wants, and remember the question.
+struct Others(Status, Vec<Removal>);
+
+impl DryRun for Others {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        self.1 = cases.to_vec();
+        Ok(cases.iter().map(|_| self.0.clone()).collect())
+    }
+}
+
+fn post_filter(scene: &mut Scene) -> Result<()> {
+    let (free, nominated, c) = (scene.pod("free")?, scene.pod("nominated")?, scene.row("c")?);
+    let rejections = [Explanation { status: Status::unschedulable("not c"), nodes: NodeSet::from_iter([c]) }];
+    let nominated = [(c, nominated.into())];
+    let mut ask = |absent: Option<&Status>, others: &mut Others| {
+        let failure = Failure { rejections: &rejections, absent, nominated: &nominated };
+        scene
+            .call(&free, |plugin, call| point!(plugin, post_filter).post_filter(call, &failure, others).map_err(failed))
+    };
+    let mut others = Others(Status::success(), Vec::new());
+    let outcome = ask(None, &mut others)?;
+    ensure!(others.1.len() == 1 && others.1[0].node == c && others.1[0].pods.len() == 1, "asked {:?}", others.1);
+    let effects = vec![
+        Effect::Evict {
+            namespace: "default".into(),
+            name: "placed".into(),
+            uid: "u-p".into(),
+            message: "for free".into(),
+        },
+        Effect::Nominate { uid: "uid-nominated".into(), node: None },
+    ];
+    let expected = PostFilterOutcome { status: Status::success(), nominate: Some(Some(c)), effects };
+    ensure!(outcome == expected, "{outcome:?}");
+
+    let outcome = ask(None, &mut Others(Status::unresolvable("never"), Vec::new()))?;
+    ensure!(outcome.status == Status::unresolvable("never") && outcome.nominate.is_none(), "{outcome:?}");
+    let outcome = ask(Some(&Status::unresolvable("elsewhere")), &mut others)?;
+    ensure!(outcome.status == Status::unschedulable("absent: elsewhere"), "{outcome:?}");
+    Ok(())
+}
+
+fn binding(scene: &mut Scene) -> Result<()> {
+    let (refused, free, plain, a) = (scene.pod("refused")?, scene.pod("free")?, scene.pod("plain")?, scene.row("a")?);
+    let status = scene.call(&refused, |plugin, call| Ok(point!(plugin, reserve).reserve(call, a)))?;
+    ensure!(status == Status::unschedulable("no room on a"), "{status:?}");
+    let status = scene.call(&free, |plugin, call| {
+        let reserve = point!(plugin, reserve);
+        let status = reserve.reserve(call, a);
+        reserve.unreserve(call, a);
+        Ok(status)
+    })?;
+    ensure!(status.is_success(), "{status:?}");
+
+    let held = vec![
+        Effect::Allow { uid: "u-1".into() },
+        Effect::Reject { uid: "u-2".into(), reason: "too late".into() },
+        Effect::Activate { uids: vec!["u-3".into(), "u-4".into()] },
+    ];
+    for (name, verdict, effects) in [
+        ("waits", PermitVerdict::Wait(5000), held),
+        ("denied", PermitVerdict::Deny(Status::unschedulable("not today")), Vec::new()),
+        ("free", PermitVerdict::Allow, Vec::new()),
+    ] {
+        let pod = scene.pod(name)?;
+        let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, permit).permit(call, a)))?;
+        ensure!(answer == (verdict, effects), "{name}: {answer:?}");
+    }
+
+    let skipped = scene.call(&plain, |plugin, call| {
+        Ok((point!(plugin, pre_bind).pre_bind(call, a), point!(plugin, bind).bind(call, a)))
+    })?;
+    ensure!(skipped == (Err(Status::skip()), Err(Status::skip())), "{skipped:?}");
+    let (before, bound) = scene.call(&free, |plugin, call| {
+        let before = point!(plugin, pre_bind).pre_bind(call, a).map_err(failed)?;
+        let bound = point!(plugin, bind).bind(call, a).map_err(failed)?;
+        point!(plugin, post_bind).post_bind(call, a);
+        Ok((before, bound))
+    })?;
+    check_pre_bind(&before)?;
+    let note = "1 objects, in time".to_owned();
+    let event = Effect::Event { warning: true, reason: "Bound".into(), action: "Binding".into(), note };
+    ensure!(bound == [Effect::Bind, event], "{bound:?}");
+    Ok(())
+}
+
+fn check_pre_bind(effects: &[Effect]) -> Result<()> {
+    let [
+        Effect::Patch { kind, namespace, name, subresource, patch },
+        Effect::Create { kind: made, body, .. },
+        rest @ ..,
+    ] = effects
+    else {
+        anyhow::bail!("{effects:?}")
+    };
+    ensure!(
+        [kind, namespace, name] == ["v1/ConfigMap", "default", "notes"] && subresource.as_deref() == Some("status")
+    );
+    ensure!(serde_json::from_slice::<Value>(patch)? == json!({"data": {"pod": "free"}}), "{effects:?}");
+    ensure!(made == "v1/ConfigMap" && serde_json::from_slice::<Value>(body)? == json!({"metadata": {"name": "free"}}));
+    let notes = ObjectRef { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() };
+    let expected = [
+        Effect::Delete { kind: "v1/Secret".into(), namespace: "default".into(), name: "old".into() },
+        Effect::Nominate { uid: "uid-free".into(), node: Some("a".into()) },
+        Effect::Wait { objects: vec![notes], timeout_ms: 1500, timeout_message: "no notes".into() },
+    ];
+    ensure!(*rest == expected, "{rest:?}");
+    Ok(())
+}
+
+/// The diary of what was reserved and bound goes from one instance to the next.
+fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
+    let diary = point!(scene.plugin, state).snapshot();
+    let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
+    ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
+    let mut next = factory.build("null").map_err(anyhow::Error::msg)?;
+    let state = point!(next, state);
+    let refused = state.restore(b"bad");
+    ensure!(refused == Err("not a diary".to_owned()), "{refused:?}");
+    state.restore(&diary).map_err(anyhow::Error::msg)?;
+    ensure!(state.snapshot() == diary);
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Probes: plugins that spell what they see of a node, held against the scheduler's table.
+
+use anyhow::{Context as _, Result, ensure};
+use berth_author::{Answers, Trial};
+use berth_model::{Node, NodeIdx, Pod, api};
+use berth_test_languages::{Language, awkward_cluster, build, dump, folder, load};
+use berth_wasm_host::ComponentFactory;
+
+use crate::failed;
+
+pub(crate) fn a_probe_sees_everything(language: Language) -> Result<()> {
+    let component = build(&folder("tests/languages/probes").join(language.folder), "Probe")?;
+    let factory = load("Probe", component)?;
+    the_replica_is_the_table(&factory)?;
+    // There are no exceptions in C.
+    if language.folder == "c" { Ok(()) } else { a_mistake_fails_one_attempt(&factory) }
+}
+
+/// All columns, after a full delta, small ones, and one that makes the table grow.
+fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
+    let mut trial = Trial::new(factory, "null").unwrap();
+    for generation in awkward_cluster()? {
+        let pod = generation.enter(&mut trial).map_err(anyhow::Error::msg)?;
+        check_probe(&mut trial, &pod)?;
+        check_dry_run(&mut trial, &pod)?;
+    }
+    for n in 0..300 {
+        let symbols = trial.cache_mut().symbols_mut();
+        let name = symbols.intern(&format!("node-{n}"));
+        let labels = vec![(symbols.intern("n"), name)];
+        trial.cache_mut().set_node(Node { name, labels, ..Node::default() });
+    }
+    let pod = trial.intern(&api::Pod::default());
+    check_probe(&mut trial, &pod)?;
+    // An instance that starts late is given everything at once.
+    let late = trial.ask_fresh(factory, "null", &pod).map_err(anyhow::Error::msg)?;
+    compare(&trial, &pod, &late)
+}
+
+/// What goes wrong in a plugin's own code costs the attempt, and the instance serves on.
+fn a_mistake_fails_one_attempt(factory: &ComponentFactory) -> Result<()> {
+    let mut trial = Trial::new(factory, r#""fail""#).unwrap();
+    let n_resyncs = factory.stats().resyncs();
+    for attempt in 0..2 {
+        let name = trial.cache_mut().symbols_mut().intern(&format!("node-{attempt}"));
+        trial.cache_mut().set_node(Node { name, ..Node::default() });
+        let failure = trial.ask(&Pod::default()).map_err(failed).err().context("nothing failed")?.to_string();
+        ensure!(failure.starts_with("Error: ") && failure.ends_with("on demand"), "{failure}");
+    }
+    ensure!(factory.stats().resyncs() == n_resyncs + 1, "the instance was replaced");
+    Ok(())
+}
+
+/// A dump in which ports and pods, which have no order, stand in a certain one.
+fn sorted(dump: &str) -> String {
+    const PORTS: usize = 9;
+    let mut columns: Vec<String> = dump.split(';').map(str::to_owned).collect();
+    for column in [PORTS, columns.len() - 2] {
+        let mut items: Vec<&str> = columns[column].split(',').collect();
+        items.sort_unstable();
+        columns[column] = items.join(",");
+    }
+    columns.join(";")
+}
+
+fn told(trial: &Trial, node: NodeIdx, pod: &Pod) -> String {
+    sorted(&dump(trial.cache().snapshot(), node, pod))
+}
+
+/// What a dry run shows is what the table would be.
+fn check_dry_run(trial: &mut Trial, pod: &Pod) -> Result<()> {
+    let name = trial.cache_mut().symbols_mut().intern("full");
+    let node = trial.cache().snapshot().find(name).context("no node")?;
+    let placed: Vec<_> = trial.cache().pods_on(name).cloned().collect();
+    let [first, .., last] = placed.as_slice() else { anyhow::bail!("{} pods on the node", placed.len()) };
+    let mut guest = Pod::clone(first);
+    (guest.uid, guest.name, guest.node_name) = ("guest".into(), "guest".into(), name);
+    guest.placed_requests.milli_cpu = 77;
+    let status = trial.dry_run(pod, "full", &[last, first], &[&guest]).map_err(failed)?;
+
+    trial.cache_mut().remove_pod(&first.uid).context("not there")?;
+    trial.cache_mut().remove_pod(&last.uid).context("not there")?;
+    trial.cache_mut().add_pod(guest.clone().into())?;
+    let expected = told(trial, node, pod);
+    ensure!(sorted(&status.message()) == expected, "tried {}\n  expected {expected}", status.message());
+    trial.cache_mut().remove_pod(&guest.uid).context("not there")?;
+    trial.cache_mut().add_pod(first.clone())?;
+    trial.cache_mut().add_pod(last.clone())?;
+    check_probe(trial, pod)
+}
+
+fn check_probe(trial: &mut Trial, pod: &Pod) -> Result<()> {
+    let answers = trial.ask(pod).map_err(failed)?;
+    compare(trial, pod, &answers)
+}
+
+fn compare(trial: &Trial, pod: &Pod, answers: &Answers) -> Result<()> {
+    let snapshot = trial.cache().snapshot();
+    for node in snapshot.nodes().iter() {
+        let name = snapshot.symbols.text(snapshot.name(node));
+        let rejection = answers.rejected.get(name).with_context(|| format!("{name} passed"))?;
+        let reasons: Vec<String> = rejection.reasons.iter().map(|reason| sorted(reason)).collect();
+        let expected = told(trial, node, pod);
+        ensure!(
+            reasons == [expected.as_str()],
+            "{name}:\n  the plugin's table {reasons:?}\n  the scheduler's {expected:?}"
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,285 @@
+//! Everything that the plugins of a profile say about one pod, in words that can be compared.
+//!
+//! Plugins are asked one by one at each point, on all nodes, and then together, as the scheduler asks them. Answers name
+//! nodes and pods, never rows, so that answers about two caches with the same objects can be compared.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::{
+    Call, CycleId, DryRunCase, Effect, PluginIdx, Point, Profile, Status,
+    run::{self, Attempt, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PreFilterOutcome, Rejection},
+};
+use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
+
+use crate::{generate::random::Random, world::World};
+
+/// What was said, by point, plugin and node.
+pub type Answers = BTreeMap<String, String>;
+
+/// How a pod fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Outcome {
+    Gated,
+    RejectedBeforeNodes,
+    RejectedByNodes,
+    /// Nothing fits, and pods are evicted.
+    Preempts,
+    Broken,
+    OnlyNode,
+    Scored,
+}
+
+/// A profile in conversation.
+#[derive(Debug)]
+pub struct Interview<'a> {
+    pub profile: &'a mut Profile,
+    pub world: &'a World,
+    pub pod: &'a Pod,
+    /// The order in which nodes are visited.
+    pub order: &'a [NodeIdx],
+    /// For the nodes to begin with, and what dry runs take away.
+    pub seed: u64,
+    /// A new one; the next is used as well.
+    pub cycle: u64,
+}
+
+fn show(status: &Status) -> String {
+    format!("{} {:?}", status.code.as_str(), status.reasons)
+}
+
+fn show_effects(effects: &[Effect]) -> String {
+    effects.iter().map(show_effect).collect::<Vec<_>>().join("\n")
+}
+
+fn show_effect(effect: &Effect) -> String {
+    match effect {
+        Effect::Patch { kind, namespace, name, subresource, patch } => {
+            format!("patch {kind} {namespace}/{name} {subresource:?} {}", String::from_utf8_lossy(patch))
+        }
+        Effect::Create { kind, namespace, body } => {
+            format!("create {kind} in {namespace} {}", String::from_utf8_lossy(body))
+        }
+        other => format!("{other:?}"),
+    }
+}
+
+impl Interview<'_> {
+    /// All answers, and what became of the pod. The replicas must have been synced.
+    pub fn ask(&mut self) -> (Answers, Outcome) {
+        let mut answers = Answers::new();
+        let is_gated = self.pre_enqueue(&mut answers);
+        self.one_by_one(&mut answers);
+        let outcome = self.together(&mut answers);
+        (answers, if is_gated { Outcome::Gated } else { outcome })
+    }
+
+    fn name(&self, plugin: PluginIdx) -> Arc<str> {
+        Arc::clone(self.profile.name(plugin))
+    }
+
+    fn names(&self, nodes: &NodeSet) -> Vec<String> {
+        let mut names: Vec<String> = nodes.iter().map(|node| self.world.node_name(node)).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn pre_enqueue(&mut self, answers: &mut Answers) -> bool {
+        let mut is_gated = false;
+        for plugin in self.profile.plugins.at(Point::PreEnqueue).to_vec() {
+            let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
+            let Some(status) = point.map(|point| point.pre_enqueue(self.pod)) else { continue };
+            is_gated |= !status.is_success();
+            answers.insert(format!("preEnqueue {}", self.name(plugin)), show(&status));
+        }
+        for plugin in self.profile.plugins.at(Point::QueueSort).to_vec() {
+            let point = self.profile.get(plugin).and_then(|plugin| plugin.queue_sort());
+            let key = point.map(|point| point.sort_key(self.pod, 1_700_000_000_123));
+            answers.insert(format!("queueSort {}", self.name(plugin)), format!("{key:?}"));
+        }
+        is_gated
+    }
+
+    /// PreFilter until one turns the pod down; each Filter on all nodes, by itself; dry runs.
+    fn one_by_one(&mut self, answers: &mut Answers) {
+        let call = Call { cycle: CycleId(self.cycle), pod: self.pod, snapshot: self.world.cache.snapshot() };
+        let mut attempt = Attempt::default();
+        let outcome = run::pre_filter(self.profile, &call, &mut attempt);
+        for answer in &attempt.pre_filters {
+            let mut nodes = answer.nodes.clone();
+            nodes.iter_mut().for_each(|nodes| nodes.sort_unstable());
+            let said = format!("{} {nodes:?}", show(&answer.status));
+            answers.insert(format!("preFilter {}", self.name(answer.plugin)), said);
+        }
+        answers.insert("preFilter".to_owned(), format!("{outcome:?}"));
+        if matches!(outcome, Ok(PreFilterOutcome::Proceed)) {
+            self.filters(&call, &attempt, answers);
+            self.dry_runs(&call, &attempt, answers);
+        }
+        self.profile.end_cycle(call.cycle);
+    }
+
+    fn filters(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
+        match run::explain_every_plugin(self.profile, call, call.snapshot.nodes(), attempt) {
+            Ok(rejections) => {
+                for Rejection { plugin, status, nodes } in rejections {
+                    for node in self.names(&nodes) {
+                        answers.insert(format!("filter {} {node}", self.name(plugin)), show(&status));
+                    }
+                }
+            }
+            Err(status) => drop(answers.insert("filter".to_owned(), show(&status))),
+        }
+    }
+
+    /// A few nodes without some of their pods, and with nominated ones.
+    fn dry_runs(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
+        let mut random = Random::new(self.seed);
+        let (mut pods, nominated) = self.world.rivals(self.pod);
+        let mut cases = Vec::new();
+        let mut slots: Vec<(PodIdx, NodeIdx)> = call.snapshot.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
+        slots.sort_unstable_by_key(|(idx, _)| *idx);
+        // The choice follows names: rows differ from cache to cache.
+        let mut nodes: Vec<NodeIdx> = call.snapshot.nodes().iter().collect();
+        nodes.sort_unstable_by_key(|node| self.world.node_name(*node));
+        nodes.retain(|_| random.chance(60));
+        for node in nodes {
+            let mut on_node: Vec<&Pod> = slots
+                .iter()
+                .filter(|(_, home)| *home == node)
+                .filter_map(|(idx, _)| call.snapshot.pods().get(*idx))
+                .map(|(pod, _)| &**pod)
+                .collect();
+            on_node.sort_unstable_by_key(|pod| Arc::clone(&pod.uid));
+            let mut minus = Vec::new();
+            on_node.retain(|_| random.chance(60));
+            for pod in on_node {
+                minus.push(u32::try_from(pods.len()).unwrap_or(u32::MAX));
+                pods.push(pod);
+            }
+            let plus =
+                nominated.iter().find(|case| case.node == node).map(|case| case.plus.clone()).unwrap_or_default();
+            cases.push(DryRunCase { node, minus, plus });
+        }
+        for plugin in self.profile.plugins.at(Point::Filter).to_vec() {
+            if attempt.skipped_filters.contains(plugin) || cases.is_empty() {
+                continue;
+            }
+            let name = self.name(plugin);
+            let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { continue };
+            match point.dry_run(call, &pods, &cases) {
+                Ok(statuses) => {
+                    for (case, status) in cases.iter().zip(&statuses) {
+                        answers.insert(format!("dryRun {name} {}", self.world.node_name(case.node)), show(status));
+                    }
+                }
+                Err(status) => drop(answers.insert(format!("dryRun {name}"), show(&status))),
+            }
+        }
+    }
+
+    /// The cycle as the scheduler runs it.
+    fn together(&mut self, answers: &mut Answers) -> Outcome {
+        let call = Call { cycle: CycleId(self.cycle + 1), pod: self.pod, snapshot: self.world.cache.snapshot() };
+        let mut attempt = Attempt::default();
+        let (pods, cases) = self.world.rivals(self.pod);
+        let nominated = Nominated { pods: &pods, cases: &cases };
+        let start = usize::try_from(self.seed % 64).unwrap_or(0);
+        let circumstances = Circumstances { order: self.order, start, percentage_of_nodes_to_score: 100, nominated };
+        let outcome = match run::place(self.profile, &call, &circumstances, &mut attempt) {
+            Ok(node) => {
+                answers.insert("chosen".to_owned(), self.world.node_name(node));
+                self.scores(&attempt, answers);
+                let others = attempt.feasible_order.iter().filter(|other| **other != node).take(2);
+                for node in others.copied().chain([node]).collect::<Vec<_>>() {
+                    self.binding(&call, node, answers);
+                }
+                if attempt.feasible_order.len() > 1 { Outcome::Scored } else { Outcome::OnlyNode }
+            }
+            Err(NoNode::EmptyCluster) => Outcome::RejectedBeforeNodes,
+            Err(NoNode::Broken(status)) => {
+                answers.insert("broken".to_owned(), show(&status));
+                Outcome::Broken
+            }
+            Err(NoNode::Rejected(diagnosis)) => self.post_filter(&call, &attempt, nominated, *diagnosis, answers),
+        };
+        self.profile.end_cycle(call.cycle);
+        outcome
+    }
+
+    fn scores(&self, attempt: &Attempt, answers: &mut Answers) {
+        let order: Vec<String> = attempt.feasible_order.iter().map(|node| self.world.node_name(*node)).collect();
+        answers.insert("feasible".to_owned(), format!("{order:?}"));
+        let skipped: Vec<Arc<str>> = attempt.skipped_scores.iter().map(|plugin| self.name(plugin)).collect();
+        answers.insert("skipped scores".to_owned(), format!("{skipped:?}"));
+        for (node, total) in attempt.feasible.iter().zip(&attempt.totals) {
+            answers.insert(format!("total {}", self.world.node_name(node)), total.to_string());
+        }
+        for scores in attempt.plugin_scores() {
+            let both = scores.raw.iter().zip(&scores.normalized);
+            for (node, (raw, normalized)) in attempt.feasible.iter().zip(both) {
+                let what = format!("score {} {}", self.name(scores.plugin), self.world.node_name(node));
+                answers.insert(what, format!("{raw} {normalized}"));
+            }
+        }
+    }
+
+    /// Reserve, PreBind and Bind on one node, and back.
+    fn binding(&mut self, call: &Call<'_>, node: NodeIdx, answers: &mut Answers) {
+        let name = self.world.node_name(node);
+        let reserved = run::reserve(self.profile, call, node);
+        if let Err(refusal) = &reserved {
+            answers
+                .insert(format!("reserve {name}"), format!("{} {}", self.name(refusal.plugin), show(&refusal.status)));
+        } else {
+            for plugin in self.profile.plugins.at(Point::PreBind).to_vec() {
+                let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_bind());
+                let Some(answer) = point.map(|point| point.pre_bind(call, node)) else { continue };
+                let said = answer.map_or_else(|status| show(&status), |effects| show_effects(&effects));
+                answers.insert(format!("preBind {} {name}", self.name(plugin)), said);
+            }
+            answers.insert(format!("bind {name}"), format!("{:?}", run::bind(self.profile, call, node)));
+        }
+        run::unreserve(self.profile, call, node);
+    }
+
+    fn post_filter(
+        &mut self,
+        call: &Call<'_>,
+        attempt: &Attempt,
+        rivals: Nominated<'_>,
+        mut diagnosis: Diagnosis,
+        answers: &mut Answers,
+    ) -> Outcome {
+        let before_nodes = !diagnosis.pre_filter_message.is_empty();
+        let all = self.world.nominations();
+        let nominations = Nominations { rivals, all: &all };
+        let run = run::post_filter(self.profile, call, attempt, &nominations, &mut diagnosis);
+        answers.insert("message".to_owned(), diagnosis.message());
+        let rejectors: Vec<Arc<str>> = diagnosis.rejectors.iter().map(|plugin| self.name(plugin)).collect();
+        let pending: Vec<Arc<str>> = diagnosis.pending.iter().map(|plugin| self.name(plugin)).collect();
+        answers.insert("rejectors".to_owned(), format!("{rejectors:?} {pending:?}"));
+        answers.insert("postFilter".to_owned(), run.status.as_ref().map(show).unwrap_or_default());
+        let nominated = run.nominate.map(|node| node.map(|node| self.world.node_name(node)));
+        answers.insert("nominated".to_owned(), format!("{nominated:?}"));
+        let effects: Vec<Effect> = run.effects.into_iter().map(|(_, effect)| effect).collect();
+        answers.insert("postFilter effects".to_owned(), show_effects(&effects));
+        if nominated.flatten().is_some() {
+            Outcome::Preempts
+        } else if before_nodes {
+            Outcome::RejectedBeforeNodes
+        } else {
+            Outcome::RejectedByNodes
+        }
+    }
+}
+
+/// What differs, a line each.
+#[must_use]
+pub fn differences(left: (&str, &Answers), right: (&str, &Answers)) -> Vec<String> {
+    let keys: std::collections::BTreeSet<&String> = left.1.keys().chain(right.1.keys()).collect();
+    let differ = keys.into_iter().filter(|key| left.1.get(*key) != right.1.get(*key));
+    let said = |answers: &Answers, key: &String| answers.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
+    differ
+        .map(|key| format!("{key}:\n  {}: {}\n  {}: {}", left.0, said(left.1, key), right.0, said(right.1, key)))
+        .collect()
+}

@@ -1,0 +1,175 @@
+//! The default plugins, natively and as components, followers of a cluster and newcomers: one answer.
+
+use std::{cell::RefCell, collections::BTreeMap};
+
+use oracle::{Execution, Native, Subject, Wasm};
+use properties::{
+    N_CASES, config,
+    generate::{self, ClusterRecipe, random::Recipe},
+    interview::{Answers, Interview, Outcome, differences},
+    world::World,
+};
+use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
+use serde_json::Value;
+
+/// A change of this many objects is told piece by piece, a larger one whole.
+const LOG_CAPACITY: usize = 150;
+
+fn profile(execution: &dyn Execution) -> Subject {
+    Subject::build(None, execution).unwrap()
+}
+
+/// One world, and two profiles that follow it from case to case.
+struct Followers {
+    world: World,
+    native: Subject,
+    wasm: Subject,
+    n_cycles: u64,
+    outcomes: BTreeMap<Outcome, u64>,
+}
+
+fn sync(subject: &mut Subject, world: &World) {
+    if let Err((plugin, status)) = subject.profile.sync(&world.cache) {
+        panic!("{}: {status:?}", subject.profile.name(plugin));
+    }
+}
+
+fn ask(
+    subject: &mut Subject,
+    world: &mut World,
+    pod: &Value,
+    order: &[String],
+    seed: u64,
+    cycle: u64,
+) -> (Answers, Outcome) {
+    let pod = world.intern(pod);
+    let rows: Vec<_> = order
+        .iter()
+        .map(|name| {
+            let name = world.cache.symbols_mut().intern(name);
+            world.cache.snapshot().find(name).unwrap()
+        })
+        .collect();
+    sync(subject, world);
+    Interview { profile: &mut subject.profile, world, pod: &pod, order: &rows, seed, cycle }.ask()
+}
+
+fn order(world: &World) -> Vec<String> {
+    let snapshot = world.cache.snapshot();
+    world.cache.order().iter().map(|node| snapshot.symbols.text(snapshot.name(*node)).to_owned()).collect()
+}
+
+/// What is needed to understand a difference.
+fn report(world: &World, pod: &Value, left: (&str, &Answers), right: (&str, &Answers)) -> Result<(), TestCaseError> {
+    let differences = differences(left, right);
+    if differences.is_empty() {
+        return Ok(());
+    }
+    let objects = world.objects();
+    let all = objects.nodes.values().chain(objects.pods.values()).chain(objects.others.values());
+    let all: Vec<String> = all.map(Value::to_string).collect();
+    Err(TestCaseError::fail(format!("{}\nthe pod:\n{pod}\nthe objects:\n{}", differences.join("\n"), all.join("\n"))))
+}
+
+impl Followers {
+    fn new(wasm: &Wasm) -> Self {
+        Self {
+            world: World::new(LOG_CAPACITY),
+            native: profile(&Native),
+            wasm: profile(wasm),
+            n_cycles: 0,
+            outcomes: BTreeMap::new(),
+        }
+    }
+
+    fn ask(&mut self, pod: &Value, seed: u64) -> Result<Answers, TestCaseError> {
+        let order = order(&self.world);
+        self.n_cycles += 2;
+        let (native, outcome) = ask(&mut self.native, &mut self.world, pod, &order, seed, self.n_cycles);
+        let (wasm, _) = ask(&mut self.wasm, &mut self.world, pod, &order, seed, self.n_cycles);
+        *self.outcomes.entry(outcome).or_default() += 1;
+        report(&self.world, pod, ("native", &native), ("wasm", &wasm))?;
+        Ok(native)
+    }
+
+    fn at_least(&self, percent: u64, of: &[Outcome]) {
+        let all: u64 = self.outcomes.values().sum();
+        let those: u64 = of.iter().filter_map(|outcome| self.outcomes.get(outcome)).sum();
+        assert!(those * 100 >= all * percent, "too few of {of:?}: {:?}", self.outcomes);
+    }
+}
+
+fn pods() -> impl Strategy<Value = Vec<Recipe>> {
+    vec(generate::pending_recipe(), 1..7)
+}
+
+fn numbered(pods: &[Recipe]) -> impl Iterator<Item = (Value, u64)> {
+    (200..).zip(pods).map(|(number, recipe)| (generate::pending(number, recipe), recipe.seed))
+}
+
+/// Each case is a cluster with several pods; the profiles follow from cluster to cluster.
+#[test]
+fn components_answer_as_native_plugins_do() {
+    let followers = RefCell::new(Followers::new(&Wasm::load().unwrap()));
+    let cases = (generate::cluster(40), pods());
+    let result = TestRunner::new(config(N_CASES)).run(&cases, |(cluster, pods)| {
+        let followers = &mut *followers.borrow_mut();
+        followers.world.become_state(&cluster.objects());
+        numbered(&pods).try_for_each(|(pod, seed)| followers.ask(&pod, seed).map(drop))
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let followers = followers.into_inner();
+    println!("{:?}", followers.outcomes);
+    followers.at_least(20, &[Outcome::Scored]);
+    followers.at_least(3, &[Outcome::OnlyNode]);
+    followers.at_least(5, &[Outcome::RejectedBeforeNodes]);
+    followers.at_least(10, &[Outcome::RejectedByNodes]);
+    followers.at_least(1, &[Outcome::Preempts]);
+}
+
+/// Clusters through which a world goes, each changed in some objects.
+fn history() -> impl Strategy<Value = Vec<ClusterRecipe>> {
+    let change = || (generate::cluster(6), any::<u64>());
+    (generate::cluster(12), vec(change(), 0..6)).prop_map(|(first, changes)| {
+        let mut history = vec![first];
+        for (other, choices) in changes {
+            let mut next = history[history.len() - 1].clone();
+            next.change(&other, choices);
+            history.push(next);
+        }
+        history
+    })
+}
+
+/// Whoever followed every change, native or component, answers as a newcomer to whom the same objects are told once.
+#[test]
+fn followers_answer_as_newcomers_do() {
+    let wasm = Wasm::load().unwrap();
+    let followers = RefCell::new(Followers::new(&wasm));
+    let cases = (history(), pods());
+    let result = TestRunner::new(config(N_CASES / 2)).run(&cases, |(history, pods)| {
+        let followers = &mut *followers.borrow_mut();
+        for cluster in &history {
+            followers.world.become_state(&cluster.objects());
+            sync(&mut followers.native, &followers.world);
+            sync(&mut followers.wasm, &followers.world);
+        }
+        let mut world = World::recount(&followers.world);
+        let (mut native, mut component) = (profile(&Native), profile(&wasm));
+        let order = order(&followers.world);
+        for (pod, seed) in numbered(&pods) {
+            let followed = followers.ask(&pod, seed)?;
+            let (answers, _) = ask(&mut native, &mut world, &pod, &order, seed, followers.n_cycles);
+            report(&world, &pod, ("follower", &followed), ("newcomer", &answers))?;
+            let (answers, _) = ask(&mut component, &mut world, &pod, &order, seed, followers.n_cycles);
+            report(&world, &pod, ("follower", &followed), ("new component", &answers))?;
+        }
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    followers.into_inner().at_least(20, &[Outcome::Scored]);
+}
