@@ -1,4 +1,5 @@
-//! `/admin/plugins`: what plugins do, and how an operator steers them.
+//! `/admin/plugins`: what plugins do, and how an operator steers them. `/admin/settings`: whether the operator's
+//! PluginHostConfiguration holds.
 //!
 //! On a loopback address everyone on the machine may; a browser may not, as it would ask on behalf of whatever page is
 //! open. On any other address a caller needs a bearer token whose user may `get` or `update` `plugins` in the group
@@ -33,6 +34,7 @@ pub(crate) fn routes(address: SocketAddr, supervisor: mpsc::Sender<Input>, clien
     let access = if is_loopback { Access::Loopback } else { Access::Reviewed(AccessReviewer::new(client.clone())) };
     Router::new()
         .route("/admin/plugins", get(list))
+        .route("/admin/settings", get(settings))
         .route("/admin/plugins/{name}/{order}", post(obey))
         .layer(middleware::from_fn_with_state(access, check_access))
         .with_state(supervisor)
@@ -44,6 +46,14 @@ async fn list(State(supervisor): State<mpsc::Sender<Input>>) -> Response {
         return stopping();
     }
     reports.await.map_or_else(|_| stopping(), |reports| Json(reports).into_response())
+}
+
+async fn settings(State(supervisor): State<mpsc::Sender<Input>>) -> Response {
+    let (answer, settings) = oneshot::channel();
+    if supervisor.send(Input::HostSettings(answer)).await.is_err() {
+        return stopping();
+    }
+    settings.await.map_or_else(|_| stopping(), |settings| Json(settings).into_response())
 }
 
 async fn obey(

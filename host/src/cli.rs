@@ -5,7 +5,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 
-use crate::plugin;
+use crate::{doctor::Doctor, plugin};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -18,7 +18,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for the demo]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for the demo and the doctor]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -42,6 +42,8 @@ pub(crate) enum Command {
     Sandbox(Sandbox),
     /// Schedule the pods of manifests in a sandbox and show what became of each
     Demo(Demo),
+    /// Check configuration, plugins, cluster and scheduler, and say what to fix
+    Doctor(Doctor),
     /// See and steer the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(plugin::Command),

@@ -10,9 +10,10 @@ use std::{
 use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
-use berth_scheduler::{Action, Event, EventRecord, Level, PodRef};
+use berth_scheduler::{Action, Event, EventRecord, Level, PodRef, Preparation};
+use berth_wasm_host::background;
 use tokio::{
-    sync::mpsc,
+    sync::{mpsc, oneshot},
     task::{JoinHandle, JoinSet},
 };
 use tracing::{debug, error, info, warn};
@@ -71,11 +72,29 @@ impl Executor {
 
     /// What is about no pod.
     async fn pass_on(&self, action: Action) {
-        let Action::PluginSwapped { scheduler_name, plugin, version, result } = action else {
-            return self.note(action);
+        match action {
+            // The supervisor ends before the executor does only when the process ends.
+            Action::PluginSwapped { scheduler_name, plugin, version, result } => {
+                let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+            }
+            Action::PreparePlugin(preparation) => drop(tokio::spawn(self.clone().prepare(*preparation))),
+            other => self.note(other),
+        }
+    }
+
+    /// Builds and fills instances on a thread that may take its time.
+    async fn prepare(self, preparation: Preparation) {
+        let spare = preparation.clone();
+        let (done, prepared) = oneshot::channel();
+        // The scheduling thread ends before its channel does only when the process ends.
+        let work = move || drop(done.send(preparation.run()));
+        let started = background::spawn("plugin-preparation", work);
+        let prepared = match started {
+            // The sender is gone without a word if the thread panicked.
+            Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),
+            Err(error) => spare.failed(&format!("no thread to prepare an instance: {error}")),
         };
-        // The supervisor ends before the executor does only when the process ends.
-        let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+        self.report(Event::PluginPrepared(prepared)).await;
     }
 
     async fn work(self, mut waiting: mpsc::Receiver<Action>) {
@@ -128,6 +147,7 @@ impl Executor {
             }
             other @ (Action::Event(_)
             | Action::PluginSwapped { .. }
+            | Action::PreparePlugin(_)
             | Action::EffectRefused { .. }
             | Action::Log { .. }) => self.note(other),
         }
@@ -154,6 +174,7 @@ impl Executor {
                 self.metrics.effect_refused(&plugin, permission);
             }
             Action::PluginSwapped { .. }
+            | Action::PreparePlugin(_)
             | Action::Bind { .. }
             | Action::PatchStatus { .. }
             | Action::Effects { .. }
@@ -169,7 +190,11 @@ fn uid(action: &Action) -> Option<&str> {
         | Action::PatchStatus { pod, .. }
         | Action::Effects { pod, .. }
         | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
-        Action::Event(_) | Action::PluginSwapped { .. } | Action::EffectRefused { .. } | Action::Log { .. } => None,
+        Action::Event(_)
+        | Action::PluginSwapped { .. }
+        | Action::PreparePlugin(_)
+        | Action::EffectRefused { .. }
+        | Action::Log { .. } => None,
     }
 }
 

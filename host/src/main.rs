@@ -5,6 +5,7 @@ mod author;
 mod cli;
 mod decision;
 mod demo;
+mod doctor;
 mod endpoints;
 mod executor;
 mod failure;
@@ -47,6 +48,7 @@ fn start() -> Result<()> {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
+        Command::Doctor(arguments) => doctor::run(arguments),
         Command::Plugin(command) => plugin::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
@@ -57,7 +59,7 @@ fn start() -> Result<()> {
 
 /// Logs go to standard error: standard output belongs to results.
 fn start_logging(cli: &Cli) -> Result<()> {
-    let default = if matches!(cli.command, Command::Demo(_)) { "warn" } else { "info" };
+    let default = if matches!(cli.command, Command::Demo(_) | Command::Doctor(_)) { "warn" } else { "info" };
     let filter = cli.log.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;

@@ -62,6 +62,12 @@ struct PluginName {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct PluginCounter {
+    plugin: String,
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PluginEffect {
     plugin: String,
     effect: String,
@@ -96,6 +102,7 @@ pub(crate) struct Metrics {
     sli_duration: Family<Attempts, Histogram, SliBuckets>,
     algorithm_duration: Histogram,
     cycle_duration: Histogram,
+    swap_pause: Histogram,
     pending: Family<Queue, Gauge>,
     incoming: Family<Incoming, Counter>,
     cache: Family<CacheEntry, Gauge>,
@@ -105,6 +112,7 @@ pub(crate) struct Metrics {
     plugin_effects_refused: Family<PluginEffect, Counter>,
     plugin_quarantines: Family<PluginName, Counter>,
     plugin_dropped_log_lines: Family<PluginName, Counter>,
+    plugin_custom: Family<PluginCounter, Counter>,
     events_dropped: Counter,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
@@ -117,7 +125,8 @@ impl Metrics {
             attempts: Family::default(),
             sli_duration: Family::new_with_constructor(SliBuckets),
             algorithm_duration: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
-            cycle_duration: Histogram::new(exponential_buckets(0.000_005, 1.25, 64)),
+            cycle_duration: fine_histogram(),
+            swap_pause: fine_histogram(),
             pending: Family::default(),
             incoming: Family::default(),
             cache: Family::default(),
@@ -127,6 +136,7 @@ impl Metrics {
             plugin_effects_refused: Family::default(),
             plugin_quarantines: Family::default(),
             plugin_dropped_log_lines: Family::default(),
+            plugin_custom: Family::default(),
             events_dropped: Counter::default(),
             serving: Mutex::default(),
         };
@@ -155,8 +165,13 @@ impl Metrics {
         berth.register("plugin_faults", "Traps, time-outs and wrong answers of plugins", self.plugin_faults.clone());
         berth.register(
             "scheduling_cycle_duration_seconds",
-            "The same as scheduler_scheduling_algorithm_duration_seconds, in buckets as fine as cycles are short",
+            "A scheduling cycle, with what swaps of plugins held it up, in fine buckets",
             self.cycle_duration.clone(),
+        );
+        berth.register(
+            "plugin_swap_pause_seconds",
+            "How long a step of a plugin's swap kept the scheduling thread from cycles",
+            self.swap_pause.clone(),
         );
         berth.register("plugin_swaps", "Changes of plugin binaries, by result", self.plugin_swaps.clone());
         berth.register(
@@ -174,6 +189,7 @@ impl Metrics {
             "Effects that plugins asked for and were not granted",
             self.plugin_effects_refused.clone(),
         );
+        berth.register("plugin_custom", "What plugins count themselves", self.plugin_custom.clone());
         berth.register(
             "events_dropped",
             "Events lost because the API server was too slow",
@@ -203,9 +219,15 @@ impl Metrics {
         self.sli_duration.get_or_create(&Attempts { attempts }).observe(duration.as_secs_f64());
     }
 
-    pub(crate) fn algorithm(&self, duration: Duration) {
+    /// A cycle took so long, after a swap of plugins had held it up for so long.
+    pub(crate) fn algorithm(&self, duration: Duration, pause: Duration) {
         self.algorithm_duration.observe(duration.as_secs_f64());
-        self.cycle_duration.observe(duration.as_secs_f64());
+        self.cycle_duration.observe((pause + duration).as_secs_f64());
+    }
+
+    /// The scheduling thread was busy with a swap for so long.
+    pub(crate) fn swap_pause(&self, duration: Duration) {
+        self.swap_pause.observe(duration.as_secs_f64());
     }
 
     pub(crate) fn set_pending(&self, queue: &str, pods: usize) {
@@ -269,6 +291,13 @@ impl Metrics {
         self.plugin_effects_refused.get_or_create(&labels).inc();
     }
 
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_custom(&self, plugin: &str, name: &str, total: u64) {
+        let labels = PluginCounter { plugin: plugin.to_owned(), name: name.to_owned() };
+        let counter = self.plugin_custom.get_or_create(&labels);
+        counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
     /// By kind of effect, how often it was refused to the plugin.
     pub(crate) fn effects_refused(&self, plugin: &str) -> BTreeMap<String, u64> {
         let labels = |effect: &str| PluginEffect { plugin: plugin.to_owned(), effect: effect.to_owned() };
@@ -280,6 +309,11 @@ impl Metrics {
     pub(crate) fn set_events_dropped(&self, total: u64) {
         self.events_dropped.inc_by(total.saturating_sub(self.events_dropped.get()));
     }
+}
+
+/// From 5 µs to 9 s in steps of an eighth: fine enough to say whether one cycle took twice as long as another.
+fn fine_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.000_005, 1.125, 123))
 }
 
 fn to_gauge(count: usize) -> i64 {

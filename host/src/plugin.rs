@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::{Args, Subcommand};
 
-use self::client::AdminClient;
+pub(crate) use self::client::AdminClient;
 use crate::{author, cli::Output, run::block_on};
 
 #[derive(Debug, Subcommand)]
@@ -56,6 +56,12 @@ pub(crate) struct One {
     name: String,
     #[command(flatten)]
     server: Server,
+}
+
+impl Server {
+    fn client(&self) -> Result<AdminClient> {
+        AdminClient::new(&self.server, self.token_file.as_deref())
+    }
 }
 
 pub(crate) fn run(command: Command) -> Result<()> {

@@ -4,11 +4,14 @@
 //! the scheduler runs. A name is looked up in the plugins directory, then among the built-ins, which run natively or as
 //! the embedded component. Plugins of the default set that this build does not have are left out, and said so once.
 
+mod announcing;
 mod binary;
 mod entry;
+mod ledger;
 mod report;
 mod roster;
 mod rules;
+pub(crate) mod settings_file;
 mod stand_in;
 mod supervisor;
 
@@ -22,22 +25,25 @@ use anyhow::{Context as _, Result};
 use berth_config::{InTree, PluginCatalogue, PluginHostSettings, PluginLimits, PointSet, Settings};
 use berth_framework::{PluginFactory, Point, profile::Profile};
 use berth_wasm_host::{
-    Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginStats,
-    PluginsDirectory,
+    Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginsDirectory,
 };
 use tokio::sync::mpsc;
 use tracing::{info, warn};
 
+pub(crate) use self::{
+    announcing::Announcer,
+    report::{PluginReport, State},
+    roster::Roster,
+    rules::Rules,
+    settings_file::SettingsWatch,
+    stand_in::NO_DIGEST,
+    supervisor::{HostSettings, Input, Order, Refusal, Supervisor},
+};
 use self::{
     binary::{Binary, Source},
-    roster::{Roster, factory},
-    rules::Rules,
+    ledger::Ledger,
+    roster::factory,
     supervisor::INBOX_BOUND,
-};
-pub(crate) use self::{
-    report::{PluginReport, State},
-    stand_in::NO_DIGEST,
-    supervisor::{Input, Order, Refusal, Supervisor},
 };
 use crate::{cli::Scheduling, failure::Usage};
 
@@ -48,7 +54,7 @@ pub(crate) struct Plugins {
     pub roster: Roster,
     /// What was read of the plugins directory, to be watched from here on.
     pub directory: Option<PluginsDirectory>,
-    pub stats: Vec<(String, Arc<PluginStats>)>,
+    pub ledger: Ledger,
     /// Where the supervisor is told of things, and where it will hear of them.
     pub inbox: (mpsc::Sender<Input>, mpsc::Receiver<Input>),
 }
@@ -60,37 +66,50 @@ impl Plugins {
     /// # Errors
     /// The plugin configuration makes no sense, or the directory cannot be read or holds something that is no plugin.
     pub(crate) fn load(options: &Scheduling) -> Result<Self> {
-        let rules = Rules {
-            settings: plugin_host_settings(options.plugin_config.as_deref())?,
-            on_command_line: options.execution.map(Into::into),
-            directory: options.plugins_dir.clone(),
-            has_pod_json: true,
-        };
+        let settings = plugin_host_settings(options.plugin_config.as_deref())?;
+        let rules = Rules { settings, ..Rules::of_options(options) };
+        let artefacts = artifact_cache(options);
+        let (plugins, refused) = Self::inspect(rules, artefacts.as_deref(), options.plugins_dir.as_deref())?;
+        if let Some((file, reason)) = refused.into_iter().next() {
+            let file = file.display();
+            let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
+            return Err(Usage(text).into());
+        }
+        Ok(plugins)
+    }
+
+    /// The same, but files that are no plugins or may not be do not end it: they come along, with what is wrong with each.
+    ///
+    /// # Errors
+    /// The engine cannot be started, or the directory cannot be read.
+    pub(crate) fn inspect(
+        rules: Rules,
+        artefacts: Option<&Path>,
+        plugins_dir: Option<&Path>,
+    ) -> Result<(Self, Vec<(PathBuf, String)>)> {
         let inbox = mpsc::channel(INBOX_BOUND);
         let to_supervisor = inbox.0.clone();
         let faults = FaultSink::new(move |report| drop(to_supervisor.try_send(Input::Fault(report))));
         let engine = Engine::new(EngineOptions {
             limits: limits(rules.plugin("").limits),
-            plugin_limits: rules
-                .settings
-                .named()
-                .map(|name| (name.to_owned(), limits(rules.plugin(name).limits)))
-                .collect::<BTreeMap<_, _>>(),
-            artefacts: options.artifact_cache.clone().or_else(default_artifact_cache),
+            plugin_limits: plugin_limits(&rules),
+            artefacts: artefacts.map(Path::to_owned),
             faults,
         })?;
-        let mut plugins = Self { engine, roster: Roster::new(rules), directory: None, stats: Vec::new(), inbox };
+        let roster = Roster::new(rules);
+        let mut plugins = Self { engine, roster, directory: None, ledger: Ledger::default(), inbox };
         plugins.add_built_ins()?;
-        if let Some(dir) = &options.plugins_dir {
-            plugins.directory = Some(plugins.scan(dir)?);
+        let mut refused = Vec::new();
+        if let Some(dir) = plugins_dir {
+            plugins.directory = Some(plugins.scan(dir, &mut refused)?);
         }
-        Ok(plugins)
+        Ok((plugins, refused))
     }
 
     fn add_built_ins(&mut self) -> Result<()> {
         for factory in berth_builtins::factories() {
             let name = factory.manifest().name.clone();
-            self.roster.add_native(&name, Binary { factory, source: Source::Native, figures: None });
+            self.roster.add_native(&name, Binary { factory, source: Source::Native, figures: None, component: None });
         }
         for component in berth_components::COMPONENTS {
             if !self.roster.rules.may_run_as_component(component.name) {
@@ -98,13 +117,13 @@ impl Plugins {
             }
             let factory = self.engine.load(&Bytes::new(component.name, component.bytes));
             let factory = Arc::new(factory.with_context(|| format!("built-in plugin {}", component.name))?);
-            self.stats.push((component.name.to_owned(), Arc::clone(factory.stats())));
+            self.ledger.add(component.name, factory.stats());
             self.roster.add_embedded(component.name, Binary::component(factory, Source::Embedded));
         }
         Ok(())
     }
 
-    fn scan(&mut self, dir: &Path) -> Result<PluginsDirectory> {
+    fn scan(&mut self, dir: &Path, refused: &mut Vec<(PathBuf, String)>) -> Result<PluginsDirectory> {
         let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
         let found = directory
             .scan()
@@ -115,16 +134,14 @@ impl Plugins {
                 DirectoryChange::Loaded(factory) => {
                     let digest = factory.version().digest;
                     info!(plugin = name, file = %file.display(), digest, "found");
-                    self.stats.push((name.clone(), Arc::clone(factory.stats())));
+                    self.ledger.add(&name, factory.stats());
                     self.roster.add_installed(&name, Binary::component(factory, Source::Directory))
                 }
                 DirectoryChange::Removed => Ok(()),
-                DirectoryChange::Refused(error) => Err(chain(&error)),
+                DirectoryChange::Refused { error, .. } => Err(chain(&error)),
             };
             if let Err(reason) = added {
-                let file = file.display();
-                let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
-                return Err(Usage(text).into());
+                refused.push((file, reason));
             }
         }
         Ok(directory)
@@ -190,10 +207,12 @@ impl PluginCatalogue for Plugins {
 
 fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
     let Some(file) = file else { return Ok(PluginHostSettings::default()) };
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| Usage(format!("--plugin-config {}: cannot be read: {error}", file.display())))?;
-    let settings = PluginHostSettings::from_text(&file.display().to_string(), &text);
-    Ok(settings.map_err(|error| Usage(error.to_string()))?)
+    Ok(settings_file::read(file).map_err(Usage)?)
+}
+
+/// By name, the limits of plugins that have an entry.
+fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
+    rules.settings.named().map(|name| (name.to_owned(), limits(rules.plugin(name).limits))).collect()
 }
 
 fn limits(limits: PluginLimits) -> Limits {
@@ -246,6 +265,11 @@ pub(crate) fn settings(file: Option<&Path>, scheduler_name: Option<&str>, plugin
     }
     info!(profiles = settings.profiles.len(), "configuration loaded");
     Ok(settings)
+}
+
+/// Where compiled plugins are kept; `None` when nobody says and there is no home.
+pub(crate) fn artifact_cache(options: &Scheduling) -> Option<PathBuf> {
+    options.artifact_cache.clone().or_else(default_artifact_cache)
 }
 
 fn default_artifact_cache() -> Option<PathBuf> {

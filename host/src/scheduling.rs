@@ -46,6 +46,8 @@ pub(crate) struct Parts {
     pub plugins: berth_wasm_host::Engine,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub decisions: Option<mpsc::UnboundedSender<Decision>>,
+    /// What swaps took since the last cycle: the next one was late by that.
+    pub pause: Duration,
     /// Hears of plugins that come later: they may want other kinds of objects watched.
     pub manifests: mpsc::UnboundedSender<Manifest>,
 }
@@ -92,6 +94,10 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
             }
         }
         let worked = backlog.is_empty() && cycle(&mut parts);
+        let retired = parts.scheduler.drain_retired();
+        if !retired.is_empty() {
+            drop(runtime.spawn_blocking(move || drop(retired)));
+        }
         backlog.extend(parts.scheduler.drain_effects());
         let blocked = !send(&parts.actions, &mut backlog);
         if gauges_at.elapsed() >= GAUGES_EVERY {
@@ -113,7 +119,14 @@ fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
         // Nobody watches any more when the process ends.
         let _ = parts.manifests.send(factory.manifest().clone());
     }
+    if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_)) {
+        return parts.scheduler.handle(event, now());
+    }
+    let start = Instant::now();
     parts.scheduler.handle(event, now());
+    let pause = start.elapsed();
+    parts.metrics.swap_pause(pause);
+    parts.pause += pause;
 }
 
 /// One turn of the scheduler; whether there was a pod to try.
@@ -122,8 +135,9 @@ fn cycle(parts: &mut Parts) -> bool {
     parts.plugins.set_now(now.0);
     let start = Instant::now();
     let worked = parts.scheduler.run(now);
+    let pause = std::mem::take(&mut parts.pause);
     if worked {
-        parts.metrics.algorithm(start.elapsed());
+        parts.metrics.algorithm(start.elapsed(), pause);
         if let Some(sink) = &parts.decisions {
             // Whoever asked may have left.
             decisions(&parts.scheduler, &mut |decision| drop(sink.send(decision)));

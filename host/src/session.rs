@@ -1,6 +1,6 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
@@ -19,7 +19,10 @@ use crate::{
     endpoints::{self, Health},
     executor::Executor,
     metrics::Metrics,
-    plugins::{self, Input, NO_DIGEST, Plugins, Supervisor, chain},
+    plugins::{
+        self, Announcer, HostSettings, Input, NO_DIGEST, Plugins, Roster, SettingsWatch, Supervisor, chain,
+        settings_file,
+    },
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     watching::Watching,
 };
@@ -105,6 +108,7 @@ impl Session {
             metrics: Arc::clone(&metrics),
             plugins: plugins.engine.clone(),
             decisions,
+            pause: Duration::ZERO,
             manifests,
         })?;
         let watching = tokio::spawn(watching.run(events.clone(), later, health));
@@ -150,7 +154,8 @@ fn supervise(
     metrics: Arc<Metrics>,
     recorder: &EventRecorder,
 ) -> Result<JoinHandle<()>> {
-    let Plugins { roster, directory, stats, inbox: (to_supervisor, inbox), .. } = plugins;
+    let Plugins { engine, roster, directory, ledger, inbox: (to_supervisor, inbox) } = plugins;
+    let settings_watch = scheduling.plugin_config.as_deref().map(|file| watch_settings(file, &roster, &to_supervisor));
     let directory = match (directory, &scheduling.plugins_dir) {
         (Some(directory), Some(dir)) => {
             // The supervisor ends before the watch's thread does only when the process ends.
@@ -161,8 +166,38 @@ fn supervise(
         _ => None,
     };
     let (events, recorder) = (events.clone(), recorder.clone());
-    let supervisor = Supervisor { roster, events, metrics, recorder, directory, stats };
+    let settings = HostSettings { file: scheduling.plugin_config.clone(), error: None };
+    let announcer = Announcer::new(recorder.clone());
+    let settings_watch = settings_watch.transpose()?;
+    let supervisor = Supervisor {
+        roster,
+        events,
+        metrics,
+        recorder,
+        announcer,
+        engine,
+        settings,
+        _settings_watch: settings_watch,
+        directory,
+        ledger,
+    };
     Ok(tokio::spawn(supervisor.run(inbox)))
+}
+
+/// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
+/// since it was read.
+fn watch_settings(file: &Path, roster: &Roster, supervisor: &mpsc::Sender<Input>) -> Result<SettingsWatch> {
+    let inbox = supervisor.clone();
+    // The supervisor ends before the watch's thread does only when the process ends.
+    let sink = move |settings| drop(inbox.blocking_send(Input::Settings(settings)));
+    let watch = settings_file::watch(file.to_owned(), sink)
+        .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
+    let again = settings_file::read(file);
+    if again.as_ref() != Ok(&roster.rules.settings) {
+        // Nothing else waits in the channel yet.
+        let _ = supervisor.try_send(Input::Settings(again));
+    }
+    Ok(watch)
 }
 
 fn hostname() -> String {

@@ -109,7 +109,7 @@ impl Watching {
 }
 
 /// The kinds that a plugin reads, and those of which it only wants to hear.
-fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
+pub(crate) fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
     let read =
         manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
     let heard = manifest.requeue.iter().flatten().filter_map(|event| {

@@ -16,6 +16,7 @@ mod kinds;
 mod object;
 mod retry;
 mod review;
+mod survey;
 mod watch;
 mod write;
 
@@ -29,5 +30,6 @@ pub use kinds::{KindRef, Kinds};
 pub use kube::Client;
 pub use object::{ObjectRef, PodRef};
 pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
+pub use survey::{Right, ServerFacts, SurveyError, may_i, survey};
 pub use watch::{WatchEvent, WatchHandle, Watches, spawn_watches};
 pub use write::{Evicted, Nomination, PatchType, PodCondition, RequestRate, StatusPatch, WriteError, Writer};

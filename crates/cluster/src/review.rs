@@ -38,6 +38,12 @@ pub struct ReviewError {
     source: Box<kube::Error>,
 }
 
+impl ReviewError {
+    pub(crate) fn new(review: &'static str, source: kube::Error) -> Self {
+        Self { review, source: Box::new(source) }
+    }
+}
+
 impl std::fmt::Debug for AccessReviewer {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         formatter.debug_struct("AccessReviewer").finish_non_exhaustive()
@@ -68,7 +74,7 @@ impl AccessReviewer {
         let review = api
             .create(&PostParams::default(), &review)
             .await
-            .map_err(|error| ReviewError { review: "TokenReview", source: Box::new(error) })?;
+            .map_err(|error| ReviewError::new("TokenReview", error))?;
         let Some(status) = review.status.filter(|status| status.authenticated == Some(true)) else { return Ok(None) };
         Ok(status.user.map(Caller))
     }
@@ -100,7 +106,7 @@ impl AccessReviewer {
         let review = api
             .create(&PostParams::default(), &review)
             .await
-            .map_err(|error| ReviewError { review: "SubjectAccessReview", source: Box::new(error) })?;
+            .map_err(|error| ReviewError::new("SubjectAccessReview", error))?;
         Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
     }
 }

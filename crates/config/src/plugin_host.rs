@@ -81,6 +81,8 @@ pub struct PluginGrants {
     pub reads: Vec<(String, String)>,
     /// Kinds of effects that are carried out for it.
     pub effects: Vec<EffectKind>,
+    /// Whether it may see pending pods whole, environment variables included.
+    pub pod_json: bool,
 }
 
 /// A kind of effect, as grants name it.
@@ -246,6 +248,13 @@ impl PluginHostSettings {
     /// The plugins that have an entry.
     pub fn named(&self) -> impl Iterator<Item = &str> {
         self.plugins.keys().map(String::as_str)
+    }
+
+    /// Whether any plugin may see pending pods whole by what is said here.
+    #[must_use]
+    pub fn grants_pod_json(&self) -> bool {
+        let grants = self.plugins.values().chain([&self.defaults]).filter_map(|plugin| plugin.grants.as_ref());
+        grants.into_iter().any(|grants| grants.pod_json)
     }
 
     /// The profiles that have an entry, by `schedulerName`.

@@ -154,6 +154,11 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
     /// # Errors
     /// Why the plugin refuses these arguments, or cannot be started.
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String>;
+
+    /// Whether building an instance and its first sync take so long that no cycle should wait for them.
+    fn takes_long(&self) -> bool {
+        false
+    }
 }
 
 /// May this pod enter activeQ? Any status but success keeps it out, gated.

@@ -202,6 +202,13 @@ impl Profile {
         Some(old)
     }
 
+    /// From here on the plugin may ask for this, and nothing else.
+    pub fn set_grants(&mut self, plugin: PluginIdx, grants: Grants) {
+        if let Some(instance) = self.instances.get_mut(plugin.index()) {
+            instance.grants = grants;
+        }
+    }
+
     /// Takes a plugin out of the profile for the time of `run`, which may meanwhile call all the others.
     pub(crate) fn without<R>(
         &mut self,

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use berth_framework::{CycleId, Effect, Permission, PluginVersion};
 use berth_model::api;
 
+use crate::preparation::Preparation;
+
 /// A pod as API calls name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRef {
@@ -35,6 +37,8 @@ pub enum Action {
     Effects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
     /// Do what a plugin asked for, in order, and answer with [`crate::Event::EffectsFinished`].
     AwaitedEffects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
+    /// Run this where it holds nobody up, and answer with [`crate::Event::PluginPrepared`].
+    PreparePlugin(Box<Preparation>),
     /// How [`crate::Event::PluginReady`] went in one profile. All profiles change over to a binary, or none.
     PluginSwapped { scheduler_name: String, plugin: String, version: PluginVersion, result: Result<(), String> },
     /// A plugin asked for something that the operator did not grant, in vain.

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use berth_cache::ObjectKey;
-use berth_framework::{CycleId, PluginFactory, Profile};
+use berth_framework::{CycleId, Grants, PluginFactory, Profile};
 use berth_model::api;
 
-use crate::scheduler::Settings;
+use crate::{preparation::Prepared, scheduler::Settings};
 
 /// A fact, in the order in which the host learned of it.
 #[derive(Debug)]
@@ -47,13 +47,18 @@ pub enum Event {
         uid: Arc<str>,
         result: Result<(), String>,
     },
-    /// A new binary is ready to answer under a plugin's name, at the points that it implements.
+    /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
+    /// long, they are first prepared elsewhere, while the old binary goes on.
     PluginReady {
         name: String,
         /// In these profiles only, instead of in all that use the plugin.
         scheduler_names: Option<Vec<String>>,
         factory: Arc<dyn PluginFactory>,
+        /// What the plugin may ask for from then on; `None` leaves it.
+        grants: Option<Grants>,
     },
+    /// How [`crate::Action::PreparePlugin`] went.
+    PluginPrepared(Prepared),
     /// New profiles, complete, instead of all that there are.
     ProfilesChanged(Vec<Profile>),
     SettingsChanged(Settings),

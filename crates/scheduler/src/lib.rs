@@ -23,6 +23,7 @@ mod plugins;
 mod policy;
 mod pre_bind;
 mod preemption;
+mod preparation;
 mod scheduler;
 #[cfg(test)]
 mod tests;
@@ -30,4 +31,5 @@ mod tests;
 pub use action::{Action, EventRecord, Level, PodRef};
 pub use event::Event;
 pub use metrics::{AttemptResult, Metrics, Observation};
+pub use preparation::{Preparation, Prepared};
 pub use scheduler::{Scheduler, Settings};

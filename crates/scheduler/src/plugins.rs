@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, State, run};
+use berth_framework::{Grants, Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, State, run};
 use berth_model::Sym;
 use berth_queue::Time;
 
@@ -10,6 +10,7 @@ use crate::{
     action::{Action, Level},
     binding::Stage,
     policy::Profiles,
+    preparation::{Instances, Swap, fill},
     scheduler::Scheduler,
 };
 
@@ -69,33 +70,23 @@ impl Scheduler {
         }
     }
 
-    /// Gives every profile that uses the plugin, or of these only those named, an instance of the new binary. If it cannot
-    /// serve one of them, all keep the old one.
-    pub(crate) fn swap_plugin(
-        &mut self,
-        name: &str,
-        scheduler_names: Option<&[String]>,
-        factory: &dyn PluginFactory,
-        now: Time,
-    ) {
-        let users = self.users(name, scheduler_names);
+    /// Gives every profile that is to have it an instance of the new binary: a prepared one, or one that is built here. If
+    /// it cannot serve one of them, all keep the old one.
+    pub(crate) fn swap_plugin(&mut self, swap: &Swap, mut prepared: Instances, now: Time) {
+        let Swap { name, scheduler_names, factory, grants } = swap;
+        let users = self.users(name, scheduler_names.as_deref());
         let mut successors = Vec::new();
         let mut refusal = None;
         for &(scheduler_name, plugin) in &users {
-            match self.successor(scheduler_name, plugin, factory) {
+            let instance = prepared.remove(self.text(scheduler_name));
+            match self.successor(scheduler_name, plugin, &**factory, instance) {
                 Ok(successor) => successors.push((scheduler_name, plugin, successor)),
                 Err(reason) => refusal = refusal.or(Some(reason)),
             }
         }
         if refusal.is_none() {
             for (scheduler_name, plugin, successor) in successors {
-                if let Some(profile) = self.profiles.get_mut(scheduler_name) {
-                    let before = profile.plugins.at(Point::PreBind).to_vec();
-                    drop(profile.replace(plugin, successor));
-                    let after = profile.plugins.at(Point::PreBind).to_vec();
-                    self.find_places_in_pre_bind(scheduler_name, &before, &after);
-                }
-                self.announce_reservations(scheduler_name, Some(plugin));
+                self.replace_plugin(scheduler_name, plugin, successor, *grants);
             }
             self.queue.register(self.profiles.registrations());
             self.with_queue(|queue, policy| queue.plugin_replaced(name, now, policy));
@@ -103,13 +94,32 @@ impl Scheduler {
         for (scheduler_name, _) in users {
             let scheduler_name = self.text(scheduler_name).to_owned();
             let result = refusal.clone().map_or(Ok(()), Err);
-            let (plugin, version) = (name.to_owned(), factory.version());
+            let (plugin, version) = (name.clone(), factory.version());
             self.actions.push(Action::PluginSwapped { scheduler_name, plugin, version, result });
         }
     }
 
+    fn replace_plugin(
+        &mut self,
+        scheduler_name: Sym,
+        plugin: PluginIdx,
+        successor: Box<dyn Plugin>,
+        grants: Option<Grants>,
+    ) {
+        if let Some(profile) = self.profiles.get_mut(scheduler_name) {
+            let before = profile.plugins.at(Point::PreBind).to_vec();
+            self.retired.extend(profile.replace(plugin, successor));
+            if let Some(grants) = grants {
+                profile.set_grants(plugin, grants);
+            }
+            let after = profile.plugins.at(Point::PreBind).to_vec();
+            self.find_places_in_pre_bind(scheduler_name, &before, &after);
+        }
+        self.announce_reservations(scheduler_name, Some(plugin));
+    }
+
     /// The profiles that use the plugin, in their order.
-    fn users(&self, name: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
+    pub(crate) fn users(&self, name: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
         let mut users = Vec::new();
         for (&scheduler_name, &index) in &self.profiles.by_name {
             let Some(profile) = self.profiles.list.get(index) else { continue };
@@ -127,10 +137,11 @@ impl Scheduler {
         scheduler_name: Sym,
         plugin: PluginIdx,
         factory: &dyn PluginFactory,
+        prepared: Option<Result<Box<dyn Plugin>, String>>,
     ) -> Result<Box<dyn Plugin>, String> {
         let profile = self.profiles.get_mut(scheduler_name).ok_or("no such profile")?;
         let args = profile.instances().get(plugin.index()).map(|instance| instance.args.clone()).unwrap_or_default();
-        let mut new = factory.build(&args)?;
+        let mut new = prepared.unwrap_or_else(|| factory.build(&args))?;
         let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
         let restored = state.map(|state| match new.state() {
             Some(point) => point.restore(&state),
@@ -141,13 +152,8 @@ impl Scheduler {
             let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
             self.log(Level::Warn, message);
         }
-        match new.sync(&self.cache) {
-            // A plugin that is out of service turns pods down, which is what it is there for.
-            Err(status) if !status.code.is_rejected() => {
-                Err(format!("its replica could not be fed: {}", status.message()))
-            }
-            Err(_) | Ok(()) => Ok(new),
-        }
+        fill(&mut *new, &self.cache)?;
+        Ok(new)
     }
 
     /// Has pods in the middle of PreBind go on behind the last plugin that is done with them, wherever that stands now.

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::{CycleId, Profile, run::Attempt};
+use berth_framework::{CycleId, Plugin, Profile, run::Attempt};
 use berth_model::{Pod, Sym};
 use berth_queue::{Policy, Queue, Time};
 use rustc_hash::FxHashMap;
@@ -17,6 +17,7 @@ use crate::{
     policy::{PluginPolicy, Profiles},
     pre_bind::Watchers,
     preemption::Preemptions,
+    preparation::{Preparing, Swap},
 };
 
 /// What an operator can set, plugins aside.
@@ -57,6 +58,9 @@ pub struct Scheduler {
     /// Where the next cycle begins to look for nodes.
     pub(crate) next_start: usize,
     pub(crate) n_cycles: u64,
+    pub(crate) preparing: Preparing,
+    /// Instances that were replaced.
+    pub(crate) retired: Vec<Box<dyn Plugin>>,
     pub(crate) actions: Vec<Action>,
     pub(crate) observations: Vec<Observation>,
     pub(crate) metrics: Metrics,
@@ -80,6 +84,8 @@ impl Scheduler {
             attempt: Attempt::default(),
             next_start: 0,
             n_cycles: 0,
+            preparing: Preparing::default(),
+            retired: Vec::new(),
             actions: Vec::new(),
             observations: Vec::new(),
             metrics: Metrics::default(),
@@ -107,9 +113,10 @@ impl Scheduler {
             }
             Event::BindFinished { cycle, uid, result } => self.bind_finished(cycle, &uid, result, now),
             Event::EffectsFinished { cycle, uid, result } => self.effects_finished(cycle, &uid, result, now),
-            Event::PluginReady { name, scheduler_names, factory } => {
-                self.swap_plugin(&name, scheduler_names.as_deref(), &*factory, now);
+            Event::PluginReady { name, scheduler_names, factory, grants } => {
+                self.plugin_ready(Swap { name, scheduler_names, factory, grants }, now);
             }
+            Event::PluginPrepared(prepared) => self.plugin_prepared(prepared, now),
             Event::ProfilesChanged(profiles) => self.change_profiles(profiles, now),
             Event::SettingsChanged(settings) => {
                 self.queue.set_settings(settings.queue);
@@ -156,6 +163,11 @@ impl Scheduler {
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         std::mem::take(&mut self.observations)
+    }
+
+    /// Plugins that were replaced since the last call. Dropping one gives its memory back, which takes a while.
+    pub fn drain_retired(&mut self) -> Vec<Box<dyn Plugin>> {
+        std::mem::take(&mut self.retired)
     }
 
     /// Bindings that were sent and not answered: what a shutdown waits for.

@@ -68,6 +68,15 @@ impl Cluster {
         self.n_pods += 1;
     }
 
+    /// Takes the pods of this name off their nodes, whose columns stay as they are.
+    pub fn remove_pod(&mut self, name: &str) {
+        let table = self.snapshot.pods_mut();
+        let gone: Vec<PodIdx> = table.iter().filter(|(_, pod, _)| *pod.name == *name).map(|(idx, _, _)| idx).collect();
+        for idx in gone {
+            table.remove(idx);
+        }
+    }
+
     /// Adds an object of another kind.
     pub fn object(&mut self, json: &str) {
         let object: serde_json::Value = read(json);

@@ -40,6 +40,18 @@ pub enum ArtefactError {
     Owner { dir: PathBuf },
 }
 
+/// Makes the directory fit for artefacts, as an engine that is given it would.
+///
+/// # Errors
+/// Why it is not.
+pub fn check_artefacts(dir: &Path) -> Result<(), ArtefactError> {
+    let io = |source| ArtefactError::Io { dir: dir.to_owned(), source };
+    match make_private(dir).map_err(io)? {
+        Some(_) => Ok(()),
+        None => Err(ArtefactError::Owner { dir: dir.to_owned() }),
+    }
+}
+
 impl Artefacts {
     /// Makes the directory, or takes an existing one of this user over, with access for this user alone.
     pub(crate) fn open(dir: PathBuf, engine: &wasmtime::Engine) -> Result<Self, ArtefactError> {

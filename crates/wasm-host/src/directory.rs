@@ -16,13 +16,12 @@ use std::{
         Arc, Mutex, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
-    thread,
     time::{Duration, Instant},
 };
 
 use notify::Watcher as _;
 
-use crate::{Binary, ComponentFactory, Engine, LoadError};
+use crate::{Binary, ComponentFactory, Engine, LoadError, background};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -50,7 +49,11 @@ pub enum DirectoryChange {
     /// A new plugin, or a new version of one, ready to be built.
     Loaded(Arc<ComponentFactory>),
     /// A new file that is no plugin; what served before should go on.
-    Refused(LoadError),
+    Refused {
+        /// Of the file's bytes; empty when they could not be read.
+        digest: String,
+        error: LoadError,
+    },
     Removed,
 }
 
@@ -136,9 +139,7 @@ impl PluginsDirectory {
         watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        thread::Builder::new()
-            .name("plugins-directory".to_owned())
-            .spawn(move || self.run(&woken, &to_forget, sink))
+        background::spawn("plugins-directory", move || self.run(&woken, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }
@@ -198,14 +199,14 @@ impl PluginsDirectory {
         let old = self.known.insert(name.to_owned(), Known { fingerprint, digest: digest.clone() });
         let binary = match binary {
             Ok(binary) => binary,
-            Err(error) => return Some(DirectoryChange::Refused(LoadError::Read(error))),
+            Err(error) => return Some(DirectoryChange::Refused { digest, error: LoadError::Read(error) }),
         };
         if old.is_some_and(|old| old.digest == digest) {
             return None;
         }
         Some(match self.engine.load(&binary) {
             Ok(factory) => DirectoryChange::Loaded(Arc::new(factory)),
-            Err(error) => DirectoryChange::Refused(error),
+            Err(error) => DirectoryChange::Refused { digest, error },
         })
     }
 

@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, atomic::Ordering},
+    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
     thread,
     time::Duration,
 };
@@ -74,8 +74,20 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<Clock>,
     pub(crate) artefacts: Option<Artefacts>,
     pub(crate) faults: FaultSink,
-    limits: Limits,
-    plugin_limits: BTreeMap<String, Limits>,
+    limits: RwLock<LimitsByName>,
+}
+
+/// Which limits hold for whom.
+#[derive(Debug)]
+struct LimitsByName {
+    default: Limits,
+    plugins: BTreeMap<String, Limits>,
+}
+
+impl LimitsByName {
+    fn of(&self, plugin: &str) -> &Limits {
+        self.plugins.get(plugin).unwrap_or(&self.default)
+    }
 }
 
 impl std::fmt::Debug for Engine {
@@ -96,12 +108,20 @@ impl Engine {
         spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
         let EngineOptions { limits, plugin_limits, faults, .. } = options;
-        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, faults, limits, plugin_limits }) })
+        let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
+        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, faults, limits }) })
     }
 
     /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.
     pub fn set_now(&self, milliseconds: u64) {
         self.shared.clock.now.store(milliseconds, Ordering::Relaxed);
+    }
+
+    /// Other limits for what is loaded from here on. What is loaded already keeps its own; see
+    /// [`ComponentFactory::with_limits`].
+    pub fn set_limits(&self, limits: Limits, plugin_limits: BTreeMap<String, Limits>) {
+        let limits = LimitsByName { default: limits, plugins: plugin_limits };
+        *self.shared.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
     /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
@@ -110,8 +130,8 @@ impl Engine {
     /// # Errors
     /// Why these bytes are no plugin, or not the plugin that the name says.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
-        let limits = self.shared.plugin_limits.get(binary.name()).unwrap_or(&self.shared.limits);
-        ComponentFactory::load(&self.shared, binary, limits.clone())
+        let limits = self.shared.limits.read().unwrap_or_else(PoisonError::into_inner).of(binary.name()).clone();
+        ComponentFactory::load(&self.shared, binary, limits)
     }
 }
 

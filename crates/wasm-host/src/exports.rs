@@ -21,6 +21,7 @@ use crate::{
 macro_rules! interfaces {
     ($($field:ident: $name:literal $(=> $point:ident)?,)*) => {
         /// Where each interface is found in a component.
+        #[derive(Clone)]
         pub(crate) struct ExportIndices {
             $($field: Option<$field::GuestIndices>,)*
         }

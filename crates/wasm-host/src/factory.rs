@@ -26,6 +26,7 @@ pub struct ComponentFactory {
 }
 
 /// What all instances of a component share.
+#[derive(Clone)]
 pub(crate) struct Blueprint {
     pub(crate) pre: InstancePre<HostState>,
     pub(crate) indices: ExportIndices,
@@ -68,6 +69,13 @@ impl ComponentFactory {
         Ok(Self { blueprint: Arc::new(blueprint), is_from_artefact })
     }
 
+    /// The same binary with other limits, for instances to come. It keeps counting in the same figures.
+    #[must_use]
+    pub fn with_limits(&self, limits: Limits) -> Self {
+        let blueprint = Blueprint { limits, ..(*self.blueprint).clone() };
+        Self { blueprint: Arc::new(blueprint), is_from_artefact: self.is_from_artefact }
+    }
+
     /// The figures of this binary, over all its instances.
     #[must_use]
     pub fn stats(&self) -> &Arc<PluginStats> {
@@ -96,6 +104,12 @@ impl PluginFactory for ComponentFactory {
 
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String> {
         Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.blueprint), args)?))
+    }
+
+    /// Instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a millisecond for
+    /// each thousand nodes.
+    fn takes_long(&self) -> bool {
+        true
     }
 }
 

@@ -9,6 +9,7 @@
 //! and what becomes of a plugin that keeps failing.
 
 mod artefacts;
+pub mod background;
 mod binary;
 mod bindings;
 mod convert;
@@ -23,7 +24,7 @@ mod limits;
 mod plugin;
 mod stats;
 
-pub use artefacts::ArtefactError;
+pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError};
 pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
 pub use engine::{Engine, EngineError, EngineOptions, MAX_STACK};

@@ -1,5 +1,7 @@
 //! The other side of `/admin/plugins`.
 
+use std::path::Path;
+
 use anyhow::{Context as _, Result, anyhow, bail};
 use axum::{
     body::Body,
@@ -9,13 +11,15 @@ use http_body_util::BodyExt as _;
 use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde::Deserialize;
 
-use super::Server;
-use crate::{failure::Usage, plugins::PluginReport};
+use crate::{
+    failure::Usage,
+    plugins::{HostSettings, PluginReport},
+};
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;
 
-pub(super) struct AdminClient {
+pub(crate) struct AdminClient {
     /// `http://address`.
     base: String,
     token: Option<String>,
@@ -27,14 +31,14 @@ struct Failure {
 }
 
 impl AdminClient {
-    pub(super) fn new(server: &Server) -> Result<Self> {
-        let address = server.server.trim_end_matches('/');
+    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> Result<Self> {
+        let address = address.trim_end_matches('/');
         if address.starts_with("https://") {
             let text = format!("--server {address}: the scheduler's endpoints speak plain HTTP");
             return Err(Usage(text).into());
         }
         let base = if address.starts_with("http://") { address.to_owned() } else { format!("http://{address}") };
-        let token = match &server.token_file {
+        let token = match token_file {
             None => None,
             Some(file) => {
                 let text = std::fs::read_to_string(file)
@@ -45,12 +49,22 @@ impl AdminClient {
         Ok(Self { base, token })
     }
 
-    pub(super) async fn list(&self) -> Result<Vec<PluginReport>> {
+    pub(crate) async fn list(&self) -> Result<Vec<PluginReport>> {
         let answer = self.ask(Method::GET, "/admin/plugins").await?;
         serde_json::from_slice(&answer).context("the scheduler's answer is no list of plugins")
     }
 
-    pub(super) async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
+    /// Whether an endpoint answers with 200.
+    pub(crate) async fn check(&self, path: &str) -> Result<()> {
+        self.ask(Method::GET, path).await.map(drop)
+    }
+
+    pub(crate) async fn settings(&self) -> Result<HostSettings> {
+        let answer = self.ask(Method::GET, "/admin/settings").await?;
+        serde_json::from_slice(&answer).context("the scheduler's answer is not about its settings")
+    }
+
+    pub(crate) async fn order(&self, name: &str, order: &str) -> Result<PluginReport> {
         if name.is_empty() || name.contains(['/', '?', '#', '%', ' ']) {
             return Err(Usage(format!("{name:?} is no name of a plugin")).into());
         }
@@ -79,6 +93,7 @@ impl AdminClient {
         }
         match serde_json::from_slice::<Failure>(&body) {
             Ok(failure) => bail!("{}", failure.error),
+            Err(_) if status == StatusCode::SERVICE_UNAVAILABLE => bail!("{}", String::from_utf8_lossy(&body)),
             Err(_) => bail!("{} answered {status}: is a scheduler there?", self.base),
         }
     }

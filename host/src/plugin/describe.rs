@@ -5,11 +5,11 @@ use std::io::{self, Write as _};
 use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{AdminClient, One, list::short};
+use super::{One, list::short};
 use crate::{cli::Output, plugins::PluginReport};
 
 pub(super) async fn run(one: &One) -> Result<()> {
-    let plugins = AdminClient::new(&one.server)?.list().await?;
+    let plugins = one.server.client()?.list().await?;
     let Some(plugin) = plugins.iter().find(|plugin| plugin.name == one.name) else {
         bail!("there is no plugin {:?}; `berth plugin list` shows those that there are", one.name);
     };
@@ -36,6 +36,8 @@ fn table(plugin: &PluginReport) -> Table {
         digest => format!("{profile} ({})", short(digest)),
     });
     let none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
+    let json = grants.pod_json.then(|| "pending pods as JSON".to_owned());
+    let reads = grants.reads.iter().cloned().chain(json).collect::<Vec<_>>().join(", ");
     let rows = [
         ("Name", plugin.name.clone()),
         ("State", plugin.state.as_str().to_owned()),
@@ -48,7 +50,7 @@ fn table(plugin: &PluginReport) -> Table {
         ("Profiles", none(profiles.collect::<Vec<_>>().join(", "))),
         ("Exports", none(plugin.exports.join(", "))),
         ("Needs", none([needs.columns.join(", "), needs.objects.join(", ")].join(" ").trim().to_owned())),
-        ("May read", none(grants.reads.join(", "))),
+        ("May read", none(reads)),
         ("May ask for", none(grants.effects.join(", "))),
         ("Time per call", format!("{} ms", limits.call_milliseconds)),
         ("Memory", format!("{} bytes", limits.memory_bytes)),

@@ -5,11 +5,12 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 
-use super::{AdminClient, Server};
+use super::Server;
 use crate::{cli::Output, plugins::PluginReport};
 
 pub(super) async fn run(server: &Server) -> Result<()> {
-    let plugins = AdminClient::new(server)?.list().await?;
+    let client = server.client()?;
+    let (plugins, settings) = (client.list().await?, client.settings().await?);
     let mut out = io::stdout().lock();
     match server.output {
         Output::Json => {
@@ -17,6 +18,13 @@ pub(super) async fn run(server: &Server) -> Result<()> {
             writeln!(out)?;
         }
         Output::Table => writeln!(out, "{}", table(&plugins))?,
+    }
+    if let Some(error) = settings.error {
+        // Standard output belongs to the list.
+        writeln!(
+            io::stderr(),
+            "warning: the plugin configuration is not taken over, the settings before it hold: {error}"
+        )?;
     }
     Ok(())
 }

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 
-use super::{AdminClient, One, list::short};
+use super::{One, list::short};
 use crate::{cli::Output, plugins::State};
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
-    let plugin = AdminClient::new(&one.server)?.order(&one.name, order).await?;
+    let plugin = one.server.client()?.order(&one.name, order).await?;
     let mut out = io::stdout().lock();
     match one.server.output {
         Output::Json => {

@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use berth_framework::PluginFactory;
+use berth_wasm_host::{ComponentFactory, Limits};
 use serde::Serialize;
 
 /// Compiled and checked, ready to make instances.
@@ -12,6 +13,8 @@ pub(crate) struct Binary {
     pub source: Source,
     /// `None` for native code, which nobody counts.
     pub figures: Option<Arc<dyn Figures>>,
+    /// What `factory` is, for a component.
+    pub component: Option<Arc<ComponentFactory>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -36,6 +39,14 @@ pub(crate) trait Figures: fmt::Debug + Send + Sync {
 impl Binary {
     pub(crate) fn digest(&self) -> String {
         self.factory.version().digest
+    }
+
+    /// From here on, instances have other limits. Native code has none.
+    pub(crate) fn set_limits(&mut self, limits: &Limits) {
+        if let Some(component) = &mut self.component {
+            *component = Arc::new(component.with_limits(limits.clone()));
+            self.factory = Arc::clone(component) as _;
+        }
     }
 
     pub(crate) fn calls(&self) -> u64 {

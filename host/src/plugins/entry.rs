@@ -76,6 +76,8 @@ pub(crate) struct Refused {
 pub(crate) struct Serving {
     pub now: Identity,
     pub before: Identity,
+    /// The digest of what it said that it took; empty for none.
+    pub taken: String,
 }
 
 /// Tells apart what may serve.
@@ -103,6 +105,16 @@ pub(crate) enum Verdict {
     Noted,
     RolledBack { from: String, reason: String },
     Quarantined { milliseconds: u64, reason: String },
+}
+
+impl Identity {
+    /// Empty for what is no binary.
+    pub(crate) fn digest(&self) -> &str {
+        match self {
+            Identity::Binary(digest) => digest,
+            Identity::Skips(_) | Identity::Holds(_) => "",
+        }
+    }
 }
 
 impl Choice {
@@ -194,6 +206,32 @@ impl Entry {
         self.pardon();
     }
 
+    /// All binaries that there are.
+    pub(crate) fn binaries_mut(&mut self) -> impl Iterator<Item = &mut Binary> {
+        let previous = match &mut self.previous {
+            Previous::Binary(binary) => Some(binary),
+            Previous::Nothing | Previous::BuiltIn => None,
+        };
+        [self.native.as_mut(), self.embedded.as_mut(), self.installed.as_mut(), previous].into_iter().flatten()
+    }
+
+    /// Takes back what the operator no longer allows: `check` says why a binary may not serve. Gives that reason if the
+    /// present one may not.
+    pub(crate) fn revoke(&mut self, check: impl Fn(&Manifest) -> Result<(), String>) -> Option<String> {
+        if let Previous::Binary(binary) = &self.previous
+            && check(binary.factory.manifest()).is_err()
+        {
+            self.previous = Previous::Nothing;
+            self.probation = None;
+        }
+        let installed = self.installed.as_ref()?;
+        let reason = check(installed.factory.manifest()).err()?;
+        let digest = installed.digest();
+        self.remove();
+        self.refuse(digest, reason.clone());
+        Some(reason)
+    }
+
     /// A file that is no plugin, or one that may not serve.
     pub(crate) fn refuse(&mut self, digest: String, reason: String) {
         self.last_reason = Some(reason.clone());
@@ -222,19 +260,29 @@ impl Entry {
         Ok(digest)
     }
 
-    /// A profile has taken the present binary.
-    pub(crate) fn accepted(&mut self) {
-        self.is_untried = false;
+    /// A profile has taken what it was given; `digest` is empty if that is no binary.
+    pub(crate) fn accepted(&mut self, scheduler_name: &str, digest: &str) {
+        if let Some(serving) = self.serving.get_mut(scheduler_name) {
+            digest.clone_into(&mut serving.taken);
+        }
+        if self.installed.as_ref().is_some_and(|binary| binary.digest() == digest) {
+            self.is_untried = false;
+        }
     }
 
     /// The scheduler could not take the binary with this digest; it kept what it had.
     pub(crate) fn not_taken(&mut self, name: &str, digest: &str, reason: &str, now: Time, rules: &Rules) -> Verdict {
+        let was_to_be_rebuilt = |serving: &Serving| serving.now == serving.before && serving.now.digest() == digest;
+        let goes_on = self.serving.values().any(was_to_be_rebuilt);
         for serving in self.serving.values_mut() {
             if serving.now == Identity::Binary(digest.to_owned()) {
                 serving.now = serving.before.clone();
             }
         }
         self.last_reason = Some(reason.to_owned());
+        if goes_on {
+            return Verdict::Noted;
+        }
         let is_ours = self.installed.as_ref().is_some_and(|installed| installed.digest() == digest);
         if is_ours && self.is_untried {
             if self.roll_back(reason).is_err() {

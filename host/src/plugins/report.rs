@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     binary::{Binary, Source},
-    entry::{Choice, Entry, Identity, Previous},
+    entry::{Choice, Entry, Previous},
     roster::Roster,
     rules::Rules,
 };
@@ -80,6 +80,8 @@ pub(crate) struct Grants {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
+    /// The JSON of pending pods.
+    pub pod_json: bool,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -125,7 +127,7 @@ fn report(roster: &Roster, name: &str, entry: &Entry) -> PluginReport {
         name: name.to_owned(),
         source: "none".to_owned(),
         state: state(entry, &choice),
-        profiles: entry.serving.iter().map(|(profile, serving)| (profile.clone(), digest(&serving.now))).collect(),
+        profiles: entry.serving.iter().map(|(profile, serving)| (profile.clone(), serving.taken.clone())).collect(),
         grants: grants(roster, name),
         limits: limits(rules, name),
         failure_policy: match settings.failure_policy {
@@ -187,13 +189,6 @@ fn state(entry: &Entry, choice: &Choice) -> State {
     }
 }
 
-fn digest(identity: &Identity) -> String {
-    match identity {
-        Identity::Binary(digest) => digest.clone(),
-        Identity::Skips(_) | Identity::Holds(_) => String::new(),
-    }
-}
-
 fn source(source: Source) -> &'static str {
     match source {
         Source::Native => "native",
@@ -207,6 +202,7 @@ fn grants(roster: &Roster, name: &str) -> Grants {
     Grants {
         reads: granted.reads.iter().map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect(),
         effects: granted.effects.iter().map(|effect| effect.as_str().to_owned()).collect(),
+        pod_json: granted.pod_json,
     }
 }
 

@@ -8,24 +8,34 @@ use std::{
     sync::Arc,
 };
 
-use berth_framework::{Grants, PluginFactory, Points};
+use berth_config::PluginHostSettings;
+use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_queue::Time;
+use berth_wasm_host::Limits;
 
 use super::{
-    binary::Binary,
+    binary::{Binary, Source},
     entry::{Choice, Entry, Serving, Verdict},
     rules::{Granted, Rules},
     stand_in::StandIn,
 };
 
-/// The watches drop what nobody wants, and cannot get it back while they run.
-const NO_POD_JSON: &str = "wants the pods' JSON, which no plugin wanted when the scheduler started: restart it";
+/// The watches drop what nobody may see, and cannot get it back while they run.
+const NO_POD_JSON: &str =
+    "wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it";
 
 /// The plugins by name.
 #[derive(Debug, Default)]
 pub(crate) struct Roster {
     pub rules: Rules,
     entries: BTreeMap<String, Entry>,
+}
+
+/// A plugin of the plugins directory, in words.
+#[derive(Debug)]
+pub(crate) struct Installed<'a> {
+    pub name: &'a str,
+    pub text: String,
 }
 
 /// What is to be done and told.
@@ -41,6 +51,7 @@ pub(crate) struct Swap {
     pub plugin: String,
     pub scheduler_names: Vec<String>,
     pub factory: Arc<dyn PluginFactory>,
+    pub grants: Grants,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -120,13 +131,46 @@ impl Roster {
         }
     }
 
+    /// What the binary says about itself that answers for the plugin where nothing is said about a profile.
+    pub(crate) fn manifest(&self, name: &str) -> Option<Manifest> {
+        match self.entries.get(name)?.choose(name, "", &self.rules) {
+            Choice::Serve(binary) => Some(binary.factory.manifest().clone()),
+            Choice::Skip(_) | Choice::Hold(_) => None,
+        }
+    }
+
+    /// The plugins of the plugins directory, with what each is, may see and may do.
+    pub(crate) fn installed(&self) -> impl Iterator<Item = Installed<'_>> {
+        let entries = self.entries.iter();
+        entries
+            .filter_map(|(name, entry)| Some(Installed { name, text: self.describe(name, entry.installed.as_ref()?) }))
+    }
+
+    fn describe(&self, name: &str, binary: &Binary) -> String {
+        let (version, granted) = (binary.factory.version(), self.granted(name));
+        let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
+        let reads = granted.reads.iter().map(|kind| format!("{}/{}", kind.api_version, kind.kind));
+        let effects = granted.effects.iter().map(|effect| effect.as_str().to_owned());
+        let limits = self.rules.plugin(name).limits;
+        format!(
+            "version {}, {}; may read {}, may ask for {}; {} ms a call, {} MiB",
+            version.version,
+            version.digest.get(..12).unwrap_or(&version.digest),
+            list(reads.chain(granted.pod_json.then(|| "pending pods as JSON".to_owned())).collect()),
+            list(effects.collect()),
+            limits.call_time.as_millis(),
+            limits.memory_bytes >> 20,
+        )
+    }
+
     /// Who answers for the plugin in a profile that is being built. From here on the profile is kept up to date.
     pub(crate) fn enlist(&mut self, name: &str, scheduler_name: &str) -> Choice {
         let Self { rules, entries } = self;
         let entry = entries.entry(name.to_owned()).or_default();
         let choice = entry.choose(name, scheduler_name, rules);
         let now = choice.identity();
-        entry.serving.insert(scheduler_name.to_owned(), Serving { before: now.clone(), now });
+        let taken = now.digest().to_owned();
+        entry.serving.insert(scheduler_name.to_owned(), Serving { before: now.clone(), now, taken });
         choice
     }
 
@@ -150,18 +194,69 @@ impl Roster {
         consequences
     }
 
+    /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; `limits`
+    /// says what a plugin's binaries may use. The names are those of refused files that may do under the new settings.
+    pub(crate) fn reconfigure(
+        &mut self,
+        settings: PluginHostSettings,
+        limits: impl Fn(&Rules, &str) -> Limits,
+    ) -> (Consequences, Vec<String>) {
+        let old = std::mem::replace(&mut self.rules.settings, settings);
+        let old = Rules { settings: old, ..self.rules.clone() };
+        let (mut consequences, mut to_retry) = (Consequences::default(), Vec::new());
+        let names: Vec<String> = self.entries.keys().cloned().collect();
+        for name in names {
+            let granted = self.granted(&name);
+            let Self { rules, entries } = self;
+            let Some(entry) = entries.get_mut(&name) else { continue };
+            let has_other_grants = granted != old.granted(&name, entry.built_in());
+            let has_other_limits = old.plugin(&name).limits != rules.plugin(&name).limits;
+            if has_other_limits {
+                let limits = limits(rules, &name);
+                entry.binaries_mut().for_each(|binary| binary.set_limits(&limits));
+            }
+            if (has_other_grants || has_other_limits) && entry.refused.is_some() {
+                to_retry.push(name.clone());
+            }
+            if let Some(reason) = entry.revoke(|manifest| granted.check_reads(manifest)) {
+                consequences.news.push(News::Refused { plugin: name.clone(), reason });
+            }
+            let rebuild = (has_other_grants || has_other_limits).then(|| self.rebuild(&name, has_other_grants));
+            consequences.add(self.settle(&name));
+            rebuild.into_iter().for_each(|rebuilt| consequences.add(rebuilt));
+        }
+        (consequences, to_retry)
+    }
+
+    /// New instances of what serves already, where that goes on.
+    fn rebuild(&mut self, name: &str, native_too: bool) -> Consequences {
+        let mut consequences = Consequences::default();
+        let grants = self.grants(name);
+        let Self { rules, entries } = self;
+        let Some(entry) = entries.get_mut(name) else { return consequences };
+        let scheduler_names: Vec<String> = entry.serving.keys().cloned().collect();
+        for scheduler_name in scheduler_names {
+            let choice = entry.choose(name, &scheduler_name, rules);
+            let Some(serving) = entry.serving.get_mut(&scheduler_name) else { continue };
+            let is_concerned =
+                matches!(&choice, Choice::Serve(binary) if native_too || binary.source != Source::Native);
+            if is_concerned && serving.now == choice.identity() {
+                serving.before = serving.now.clone();
+                consequences.add_swap(name, scheduler_name, &choice, grants);
+            }
+        }
+        consequences
+    }
+
     /// A file left the plugins directory.
     pub(crate) fn removed(&mut self, name: &str) -> Consequences {
         self.entry(name).remove();
         self.settle(name)
     }
 
-    /// A profile took what it was given.
-    pub(crate) fn accepted(&mut self, name: &str, digest: &str) {
-        let entry = self.entry(name);
-        if entry.installed.as_ref().is_some_and(|binary| binary.digest() == digest) {
-            entry.accepted();
-        }
+    /// A profile took what it was given; `digest` is empty if that is no binary.
+    pub(crate) fn accepted(&mut self, name: &str, scheduler_name: &str, digest: &str) {
+        self.entry(name).accepted(scheduler_name, digest);
     }
 
     /// No profile could take the binary with this digest; they go on with what they had.
@@ -218,11 +313,13 @@ impl Roster {
         Ok(self.follow(name, Verdict::RolledBack { from, reason }))
     }
 
-    /// Whether some plugin looks at more of pending pods than their record has. From here on, that is all there is.
+    /// Whether some plugin looks at more of pending pods than their record has, or one may that comes later. From here on,
+    /// that is all there is.
     pub(crate) fn settle_pod_json(&mut self) -> bool {
         let binaries =
             self.entries.values().flat_map(|entry| [&entry.native, &entry.embedded, &entry.installed]).flatten();
-        self.rules.has_pod_json = binaries.into_iter().any(|binary| binary.factory.manifest().needs.pod_json);
+        let is_wanted = binaries.into_iter().any(|binary| binary.factory.manifest().needs.pod_json);
+        self.rules.has_pod_json = is_wanted || self.rules.settings.grants_pod_json();
         self.rules.has_pod_json
     }
 
@@ -253,6 +350,7 @@ impl Roster {
     /// What must change for every profile to have who answers for the plugin there.
     fn settle(&mut self, name: &str) -> Consequences {
         let mut consequences = Consequences::default();
+        let grants = self.grants(name);
         let Self { rules, entries } = self;
         let Some(entry) = entries.get_mut(name) else { return consequences };
         let mut absences = BTreeSet::new();
@@ -268,7 +366,7 @@ impl Roster {
             if let Choice::Hold(reason) | Choice::Skip(reason) = &choice {
                 absences.insert(reason.clone());
             }
-            consequences.add_swap(name, scheduler_name, &choice);
+            consequences.add_swap(name, scheduler_name, &choice, grants);
         }
         let absent = |reason| News::Absent { plugin: name.to_owned(), reason };
         consequences.news.extend(absences.into_iter().map(absent));
@@ -283,13 +381,16 @@ impl Consequences {
     }
 
     /// Profiles that are given the same change over together.
-    fn add_swap(&mut self, plugin: &str, scheduler_name: String, choice: &Choice) {
+    fn add_swap(&mut self, plugin: &str, scheduler_name: String, choice: &Choice, grants: Grants) {
         let factory = factory(plugin, choice);
         let version = factory.version();
         let is_same = |swap: &&mut Swap| matches!(choice, Choice::Serve(_)) && swap.factory.version() == version;
         match self.swaps.iter_mut().find(is_same) {
             Some(swap) => swap.scheduler_names.push(scheduler_name),
-            None => self.swaps.push(Swap { plugin: plugin.to_owned(), scheduler_names: vec![scheduler_name], factory }),
+            None => {
+                let (plugin, scheduler_names) = (plugin.to_owned(), vec![scheduler_name]);
+                self.swaps.push(Swap { plugin, scheduler_names, factory, grants });
+            }
         }
     }
 }

@@ -11,6 +11,8 @@ use std::path::PathBuf;
 use berth_config::{EffectKind, Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, Permission};
 
+use crate::cli::Scheduling;
+
 /// The operator's word on plugins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
@@ -19,7 +21,7 @@ pub(crate) struct Rules {
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
     pub directory: Option<PathBuf>,
-    /// Whether the watches keep the JSON of pods, which is decided when they start.
+    /// Whether the watches keep the JSON of pending pods, which is decided when they start.
     pub has_pod_json: bool,
 }
 
@@ -28,6 +30,8 @@ pub(crate) struct Rules {
 pub(crate) struct Granted {
     pub effects: Vec<Permission>,
     pub reads: Vec<ObjectKind>,
+    /// Pending pods whole.
+    pub pod_json: bool,
 }
 
 /// The effects without which a built-in could not do what it is for.
@@ -59,6 +63,16 @@ const BUILT_IN_EFFECTS: [(&str, &[Permission]); 4] = [
 ];
 
 impl Rules {
+    /// What the command line says, without the settings that it names.
+    pub(crate) fn of_options(options: &Scheduling) -> Self {
+        Self {
+            settings: PluginHostSettings::default(),
+            on_command_line: options.execution.map(Into::into),
+            directory: options.plugins_dir.clone(),
+            has_pod_json: true,
+        }
+    }
+
     pub(crate) fn plugin(&self, name: &str) -> PluginSettings {
         self.settings.plugin(name)
     }
@@ -83,6 +97,7 @@ impl Rules {
         let needed = BUILT_IN_EFFECTS.iter().find(|(known, _)| built_in.is_some() && *known == name);
         granted.effects.extend(needed.into_iter().flat_map(|(_, effects)| effects.iter().copied()));
         granted.reads.extend(built_in.into_iter().flat_map(|manifest| manifest.needs.objects.clone()));
+        granted.pod_json |= built_in.is_some_and(|manifest| manifest.needs.pod_json);
         granted
     }
 }
@@ -93,8 +108,11 @@ impl Granted {
     }
 
     /// # Errors
-    /// Which kinds of objects a plugin asks for without having been granted them. Reads on from the plugin's name.
+    /// What a plugin asks to see without having been granted it. Reads on from the plugin's name.
     pub(crate) fn check_reads(&self, manifest: &Manifest) -> Result<(), String> {
+        if manifest.needs.pod_json && !self.pod_json {
+            return Err("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow".to_owned());
+        }
         let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
         let wanted: Vec<String> = wanted.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
         if wanted.is_empty() {
@@ -108,6 +126,7 @@ impl From<&PluginGrants> for Granted {
     fn from(grants: &PluginGrants) -> Self {
         let reads = grants.reads.iter();
         Self {
+            pod_json: grants.pod_json,
             effects: grants.effects.iter().copied().map(permission).collect(),
             reads: reads
                 .map(|(api_version, kind)| ObjectKind { api_version: api_version.clone(), kind: kind.clone() })
@@ -171,6 +190,19 @@ mod tests {
     }
 
     #[test]
+    fn pods_are_shown_whole_only_if_granted() {
+        let needs = Needs { pod_json: true, ..Needs::default() };
+        let nosy = Manifest { needs, ..Manifest::default() };
+        let error = Rules::default().granted("Nosy", None).check_reads(&nosy).expect_err("not granted");
+        assert!(error.contains("grants.podJson"), "{error}");
+        rules("plugins: [{name: Nosy, grants: {podJson: true}}]\n")
+            .granted("Nosy", None)
+            .check_reads(&nosy)
+            .expect("granted");
+        Rules::default().granted("Nosy", Some(&nosy)).check_reads(&nosy).expect("as the built-in");
+    }
+
+    #[test]
     fn default_grants_add_and_own_grants_decide() {
         let built_in = Manifest::default();
         let rules = rules(
@@ -178,7 +210,7 @@ mod tests {
              plugins:\n- name: DefaultBinder\n  grants: {}\n- name: Mine\n  grants: {reads: [v1/Secret], effects: [evict]}\n",
         );
         assert_eq!(rules.granted("DefaultBinder", Some(&built_in)), Granted::default());
-        let mine = Granted { effects: vec![Permission::Evict], reads: vec![kind("Secret")] };
+        let mine = Granted { effects: vec![Permission::Evict], reads: vec![kind("Secret")], ..Granted::default() };
         assert_eq!(rules.granted("Mine", None), mine);
         assert_eq!(rules.granted("Other", None).effects, [Permission::Event]);
         let rules = self::rules("defaults: {grants: {effects: [event]}}\n");

@@ -7,19 +7,25 @@
 use std::{collections::BTreeMap, path::PathBuf, sync::Arc, time::Duration};
 
 use berth_cluster::EventRecorder;
+use berth_config::PluginHostSettings;
 use berth_framework::PluginVersion;
 use berth_scheduler::Event;
 use berth_wasm_host::{
-    ComponentFactory, DirectoryChange, DirectoryEvent, DirectoryWatch, FaultKind, FaultReport, PluginStats,
+    ComponentFactory, DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, FaultKind, FaultReport, PluginStats,
 };
+use serde::{Deserialize, Serialize};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::{
+    announcing::Announcer,
     binary::{Binary, Figures, Source},
     chain,
+    ledger::Ledger,
+    limits, plugin_limits,
     report::{self, PluginReport},
-    roster::{Consequences, News, Roster},
+    roster::{Consequences, News, Roster, Swap},
+    settings_file::SettingsWatch,
     stand_in::NO_DIGEST,
 };
 use crate::{metrics::Metrics, scheduling::now};
@@ -42,7 +48,10 @@ pub(crate) enum Input {
         version: PluginVersion,
         result: Result<(), String>,
     },
+    /// What the operator's file says from here on, or what is wrong with it.
+    Settings(Result<PluginHostSettings, String>),
     List(oneshot::Sender<Vec<PluginReport>>),
+    HostSettings(oneshot::Sender<HostSettings>),
     Order {
         plugin: String,
         order: Order,
@@ -61,6 +70,16 @@ pub(crate) enum Order {
     Rollback,
 }
 
+/// The operator's settings, as operators are shown them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct HostSettings {
+    /// The file; none when the defaults hold.
+    pub file: Option<PathBuf>,
+    /// Why what the file says at the moment does not hold.
+    pub error: Option<String>,
+}
+
 /// Why an order is not carried out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Refusal {
@@ -74,10 +93,14 @@ pub(crate) struct Supervisor {
     pub events: mpsc::Sender<Event>,
     pub metrics: Arc<Metrics>,
     pub recorder: EventRecorder,
+    pub announcer: Announcer,
+    /// Loads what comes later.
+    pub engine: Engine,
+    pub settings: HostSettings,
+    pub _settings_watch: Option<SettingsWatch>,
     /// The plugins directory and its watch.
     pub directory: Option<(PathBuf, DirectoryWatch)>,
-    /// Figures about every component that was ever loaded.
-    pub stats: Vec<(String, Arc<PluginStats>)>,
+    pub ledger: Ledger,
 }
 
 impl Figures for PluginStats {
@@ -97,7 +120,7 @@ impl Figures for PluginStats {
 impl Binary {
     pub(super) fn component(factory: Arc<ComponentFactory>, source: Source) -> Self {
         let figures = Arc::clone(factory.stats());
-        Self { factory, source, figures: Some(figures) }
+        Self { factory: Arc::clone(&factory) as _, source, figures: Some(figures), component: Some(factory) }
     }
 }
 
@@ -130,6 +153,12 @@ impl Supervisor {
             Input::Swapped { scheduler_name, plugin, version, result } => {
                 self.swapped(&scheduler_name, &plugin, version, result)
             }
+            Input::Settings(settings) => self.settings_changed(settings),
+            Input::HostSettings(answer) => {
+                // Whoever asked may have left.
+                let _ = answer.send(self.settings.clone());
+                return;
+            }
             Input::List(answer) => {
                 // Whoever asked may have left.
                 let _ = answer.send(report::all(&self.roster).into_iter().map(|it| self.with_refusals(it)).collect());
@@ -148,15 +177,38 @@ impl Supervisor {
             DirectoryChange::Loaded(factory) => {
                 let binary = Binary::component(Arc::clone(&factory), Source::Directory);
                 info!(plugin = name, file = %file.display(), digest = binary.digest(), "compiled");
-                self.stats.push((name.clone(), Arc::clone(factory.stats())));
+                self.ledger.add(&name, factory.stats());
                 self.roster.found(&name, binary, now())
             }
             DirectoryChange::Removed => {
                 info!(plugin = name, file = %file.display(), "gone");
                 self.roster.removed(&name)
             }
-            DirectoryChange::Refused(error) => self.roster.refused(&name, "", &chain(&error)),
+            DirectoryChange::Refused { digest, error } => self.roster.refused(&name, &digest, &chain(&error)),
         }
+    }
+
+    fn settings_changed(&mut self, settings: Result<PluginHostSettings, String>) -> Consequences {
+        let file = self.settings.file.clone().unwrap_or_default();
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(reason) => {
+                error!(reason, "the plugin configuration is not taken over; the settings before it hold");
+                self.announcer.settings_refused(&reason);
+                self.settings.error = Some(reason);
+                return Consequences::default();
+            }
+        };
+        self.settings.error = None;
+        info!(file = %file.display(), "plugin configuration taken over");
+        let (consequences, to_retry) =
+            self.roster.reconfigure(settings, |rules, name| limits(rules.plugin(name).limits));
+        let rules = &self.roster.rules;
+        self.engine.set_limits(limits(rules.plugin("").limits), plugin_limits(rules));
+        if let Some((_, watch)) = &self.directory {
+            to_retry.iter().for_each(|plugin| watch.reload(plugin));
+        }
+        consequences
     }
 
     fn swapped(
@@ -171,15 +223,17 @@ impl Supervisor {
             Ok(()) if digest == NO_DIGEST => {
                 self.metrics.swap(plugin, "withdrawn");
                 self.metrics.remove_plugin(scheduler_name, plugin);
+                self.roster.accepted(plugin, scheduler_name, "");
             }
             Ok(()) => {
                 info!(plugin, profile = scheduler_name, version = version.version, digest, "serves");
                 self.metrics.swap(plugin, "swapped");
                 self.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_owned(), ..version });
-                self.roster.accepted(plugin, &digest);
+                self.roster.accepted(plugin, scheduler_name, &digest);
             }
             Err(reason) => {
                 error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");
+                self.announcer.not_taken(plugin, &reason);
                 self.metrics.swap(plugin, "refused");
                 return self.roster.not_taken(plugin, &digest, &reason, now());
             }
@@ -237,14 +291,16 @@ impl Supervisor {
             self.tell(&news);
         }
         for swap in consequences.swaps {
-            let scheduler_names = Some(swap.scheduler_names);
-            let event = Event::PluginReady { name: swap.plugin, scheduler_names, factory: swap.factory };
+            let scheduler_names = Some(swap.scheduler_names.clone());
+            let Swap { plugin: name, factory, grants, .. } = swap;
+            let event = Event::PluginReady { name, scheduler_names, factory, grants: Some(grants) };
             // The scheduling thread ends before this task only when the process does.
             let _ = self.events.send(event).await;
         }
     }
 
     fn tell(&self, news: &News) {
+        self.announcer.news(news);
         match news {
             News::Refused { plugin, reason } => {
                 let file = self.directory.as_ref().map(|(dir, _)| dir.join(format!("{plugin}.wasm")));
@@ -266,20 +322,15 @@ impl Supervisor {
     }
 
     /// Keeps the figures that nobody pushes up to date.
-    fn publish(&self) {
-        let mut faults = BTreeMap::<(&str, &str), u64>::new();
-        let mut dropped = BTreeMap::<&str, u64>::new();
-        for (plugin, stats) in &self.stats {
-            for kind in FaultKind::ALL {
-                *faults.entry((plugin, kind.as_str())).or_default() += stats.faults(kind);
+    fn publish(&mut self) {
+        for (plugin, sums) in self.ledger.sums() {
+            for (kind, total) in sums.faults {
+                self.metrics.set_faults(&plugin, kind, total);
             }
-            *dropped.entry(plugin).or_default() += stats.dropped_log_lines();
-        }
-        for ((plugin, kind), total) in faults {
-            self.metrics.set_faults(plugin, kind, total);
-        }
-        for (plugin, total) in dropped {
-            self.metrics.set_dropped_log_lines(plugin, total);
+            self.metrics.set_dropped_log_lines(&plugin, sums.dropped_log_lines);
+            for (name, total) in sums.custom {
+                self.metrics.set_custom(&plugin, &name, total);
+            }
         }
         self.metrics.set_events_dropped(self.recorder.n_dropped());
     }

@@ -23,7 +23,7 @@ profiles:
 ";
 
 /// A quarantine that outlasts every test, and a probation that forgives nothing.
-const PLUGIN_CONFIG: &str = "
+pub(crate) const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
 plugins:
@@ -35,18 +35,23 @@ plugins:
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A cluster, a scheduler that wants the plugin `Moody`, and the directory in which it looks for it.
-struct Bench {
-    cluster: Cluster,
-    scheduler: Scheduler,
+pub(crate) struct Bench {
+    pub(crate) cluster: Cluster,
+    pub(crate) scheduler: Scheduler,
 }
 
 impl Bench {
-    async fn start(plugin_config: &str) -> Self {
+    pub(crate) async fn start(plugin_config: &str) -> Self {
+        Self::start_with(|dir| fs::write(dir.join("plugins.yaml"), plugin_config).expect("a file")).await
+    }
+
+    /// `write` puts `plugins.yaml` into the folder.
+    pub(crate) async fn start_with(write: impl FnOnce(&Path)) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
         let path = |name: &str| cluster.dir.path().join(name).display().to_string();
         fs::create_dir(path("plugins")).expect("a folder");
         fs::write(path("config.yaml"), CONFIG).expect("a file");
-        fs::write(path("plugins.yaml"), plugin_config).expect("a file");
+        write(cluster.dir.path());
         let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
         let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
         let scheduler = cluster.scheduler(&arguments).await;
@@ -56,16 +61,16 @@ impl Bench {
         Self { cluster, scheduler }
     }
 
-    fn file(&self) -> std::path::PathBuf {
+    pub(crate) fn file(&self) -> std::path::PathBuf {
         self.cluster.dir.path().join("plugins/Moody.wasm")
     }
 
     /// Puts a version of the plugin in its place, in one step.
-    fn put(&self, version: u8) {
+    pub(crate) fn put(&self, version: u8) {
         place(&self.file(), &moody(version));
     }
 
-    async fn create(&self, name: &str, mood: Mood) {
+    pub(crate) async fn create(&self, name: &str, mood: Mood) {
         let mut pod = pod(name, "1", "1Gi");
         if mood != Mood::Good {
             pod["spec"]["priorityClassName"] = json!(class(mood));
@@ -73,31 +78,31 @@ impl Bench {
         self.cluster.create(&pod).await;
     }
 
-    async fn delete(&self, name: &str) {
+    pub(crate) async fn delete(&self, name: &str) {
         self.cluster.pods.delete(name, &DeleteParams::default().grace_period(0)).await.expect("it is there");
         self.cluster.until("deleted", |seen| seen.deleted.contains(name)).await;
     }
 
     /// Waits until the pod's condition says this.
-    async fn pends_with(&self, name: &str, part: &str) {
+    pub(crate) async fn pends_with(&self, name: &str, part: &str) {
         let says = |message: &String| message.contains(part);
         self.cluster.until(part, |seen| seen.messages.get(name).is_some_and(says)).await;
     }
 
-    async fn berth(&self, arguments: &[&str]) -> Ended {
+    pub(crate) async fn berth(&self, arguments: &[&str]) -> Ended {
         let server = self.scheduler.server();
         Process::berth(["plugin"].iter().chain(arguments).chain(&["--server", &server])).ended(LIMIT).await
     }
 
     /// What `berth plugin` answers as JSON.
-    async fn ask(&self, arguments: &[&str]) -> Value {
+    pub(crate) async fn ask(&self, arguments: &[&str]) -> Value {
         let ended = self.berth(&[arguments, &["-o", "json"]].concat()).await;
         assert!(ended.status.success(), "{}", ended.err);
         serde_json::from_str(&ended.out).expect("JSON")
     }
 
     /// Waits until the list shows the plugin like this, and returns its entry.
-    async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let moody = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
             let plugins: Vec<Value> = serde_json::from_str(body).unwrap_or_default();
@@ -108,7 +113,7 @@ impl Bench {
         moody(&answer).unwrap_or_else(|| panic!("{what}"))
     }
 
-    async fn serves(&self, digest: &str) -> Value {
+    pub(crate) async fn serves(&self, digest: &str) -> Value {
         let metric = format!("digest=\"{digest}\"");
         self.scheduler.until("/metrics", |text| text.contains(&metric)).await;
         self.until("serves", |plugin| plugin["digest"] == digest).await
@@ -122,11 +127,11 @@ fn moody(version: u8) -> Vec<u8> {
     bytes
 }
 
-fn digest(version: u8) -> String {
+pub(crate) fn digest(version: u8) -> String {
     berth_wasm_host::Binary::new("Moody", moody(version)).digest().to_owned()
 }
 
-fn place(file: &Path, bytes: &[u8]) {
+pub(crate) fn place(file: &Path, bytes: &[u8]) {
     fs::write(file.with_extension("incoming"), bytes).expect("a file");
     fs::rename(file.with_extension("incoming"), file).expect("a new name");
 }

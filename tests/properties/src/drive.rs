@@ -256,6 +256,7 @@ impl Drive {
                     self.apply_pod(bound);
                 }
             }
+            Action::PreparePlugin(preparation) => self.tell(Event::PluginPrepared(preparation.run())),
             Action::PatchStatus { pod, nominated_node_name: Some(node), .. } => {
                 if let Some(mut changed) = self.pods.get(&*pod.uid).cloned() {
                     changed["status"]["nominatedNodeName"] = json!(node);

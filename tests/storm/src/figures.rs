@@ -1,12 +1,21 @@
 //! What a stretch of time looked like, from the scheduler's metrics and from a client's view.
 
-use std::{fmt, time::Duration};
+use std::{
+    fmt,
+    time::{Duration, Instant},
+};
+
+/// Upper bounds in seconds, and how many values were at most as large.
+pub(crate) type Buckets = Vec<(f64, f64)>;
 
 /// The scheduler's counters at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Mark {
-    /// Upper bounds in seconds, and how many cycles took at most as long.
-    pub(crate) cycles: Vec<(f64, f64)>,
+    pub(crate) at: Option<Instant>,
+    pub(crate) cycles: Buckets,
+    pub(crate) pauses: Buckets,
+    /// How long the scheduling thread has waited for a processor.
+    pub(crate) starved: Duration,
 }
 
 /// What a client saw of its pods.
@@ -20,28 +29,63 @@ pub(crate) struct Seen {
 /// A stretch of time.
 #[derive(Clone, Debug)]
 pub(crate) struct Phase {
-    cycles: Vec<(f64, f64)>,
+    /// Scheduling cycles, each with what swaps held it up.
+    pub(crate) cycles: Histogram,
+    /// Steps of swaps on the scheduling thread.
+    pub(crate) pauses: Histogram,
+    /// The share of the time in which the scheduling thread waited for a processor: what the machine adds to the rest.
+    starved: f64,
     seen: Seen,
 }
 
+/// Values in buckets: a figure is the upper bound of its bucket.
+#[derive(Clone, Debug)]
+pub(crate) struct Histogram(Buckets);
+
 impl Phase {
     pub(crate) fn between(begin: &Mark, end: &Mark, seen: Seen) -> Self {
-        let before =
-            |bound: f64| begin.cycles.iter().find(|(other, _)| *other == bound).map_or(0.0, |(_, count)| *count);
-        let cycles = end.cycles.iter().map(|(bound, count)| (*bound, count - before(*bound))).collect();
-        Self { cycles, seen }
+        let cycles = Histogram::between(&begin.cycles, &end.cycles);
+        let elapsed = begin.at.zip(end.at).map(|(begin, end)| end.duration_since(begin)).unwrap_or_default();
+        let starved = end.starved.saturating_sub(begin.starved).as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
+        Self { cycles, pauses: Histogram::between(&begin.pauses, &end.pauses), starved, seen }
+    }
+}
+
+impl Histogram {
+    fn between(begin: &Buckets, end: &Buckets) -> Self {
+        let before = |bound: f64| begin.iter().find(|(other, _)| *other == bound).map_or(0.0, |(_, count)| *count);
+        Self(end.iter().map(|(bound, count)| (*bound, count - before(*bound))).collect())
     }
 
-    /// The upper bound of the bucket that holds the 99th of a hundred cycles, in seconds.
-    pub(crate) fn p99_cycle(&self) -> f64 {
-        let total = self.cycles.last().map_or(0.0, |(_, count)| *count);
-        self.cycles.iter().find(|(_, count)| *count >= total * 0.99).map_or(0.0, |(bound, _)| *bound)
+    fn count(&self) -> f64 {
+        self.0.last().map_or(0.0, |(_, count)| *count)
     }
 
-    /// The upper bound of the highest bucket in use, in seconds.
-    pub(crate) fn longest_cycle(&self) -> f64 {
-        let total = self.cycles.last().map_or(0.0, |(_, count)| *count);
-        self.cycles.iter().find(|(_, count)| *count >= total).map_or(0.0, |(bound, _)| *bound)
+    /// In seconds; 0 without values.
+    pub(crate) fn percentile(&self, share: f64) -> f64 {
+        let wanted = self.count() * share;
+        if wanted == 0.0 {
+            return 0.0;
+        }
+        self.0.iter().find(|(_, count)| *count >= wanted).map_or(0.0, |(bound, _)| *bound)
+    }
+
+    pub(crate) fn longest(&self) -> f64 {
+        self.percentile(1.0)
+    }
+}
+
+impl fmt::Display for Histogram {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let milliseconds = |share| self.percentile(share) * 1e3;
+        write!(
+            formatter,
+            "{}: p50 {:.3} ms, p99 {:.3} ms, longest {:.3} ms",
+            self.count(),
+            milliseconds(0.5),
+            milliseconds(0.99),
+            milliseconds(1.0),
+        )
     }
 }
 
@@ -49,13 +93,22 @@ impl fmt::Display for Phase {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let milliseconds: Vec<f64> = self.seen.latencies.iter().map(|latency| latency.as_secs_f64() * 1e3).collect();
         let rate = f64::from(u32::try_from(milliseconds.len()).unwrap_or(u32::MAX)) / self.seen.elapsed.as_secs_f64();
-        write!(
+        writeln!(
             formatter,
-            "{rate:.0} pods/s bound; from creation to binding p50 {:.1} ms, p99 {:.1} ms; p99 of a cycle below {:.3} ms",
+            "{rate:.0} pods/s bound, from creation to binding p50 {:.1} ms, p99 {:.1} ms",
             percentile(&milliseconds, 0.5),
             percentile(&milliseconds, 0.99),
-            self.p99_cycle() * 1e3,
-        )
+        )?;
+        write!(
+            formatter,
+            "  cycles {}; the scheduling thread waited {:.2} % of the time for a processor",
+            self.cycles,
+            self.starved * 100.0
+        )?;
+        if self.pauses.count() > 0.0 {
+            write!(formatter, "\n  pauses for swaps {}", self.pauses)?;
+        }
+        Ok(())
     }
 }
 
@@ -66,4 +119,19 @@ pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
     let n_below =
         sorted.iter().zip(1u32..).take_while(|(_, rank)| f64::from(*rank) < share * sorted.len() as f64).count();
     sorted.get(n_below).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_phase_counts_what_came_after_its_begin() {
+        let begin = vec![(0.1, 5.0), (0.2, 6.0), (f64::INFINITY, 6.0)];
+        let end = vec![(0.1, 5.0), (0.2, 15.0), (0.4, 16.0), (f64::INFINITY, 16.0)];
+        let histogram = Histogram::between(&begin, &end);
+        assert_eq!(histogram.count(), 10.0);
+        assert_eq!((histogram.percentile(0.5), histogram.longest()), (0.2, 0.4));
+        assert_eq!(Histogram::between(&begin, &begin).longest(), 0.0);
+    }
 }

@@ -14,7 +14,10 @@ use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{figures::Mark, server::get};
+use crate::{
+    figures::{Buckets, Mark},
+    server::get,
+};
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
 const PLUGIN_CONFIG: &str = "\
@@ -105,15 +108,24 @@ impl Processes {
 
     pub(crate) fn mark(&self) -> Result<Mark> {
         let metrics = get(self.address, "/metrics")?;
-        let prefix = "berth_scheduling_cycle_duration_seconds_bucket{le=\"";
-        let mut cycles = Vec::new();
-        for line in metrics.lines().filter_map(|line| line.strip_prefix(prefix)) {
-            let (bound, count) = line.split_once("\"} ").context("a bucket")?;
-            let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse()? };
-            cycles.push((bound, count.parse()?));
-        }
-        ensure!(!cycles.is_empty(), "the scheduler has no histogram of its cycles");
-        Ok(Mark { cycles })
+        let cycles = buckets(&metrics, "berth_scheduling_cycle_duration_seconds")?;
+        let starved = self.starved().unwrap_or_default();
+        Ok(Mark {
+            at: Some(Instant::now()),
+            cycles,
+            pauses: buckets(&metrics, "berth_plugin_swap_pause_seconds")?,
+            starved,
+        })
+    }
+
+    /// How long the scheduling thread has had something to do and no processor; `None` where the system does not say.
+    fn starved(&self) -> Option<Duration> {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.scheduler.0.id())).ok()?;
+        let is_it =
+            |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "scheduling");
+        let task = tasks.flatten().map(|task| task.path()).find(is_it)?;
+        let statistics = fs::read_to_string(task.join("schedstat")).ok()?;
+        statistics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
     }
 
     pub(crate) fn resident_kilobytes(&self) -> Result<u64> {
@@ -121,6 +133,18 @@ impl Processes {
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
         Ok(resident.trim().trim_end_matches(" kB").trim().parse()?)
     }
+}
+
+fn buckets(metrics: &str, histogram: &str) -> Result<Buckets> {
+    let prefix = format!("{histogram}_bucket{{le=\"");
+    let mut buckets = Buckets::new();
+    for line in metrics.lines().filter_map(|line| line.strip_prefix(&prefix)) {
+        let (bound, count) = line.split_once("\"} ").context("a bucket")?;
+        let bound = if bound == "+Inf" { f64::INFINITY } else { bound.parse()? };
+        buckets.push((bound, count.parse()?));
+    }
+    ensure!(!buckets.is_empty(), "the scheduler has no histogram {histogram}");
+    Ok(buckets)
 }
 
 /// The binary that was built beside this one.

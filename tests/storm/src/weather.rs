@@ -1,12 +1,13 @@
 //! Which binary comes when, and what must come of it.
 
 use std::{
+    collections::BTreeSet,
     fs, thread,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_components::COMPONENTS;
+use berth_components::{COMPONENTS, EmbeddedComponent};
 use berth_test_guests::{self as guests, Mood, always};
 use berth_wasm_host::Binary;
 use serde_json::Value;
@@ -54,20 +55,24 @@ const KINDS: [Kind; 13] = [
 ];
 
 /// The storm, from one seed.
+#[derive(Debug, Default)]
 pub(crate) struct Weather {
     random: u64,
     n_swaps: usize,
+    /// Digests that the scheduler has compiled: their artefacts are there.
+    known: BTreeSet<String>,
     /// Milliseconds from the file's change to the new version serving.
     compiled: Vec<f64>,
     cached: Vec<f64>,
     /// Milliseconds from a broken version's file to a working version serving again.
     recovered: Vec<f64>,
-    refused: usize,
+    /// Milliseconds from the file of something that is no plugin to the word that it is none.
+    refused: Vec<f64>,
 }
 
 impl Weather {
-    pub(crate) fn new(seed: u64, _processes: &Processes) -> Self {
-        Self { random: seed, n_swaps: 0, compiled: Vec::new(), cached: Vec::new(), recovered: Vec::new(), refused: 0 }
+    pub(crate) fn new(seed: u64) -> Self {
+        Self { random: seed, ..Self::default() }
     }
 
     pub(crate) fn n_swaps(&self) -> usize {
@@ -75,18 +80,44 @@ impl Weather {
     }
 
     /// Every plugin once, some kinds of binary each, and the native plugin at the end.
-    pub(crate) async fn round(&mut self, processes: &Processes) -> Result<()> {
+    pub(crate) fn round(&mut self, processes: &Processes) -> Result<()> {
         for component in COMPONENTS {
             let n_kinds = if VITAL.contains(&component.name) { 2 } else { 4 };
             for _ in 0..n_kinds {
                 let kind = self.kind(component.name);
-                tokio::task::block_in_place(|| self.swap(processes, component.name, component.bytes, kind))
-                    .with_context(|| format!("{} {kind:?}", component.name))?;
+                self.swap(processes, component, kind)?;
             }
-            tokio::task::block_in_place(|| self.swap(processes, component.name, component.bytes, Kind::Native))
-                .with_context(|| format!("{} back to native", component.name))?;
+            self.swap(processes, component, Kind::Native)?;
         }
         Ok(())
+    }
+
+    /// Every plugin as the component of the same name.
+    pub(crate) fn all_components(&mut self, processes: &Processes) -> Result<()> {
+        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, Kind::Known))
+    }
+
+    pub(crate) fn all_native(&mut self, processes: &Processes) -> Result<()> {
+        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, Kind::Native))
+    }
+
+    /// Every plugin by an equal one, one that answers otherwise, and itself.
+    pub(crate) fn fair_round(&mut self, processes: &Processes) -> Result<()> {
+        for component in COMPONENTS {
+            self.swap(processes, component, Kind::Equal)?;
+            if !VITAL.contains(&component.name) {
+                self.swap(processes, component, Kind::Mood(Mood::Indifferent))?;
+            }
+            self.swap(processes, component, Kind::Equal)?;
+            self.swap(processes, component, Kind::Known)?;
+        }
+        Ok(())
+    }
+
+    fn swap(&mut self, processes: &Processes, component: &EmbeddedComponent, kind: Kind) -> Result<()> {
+        let EmbeddedComponent { name, bytes } = component;
+        tokio::task::block_in_place(|| self.place(processes, name, bytes, kind))
+            .with_context(|| format!("{name} {kind:?}"))
     }
 
     fn kind(&mut self, name: &str) -> Kind {
@@ -108,49 +139,41 @@ impl Weather {
         mixed ^ (mixed >> 31)
     }
 
-    fn swap(&mut self, processes: &Processes, name: &str, itself: &[u8], kind: Kind) -> Result<()> {
+    /// Changes the file, and waits for what must come of it.
+    fn place(&mut self, processes: &Processes, name: &str, itself: &[u8], kind: Kind) -> Result<()> {
         self.n_swaps += 1;
-        let before = serving(processes, name)?;
-        let file = processes.plugins_dir.join(format!("{name}.wasm"));
-        let start = Instant::now();
-        let milliseconds = |start: Instant| start.elapsed().as_secs_f64() * 1e3;
-        match kind {
-            Kind::Native => {
-                if file.exists() {
-                    fs::remove_file(&file)?;
-                }
-                until(processes, name, |plugin| plugin["digest"] == "native" && is_well(plugin))?;
+        if kind == Kind::Native {
+            let file = processes.plugins_dir.join(format!("{name}.wasm"));
+            if file.exists() {
+                fs::remove_file(&file)?;
             }
-            Kind::Equal | Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle) => {
-                let salt = if kind == Kind::Equal { self.next() } else { 0 };
-                let bytes = self.bytes(name, itself, kind, salt)?;
-                place(processes, name, &bytes)?;
-                let digest = digest(&bytes);
-                let is_there = |plugin: &Value| plugin["digest"] == digest && is_serving(plugin);
-                until(processes, name, is_there)?;
-                match kind {
-                    Kind::Equal => self.compiled.push(milliseconds(start)),
-                    _ => self.cached.push(milliseconds(start)),
-                }
+            return until(processes, name, |plugin| serves(plugin, "native") && is_well(plugin));
+        }
+        let before = processes.plugin(name)?["digest"].clone();
+        let salt =
+            if matches!(kind, Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle)) { 0 } else { self.next() };
+        let bytes = self.bytes(name, itself, kind, salt)?;
+        let digest = digest(&bytes);
+        let start = Instant::now();
+        replace(processes, name, &bytes)?;
+        let figures = match kind {
+            Kind::Native | Kind::Equal | Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle) => {
+                until(processes, name, |plugin| serves(plugin, &digest) && is_serving(plugin))?;
+                if self.known.insert(digest) { &mut self.compiled } else { &mut self.cached }
             }
             Kind::Mood(_) => {
-                let salt = self.next();
-                let bytes = self.bytes(name, itself, kind, salt)?;
-                let digest = digest(&bytes);
-                place(processes, name, &bytes)?;
                 // It serves for a moment, and is found out.
-                let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && plugin["digest"] != digest;
+                let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && !serves(plugin, &digest);
                 until(processes, name, |plugin| is_over(plugin) && is_serving(plugin))?;
-                self.recovered.push(milliseconds(start));
+                &mut self.recovered
             }
             Kind::Text | Kind::CoreModule | Kind::OtherWorld | Kind::ImportsWasi => {
-                let bytes = self.bytes(name, itself, kind, 0)?;
-                place(processes, name, &bytes)?;
-                let says_why = |plugin: &Value| !plugin["lastReason"].is_null();
-                until(processes, name, |plugin| says_why(plugin) && plugin["digest"] == before && is_serving(plugin))?;
-                self.refused += 1;
+                let goes_on = |plugin: &Value| plugin["digest"] == before && is_serving(plugin);
+                until(processes, name, |plugin| plugin["refusedDigest"] == digest && goes_on(plugin))?;
+                &mut self.refused
             }
-        }
+        };
+        figures.push(start.elapsed().as_secs_f64() * 1e3);
         Ok(())
     }
 
@@ -158,27 +181,28 @@ impl Weather {
         Ok(match kind {
             Kind::Equal | Kind::Known | Kind::Native => salted(itself, salt),
             Kind::Mood(mood) => salted(&always(name, mood)?, salt),
-            Kind::Text => b"#!/bin/sh\necho not a component\n".to_vec(),
-            Kind::CoreModule => guests::core_module()?,
-            Kind::OtherWorld => guests::of_another_world()?,
-            Kind::ImportsWasi => guests::imports_wasi()?,
+            Kind::Text => format!("#!/bin/sh\necho {salt} is not a component\n").into_bytes(),
+            Kind::CoreModule => salted(&guests::core_module()?, salt),
+            Kind::OtherWorld => salted(&guests::of_another_world()?, salt),
+            Kind::ImportsWasi => salted(&guests::imports_wasi()?, salt),
         })
     }
 
     pub(crate) fn report(&self) {
         let line = |what: &str, values: &[f64]| {
             println!(
-                "{what}: {} times, p50 {:.0} ms, p90 {:.0} ms, max {:.0} ms",
+                "{what}: {} times, p50 {:.0} ms, p90 {:.0} ms, p99 {:.0} ms, longest {:.0} ms",
                 values.len(),
                 percentile(values, 0.5),
                 percentile(values, 0.9),
+                percentile(values, 0.99),
                 percentile(values, 1.0)
             );
         };
         line("from file to serving, compiling included", &self.compiled);
         line("from file to serving, compiled before", &self.cached);
         line("from a broken file to a working version", &self.recovered);
-        println!("files that are no plugins: {} times, each refused and what served went on", self.refused);
+        line("from a file that is no plugin to its refusal, what served goes on", &self.refused);
     }
 }
 
@@ -197,15 +221,17 @@ fn digest(bytes: &[u8]) -> String {
     Binary::new("", bytes).digest().to_owned()
 }
 
-fn place(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
+fn replace(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
     let part = processes.plugins_dir.join(".incoming");
     fs::write(&part, bytes)?;
     fs::rename(part, processes.plugins_dir.join(format!("{name}.wasm")))?;
     Ok(())
 }
 
-fn serving(processes: &Processes, name: &str) -> Result<Value> {
-    Ok(processes.plugin(name)?["digest"].clone())
+/// Whether the scheduler has taken this binary in all profiles that use the plugin.
+fn serves(plugin: &Value, digest: &str) -> bool {
+    let profiles = plugin["profiles"].as_object();
+    plugin["digest"] == digest && profiles.is_some_and(|profiles| profiles.values().all(|serving| serving == digest))
 }
 
 fn is_serving(plugin: &Value) -> bool {

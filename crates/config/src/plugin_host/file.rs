@@ -105,6 +105,8 @@ struct Grants {
     reads: Vec<ObjectKind>,
     #[serde(default)]
     effects: Vec<Effect>,
+    #[serde(default)]
+    pod_json: bool,
 }
 
 #[derive(Debug, Deserialize)]
@@ -239,7 +241,8 @@ impl From<RawEntry> for Entry {
 impl From<Grants> for PluginGrants {
     fn from(grants: Grants) -> Self {
         let reads = grants.reads.into_iter().map(|ObjectKind(api_version, kind)| (api_version, kind)).collect();
-        Self { reads, effects: grants.effects.into_iter().map(EffectKind::from).collect() }
+        let effects = grants.effects.into_iter().map(EffectKind::from).collect();
+        Self { reads, effects, pod_json: grants.pod_json }
     }
 }
 

@@ -51,6 +51,15 @@ fn an_empty_document_is_the_default() {
 }
 
 #[test]
+fn the_json_of_pods_is_granted_by_name_or_to_all() {
+    let own = read("plugins:\n- name: Nosy\n  grants: {podJson: true}\n").expect("valid");
+    assert!(own.grants_pod_json() && own.plugin("Nosy").grants.is_some_and(|grants| grants.pod_json));
+    assert!(!own.default_grants().pod_json);
+    assert!(read("defaults: {grants: {podJson: true}}\n").expect("valid").grants_pod_json());
+    assert!(!read(FULL).expect("valid").grants_pod_json());
+}
+
+#[test]
 fn entries_are_laid_over_defaults() {
     let settings = read(FULL).expect("the document is valid");
     let own = settings.plugin("Own");

@@ -262,14 +262,16 @@ pub(super) struct Factory {
     pub(super) works: bool,
     /// How many instances can be built; any number when not set.
     pub(super) builds_left: OnceLock<usize>,
+    /// Whether instances take long.
+    pub(super) is_slow: OnceLock<()>,
     n_built: AtomicUsize,
 }
 
 impl Factory {
     pub(super) fn new(version: &str, script: &Shared, works: bool) -> Arc<Self> {
         let manifest = Manifest { name: "Fake".to_owned(), version: version.to_owned(), ..Manifest::default() };
-        let (builds_left, n_built) = (OnceLock::new(), AtomicUsize::new(0));
-        Arc::new(Self { manifest, script: Arc::clone(script), works, builds_left, n_built })
+        let (builds_left, is_slow, n_built) = (OnceLock::new(), OnceLock::new(), AtomicUsize::new(0));
+        Arc::new(Self { manifest, script: Arc::clone(script), works, builds_left, is_slow, n_built })
     }
 }
 
@@ -292,6 +294,9 @@ impl PluginFactory for Factory {
             return Err("no more".to_owned());
         }
         Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))
+    }
+    fn takes_long(&self) -> bool {
+        self.is_slow.get().is_some()
     }
 }
 
@@ -334,6 +339,12 @@ impl Bench {
 
     pub(super) fn event(&mut self, event: Event) {
         self.scheduler.handle(event, self.now);
+    }
+
+    /// Another version of the plugin is ready, in all profiles.
+    pub(super) fn swap(&mut self, version: &str) {
+        let (name, factory) = ("Fake".to_owned(), Factory::new(version, &self.script, true));
+        self.event(Event::PluginReady { name, scheduler_names: None, factory, grants: None });
     }
 
     pub(super) fn apply(&mut self, pod: api::Pod) {

@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::{
-    kit::{Bench, Factory, node, pod_json},
+    kit::{Bench, node, pod_json},
     waiting::{claim_applied, patch, wait},
 };
 use crate::{Action, Event};
@@ -221,10 +221,7 @@ impl World {
                 self.undelivered.push(claim_applied(&self.n_uids.to_string()));
             }
             Op::Broken(broken) => self.bench.script(|script| script.broken_filter = broken),
-            Op::Swap => {
-                let factory = Factory::new("next", &self.bench.script, true);
-                self.bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
-            }
+            Op::Swap => self.bench.swap("next"),
             Op::Advance(milliseconds) => self.bench.advance(u64::from(milliseconds)),
             Op::Deliver => self.deliver(),
             Op::Run => {

@@ -9,7 +9,7 @@ use crate::{Action, Event};
 
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
     let swapped = bench.scheduler.drain_effects().into_iter().find_map(|action| match action {
         Action::PluginSwapped { version, result, .. } => Some(result.map(|()| version.version)),
         _ => None,
@@ -119,7 +119,7 @@ fn state_goes_from_one_binary_to_the_next() {
     assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [7]"]);
     bench.script(|script| script.refuse_state = true);
     let factory = Factory::new("3", &bench.script, true);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
     let actions = bench.scheduler.drain_effects();
     let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Log { .. })).collect();
     assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
@@ -141,7 +141,7 @@ fn a_swap_can_concern_one_profile_alone() {
     let mut bench = two_profiles();
     let factory = Factory::new("2", &bench.script, true);
     let scheduler_names = Some(vec!["other".to_owned()]);
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names, factory });
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names, factory, grants: None });
     assert_eq!(versions(&bench), ["1", "2"]);
 }
 
@@ -150,13 +150,98 @@ fn all_profiles_change_over_or_none() {
     let mut bench = two_profiles();
     let factory = Factory::new("2", &bench.script, true);
     factory.builds_left.set(1).expect("not set yet");
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory });
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
         bench.scheduler.drain_effects().into_iter().filter(
             |action| matches!(action, Action::PluginSwapped { result: Err(reason), .. } if reason == "no more"),
         );
     assert_eq!(refused.count(), 2);
+}
+
+/// What is to be prepared for the next swap, if anything.
+fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
+    bench.scheduler.drain_effects().into_iter().find_map(|action| match action {
+        Action::PreparePlugin(preparation) => Some(*preparation),
+        _ => None,
+    })
+}
+
+fn slow(bench: &mut Bench, version: &str) {
+    let factory = Factory::new(version, &bench.script, true);
+    factory.is_slow.set(()).expect("not set yet");
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+}
+
+#[test]
+fn the_old_binary_goes_on_while_the_new_one_is_prepared() {
+    let mut bench = two_profiles();
+    bench.event(Event::NodeApplied(Box::new(super::kit::node("n0", 4))));
+    bench.event(Event::Synced);
+    slow(&mut bench, "2");
+    let preparation = preparation(&mut bench).expect("to be prepared");
+    bench.apply(pod("a", 1));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    assert_eq!(versions(&bench), ["1", "1"]);
+    bench.event(Event::PluginPrepared(preparation.run()));
+    assert_eq!(versions(&bench), ["2", "2"]);
+    assert_eq!(bench.scheduler.drain_retired().len(), 2);
+    assert!(
+        bench.script(|script| script.calls.contains(&"2 reserve a 0".to_owned())),
+        "it learns of pods on their way"
+    );
+}
+
+#[test]
+fn swaps_of_a_plugin_keep_their_order() {
+    let mut bench = Bench::with_nodes(1, 4);
+    slow(&mut bench, "2");
+    let second = preparation(&mut bench).expect("to be prepared");
+    let factory = Factory::new("3", &bench.script, true);
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+    slow(&mut bench, "4");
+    assert!(preparation(&mut bench).is_none(), "one at a time");
+    assert_eq!(versions(&bench), ["1"]);
+    bench.event(Event::PluginPrepared(second.run()));
+    assert_eq!(versions(&bench), ["3"], "the quick one came at once");
+    let fourth = preparation(&mut bench).expect("to be prepared");
+    bench.event(Event::PluginPrepared(fourth.run()));
+    assert_eq!(versions(&bench), ["4"]);
+}
+
+#[test]
+fn a_preparation_that_fails_leaves_the_old_binary() {
+    let mut bench = two_profiles();
+    slow(&mut bench, "2");
+    let failed = preparation(&mut bench).expect("to be prepared").failed("no thread");
+    bench.event(Event::PluginPrepared(failed));
+    assert_eq!(versions(&bench), ["1", "1"]);
+    let refused =
+        bench.scheduler.drain_effects().into_iter().filter(
+            |action| matches!(action, Action::PluginSwapped { result: Err(reason), .. } if reason == "no thread"),
+        );
+    assert_eq!(refused.count(), 2);
+}
+
+#[test]
+fn a_prepared_binary_takes_the_state_over_that_the_old_one_has_at_the_swap() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.state = Some(vec![7]));
+    slow(&mut bench, "2");
+    let prepared = preparation(&mut bench).expect("to be prepared").run();
+    bench.script(|script| script.state = Some(vec![8]));
+    bench.event(Event::PluginPrepared(prepared));
+    assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [8]"]);
+}
+
+#[test]
+fn a_swap_can_change_what_a_plugin_may_ask_for() {
+    let mut bench = granted(&[]);
+    let factory = Factory::new("2", &bench.script, true);
+    let grants = Some([Permission::Bind].into_iter().collect());
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants });
+    bench.apply(pod("a", 1));
+    assert_eq!(binds(&bench.settle()).len(), 1);
 }
 
 /// A bench whose plugin was granted only so much.

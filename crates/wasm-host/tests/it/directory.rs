@@ -41,7 +41,7 @@ impl Watched {
         assert_eq!(event.name, name);
         match event.change {
             DirectoryChange::Loaded(factory) => factory.version().digest,
-            other @ (DirectoryChange::Refused(_) | DirectoryChange::Removed) => panic!("{other:?}"),
+            other @ (DirectoryChange::Refused { .. } | DirectoryChange::Removed) => panic!("{other:?}"),
         }
     }
 
@@ -69,7 +69,10 @@ fn the_first_scan_finds_plugins_and_others() {
     let found = PluginsDirectory::new(engine(), dir.path()).scan().unwrap();
     let [moody, note] = found.as_slice() else { panic!("{found:?}") };
     assert!(moody.name == "Moody" && matches!(moody.change, DirectoryChange::Loaded(_)), "{moody:?}");
-    assert!(note.name == "Note" && matches!(note.change, DirectoryChange::Refused(LoadError::NotWasm)), "{note:?}");
+    assert!(
+        note.name == "Note" && matches!(note.change, DirectoryChange::Refused { error: LoadError::NotWasm, .. }),
+        "{note:?}"
+    );
 }
 
 #[test]
@@ -138,7 +141,7 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
     fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
     let event = watched.next();
     assert_eq!(event.name, "Text");
-    assert!(matches!(event.change, DirectoryChange::Refused(LoadError::NotWasm)));
+    assert!(matches!(event.change, DirectoryChange::Refused { error: LoadError::NotWasm, .. }));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The life of plugins, told as what happens and who answers then.
 
-use berth_config::{Execution, PluginHostSettings};
-use berth_framework::{Manifest, ObjectKind, Plugin, PluginVersion, Point};
+use berth_config::Execution;
+use berth_framework::{ObjectKind, Plugin, PluginVersion, Point};
 
 use super::{
     super::{
@@ -60,7 +60,7 @@ impl Figures for Calls {
 
 fn binary(digest: &str, source: Source) -> Binary {
     let factory = Arc::new(Fake { manifest: Manifest::default(), digest: digest.to_owned() });
-    Binary { factory, source, figures: Some(Arc::new(Calls(5))) }
+    Binary { factory, source, figures: Some(Arc::new(Calls(5))), component: None }
 }
 
 fn component(digest: &str) -> Binary {
@@ -110,7 +110,7 @@ impl Bench {
     fn put(&mut self, plugin: &str, digest: &str) {
         let consequences = self.roster.found(plugin, component(digest), self.now);
         self.take(consequences);
-        self.roster.accepted(plugin, digest);
+        self.roster.accepted(plugin, "main", digest);
     }
 
     fn fault(&mut self, plugin: &str, digest: &str, times: usize) {
@@ -198,12 +198,18 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
         manifest.needs.pod_json = true;
         Binary { factory: Arc::new(Fake { manifest, digest: digest.to_owned() }), ..component(digest) }
     };
-    let mut bench = Bench::new(STRICT, &["Mine", "Other"]);
-    assert!(!bench.roster.settle_pod_json());
+    let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
+    let mut bench = Bench::new("", &["Mine"]);
+    assert!(!bench.roster.settle_pod_json(), "nobody may see it");
     let consequences = bench.roster.found("Mine", that_wants_json("a"), bench.now);
-    assert!(matches!(consequences.news.as_slice(), [News::Refused { .. }, News::Absent { .. }]), "{consequences:?}");
-    bench.roster.add_installed("Other", that_wants_json("b")).expect("at the start all can be had");
-    assert!(bench.roster.settle_pod_json());
+    assert!(
+        matches!(consequences.news.as_slice(), [News::Refused { reason, .. }, News::Absent { .. }] if reason.contains("grants.podJson"))
+    );
+    reconfigure(&mut bench, granted);
+    let consequences = bench.roster.found("Mine", that_wants_json("a"), bench.now);
+    assert!(matches!(consequences.news.as_slice(), [News::Refused { reason, .. }, ..] if reason.contains("restart")));
+    let mut bench = Bench::new(granted, &["Mine"]);
+    assert!(bench.roster.settle_pod_json(), "somebody may come who may");
     let consequences = bench.roster.found("Mine", that_wants_json("a"), bench.now);
     assert_eq!(consequences.swaps.len(), 1);
 }
@@ -410,4 +416,63 @@ fn without_a_directory_absent_plugins_of_kube_scheduler_are_left_out() {
     bench.take(Consequences::default());
     bench.put("NodeVolumeLimits", "a");
     assert_eq!(bench.answers("NodeVolumeLimits"), "a", "somebody brought it");
+}
+
+fn settings(config: &str) -> PluginHostSettings {
+    PluginHostSettings::from_text("test", &format!("{HEADER}{config}")).expect("valid")
+}
+
+fn reconfigure(bench: &mut Bench, config: &str) -> (Vec<String>, Vec<String>) {
+    let (consequences, to_retry) = bench.roster.reconfigure(settings(config), |_, _| Limits::default());
+    let swapped = consequences.swaps.iter().map(|swap| swap.plugin.clone()).collect();
+    bench.take(consequences);
+    (swapped, to_retry)
+}
+
+#[test]
+fn other_limits_and_grants_are_given_to_new_instances_of_whom_they_concern() {
+    let mut bench = Bench::new("", &["Mine", "Other", "NodeName"]);
+    bench.put("Mine", "a");
+    bench.put("Other", "o");
+    let limits = "plugins: [{name: Mine, limits: {memory: 1Mi}}]\n";
+    assert_eq!(reconfigure(&mut bench, limits).0, ["Mine"]);
+    assert!(reconfigure(&mut bench, limits).0.is_empty(), "nothing differs");
+    assert_eq!(reconfigure(&mut bench, "defaults: {grants: {effects: [event]}}\n").0, ["Mine", "NodeName", "Other"]);
+    assert!(bench.roster.grants("Mine").allows(berth_framework::Permission::Event));
+}
+
+#[test]
+fn an_instance_that_cannot_be_built_anew_leaves_the_one_before() {
+    let mut bench = Bench::new("", &["Mine"]);
+    bench.put("Mine", "a");
+    reconfigure(&mut bench, "plugins: [{name: Mine, limits: {memory: 1Mi}}]\n");
+    let consequences = bench.roster.not_taken("Mine", "a", "asked for too much memory", bench.now);
+    assert!(consequences.swaps.is_empty() && consequences.news.is_empty(), "{consequences:?}");
+    assert_eq!(bench.answers("Mine"), "a");
+}
+
+#[test]
+fn what_is_no_longer_granted_is_taken_back() {
+    let reads = "plugins: [{name: Mine, grants: {reads: [v1/Secret]}}]\n";
+    let mut bench = Bench::new(reads, &["Mine"]);
+    let kind = berth_framework::ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() };
+    let mut manifest = Manifest::default();
+    manifest.needs.objects.push(kind);
+    let factory = Arc::new(Fake { manifest, digest: "a".to_owned() });
+    let nosy = Binary { factory, source: Source::Directory, figures: None, component: None };
+    let found = bench.roster.found("Mine", nosy, bench.now);
+    bench.take(found);
+    assert_eq!(bench.answers("Mine"), "a");
+    assert_eq!(reconfigure(&mut bench, "").0, ["Mine"]);
+    assert!(bench.answers("Mine").contains("wants to read v1/Secret"), "{}", bench.answers("Mine"));
+    assert!(matches!(bench.news.as_slice(), [.., News::Refused { .. }, News::Absent { .. }]), "{:?}", bench.news);
+    assert_eq!(reconfigure(&mut bench, reads).1, ["Mine"], "its file is worth another look");
+}
+
+#[test]
+fn another_policy_holds_at_once() {
+    let mut bench = Bench::new("", &["Mine"]);
+    assert!(bench.answers("Mine").contains("is missing"));
+    assert_eq!(reconfigure(&mut bench, "defaults: {failurePolicy: Ignore}\n").0, ["Mine"]);
+    assert!(!bench.answers("Mine").contains("is missing"));
 }

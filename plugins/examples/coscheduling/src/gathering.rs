@@ -26,6 +26,10 @@ impl Gathering {
         }
     }
 
+    pub(crate) fn is_waiting(&self, cycle: CycleId) -> bool {
+        self.waiting.iter().any(|(other, _)| *other == cycle)
+    }
+
     /// A member gave its place back, or is bound.
     pub(crate) fn leave(&mut self, cycle: CycleId) {
         self.waiting.retain(|(other, _)| *other != cycle);

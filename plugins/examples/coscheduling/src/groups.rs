@@ -61,15 +61,26 @@ impl Default for Groups {
 }
 
 impl Groups {
-    pub(crate) fn refresh(&mut self, snapshot: &Snapshot) {
+    /// Whether a pod left a node since the last time, of no group or of one that counts.
+    pub(crate) fn refresh(&mut self, snapshot: &Snapshot, mut counts: impl FnMut(&GroupName) -> bool) -> bool {
         self.objects.refresh(snapshot.objects());
-        let Some(label) = snapshot.symbols.lookup(LABEL) else { return };
+        let symbols = &snapshot.symbols;
+        let Some(label) = symbols.lookup(LABEL) else { return false };
         let pods = snapshot.pods();
+        let mut has_room = false;
         match self.position.and_then(|position| pods.since(position)) {
-            Some(changes) => changes.for_each(|change| self.placed.note(&change.pod, label, change.sign)),
+            Some(changes) => changes.for_each(|change| {
+                self.placed.note(&change.pod, label, change.sign);
+                let group = value(&change.pod, label).map(|name| GroupName {
+                    namespace: symbols.text(change.pod.namespace).to_owned(),
+                    name: symbols.text(name).to_owned(),
+                });
+                has_room |= change.sign < 0 && group.is_none_or(|group| counts(&group));
+            }),
             None => self.recount(pods, label),
         }
         self.position = Some(pods.position());
+        has_room
     }
 
     fn recount(&mut self, pods: &PodTable, label: Sym) {

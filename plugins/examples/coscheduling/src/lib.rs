@@ -6,10 +6,13 @@
 //! `spec.scheduleTimeoutSeconds` (or the argument `permitWaitingTimeSeconds`, 60 by default) is turned down, and one
 //! member that fits nowhere sends the others back at once, so that what they held is free again.
 //!
-//! Groups gather one after the other: two that each held half of the cluster would both wait until their time is out.
+//! Groups gather one after the other: two that each held half of the cluster would both wait until their time is out. A group
+//! that gave up rests as a whole, for `podGroupBackoffSeconds` (10 by default), or until a pod of others leaves or a node
+//! comes.
 
 mod gathering;
 mod groups;
+mod rest;
 
 use berth_sdk::{
     framework::{
@@ -22,7 +25,8 @@ use serde::Deserialize;
 
 use crate::{
     gathering::Gathering,
-    groups::{API_VERSION, Groups, KIND},
+    groups::{API_VERSION, GroupName, Groups, KIND},
+    rest::Rest,
 };
 
 berth_sdk::export!(Coscheduling: sync, cycle, pre_filter, post_filter, reserve, permit);
@@ -32,21 +36,47 @@ berth_sdk::export!(Coscheduling: sync, cycle, pre_filter, post_filter, reserve, 
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 struct Args {
     permit_waiting_time_seconds: u64,
+    pod_group_backoff_seconds: u64,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Self { permit_waiting_time_seconds: 60 }
+        Self { permit_waiting_time_seconds: 60, pod_group_backoff_seconds: 10 }
     }
 }
 
-/// The plugin: what groups there are, and who waits.
+/// The plugin: what groups there are, who waits, and who rests.
 #[derive(Debug)]
 pub struct Coscheduling {
     manifest: Manifest,
     args: Args,
     groups: Groups,
     gathering: Gathering,
+    rest: Rest,
+    /// How many nodes there were when last looked at.
+    n_nodes: usize,
+    /// Milliseconds since 1970.
+    clock: fn() -> u64,
+}
+
+impl Coscheduling {
+    /// Follows the cluster. Whoever rests may try again once there is more room.
+    fn refresh(&mut self, call: &Call<'_>) {
+        let now = (self.clock)();
+        let rest = &mut self.rest;
+        let has_room = self.groups.refresh(call.snapshot, |group| !rest.contains(group, now));
+        let n_nodes = call.snapshot.n_nodes();
+        if has_room || n_nodes > self.n_nodes {
+            self.rest.end_all();
+        }
+        self.n_nodes = n_nodes;
+    }
+
+    /// The group gave up.
+    fn begin_rest(&mut self, group: &GroupName) {
+        let milliseconds = self.args.pod_group_backoff_seconds.saturating_mul(1000);
+        self.rest.begin(group, (self.clock)().saturating_add(milliseconds));
+    }
 }
 
 impl Configure for Coscheduling {
@@ -57,7 +87,11 @@ impl Configure for Coscheduling {
             name: "Coscheduling".to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pods: true, objects: vec![kind], ..Needs::default() },
-            requeue: Some(vec![group_events, ClusterEvent::new("Pod", ClusterEvent::ADD | ClusterEvent::DELETE)]),
+            requeue: Some(vec![
+                group_events,
+                ClusterEvent::new("Pod", ClusterEvent::ADD | ClusterEvent::DELETE),
+                ClusterEvent::new("Node", ClusterEvent::ADD),
+            ]),
         }
     }
 
@@ -67,8 +101,8 @@ impl Configure for Coscheduling {
         if args.permit_waiting_time_seconds == 0 {
             return Err("permitWaitingTimeSeconds: must be greater than zero".to_owned());
         }
-        let (groups, gathering) = (Groups::default(), Gathering::default());
-        Ok(Self { manifest: Self::describe(), args, groups, gathering })
+        let (groups, gathering, rest) = (Groups::default(), Gathering::default(), Rest::default());
+        Ok(Self { manifest: Self::describe(), args, groups, gathering, rest, n_nodes: 0, clock: berth_sdk::now })
     }
 }
 
@@ -106,10 +140,13 @@ impl Plugin for Coscheduling {
 
 impl PreFilter for Coscheduling {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.groups.refresh(call.snapshot);
+        self.refresh(call);
         let Some(group) = self.groups.of(call) else { return Ok(None) };
         if self.groups.get(&group).is_none() {
             return Err(Status::unresolvable(format!("waiting for pod group {group} to be created")));
+        }
+        if self.rest.contains(&group, (self.clock)()) {
+            return Err(Status::unresolvable(format!("pod group {group} did not fit lately")));
         }
         match self.gathering.group() {
             Some(other) if *other != group => {
@@ -134,6 +171,7 @@ impl PostFilter for Coscheduling {
         let reason = format!("pod group {group}: {} fits nowhere", call.pod.name);
         let waiting = self.gathering.waiting_of(&group);
         outcome.effects = waiting.map(|uid| Effect::Reject { uid: uid.to_string(), reason: reason.clone() }).collect();
+        self.begin_rest(&group);
         if !outcome.effects.is_empty() {
             outcome.status = Status::unschedulable(format!("pod group {group} was sent back"));
         }
@@ -143,14 +181,20 @@ impl PostFilter for Coscheduling {
 
 impl Reserve for Coscheduling {
     fn reserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Status {
-        self.groups.refresh(call.snapshot);
+        self.refresh(call);
         if let Some(group) = self.groups.of(call) {
             self.gathering.join(group, call.cycle, &call.pod.uid);
         }
         Status::success()
     }
 
+    /// A member that still waited ran out of time, or was sent back: its group does not come together.
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        if self.gathering.is_waiting(call.cycle)
+            && let Some(group) = self.groups.of(call)
+        {
+            self.begin_rest(&group);
+        }
         self.gathering.leave(call.cycle);
     }
 }

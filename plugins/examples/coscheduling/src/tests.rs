@@ -1,5 +1,7 @@
 //! Gangs at Permit, without wasm.
 
+use std::cell::Cell;
+
 use berth_sdk::{model::Pod, testing::Cluster};
 
 use super::*;
@@ -29,7 +31,30 @@ impl Scene {
                     "spec": {{"minMember": {min_member}, "scheduleTimeoutSeconds": 10}}}}"#
             ));
         }
-        Self { cluster, plugin: Coscheduling::configure("null").unwrap(), n_cycles: 0 }
+        let plugin = Coscheduling { clock: now, ..Coscheduling::configure("null").unwrap() };
+        NOW.set(1_000_000);
+        Self { cluster, plugin, n_cycles: 0 }
+    }
+
+    /// A pod of no group goes to the node, and may leave it again.
+    fn stranger(&mut self, name: &str) {
+        self.cluster.pod(&format!(
+            r#"{{"metadata": {{"namespace": "default", "name": "{name}", "uid": "{name}"}}, "spec": {{"nodeName": "n"}}}}"#
+        ));
+    }
+
+    /// The member's time is out: it gives back the place that it took in this cycle.
+    fn time_out(&mut self, pod: &Pod, cycle: u64) {
+        let call = Call { cycle: CycleId(cycle), pod, snapshot: self.cluster.snapshot() };
+        Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));
+    }
+
+    /// The member fits nowhere.
+    fn fail(&mut self, pod: &Pod) {
+        self.n_cycles += 1;
+        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.cluster.snapshot() };
+        PreFilter::pre_filter(&mut self.plugin, &call).unwrap();
+        PostFilter::post_filter(&mut self.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
     }
 
     fn member(&mut self, group: &str, name: &str) -> Pod {
@@ -47,6 +72,18 @@ impl Scene {
         assert!(Reserve::reserve(&mut self.plugin, &call, NodeIdx(0)).is_success());
         Ok(Permit::permit(&mut self.plugin, &call, NodeIdx(0)))
     }
+}
+
+thread_local! {
+    static NOW: Cell<u64> = const { Cell::new(0) };
+}
+
+fn now() -> u64 {
+    NOW.get()
+}
+
+fn advance(seconds: u64) {
+    NOW.set(NOW.get() + seconds * 1000);
 }
 
 fn allow(uid: &str) -> Effect {
@@ -114,6 +151,64 @@ fn a_member_that_fits_nowhere_sends_the_others_back() {
         .collect();
     assert_eq!(uids, ["a1", "a2"]);
     assert_eq!(outcome.status.message(), "pod group default/a was sent back");
+}
+
+const WAIT: Result<(PermitVerdict, Vec<Effect>), Status> = Ok((PermitVerdict::Wait(10_000), Vec::new()));
+
+fn rests(group: &str) -> Result<(PermitVerdict, Vec<Effect>), Status> {
+    Err(Status::unresolvable(format!("pod group default/{group} did not fit lately")))
+}
+
+#[test]
+fn a_group_that_did_not_fit_rests_as_a_whole() {
+    let mut scene = Scene::with_groups(&[("a", 3), ("b", 2)]);
+    let [a1, a2, a3] = ["a1", "a2", "a3"].map(|name| scene.member("a", name));
+    let b1 = scene.member("b", "b1");
+    assert_eq!(scene.place(&a1), WAIT);
+    scene.fail(&a2);
+    scene.time_out(&a1, 1);
+    for member in [&a1, &a2, &a3] {
+        assert_eq!(scene.place(member), rests("a"));
+    }
+    assert_eq!(scene.place(&b1), WAIT, "the others have a chance");
+    scene.time_out(&b1, scene.n_cycles);
+    advance(9);
+    assert_eq!(scene.place(&a1), rests("a"));
+    advance(1);
+    assert_eq!(scene.place(&a1), WAIT);
+}
+
+#[test]
+fn a_group_whose_time_was_out_rests() {
+    let mut scene = Scene::with_groups(&[("a", 2)]);
+    let [a1, a2] = ["a1", "a2"].map(|name| scene.member("a", name));
+    assert_eq!(scene.place(&a1), WAIT);
+    scene.time_out(&a1, 1);
+    assert_eq!(scene.place(&a2), rests("a"));
+}
+
+#[test]
+fn a_group_that_came_together_does_not_rest_when_a_binding_fails() {
+    let mut scene = Scene::with_groups(&[("a", 1)]);
+    let a1 = scene.member("a", "a1");
+    assert_eq!(scene.place(&a1), Ok((PermitVerdict::Allow, Vec::new())));
+    scene.time_out(&a1, 1);
+    assert_eq!(scene.place(&a1), Ok((PermitVerdict::Allow, Vec::new())));
+}
+
+#[test]
+fn a_rest_ends_when_there_is_more_room() {
+    let mut scene = Scene::with_groups(&[("a", 2)]);
+    let a1 = scene.member("a", "a1");
+    scene.stranger("s");
+    scene.fail(&a1);
+    assert_eq!(scene.place(&a1), rests("a"));
+    scene.cluster.remove_pod("s");
+    assert_eq!(scene.place(&a1), WAIT, "a pod left");
+    scene.time_out(&a1, scene.n_cycles);
+    assert_eq!(scene.place(&a1), rests("a"));
+    scene.cluster.node(r#"{"metadata": {"name": "n2"}}"#);
+    assert_eq!(scene.place(&a1), WAIT, "a node came");
 }
 
 #[test]

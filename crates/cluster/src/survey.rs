@@ -1,0 +1,175 @@
+//! What a client can expect of its API server: does it answer, what time does it have, and what may we do there?
+
+use http::{Request, header};
+use k8s_openapi::{
+    api::authorization::v1::{ResourceAttributes, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec},
+    jiff::{Timestamp, fmt::rfc2822},
+};
+use kube::{Api, Client, api::PostParams, client::Body};
+use serde::Deserialize;
+
+use crate::{
+    api_error::Failure,
+    clock::{self, Span, Time},
+    review::ReviewError,
+};
+
+/// An API server that answers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServerFacts {
+    /// `v1.36.0`, say.
+    pub version: String,
+    /// By how many seconds its clock is ahead of this machine's, rounded towards zero; `None` if it does not say.
+    pub seconds_ahead: Option<i64>,
+}
+
+/// The API server does not answer.
+#[derive(Debug, thiserror::Error)]
+#[error("the API server does not answer: {reason}")]
+pub struct SurveyError {
+    reason: String,
+}
+
+/// A verb on a kind of objects, in all namespaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Right {
+    /// Empty for the core group.
+    pub group: String,
+    /// In the plural.
+    pub resource: String,
+    /// Empty for the object itself.
+    pub subresource: String,
+    pub verb: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Version {
+    git_version: String,
+}
+
+impl Right {
+    /// `resource` may name a subresource: `pods/binding`.
+    #[must_use]
+    pub fn new(group: &str, resource: &str, verb: &str) -> Self {
+        let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
+        let own = str::to_owned;
+        Self { group: own(group), resource: own(resource), subresource: own(subresource), verb: own(verb) }
+    }
+}
+
+impl std::fmt::Display for Right {
+    /// `create pods/binding`, `list csinodes.storage.k8s.io`.
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { group, resource, subresource, verb } = self;
+        write!(formatter, "{verb} {resource}")?;
+        if !group.is_empty() {
+            write!(formatter, ".{group}")?;
+        }
+        if subresource.is_empty() { Ok(()) } else { write!(formatter, "/{subresource}") }
+    }
+}
+
+/// Asks for the server's version and time.
+///
+/// # Errors
+/// Nobody answers, or not as an API server does.
+pub async fn survey(client: &Client) -> Result<ServerFacts, SurveyError> {
+    let failed = |failure: Failure| SurveyError { reason: failure.to_string() };
+    let request = Request::get("/version").body(Body::empty());
+    let request = request.map_err(|error| SurveyError { reason: error.to_string() })?;
+    let before = clock::now();
+    let answer = client.send(request).await.map_err(|error| failed(error.into()))?;
+    let after = clock::now();
+    let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok()).and_then(http_date);
+    let request = Request::get("/version").body(Vec::new());
+    let request = request.map_err(|error| SurveyError { reason: error.to_string() })?;
+    let version: Version = client.request(request).await.map_err(|error| failed(error.into()))?;
+    let seconds_ahead = date.map(|date| ahead(date, before, after).as_secs());
+    Ok(ServerFacts { version: version.git_version, seconds_ahead })
+}
+
+/// `Sun, 06 Nov 1994 08:49:37 GMT`.
+fn http_date(text: &str) -> Option<Time> {
+    rfc2822::parse(text).ok().map(|date| Timestamp::from(&date))
+}
+
+/// By how much a clock that showed `date`, in whole seconds, somewhere between `before` and `after` is ahead at least.
+fn ahead(date: Time, before: Time, after: Time) -> Span {
+    let earliest = date.duration_since(after);
+    let latest = date.duration_since(before) + Span::from_secs(1);
+    if earliest > Span::ZERO {
+        earliest
+    } else if latest < Span::ZERO {
+        latest
+    } else {
+        Span::ZERO
+    }
+}
+
+/// Whether this client's user has the right.
+///
+/// # Errors
+/// The API server does not say.
+pub async fn may_i(client: &Client, right: &Right) -> Result<bool, ReviewError> {
+    let some = |text: &String| (!text.is_empty()).then(|| text.clone());
+    let attributes = ResourceAttributes {
+        group: some(&right.group),
+        resource: some(&right.resource),
+        subresource: some(&right.subresource),
+        verb: some(&right.verb),
+        ..ResourceAttributes::default()
+    };
+    let spec =
+        SelfSubjectAccessReviewSpec { resource_attributes: Some(attributes), ..SelfSubjectAccessReviewSpec::default() };
+    let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
+    let api: Api<SelfSubjectAccessReview> = Api::all(client.clone());
+    let review = api.create(&PostParams::default(), &review).await;
+    let review = review.map_err(|error| ReviewError::new("SelfSubjectAccessReview", error))?;
+    Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::fake;
+
+    async fn may(answer: serde_json::Value) -> bool {
+        let (client, mut server) = fake::server();
+        let right = Right::new("", "pods/binding", "create");
+        let asking = tokio::spawn(async move { may_i(&client, &right).await });
+        let call = server.next().await;
+        assert_eq!(call.line(), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
+        let attributes = json!({"resource": "pods", "subresource": "binding", "verb": "create"});
+        assert_eq!(call.body["spec"], json!({"resourceAttributes": attributes}));
+        call.answer(201, &json!({"metadata": {}, "spec": {}, "status": answer}));
+        asking.await.expect("no panic").expect("an answer")
+    }
+
+    #[tokio::test]
+    async fn a_right_is_a_plain_yes() {
+        assert!(may(json!({"allowed": true})).await);
+        assert!(!may(json!({"allowed": false})).await);
+        assert!(!may(json!({"allowed": true, "denied": true})).await);
+    }
+
+    #[test]
+    fn clocks_within_the_precision_of_the_header_agree() {
+        let date = http_date("Sun, 06 Nov 1994 08:49:37 GMT").expect("a date");
+        let time = |text: &str| -> Time { text.parse().expect("a time") };
+        assert_eq!(date, time("1994-11-06T08:49:37Z"));
+        let ahead = |before, after| ahead(date, time(before), time(after)).as_secs();
+        assert_eq!(ahead("1994-11-06T08:49:36.5Z", "1994-11-06T08:49:37.2Z"), 0);
+        assert_eq!(ahead("1994-11-06T08:49:37.9Z", "1994-11-06T08:49:38.1Z"), 0);
+        assert_eq!(ahead("1994-11-06T08:49:00Z", "1994-11-06T08:49:07Z"), 30);
+        assert_eq!(ahead("1994-11-06T08:50:38Z", "1994-11-06T08:50:39Z"), -60);
+    }
+
+    #[test]
+    fn rights_read_as_in_a_role() {
+        assert_eq!(Right::new("", "pods/binding", "create").to_string(), "create pods/binding");
+        assert_eq!(Right::new("storage.k8s.io", "csinodes", "list").to_string(), "list csinodes.storage.k8s.io");
+    }
+}

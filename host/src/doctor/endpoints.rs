@@ -1,0 +1,68 @@
+//! A running scheduler: is it well, and does every plugin serve?
+
+use std::{net::SocketAddr, path::Path};
+
+use super::{Area, Findings};
+use crate::{
+    plugin::AdminClient,
+    plugins::{PluginReport, State},
+};
+
+pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, findings: &mut Findings) {
+    let client = match AdminClient::new(&address.to_string(), token_file) {
+        Ok(client) => client,
+        Err(error) => return findings.problem(Area::Scheduler, format!("{error:#}"), "correct the option"),
+    };
+    if let Err(error) = client.check("/healthz").await {
+        let fix = "is `berth run` running with this --metrics-address? Its log says why not";
+        return findings.problem(Area::Scheduler, format!("{error:#}"), fix);
+    }
+    match client.check("/readyz").await {
+        Ok(()) => findings.ok(Area::Scheduler, format!("{address}: alive and ready")),
+        Err(error) => {
+            let fix = "its log says which kinds cannot be listed";
+            findings.problem(Area::Scheduler, format!("{address} is not ready: {error:#}"), fix);
+        }
+    }
+    match client.settings().await {
+        Ok(settings) => {
+            if let Some(error) = settings.error {
+                let text = format!("its plugin configuration is not taken over: {error}");
+                findings.problem(Area::Scheduler, text, "correct the file; it is read again when it changes");
+            }
+        }
+        Err(error) => findings.warning(Area::Scheduler, format!("{error:#}"), "is it another version of berth?"),
+    }
+    match client.list().await {
+        Ok(plugins) => look_at_plugins(&plugins, findings),
+        Err(error) => findings.problem(Area::Scheduler, format!("{error:#}"), "give --token-file of a user who may"),
+    }
+}
+
+fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
+    let mut n_serving = 0;
+    for plugin in plugins.iter().filter(|plugin| !plugin.profiles.is_empty()) {
+        let reason = plugin.last_reason.as_deref().unwrap_or("no reason is known");
+        let (name, state) = (&plugin.name, plugin.state.as_str());
+        match plugin.state {
+            State::Serving | State::Probation => n_serving += 1,
+            State::Quarantined | State::Refused => {
+                let fix = "replace its file; `berth plugin describe` says more";
+                findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
+            }
+            State::Missing => {
+                let fix = "put its file into the plugins directory, or disable it in the profile";
+                findings.warning(Area::Scheduler, format!("plugin {name} is missing"), fix);
+            }
+            State::Disabled => {
+                let fix = format!("`berth plugin enable {name}` when it is to run again");
+                findings.warning(Area::Scheduler, format!("plugin {name} is disabled by an operator"), fix);
+            }
+        }
+        if plugin.refused_digest.is_some() && plugin.state == State::Serving {
+            let text = format!("plugin {name} serves, but its newest file was refused: {reason}");
+            findings.warning(Area::Scheduler, text, "replace the file");
+        }
+    }
+    findings.ok(Area::Scheduler, format!("{n_serving} plugins serve"));
+}

@@ -1,0 +1,117 @@
+//! Kubernetes events about plugins, for whoever looks with kubectl.
+//!
+//! An event is about an object. Where the scheduler runs as a pod and was told so (`POD_NAME`, `POD_NAMESPACE`, `POD_UID`,
+//! from the downward API), that is its pod; elsewhere the namespace `kube-system`, or the one named by `POD_NAMESPACE`, which
+//! is there in any case. The plugin stands in `related`, so that repetitions are folded plugin by plugin.
+
+use std::env;
+
+use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
+
+use super::roster::News;
+
+/// Where control planes live.
+const DEFAULT_NAMESPACE: &str = "kube-system";
+
+/// Tells events about plugins. Never waits.
+#[derive(Clone, Debug)]
+pub(crate) struct Announcer {
+    recorder: EventRecorder,
+    regarding: ObjectReference,
+}
+
+impl Announcer {
+    /// Speaks for the object that the environment names.
+    pub(crate) fn new(recorder: EventRecorder) -> Self {
+        let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+        let regarding = regarding(variable("POD_NAMESPACE"), variable("POD_NAME"), variable("POD_UID"));
+        Self { recorder, regarding }
+    }
+
+    /// What happened to a plugin, if it is worth an event.
+    pub(crate) fn news(&self, news: &News) {
+        use EventType::{Normal, Warning};
+        match news {
+            News::Refused { plugin, reason } => self.not_taken(plugin, &format!("the file {reason}")),
+            News::RolledBack { plugin, digest, reason } => {
+                let digest = digest.get(..12).unwrap_or(digest);
+                let note = format!("plugin {plugin}: rolled back from {digest} to the version before: {reason}");
+                self.tell(plugin, Warning, "PluginRolledBack", note);
+            }
+            News::Quarantined { plugin, milliseconds, reason } => {
+                let note = format!("plugin {plugin}: out of service for {} s: {reason}", milliseconds / 1000);
+                self.tell(plugin, Warning, "PluginQuarantined", note);
+            }
+            News::Released { plugin } => {
+                let note = format!("plugin {plugin}: back in service, its quarantine is over");
+                self.tell(plugin, Normal, "PluginReleased", note);
+            }
+            News::Absent { .. } | News::Proven { .. } => {}
+        }
+    }
+
+    /// A binary does not come into service.
+    pub(crate) fn not_taken(&self, plugin: &str, reason: &str) {
+        let note = format!("plugin {plugin}: {reason}; what served before goes on");
+        self.tell(plugin, EventType::Warning, "PluginRefused", note);
+    }
+
+    /// The operator's settings cannot be used.
+    pub(crate) fn settings_refused(&self, reason: &str) {
+        let note = format!("{reason}; the settings before it hold");
+        self.record(None, EventType::Warning, "PluginSettingsRefused", note);
+    }
+
+    fn tell(&self, plugin: &str, type_: EventType, reason: &str, note: String) {
+        let related = ObjectReference {
+            kind: "Plugin".to_owned(),
+            api_version: "berth.dev/v1alpha1".to_owned(),
+            name: plugin.to_owned(),
+            ..ObjectReference::default()
+        };
+        self.record(Some(related), type_, reason, note);
+    }
+
+    fn record(&self, related: Option<ObjectReference>, type_: EventType, reason: &str, note: String) {
+        self.recorder.record(NewEvent {
+            type_,
+            reason: reason.to_owned(),
+            action: "ManagePlugins".to_owned(),
+            note,
+            regarding: self.regarding.clone(),
+            related,
+            reporting_controller: "berth".to_owned(),
+        });
+    }
+}
+
+fn regarding(namespace: Option<String>, pod: Option<String>, uid: Option<String>) -> ObjectReference {
+    let api_version = "v1".to_owned();
+    match (pod, namespace) {
+        (Some(name), Some(namespace)) => {
+            let uid = uid.unwrap_or_default();
+            ObjectReference { kind: "Pod".to_owned(), api_version, namespace, name, uid, ..ObjectReference::default() }
+        }
+        // Events about an object without a namespace would land in `default`.
+        (_, namespace) => {
+            let name = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
+            let (kind, namespace) = ("Namespace".to_owned(), name.clone());
+            ObjectReference { kind, api_version, namespace, name, ..ObjectReference::default() }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_about_the_own_pod_or_a_namespace() {
+        let text = |text: &str| Some(text.to_owned());
+        let show =
+            |object: ObjectReference| format!("{} {}/{} {}", object.kind, object.namespace, object.name, object.uid);
+        assert_eq!(show(regarding(text("infra"), text("berth-0"), text("7"))), "Pod infra/berth-0 7");
+        assert_eq!(show(regarding(text("infra"), None, None)), "Namespace infra/infra ");
+        assert_eq!(show(regarding(None, text("berth-0"), None)), "Namespace kube-system/kube-system ");
+    }
+}

@@ -1,0 +1,86 @@
+//! What all binaries of each plugin counted, from the start of the process on.
+//!
+//! A binary that nobody holds any more counts nothing more: its figures are added up and it is forgotten, so that a
+//! scheduler which swaps for months does not grow.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_wasm_host::{FaultKind, PluginStats};
+
+/// Names of its own that one plugin can count, over all its binaries; each binary has at most 64.
+const MAX_CUSTOM: usize = 256;
+
+/// The figures of every component that was ever loaded.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    alive: Vec<(String, Arc<PluginStats>)>,
+    past: BTreeMap<String, Sums>,
+}
+
+/// Sums over binaries of one plugin.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Sums {
+    pub faults: BTreeMap<&'static str, u64>,
+    pub dropped_log_lines: u64,
+    /// By the names that the plugin gave its counters.
+    pub custom: BTreeMap<String, u64>,
+}
+
+impl Ledger {
+    pub(crate) fn add(&mut self, plugin: &str, stats: &Arc<PluginStats>) {
+        self.alive.push((plugin.to_owned(), Arc::clone(stats)));
+    }
+
+    /// By plugin.
+    pub(crate) fn sums(&mut self) -> BTreeMap<String, Sums> {
+        let Self { alive, past } = self;
+        alive.retain(|(plugin, stats)| {
+            let is_held = Arc::strong_count(stats) > 1;
+            if !is_held {
+                past.entry(plugin.clone()).or_default().add(stats);
+            }
+            is_held
+        });
+        let mut sums = past.clone();
+        for (plugin, stats) in alive {
+            sums.entry(plugin.clone()).or_default().add(stats);
+        }
+        sums
+    }
+}
+
+impl Sums {
+    fn add(&mut self, stats: &PluginStats) {
+        for kind in FaultKind::ALL {
+            *self.faults.entry(kind.as_str()).or_default() += stats.faults(kind);
+        }
+        self.dropped_log_lines += stats.dropped_log_lines();
+        for (name, count) in stats.custom() {
+            if self.custom.len() >= MAX_CUSTOM && !self.custom.contains_key(&name) {
+                continue;
+            }
+            let total = self.custom.entry(name).or_default();
+            *total = total.saturating_add(count);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binaries_that_nobody_holds_are_added_up_and_forgotten() {
+        let mut ledger = Ledger::default();
+        let serving = Arc::<PluginStats>::default();
+        ledger.add("Mine", &serving);
+        for _ in 0..3 {
+            ledger.add("Mine", &Arc::default());
+        }
+        assert_eq!(ledger.sums().get("Mine").map(|sums| sums.faults.len()), Some(FaultKind::ALL.len()));
+        assert_eq!(ledger.alive.len(), 1);
+        drop(serving);
+        assert_eq!(ledger.sums().len(), 1);
+        assert!(ledger.alive.is_empty() && ledger.past.contains_key("Mine"));
+    }
+}

@@ -1,0 +1,124 @@
+//! `berth doctor` finds what is wrong with a setup, says what to fix, and finds nothing in one that works.
+
+use std::{fs, path::Path, time::Duration};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::{
+    cluster::Cluster,
+    process::{Ended, Process},
+};
+
+const LIMIT: Duration = Duration::from_secs(60);
+
+const CONFIG: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled: [{name: Moody}]
+";
+
+const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
+
+/// A folder with an operator's files.
+struct Setup(TempDir);
+
+impl Setup {
+    fn new(config: &str, plugin_config: &str) -> Self {
+        let setup = Self(tempfile::tempdir().expect("a folder"));
+        fs::create_dir(setup.path("plugins")).expect("a folder");
+        fs::write(setup.path("config.yaml"), config).expect("a file");
+        fs::write(setup.path("plugins.yaml"), format!("{HEADER}{plugin_config}")).expect("a file");
+        setup
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).display().to_string()
+    }
+
+    fn plugin(&self, name: &str, bytes: &[u8]) {
+        fs::write(Path::new(&self.path("plugins")).join(format!("{name}.wasm")), bytes).expect("a file");
+    }
+
+    async fn doctor(&self, more: &[&str]) -> Ended {
+        let (config, plugins, host) = (self.path("config.yaml"), self.path("plugins"), self.path("plugins.yaml"));
+        let cache = self.path("cache");
+        let arguments = ["doctor", "--config", &config, "--plugins-dir", &plugins, "--plugin-config", &host];
+        let cache = ["--artifact-cache", &cache];
+        Process::berth(arguments.iter().chain(&cache).chain(more)).ended(LIMIT).await
+    }
+
+    /// The findings that are no `ok`, as `result area text`.
+    async fn complaints(&self, more: &[&str]) -> (Option<i32>, Vec<String>) {
+        let ended = self.doctor(&[more, &["-o", "json"]].concat()).await;
+        let findings: Vec<Value> = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}", ended.err));
+        let complaints = findings.iter().filter(|finding| finding["result"] != "ok").map(|finding| {
+            assert!(finding["fix"].is_string(), "{finding}");
+            let part = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+            format!("{} {} {}", part("result"), part("area"), part("text"))
+        });
+        (ended.status.code(), complaints.collect())
+    }
+}
+
+fn contains(complaints: &[String], parts: &[&str]) {
+    let is_it = |complaint: &String| parts.iter().all(|part| complaint.contains(part));
+    assert!(complaints.iter().any(is_it), "nothing says {parts:?} in {complaints:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_setup_that_works_has_no_problem() {
+    let cluster = Cluster::start(&["--no-scheduler"]).await;
+    let setup = Setup::new(CONFIG, "plugins: [{name: Moody, limits: {memory: 32Mi}}]\n");
+    setup.plugin("Moody", &berth_test_guests::moody().expect("a component"));
+    let scheduler =
+        cluster.scheduler(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let ended = setup.doctor(&["--kubeconfig", &kubeconfig, "--metrics-address", &scheduler.server()]).await;
+    assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
+    for part in
+        ["Moody.wasm: version ", "32 MiB", "every plugin is there", "clocks agree", "may do all", "alive and ready"]
+    {
+        assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
+    }
+    assert!(!ended.out.contains("PROBLEM"), "{}", ended.out);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_mistake_in_files_is_found_at_once() {
+    let setup = Setup::new(CONFIG, "plugins: [{name: Moody, limits: {memory: much}}]\n");
+    setup.plugin("Broken", b"not a component");
+    setup.plugin("QOSSort", berth_components::EXAMPLES.iter().find(|it| it.name == "QOSSort").expect("it").bytes);
+    fs::create_dir(setup.path("cache")).expect("a folder");
+    let (code, complaints) = setup.complaints(&["--offline"]).await;
+    assert_eq!(code, Some(1));
+    contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
+    contains(&complaints, &["problem plugins", "Broken.wasm is not a WebAssembly file"]);
+    contains(&complaints, &["problem plugins", "QOSSort.wasm wants pending pods as JSON"]);
+    contains(&complaints, &["problem plugins", "enables Moody, but", "has no Moody.wasm"]);
+    contains(&complaints, &["warning cache", "open to other users"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_configuration_that_makes_no_sense_is_named_by_field() {
+    let setup = Setup::new(&CONFIG.replace("enabled:", "enbled:"), "");
+    let (code, complaints) = setup.complaints(&["--offline"]).await;
+    assert_eq!(code, Some(1));
+    contains(&complaints, &["problem configuration", "config.yaml", "enbled"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cluster_or_scheduler_that_does_not_answer_is_a_problem() {
+    let setup = Setup::new("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n", "");
+    let kubeconfig = setup.path("kubeconfig");
+    let text = "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'http://127.0.0.1:1'}}]\n\
+                users: [{name: u, user: {}}]\ncontexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n";
+    fs::write(&kubeconfig, text).expect("a file");
+    let (code, complaints) = setup.complaints(&["--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:1"]).await;
+    assert_eq!(code, Some(1));
+    contains(&complaints, &["problem cluster", "http://127.0.0.1:1"]);
+    contains(&complaints, &["problem scheduler", "127.0.0.1:1"]);
+}

@@ -1,0 +1,150 @@
+//! What the operator allows changes while the scheduler runs; what happens to plugins is told in events and metrics.
+
+use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
+
+use berth_test_guests::Mood;
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
+use serde_json::json;
+use tokio::time::{interval, timeout};
+
+use crate::{
+    plugin_life::{Bench, PLUGIN_CONFIG, digest, place},
+    process::DEADLINE,
+};
+
+impl Bench {
+    /// Writes other settings, in one step.
+    fn configure(&self, text: &str) {
+        place(&self.cluster.dir.path().join("plugins.yaml"), text.as_bytes());
+    }
+
+    /// Waits for an event about plugins.
+    async fn event(&self, reason: &str, note: &str) -> Event {
+        let events: Api<Event> = Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system");
+        let is_it = |event: &Event| {
+            event.reason.as_deref() == Some(reason) && event.note.as_ref().is_some_and(|text| text.contains(note))
+        };
+        let asking = async {
+            let mut every = interval(Duration::from_millis(50));
+            loop {
+                every.tick().await;
+                let events = events.list(&ListParams::default()).await.expect("a list").items;
+                if let Some(event) = events.into_iter().find(|event| is_it(event)) {
+                    return event;
+                }
+            }
+        };
+        let Ok(event) = timeout(DEADLINE, asking).await else { panic!("no event {reason} says {note}") };
+        event
+    }
+}
+
+fn moody(settings: &str) -> String {
+    format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: Moody\n  {settings}\n")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn other_limits_take_effect_without_a_restart() {
+    let bench = Bench::start(&moody("limits: {logLinesPerSecond: 1000000}")).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.create("loud", Mood::Chatter).await;
+    bench.cluster.node_of("loud").await;
+    bench.configure(&moody("limits: {logLinesPerSecond: 0, callMilliseconds: 500}"));
+    let swaps = "berth_plugin_swaps_total{plugin=\"Moody\",result=\"swapped\"} 2";
+    bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
+    let entry = bench.until("limits", |plugin| plugin["limits"]["callMilliseconds"] == 500).await;
+    assert_eq!((&entry["digest"], &entry["droppedLogLines"]), (&json!(digest(1)), &json!(0)));
+    bench.create("quiet", Mood::Chatter).await;
+    bench.cluster.node_of("quiet").await;
+    bench.until("dropped", |plugin| plugin["droppedLogLines"] == 1000).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_that_make_no_sense_change_nothing() {
+    let mut bench = Bench::start(&moody("failurePolicy: Fail")).await;
+    bench.configure(&moody("failurePolicy: Perhaps"));
+    bench.scheduler.process.line("the plugin configuration is not taken over").await;
+    bench.event("PluginSettingsRefused", "Perhaps").await;
+    let listed = bench.berth(&["list"]).await;
+    assert!(listed.status.success() && listed.out.contains("Moody"), "{}{}", listed.out, listed.err);
+    assert!(listed.err.contains("plugins.yaml") && listed.err.contains("Perhaps"), "{}", listed.err);
+    bench.create("early", Mood::Good).await;
+    bench.pends_with("early", "plugin \"Moody\" is missing").await;
+    bench.configure(&moody("failurePolicy: Ignore"));
+    bench.cluster.node_of("early").await;
+    let listed = bench.berth(&["list"]).await;
+    assert!(!listed.err.contains("Perhaps"), "{}", listed.err);
+}
+
+/// As the kubelet changes a mounted ConfigMap: the file is a link into a directory that is itself a link.
+fn publish(dir: &Path, version: &str, text: &str) {
+    fs::create_dir_all(dir.join(version)).expect("a folder");
+    fs::write(dir.join(version).join("plugins.yaml"), text).expect("a file");
+    symlink(version, dir.join("..data_tmp")).expect("a link");
+    fs::rename(dir.join("..data_tmp"), dir.join("..data")).expect("a new name");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn settings_in_a_config_map_are_followed() {
+    let bench = Bench::start_with(|dir| {
+        publish(dir, "one", &moody("failurePolicy: Fail"));
+        symlink("..data/plugins.yaml", dir.join("plugins.yaml")).expect("a link");
+    })
+    .await;
+    bench.create("early", Mood::Good).await;
+    bench.pends_with("early", "plugin \"Moody\" is missing").await;
+    publish(bench.cluster.dir.path(), "two", &moody("failurePolicy: Ignore"));
+    bench.cluster.node_of("early").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn events_tell_what_happens_to_plugins() {
+    let bench = Bench::start(&PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1")).await;
+    place(&bench.file(), b"not a component");
+    let event = bench.event("PluginRefused", "plugin Moody: the file is not a WebAssembly file").await;
+    let regarding = event.regarding.expect("about something");
+    assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Namespace"), Some("kube-system")));
+    assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("Moody"));
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.create("poison", Mood::Trap).await;
+    bench.event("PluginQuarantined", "plugin Moody: out of service for 1 s: 3 faults").await;
+    bench.delete("poison").await;
+    bench.event("PluginReleased", "plugin Moody: back in service").await;
+    bench.put(2);
+    bench.serves(&digest(2)).await;
+    bench.create("poison-too", Mood::Trap).await;
+    bench.event("PluginRolledBack", "trapped in filter: out of luck").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn counters_of_plugins_are_served() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.create("good", Mood::Good).await;
+    bench.cluster.node_of("good").await;
+    let counter = "berth_plugin_custom_total{plugin=\"Moody\",name=\"begun\"} 1";
+    bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
+    bench.put(2);
+    bench.serves(&digest(2)).await;
+    bench.create("better", Mood::Good).await;
+    bench.cluster.node_of("better").await;
+    let counter = "berth_plugin_custom_total{plugin=\"Moody\",name=\"begun\"} 2";
+    bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
+    let component = berth_components::EXAMPLES.iter().find(|example| example.name == "QOSSort").expect("an example");
+    let granted = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: QOSSort\n  grants: {podJson: true}\n";
+    let bench = Bench::start(granted).await;
+    let file = bench.file().with_file_name("QOSSort.wasm");
+    place(&file, component.bytes);
+    let sorter = |answer: &str| answer.contains("\"name\":\"QOSSort\"") && answer.contains("\"source\":\"directory\"");
+    bench.scheduler.until("/admin/plugins", sorter).await;
+    bench.configure(&moody("failurePolicy: Ignore"));
+    bench.event("PluginRefused", "plugin QOSSort: the file wants pending pods as JSON, which grants.podJson").await;
+}
