@@ -4,7 +4,7 @@
 //! other modules are the tests. Nothing waits for a fixed time: tests wait for lines, watches and endpoints, each with
 //! a deadline that only a fault reaches.
 
-#![allow(
+#![expect(
     clippy::expect_used,
     clippy::unwrap_used,
     clippy::panic,

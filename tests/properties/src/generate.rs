@@ -65,7 +65,7 @@ impl ClusterRecipe {
     /// The node of a pod: it stays when other nodes go. Few nodes hold many pods. One in twenty pods refers to a node
     /// that is not there.
     fn home(&self, recipe: &Recipe) -> String {
-        if recipe.base().number() % 20 == 0 {
+        if recipe.base().number().is_multiple_of(20) {
             return "gone".to_owned();
         }
         let attraction = |number: &&u8| Random::new(recipe.seed.rotate_left(13) ^ u64::from(**number)).number();

@@ -8,6 +8,8 @@
 //! run of the tests looks at; the environment variable `PROPTEST_CASES` replaces it, for long runs. A failing case is
 //! shrunk, and printed with the objects that it consists of.
 
+#![expect(clippy::panic, reason = "the whole crate is a test: what it cannot go on without ends the run")]
+
 pub mod checker;
 pub mod drive;
 pub mod generate;

@@ -1,5 +1,7 @@
 //! The default plugins, natively and as components, followers of a cluster and newcomers: one answer.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
+
 use std::{cell::RefCell, collections::BTreeMap};
 
 use oracle::{Execution, Native, Subject, Wasm};

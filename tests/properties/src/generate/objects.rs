@@ -89,7 +89,8 @@ pub fn object(kind: Kind, number: u8, recipe: &Recipe) -> Value {
                 "metadata": {"name": NAMESPACES[usize::from(number) % NAMESPACES.len()], "labels": labels}})
         }
         Kind::Service => {
-            let selector = if recipe.has(0) { json!({}) } else { json!({"app": random.pick(&["web", "db", "cache"])}) };
+            let app = random.pick(&["web", "db", "cache"]);
+            let selector = if recipe.has(0) { json!({}) } else { json!({"app": app}) };
             json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": format!("service-{number}")}, "spec": {"selector": selector}})
         }
         Kind::ReplicaSet | Kind::StatefulSet => {
@@ -99,26 +100,8 @@ pub fn object(kind: Kind, number: u8, recipe: &Recipe) -> Value {
         }
         Kind::Volume => volume(number, recipe),
         Kind::Claim => claim(number, recipe),
-        Kind::Class => {
-            let mode = random.pick(&["Immediate", "WaitForFirstConsumer", "WaitForFirstConsumer"]);
-            let provisioner = random.pick(&["csi.example.com", "other.example.com", "kubernetes.io/no-provisioner"]);
-            let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
-                "metadata": {"name": format!("class-{}", number % 3)}, "provisioner": provisioner, "volumeBindingMode": mode});
-            if recipe.has(0) {
-                class["allowedTopologies"] = json!([{"matchLabelExpressions": [
-                    {"key": "topology.kubernetes.io/zone", "values": random.some(&["z0", "z1", "z2"])}]}]);
-            }
-            class
-        }
-        Kind::CsiNode => {
-            let driver = |driver: &&str, random: &mut Random| json!({"name": driver, "nodeID": "x", "allocatable": {"count": random.below(4)}});
-            let mut drivers: Vec<Value> = random.some(&DRIVERS).into_iter().map(|it| json!({"name": it})).collect();
-            if !recipe.has(0) {
-                drivers = DRIVERS.iter().map(|it| driver(it, &mut random)).collect();
-            }
-            json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": nodes::name(number)},
-                "spec": {"drivers": drivers}})
-        }
+        Kind::Class => class(number, recipe),
+        Kind::CsiNode => csi_node(number, recipe),
         Kind::CsiDriver => json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver",
             "metadata": {"name": DRIVERS[usize::from(number) % 2]}, "spec": {"storageCapacity": random.chance(50)}}),
         Kind::Capacity => json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity",
@@ -134,17 +117,7 @@ pub fn object(kind: Kind, number: u8, recipe: &Recipe) -> Value {
             "status": {"disruptionsAllowed": random.below(3)}}),
         Kind::DeviceClaim => device_claim(number, recipe),
         Kind::Slice => slice(number, recipe),
-        Kind::DeviceClass => {
-            let mut class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
-                "metadata": {"name": format!("device-class-{}", number % 3)}, "spec": {}});
-            if recipe.has(0) {
-                class["spec"]["selectors"] = json!([{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]);
-            }
-            if recipe.has(1) {
-                class["spec"]["extendedResourceName"] = json!("example.com/gpu");
-            }
-            class
-        }
+        Kind::DeviceClass => device_class(number, recipe),
     };
     let is_global = matches!(
         kind,
@@ -165,6 +138,42 @@ pub fn object(kind: Kind, number: u8, recipe: &Recipe) -> Value {
         object["metadata"]["uid"] = json!(format!("{kind:?}-{number}-{:x}", recipe.seed));
     }
     object
+}
+
+fn class(number: u8, recipe: &Recipe) -> Value {
+    let mut random = recipe.base();
+    let mode = random.pick(&["Immediate", "WaitForFirstConsumer", "WaitForFirstConsumer"]);
+    let provisioner = random.pick(&["csi.example.com", "other.example.com", "kubernetes.io/no-provisioner"]);
+    let mut class = json!({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass",
+        "metadata": {"name": format!("class-{}", number % 3)}, "provisioner": provisioner, "volumeBindingMode": mode});
+    if recipe.has(0) {
+        class["allowedTopologies"] = json!([{"matchLabelExpressions": [
+            {"key": "topology.kubernetes.io/zone", "values": random.some(&["z0", "z1", "z2"])}]}]);
+    }
+    class
+}
+
+fn csi_node(number: u8, recipe: &Recipe) -> Value {
+    let mut random = recipe.base();
+    let driver = |driver: &&str, random: &mut Random| json!({"name": driver, "nodeID": "x", "allocatable": {"count": random.below(4)}});
+    let mut drivers: Vec<Value> = random.some(&DRIVERS).into_iter().map(|it| json!({"name": it})).collect();
+    if !recipe.has(0) {
+        drivers = DRIVERS.iter().map(|it| driver(it, &mut random)).collect();
+    }
+    json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSINode", "metadata": {"name": nodes::name(number)},
+        "spec": {"drivers": drivers}})
+}
+
+fn device_class(number: u8, recipe: &Recipe) -> Value {
+    let mut class = json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",
+        "metadata": {"name": format!("device-class-{}", number % 3)}, "spec": {}});
+    if recipe.has(0) {
+        class["spec"]["selectors"] = json!([{"cel": {"expression": "device.driver == 'gpu.example.com'"}}]);
+    }
+    if recipe.has(1) {
+        class["spec"]["extendedResourceName"] = json!("example.com/gpu");
+    }
+    class
 }
 
 fn zone_affinity(random: &mut Random) -> Value {
