@@ -4,13 +4,7 @@
 //! other modules are the tests. Nothing waits for a fixed time: tests wait for lines, watches and endpoints, each with
 //! a deadline that only a fault reaches.
 
-#![expect(
-    clippy::expect_used,
-    clippy::unwrap_used,
-    clippy::panic,
-    clippy::print_stderr,
-    reason = "a test ends where its footing is gone"
-)]
+#![expect(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test ends where its footing is gone")]
 
 mod bad_input;
 mod cluster;
