@@ -9,6 +9,7 @@ use std::{
 };
 
 use berth_framework::{Permission, PluginVersion};
+use berth_scheduler::BatchMetrics;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{
@@ -80,6 +81,12 @@ struct PluginSwap {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BatchFlush {
+    profile: String,
+    reason: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Attempts {
     attempts: String,
 }
@@ -99,6 +106,8 @@ impl MetricConstructor<Histogram> for SliBuckets {
 pub(crate) struct Metrics {
     registry: Registry,
     attempts: Family<Attempt, Counter>,
+    batch_attempts: Family<Attempt, Counter>,
+    batch_flushes: Family<BatchFlush, Counter>,
     sli_duration: Family<Attempts, Histogram, SliBuckets>,
     algorithm_duration: Histogram,
     cycle_duration: Histogram,
@@ -123,6 +132,8 @@ impl Metrics {
         let mut metrics = Self {
             registry: Registry::default(),
             attempts: Family::default(),
+            batch_attempts: Family::default(),
+            batch_flushes: Family::default(),
             sli_duration: Family::new_with_constructor(SliBuckets),
             algorithm_duration: Histogram::new(exponential_buckets(0.001, 2.0, 15)),
             cycle_duration: fine_histogram(),
@@ -147,6 +158,16 @@ impl Metrics {
     fn register(&mut self) {
         let scheduler = self.registry.sub_registry_with_prefix("scheduler");
         scheduler.register("schedule_attempts", "Attempts to schedule pods, by result", self.attempts.clone());
+        scheduler.register(
+            "batch_attempts",
+            "Placed pods that may share answers with others, by what became of the hint of the pod before",
+            self.batch_attempts.clone(),
+        );
+        scheduler.register(
+            "batch_cache_flushed",
+            "Rankings of nodes that the next pod could not use, by reason",
+            self.batch_flushes.clone(),
+        );
         scheduler.register(
             "pod_scheduling_sli_duration_seconds",
             "From a pod's first entry into activeQ until it is bound",
@@ -204,6 +225,20 @@ impl Metrics {
         // Writing to a string cannot fail.
         let _ = text::encode(&mut text, &self.registry);
         text
+    }
+
+    /// Totals count from the start of the process.
+    pub(crate) fn set_batching(&self, batching: &BatchMetrics) {
+        for ((profile, result), total) in &batching.attempts {
+            let labels = Attempt { result: (*result).to_owned(), profile: profile.clone() };
+            let counter = self.batch_attempts.get_or_create(&labels);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
+        for ((profile, reason), total) in &batching.flushes {
+            let labels = BatchFlush { profile: profile.clone(), reason: (*reason).to_owned() };
+            let counter = self.batch_flushes.get_or_create(&labels);
+            counter.inc_by(total.saturating_sub(counter.get()));
+        }
     }
 
     /// `total` counts from the start of the process.

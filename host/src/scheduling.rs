@@ -191,6 +191,7 @@ fn publish(parts: &mut Parts) {
     for ((profile, result), total) in &figures.attempts {
         metrics.set_attempts(profile, result.as_str(), *total);
     }
+    metrics.set_batching(&figures.batching);
     let pending = figures.pending_pods;
     for (queue, pods) in [
         ("active", pending.active),

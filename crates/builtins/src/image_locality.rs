@@ -17,7 +17,7 @@ pub struct ImageLocality;
 impl BuiltIn for ImageLocality {
     const CARD: Card = Card {
         name: "ImageLocality",
-        points: &[Point::Score],
+        points: &[Point::Score, Point::Sign],
         columns: &[Column::Images],
         requeue: &[],
         ..Card::BLANK
@@ -28,7 +28,7 @@ impl BuiltIn for ImageLocality {
     }
 }
 
-plugin!(ImageLocality { score: Score });
+plugin!(ImageLocality { score: Score, sign: Sign });
 
 const MIB: i64 = 1024 * 1024;
 /// Less than this is not worth going for.

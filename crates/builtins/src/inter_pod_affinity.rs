@@ -15,7 +15,7 @@ mod required;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Status,
+    Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign, Status,
 };
 use berth_model::{Column, NodeSet, Pod};
 use serde::Deserialize;
@@ -25,6 +25,7 @@ use crate::{
     args,
     built_in::{BuiltIn, Card, plugin},
     node_check::explain_each,
+    signatures,
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -47,7 +48,7 @@ pub struct InterPodAffinity {
 impl BuiltIn for InterPodAffinity {
     const CARD: Card = Card {
         name: "InterPodAffinity",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Labels],
         pods: true,
         objects: &[("v1", "Namespace")],
@@ -79,6 +80,7 @@ plugin!(InterPodAffinity {
     pre_score: PreScore,
     score: Score,
     normalize: Normalize,
+    sign: Sign
 });
 
 impl InterPodAffinity {
@@ -87,6 +89,18 @@ impl InterPodAffinity {
         if !self.required.is_of(call.cycle) {
             self.required.prepare(call, &mut self.known);
         }
+    }
+}
+
+impl Sign for InterPodAffinity {
+    /// Pods with terms of their own change the answers for the next ones; those of others look at namespace and labels.
+    fn sign(&mut self, pod: &Pod) -> Option<String> {
+        let affinity = &pod.affinity;
+        let has_terms = !affinity.required.is_empty()
+            || !affinity.preferred.is_empty()
+            || !affinity.anti_required.is_empty()
+            || !affinity.anti_preferred.is_empty();
+        if has_terms { None } else { signatures::text(&(pod.namespace, &pod.labels)) }
     }
 }
 

@@ -29,6 +29,7 @@ mod pod_topology_spread;
 mod priority_sort;
 mod scheduling_gates;
 mod scored_resources;
+mod signatures;
 mod storage;
 mod taint_toleration;
 #[cfg(test)]

@@ -32,7 +32,7 @@ pub struct NodeAffinity {
 impl BuiltIn for NodeAffinity {
     const CARD: Card = Card {
         name: "NodeAffinity",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Name, Column::Labels],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
@@ -52,6 +52,7 @@ plugin!(NodeAffinity {
     pre_score: PreScore,
     score: Score,
     normalize: Normalize,
+    sign: Sign
 });
 
 /// The node names to which the terms confine the pod; `None` when some term does not name nodes.

@@ -16,7 +16,7 @@ pub struct NodeDeclaredFeatures;
 impl BuiltIn for NodeDeclaredFeatures {
     const CARD: Card = Card {
         name: "NodeDeclaredFeatures",
-        points: &[Point::PreFilter, Point::Filter],
+        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::DeclaredFeatures],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_DECLARED_FEATURE),
@@ -31,7 +31,7 @@ impl BuiltIn for NodeDeclaredFeatures {
     }
 }
 
-plugin!(NodeDeclaredFeatures { pre_filter: PreFilter, filter: Filter });
+plugin!(NodeDeclaredFeatures { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
     let declared = call.snapshot.declared_features(node);

@@ -16,7 +16,7 @@ pub struct NodeName;
 impl BuiltIn for NodeName {
     const CARD: Card = Card {
         name: "NodeName",
-        points: &[Point::Filter],
+        points: &[Point::Filter, Point::Sign],
         columns: &[Column::Name],
         requeue: &[("Node", ClusterEvent::ADD), ("Node", ClusterEvent::UPDATE_NODE_TAINT)],
         ..Card::BLANK
@@ -27,7 +27,7 @@ impl BuiltIn for NodeName {
     }
 }
 
-plugin!(NodeName { filter: Filter });
+plugin!(NodeName { filter: Filter, sign: Sign });
 
 fn matches(call: &Call<'_>, node: NodeIdx) -> bool {
     call.pod.node_name.is_none() || call.pod.node_name == call.snapshot.name(node)

@@ -19,7 +19,7 @@ pub struct NodePorts {
 impl BuiltIn for NodePorts {
     const CARD: Card = Card {
         name: "NodePorts",
-        points: &[Point::PreFilter, Point::Filter],
+        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::HostPorts],
         requeue: &[
             ("Pod", ClusterEvent::DELETE),
@@ -34,7 +34,7 @@ impl BuiltIn for NodePorts {
     }
 }
 
-plugin!(NodePorts { pre_filter: PreFilter, filter: Filter });
+plugin!(NodePorts { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 fn is_free(wanted: &[HostPort], in_use: &[HostPort]) -> bool {
     !in_use.iter().any(|used| wanted.iter().any(|port| port.conflicts(used)))

@@ -28,7 +28,7 @@ pub struct NodeResourcesBalancedAllocation {
 impl BuiltIn for NodeResourcesBalancedAllocation {
     const CARD: Card = Card {
         name: "NodeResourcesBalancedAllocation",
-        points: &[Point::PreScore, Point::Score],
+        points: &[Point::PreScore, Point::Score, Point::Sign],
         columns: &[Column::Allocatable, Column::Requested],
         requeue: &[],
         ..Card::BLANK
@@ -40,7 +40,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
     }
 }
 
-plugin!(NodeResourcesBalancedAllocation { pre_score: PreScore, score: Score });
+plugin!(NodeResourcesBalancedAllocation { pre_score: PreScore, score: Score, sign: Sign });
 
 impl PreScore for NodeResourcesBalancedAllocation {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {

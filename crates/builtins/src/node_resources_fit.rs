@@ -59,7 +59,7 @@ impl Want {
 impl BuiltIn for NodeResourcesFit {
     const CARD: Card = Card {
         name: "NodeResourcesFit",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score],
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Sign],
         columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
         objects: &[(device_classes::API_VERSION, device_classes::KIND)],
         requeue: &[
@@ -87,7 +87,7 @@ impl BuiltIn for NodeResourcesFit {
     }
 }
 
-plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score });
+plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score, sign: Sign });
 
 /// A request that does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {

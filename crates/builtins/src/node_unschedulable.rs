@@ -19,7 +19,7 @@ pub struct NodeUnschedulable;
 impl BuiltIn for NodeUnschedulable {
     const CARD: Card = Card {
         name: "NodeUnschedulable",
-        points: &[Point::Filter],
+        points: &[Point::Filter, Point::Sign],
         columns: &[Column::Unschedulable],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
@@ -33,7 +33,7 @@ impl BuiltIn for NodeUnschedulable {
     }
 }
 
-plugin!(NodeUnschedulable { filter: Filter });
+plugin!(NodeUnschedulable { filter: Filter, sign: Sign });
 
 const TAINT: Taint = Taint { key: Sym::UNSCHEDULABLE_TAINT, value: Sym::NONE, effect: TaintEffect::NoSchedule };
 

@@ -47,7 +47,7 @@ struct Changes {
 impl BuiltIn for NodeVolumeLimits {
     const CARD: Card = Card {
         name: "NodeVolumeLimits",
-        points: &[Point::PreFilter, Point::Filter],
+        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_NODE, storage::ATTACHMENT],
@@ -66,7 +66,7 @@ impl BuiltIn for NodeVolumeLimits {
     }
 }
 
-plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter });
+plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {

@@ -13,7 +13,8 @@ mod tests;
 mod topology;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Status,
+    Call, ClusterEvent, CycleId, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign,
+    Status,
 };
 use berth_model::{
     Column, NodeSet, Pod,
@@ -53,7 +54,7 @@ pub struct PodTopologySpread {
 impl BuiltIn for PodTopologySpread {
     const CARD: Card = Card {
         name: "PodTopologySpread",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Name, Column::Labels, Column::Taints],
         pods: true,
         objects: OBJECTS,
@@ -96,6 +97,7 @@ plugin!(PodTopologySpread {
     pre_score: PreScore,
     score: Score,
     normalize: Normalize,
+    sign: Sign
 });
 
 /// The pods that a constraint of `pod` counts; `None` if it counts none. An empty selector counts none, though it
@@ -149,6 +151,13 @@ impl PodTopologySpread {
             return Ok(&self.soft);
         }
         Err(Status::error(format!("error reading \"PreScore{}\" from cycleState: not found", Self::NAME)))
+    }
+}
+
+impl Sign for PodTopologySpread {
+    /// Each pod that is placed changes the counts for the next.
+    fn sign(&mut self, pod: &Pod) -> Option<String> {
+        (pod.topology_spread.is_empty() && self.defaults.is_empty()).then(String::new)
     }
 }
 

@@ -27,7 +27,7 @@ pub struct TaintToleration {
 impl BuiltIn for TaintToleration {
     const CARD: Card = Card {
         name: "TaintToleration",
-        points: &[Point::Filter, Point::PreScore, Point::Score, Point::Normalize],
+        points: &[Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Taints],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
@@ -41,7 +41,7 @@ impl BuiltIn for TaintToleration {
     }
 }
 
-plugin!(TaintToleration { filter: Filter, pre_score: PreScore, score: Score, normalize: Normalize });
+plugin!(TaintToleration { filter: Filter, pre_score: PreScore, score: Score, normalize: Normalize, sign: Sign });
 
 fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))

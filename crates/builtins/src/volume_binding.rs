@@ -69,7 +69,15 @@ struct VolumeBindingArgs {
 impl BuiltIn for VolumeBinding {
     const CARD: Card = Card {
         name: "VolumeBinding",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::PreBind],
+        points: &[
+            Point::PreFilter,
+            Point::Filter,
+            Point::PreScore,
+            Point::Score,
+            Point::Reserve,
+            Point::PreBind,
+            Point::Sign,
+        ],
         columns: &[Column::Name, Column::Labels],
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_DRIVER, storage::CAPACITY],
         requeue: &[
@@ -115,8 +123,7 @@ plugin!(VolumeBinding {
     pre_score: PreScore,
     score: Score,
     reserve: Reserve,
-    pre_bind: PreBind
-}
+    pre_bind: PreBind, sign: Sign }
 fn end_cycle(&mut self, cycle: CycleId) {
     self.give_back(cycle);
     if self.current.as_ref().is_some_and(|current| current.cycle == cycle) {

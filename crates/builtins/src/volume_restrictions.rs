@@ -32,7 +32,7 @@ pub struct VolumeRestrictions {
 impl BuiltIn for VolumeRestrictions {
     const CARD: Card = Card {
         name: "VolumeRestrictions",
-        points: &[Point::PreFilter, Point::Filter],
+        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM],
@@ -55,7 +55,7 @@ impl BuiltIn for VolumeRestrictions {
     }
 }
 
-plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter });
+plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 impl VolumeRestrictions {
     fn find_exclusive_claims(&mut self, call: &Call<'_>) -> Result<(), Status> {

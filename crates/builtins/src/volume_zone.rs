@@ -47,7 +47,7 @@ struct Topology {
 impl BuiltIn for VolumeZone {
     const CARD: Card = Card {
         name: "VolumeZone",
-        points: &[Point::PreFilter, Point::Filter],
+        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name, Column::Labels],
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS],
         requeue: &[
@@ -72,7 +72,7 @@ impl BuiltIn for VolumeZone {
     }
 }
 
-plugin!(VolumeZone { pre_filter: PreFilter, filter: Filter });
+plugin!(VolumeZone { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 impl VolumeZone {
     /// The volume behind a claim; `None` for one that will be bound where the pod goes.

@@ -12,6 +12,7 @@ mod place;
 mod pre_filter;
 mod score;
 mod select;
+mod sign;
 #[cfg(test)]
 mod tests;
 
@@ -25,10 +26,11 @@ pub use self::{
     diagnosis::{Diagnosis, Rejection, histogram},
     dry_run::dry_run,
     filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},
-    place::{Circumstances, NoNode, place},
+    place::{Circumstances, Hint, HintOutcome, NoNode, place},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
-    select::{best, select},
+    select::{Ranking, best, select},
+    sign::{Signature, sign},
 };
 use crate::{
     profile::{PluginIdx, Profile},
@@ -95,6 +97,8 @@ pub struct Attempt {
     /// Scores of each plugin that scored, in the order of the plugins.
     pub scores: Vec<PluginScores>,
     n_scored: usize,
+    /// What became of [`Circumstances::hint`].
+    pub hint: HintOutcome,
     /// Weighted sums, one for each member of `feasible` in ascending order.
     pub totals: Vec<i64>,
 }
@@ -105,6 +109,7 @@ impl Attempt {
         self.pre_filters.clear();
         self.skipped_filters.clear();
         self.restriction = None;
+        self.hint = HintOutcome::None;
         self.candidates.clear();
         self.clear_verdicts();
         self.skipped_scores.clear();

@@ -36,7 +36,7 @@ impl Scheduler {
             self.end_cycle(pod.scheduler_name, cycle);
             return self.defeated(record, defeat, now);
         }
-        match self.find_node(&pod, cycle) {
+        match self.find_node(&pod, cycle, now) {
             Ok(node) => self.begin_binding(record, cycle, node, now),
             Err(no_node) => self.found_none(record, cycle, no_node, now),
         }
@@ -60,22 +60,33 @@ impl Scheduler {
         Err(Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination })
     }
 
-    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId) -> Result<NodeIdx, NoNode> {
+    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId, now: Time) -> Result<NodeIdx, NoNode> {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else {
             return Err(NoNode::Broken(Status::error("no profile")));
         };
         let claims = claims(&self.queue, &self.cache, pod);
         let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
-        let call = Call { cycle, pod, snapshot: self.cache.snapshot() };
+        let snapshot = self.cache.snapshot();
+        let call = Call { cycle, pod, snapshot };
+        let signature = self.batching.sign(profile, pod);
+        let when = (cycle.0, now);
+        let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, snapshot);
         let circumstances = Circumstances {
             order: self.cache.order(),
             start: self.next_start,
             percentage_of_nodes_to_score: self.settings.percentage_of_nodes_to_score,
             nominated: Nominated { pods: &pods, cases: &claims.cases },
+            hint,
         };
         let result = run::place(profile, &call, &circumstances, &mut self.attempt);
         let n_nodes = circumstances.order.len();
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
+        match &result {
+            Ok(node) => {
+                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, snapshot));
+            }
+            Err(_) => self.batching.failed(profile),
+        }
         result
     }
 

@@ -9,6 +9,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod action;
+mod batching;
 mod binding;
 mod changes;
 mod cluster;
@@ -29,6 +30,7 @@ mod scheduler;
 mod tests;
 
 pub use action::{Action, EventRecord, Level, PodRef};
+pub use batching::BatchMetrics;
 pub use event::Event;
 pub use metrics::{AttemptResult, Metrics, Observation};
 pub use preparation::{Preparation, Prepared};

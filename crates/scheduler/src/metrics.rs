@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use berth_cache::Sizes;
 use berth_queue::{PendingPods, QueueMetrics};
 
+use crate::batching::BatchMetrics;
+
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AttemptResult {
@@ -30,6 +32,7 @@ impl AttemptResult {
 pub struct Metrics {
     /// By profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
+    pub batching: BatchMetrics,
     pub queue: QueueMetrics,
     pub pending_pods: PendingPods,
     pub cache: Sizes,

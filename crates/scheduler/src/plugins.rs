@@ -30,6 +30,7 @@ impl Scheduler {
             .map(|(index, profile)| (symbols.intern(&profile.scheduler_name), index))
             .collect();
         self.profiles = Profiles { list: profiles, by_name };
+        self.batching.forget();
         self.queue.register(self.profiles.registrations());
     }
 
@@ -85,6 +86,7 @@ impl Scheduler {
             }
         }
         if refusal.is_none() {
+            self.batching.forget();
             for (scheduler_name, plugin, successor) in successors {
                 self.replace_plugin(scheduler_name, plugin, successor, *grants);
             }

@@ -10,6 +10,7 @@ use rustc_hash::FxHashMap;
 
 use crate::{
     action::{Action, Level, PodRef},
+    batching::Batching,
     binding::Binding,
     event::Event,
     metrics::{Metrics, Observation},
@@ -55,6 +56,7 @@ pub struct Scheduler {
     pub(crate) settings: Settings,
     pub(crate) phase: Phase,
     pub(crate) attempt: Attempt,
+    pub(crate) batching: Batching,
     /// Where the next cycle begins to look for nodes.
     pub(crate) next_start: usize,
     pub(crate) n_cycles: u64,
@@ -82,6 +84,7 @@ impl Scheduler {
             settings,
             phase: Phase::default(),
             attempt: Attempt::default(),
+            batching: Batching::default(),
             next_start: 0,
             n_cycles: 0,
             preparing: Preparing::default(),
@@ -179,6 +182,7 @@ impl Scheduler {
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
+            batching: self.batching.metrics.clone(),
             queue: self.queue.metrics(),
             pending_pods: self.queue.pending_pods(),
             cache: self.cache.sizes(),

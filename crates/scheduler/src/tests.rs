@@ -2,6 +2,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look for one kind of action among all")]
 
+mod batching;
 mod kit;
 mod model;
 mod permit;

@@ -71,7 +71,7 @@ fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Op
     let rivals = Nominated { pods: &pods, cases: &cases };
     let order = cluster.cache.order();
     let circumstances =
-        Circumstances { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated: rivals };
+        Circumstances { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated: rivals, hint: None };
     let mut attempt = Attempt::default();
     let found = match run::place(profile, &call, &circumstances, &mut attempt) {
         Ok(node) => Some(node),

@@ -180,7 +180,8 @@ impl Interview<'_> {
         let (pods, cases) = self.world.rivals(self.pod);
         let nominated = Nominated { pods: &pods, cases: &cases };
         let start = usize::try_from(self.seed % 64).unwrap_or(0);
-        let circumstances = Circumstances { order: self.order, start, percentage_of_nodes_to_score: 100, nominated };
+        let circumstances =
+            Circumstances { order: self.order, start, percentage_of_nodes_to_score: 100, nominated, hint: None };
         let outcome = match run::place(self.profile, &call, &circumstances, &mut attempt) {
             Ok(node) => {
                 answers.insert("chosen".to_owned(), self.world.node_name(node));

@@ -56,6 +56,10 @@ impl Defaults {
         }
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.constraints.is_empty()
+    }
+
     /// Few pods of a workload on one node and in one zone, as a wish (KEP-1258).
     fn system() -> Self {
         let soft = |topology_key, max_skew| SpreadConstraint { max_skew, topology_key, ..blank() };

@@ -18,6 +18,31 @@ pub struct Circumstances<'a> {
     /// The global setting; a profile may override it.
     pub percentage_of_nodes_to_score: i32,
     pub nominated: Nominated<'a>,
+    /// Left by the pod before, if this one is like it.
+    pub hint: Option<Hint>,
+}
+
+/// What the scores of a pod just placed say about the next one that is like it (KEP-5598).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hint {
+    /// Where the pod before went. As long as it has room it may still be the best node.
+    pub last: NodeIdx,
+    /// The best of the others.
+    pub next: NodeIdx,
+}
+
+/// What became of a hint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum HintOutcome {
+    /// There was none, or a nomination had precedence.
+    #[default]
+    None,
+    /// The last node has room.
+    NotFull,
+    /// The next node does not pass.
+    Refused,
+    /// The next node was taken, without a look at others.
+    Used,
 }
 
 /// Why there is no node.
@@ -65,6 +90,9 @@ pub fn place(
     if let Some(node) = nominated_node(profile, call, circumstances, attempt, &mut diagnosis) {
         return Ok(node);
     }
+    if let Some(node) = hinted_node(profile, call, circumstances, attempt) {
+        return Ok(node);
+    }
     let limit = if profile.plugins.at(Point::Score).is_empty() {
         1
     } else {
@@ -84,6 +112,29 @@ pub fn place(
                 .ok_or_else(|| NoNode::Broken(Status::error("no node has a score")))
         }
     }
+}
+
+/// The node that the hint names, if the one before it is full. A plugin that breaks here only costs the pod its hint.
+fn hinted_node(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    circumstances: &Circumstances<'_>,
+    attempt: &mut Attempt,
+) -> Option<NodeIdx> {
+    let hint = circumstances.hint.filter(|_| call.pod.nominated_node_name.is_none())?;
+    let mut passes = |node, attempt: &mut Attempt| {
+        let answer = filter_one(profile, call, node, &circumstances.nominated, attempt);
+        answer.is_ok() && attempt.feasible.contains(node)
+    };
+    attempt.hint = if passes(hint.last, attempt) {
+        HintOutcome::NotFull
+    } else if passes(hint.next, attempt) {
+        HintOutcome::Used
+    } else {
+        HintOutcome::Refused
+    };
+    attempt.n_visited = 0;
+    (attempt.hint == HintOutcome::Used).then_some(hint.next)
 }
 
 /// The node that the pod is nominated to, if it passes; also one that PreFilter left out, of which nobody would ask

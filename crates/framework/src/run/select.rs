@@ -21,6 +21,63 @@ pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) ->
     places.min_by_key(|(place, _)| pre_order(*place)).map(|(_, &node)| node)
 }
 
+/// The feasible nodes from best to worst, as Kubernetes' heap of scores gives them out: the first is the one that
+/// [`select`] takes, and among equals those that follow are where Go's `container/heap` moved them.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
+
+impl Ranking {
+    /// The arguments are those of [`select`].
+    #[must_use]
+    pub fn new(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Self {
+        let mut by_row = vec![0; feasible.iter().last().map_or(0, |node| node.index() + 1)];
+        for (node, total) in feasible.iter().zip(totals) {
+            if let Some(slot) = by_row.get_mut(node.index()) {
+                *slot = *total;
+            }
+        }
+        let heap = feasible_order.iter().map(|&node| (by_row.get(node.index()).copied().unwrap_or(0), node)).collect();
+        let mut ranking = Self(heap);
+        for place in (0..ranking.0.len() / 2).rev() {
+            ranking.sink(place, ranking.0.len());
+        }
+        ranking
+    }
+}
+
+impl<Node> Ranking<Node> {
+    /// The same nodes, called otherwise.
+    #[must_use]
+    pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
+        Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())
+    }
+
+    /// The best node that is left.
+    pub fn pop(&mut self) -> Option<Node> {
+        let last = self.0.len().checked_sub(1)?;
+        self.0.swap(0, last);
+        self.sink(0, last);
+        self.0.pop().map(|(_, node)| node)
+    }
+
+    /// Lets the node at `place` sink below better ones among the first `end`.
+    fn sink(&mut self, mut place: usize, end: usize) {
+        let total = |heap: &[(i64, Node)], place: usize| heap.get(place).map_or(i64::MIN, |(total, _)| *total);
+        loop {
+            let (left, right) = (2 * place + 1, 2 * place + 2);
+            if left >= end {
+                break;
+            }
+            let better = if right < end && total(&self.0, right) > total(&self.0, left) { right } else { left };
+            if total(&self.0, better) <= total(&self.0, place) {
+                break;
+            }
+            self.0.swap(place, better);
+            place = better;
+        }
+    }
+}
+
 /// Sorts places in an implicit binary heap as a walk "node, left, right" meets them: the path from the root as bits,
 /// left-aligned, and a node before what lies below it.
 fn pre_order(place: usize) -> (usize, u32) {
@@ -31,6 +88,8 @@ fn pre_order(place: usize) -> (usize, u32) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -42,6 +101,22 @@ mod tests {
         assert_eq!(pick([0, 0, 1, 0, 1, 0, 0]), Some(4), "below the left child of the root, before its right child");
         assert_eq!(pick([0, 0, 1, 0, 0, 2, 0]), Some(5));
         assert_eq!(pick([0, 1, 0, 1, 0, 0, 0]), Some(1));
+    }
+
+    proptest! {
+        #[test]
+        fn a_ranking_begins_with_the_selected_node_and_descends(scores in proptest::collection::vec(0i64..4, 0..40)) {
+            let n_nodes = u32::try_from(scores.len()).unwrap();
+            let order: Vec<NodeIdx> = (0..n_nodes).map(|place| NodeIdx(place * 7 % n_nodes.max(1))).collect();
+            let order: Vec<NodeIdx> = if n_nodes % 7 == 0 { (0..n_nodes).map(NodeIdx).collect() } else { order };
+            let feasible: NodeSet = order.iter().copied().collect();
+            let mut ranking = Ranking::new(&order, &feasible, &scores);
+            let ranked: Vec<NodeIdx> = std::iter::from_fn(|| ranking.pop()).collect();
+            prop_assert_eq!(ranked.first().copied(), select(&order, &feasible, &scores));
+            let totals: Vec<i64> = ranked.iter().map(|node| scores[node.0 as usize]).collect();
+            prop_assert!(totals.is_sorted_by(|left, right| left >= right));
+            prop_assert_eq!(ranked.iter().copied().collect::<NodeSet>(), feasible);
+        }
     }
 
     #[test]

@@ -185,7 +185,8 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: Nominated
         ..pod.clone()
     };
     let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
-    let circumstances = Circumstances { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated };
+    let circumstances =
+        Circumstances { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
     let result = place(profile, &call, &circumstances, &mut attempt);
     Placed { result, attempt }

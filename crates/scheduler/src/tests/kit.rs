@@ -11,7 +11,7 @@ use std::{
 use berth_framework::{
     Bind, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure, Filter,
     Grants, Manifest, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PostFilter,
-    PostFilterOutcome, PreBind, PreEnqueue, Profile, Reserve, Score, State, Status,
+    PostFilterOutcome, PreBind, PreEnqueue, Profile, Reserve, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
 use berth_queue::Time;
@@ -52,6 +52,9 @@ pub(super) struct Script {
     pub(super) post_filter: Option<PostFilterOutcome>,
     pub(super) gate: bool,
     pub(super) broken_filter: bool,
+    /// Whether pods that ask for as much are alike.
+    pub(super) signs: bool,
+    pub(super) n_scored: usize,
     /// What plugins of the next versions implement less than all.
     pub(super) without: Vec<Point>,
     /// Why plugins are out of service.
@@ -129,6 +132,9 @@ impl Plugin for Fake {
     }
     fn filter(&mut self) -> Option<&mut dyn Filter> {
         Some(self)
+    }
+    fn sign(&mut self) -> Option<&mut dyn Sign> {
+        self.with(|script| script.signs).then_some(self as _)
     }
     fn score(&mut self) -> Option<&mut dyn Score> {
         Some(self)
@@ -213,8 +219,15 @@ impl PostFilter for Fake {
 
 impl Score for Fake {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        self.with(|script| script.n_scored += 1);
         scores.extend(nodes.iter().map(|node| 100 - at(call.snapshot.pod_counts(), node)));
         Ok(())
+    }
+}
+
+impl Sign for Fake {
+    fn sign(&mut self, pod: &Pod) -> Option<String> {
+        Some(pod.requests.milli_cpu.to_string())
     }
 }
 

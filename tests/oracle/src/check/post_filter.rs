@@ -73,7 +73,7 @@ impl Check<'_> {
         let (pods, cases) = self.cluster.nominations();
         let nominated = Nominated { pods: &pods, cases: &cases };
         let order = self.cluster.cache.order();
-        let circumstances = Circumstances { order, start: 0, percentage_of_nodes_to_score: 100, nominated };
+        let circumstances = Circumstances { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None };
         let call = call(&self.cluster);
         match run::place(&mut self.subject.profile, &call, &circumstances, &mut self.attempt) {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),

@@ -1,0 +1,136 @@
+//! What of a pod each plugin looks at: pods that are alike in it may share answers (KEP-5598).
+//!
+//! Symbols stand for strings here: a signature is compared with others of the same scheduler and goes nowhere else.
+
+use std::fmt::Debug;
+
+use berth_framework::Sign;
+use berth_model::{Pod, pod::VolumeSource};
+
+use crate::{
+    ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesBalancedAllocation,
+    NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, TaintToleration, VolumeBinding, VolumeRestrictions,
+    VolumeZone,
+};
+
+/// Signs pods with one part of them.
+macro_rules! sign {
+    ($($plugin:ident: $part:expr),* $(,)?) => {
+        $(impl Sign for $plugin {
+            fn sign(&mut self, pod: &Pod) -> Option<String> {
+                #[expect(clippy::redundant_closure_call, reason = "it gives the expression its argument")]
+                ($part)(pod)
+            }
+        })*
+    };
+}
+
+sign! {
+    NodeUnschedulable: |pod: &Pod| text(&pod.tolerations),
+    TaintToleration: |pod: &Pod| text(&pod.tolerations),
+    NodeName: |pod: &Pod| text(&pod.node_name),
+    NodeAffinity: |pod: &Pod| text(&pod.node_rules),
+    NodePorts: |pod: &Pod| text(&pod.host_ports),
+    NodeDeclaredFeatures: |pod: &Pod| text(&pod.required_features),
+    NodeResourcesFit: |pod: &Pod| text(&(&pod.requests, &pod.scoring_requests)),
+    NodeResourcesBalancedAllocation: |pod: &Pod| text(&pod.balanced_requests),
+    ImageLocality: |pod: &Pod| text(&(&pod.images, pod.n_containers)),
+    VolumeRestrictions: volumes,
+    NodeVolumeLimits: volumes,
+    VolumeBinding: volumes,
+    VolumeZone: volumes,
+}
+
+pub(crate) fn text(part: &dyn Debug) -> Option<String> {
+    Some(format!("{part:?}"))
+}
+
+/// A generic ephemeral volume has a claim of its own, which may be bound to another volume than the next pod's.
+fn volumes(pod: &Pod) -> Option<String> {
+    let mut sources: Vec<&VolumeSource> = pod.volumes.iter().map(|volume| &volume.source).collect();
+    if sources.contains(&&VolumeSource::Ephemeral) {
+        return None;
+    }
+    if sources.is_empty() {
+        return Some(String::new());
+    }
+    sources.sort_by_cached_key(|source| format!("{source:?}"));
+    text(&(pod.namespace, sources))
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{
+        Sym,
+        pod::{PodTerm, SpreadConstraint, Volume, WeightedPodTerm},
+    };
+
+    use crate::factory;
+
+    use super::*;
+
+    fn signature(plugin: &str, args: &str, pod: &Pod) -> Option<String> {
+        factory(plugin).unwrap().build(args).unwrap().sign().unwrap().sign(pod)
+    }
+
+    fn volume(source: VolumeSource) -> Volume {
+        Volume { name: "data".into(), source }
+    }
+
+    #[test]
+    fn pods_are_alike_but_for_what_a_plugin_looks_at() {
+        let plain = Pod::default();
+        let named = Pod { name: "other".into(), uid: "2".into(), ..Pod::default() };
+        let big = |amount| {
+            let resources = berth_model::pod::Resources { milli_cpu: amount, ..Default::default() };
+            Pod { requests: resources.clone(), balanced_requests: resources, ..Pod::default() }
+        };
+        let with_claim = |namespace, claim: &str| Pod {
+            namespace: Sym(namespace),
+            volumes: vec![volume(VolumeSource::Claim(claim.into()))],
+            ..Pod::default()
+        };
+        for factory in crate::factories() {
+            let name = &factory.manifest().name;
+            let mut plugin = factory.build("null").unwrap();
+            let Some(point) = plugin.sign() else { continue };
+            assert_eq!(point.sign(&plain), point.sign(&named), "{name}");
+        }
+        for plugin in ["NodeResourcesFit", "NodeResourcesBalancedAllocation"] {
+            assert_ne!(signature(plugin, "null", &big(1)), signature(plugin, "null", &big(2)), "{plugin}");
+        }
+        for plugin in ["VolumeBinding", "VolumeZone", "VolumeRestrictions", "NodeVolumeLimits"] {
+            let one = signature(plugin, "null", &with_claim(20, "a"));
+            assert_eq!(one, signature(plugin, "null", &with_claim(20, "a")), "{plugin}");
+            assert_ne!(one, signature(plugin, "null", &with_claim(20, "b")), "{plugin}");
+            assert_ne!(one, signature(plugin, "null", &with_claim(21, "a")), "{plugin}");
+        }
+    }
+
+    /// The reference's section 22 of plugins.md.
+    #[test]
+    fn some_pods_have_no_signature() {
+        let constraint = SpreadConstraint {
+            max_skew: 1,
+            topology_key: Sym::HOSTNAME_LABEL,
+            is_hard: true,
+            selector: None,
+            min_domains: 1,
+            honor_node_affinity: true,
+            honor_node_taints: false,
+        };
+        let spread = Pod { topology_spread: vec![constraint], ..Pod::default() };
+        let list = r#"{"defaultingType": "List"}"#;
+        assert_eq!(signature("PodTopologySpread", "null", &Pod::default()), None, "the system's default constraints");
+        assert_eq!(signature("PodTopologySpread", list, &Pod::default()), Some(String::new()));
+        assert_eq!(signature("PodTopologySpread", list, &spread), None);
+
+        let mut near = Pod::default();
+        near.affinity.preferred = vec![WeightedPodTerm { weight: 1, term: PodTerm::default() }];
+        assert_eq!(signature("InterPodAffinity", "null", &near), None);
+        assert!(signature("InterPodAffinity", "null", &Pod::default()).is_some());
+
+        let ephemeral = Pod { volumes: vec![volume(VolumeSource::Ephemeral)], ..Pod::default() };
+        assert_eq!(signature("VolumeBinding", "null", &ephemeral), None);
+    }
+}

@@ -1,0 +1,46 @@
+//! What makes two pods alike to every plugin that decides where pods go.
+
+use berth_model::Pod;
+
+use crate::{
+    manifest::Point,
+    profile::{PluginIdx, Profile},
+};
+
+/// The points at which a plugin's answer decides about a pod's node.
+const DECIDING: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
+
+/// What each deciding plugin sees of a pod. Pods of one profile with equal signatures get the same answers from all of
+/// them, as long as the cluster stays as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Signature(Vec<String>);
+
+/// The pod's signature; `None` if a deciding plugin has no Sign, or will not have its answer reused for this pod (KEP-5598).
+///
+/// `first` is asked before the others: it becomes the plugin that said no, so that a profile whose pods are never alike
+/// costs one question a pod.
+pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<Signature> {
+    let mut fragments = Vec::with_capacity(profile.instances().len());
+    if decides(profile, *first) {
+        ask(profile, *first, pod)?;
+    }
+    for plugin in (0u32..).map(PluginIdx).take(profile.instances().len()) {
+        if !decides(profile, plugin) {
+            continue;
+        }
+        let Some(fragment) = ask(profile, plugin, pod) else {
+            *first = plugin;
+            return None;
+        };
+        fragments.push(fragment);
+    }
+    Some(Signature(fragments))
+}
+
+fn decides(profile: &Profile, plugin: PluginIdx) -> bool {
+    DECIDING.iter().any(|&point| profile.plugins.at(point).contains(&plugin))
+}
+
+fn ask(profile: &mut Profile, plugin: PluginIdx, pod: &Pod) -> Option<String> {
+    profile.get(plugin)?.sign()?.sign(pod)
+}

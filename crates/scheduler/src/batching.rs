@@ -1,0 +1,136 @@
+//! Pods that are alike and come one after the other: what was found out for one is used for the next (KEP-5598).
+//!
+//! A cycle that placed a signed pod leaves its ranking of nodes. If the very next cycle has a pod of the same signature, and
+//! the node of the pod before is full by now, the best of the others is tried alone. Whatever may have changed the ranking
+//! more than that closes the batch.
+
+use std::collections::BTreeMap;
+
+use berth_framework::{
+    PluginIdx, Profile,
+    run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
+};
+use berth_model::{NodeIdx, Pod, Snapshot, Sym};
+use berth_queue::Time;
+use rustc_hash::FxHashMap;
+
+/// Older rankings are not trusted, in milliseconds.
+const MAX_AGE: u64 = 500;
+
+/// How batching went, for the host to publish.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchMetrics {
+    /// Signed pods that were placed, by profile and what their hint was good for.
+    pub attempts: BTreeMap<(String, &'static str), u64>,
+    /// Batches that ended, by profile and reason.
+    pub flushes: BTreeMap<(String, &'static str), u64>,
+}
+
+/// The open batch, and what is remembered of profiles.
+#[derive(Debug, Default)]
+pub(crate) struct Batching {
+    open: Option<Batch>,
+    /// By profile, the plugin that had no signature for the pod before.
+    doubters: FxHashMap<Sym, PluginIdx>,
+    pub(crate) metrics: BatchMetrics,
+}
+
+#[derive(Debug)]
+struct Batch {
+    scheduler_name: Sym,
+    signature: Signature,
+    since: Time,
+    /// The cycle that last placed a pod of the batch.
+    cycle: u64,
+    /// Where that pod went.
+    last: Sym,
+    /// The other nodes by name: rows may be given to other nodes meanwhile.
+    rest: Ranking<Sym>,
+}
+
+impl Batching {
+    pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod) -> Option<Signature> {
+        let doubter = self.doubters.entry(pod.scheduler_name).or_insert(PluginIdx::NOBODY);
+        run::sign(profile, pod, doubter)
+    }
+
+    /// Which node to try first for a pod of this signature.
+    pub(crate) fn hint(
+        &mut self,
+        profile: &Profile,
+        (pod, signature): (&Pod, Option<&Signature>),
+        (cycle, now): (u64, Time),
+        snapshot: &Snapshot,
+    ) -> Option<Hint> {
+        let batch = self.open.as_mut()?;
+        let last = snapshot.find(batch.last);
+        let reason = match (signature, last) {
+            (None, _) => "pod_not_batchable",
+            (Some(_), _) if cycle != batch.cycle + 1 => "pod_skipped",
+            (Some(signature), _) if *signature != batch.signature || pod.scheduler_name != batch.scheduler_name => {
+                "pod_incompatible"
+            }
+            (Some(_), _) if now.since(batch.since) > MAX_AGE => "expired",
+            (Some(_), None) => "node_missing",
+            (Some(_), Some(last)) => match batch.rest.pop().and_then(|name| snapshot.find(name)) {
+                Some(next) => return Some(Hint { last, next }),
+                None => "empty_list",
+            },
+        };
+        self.flush(&profile.scheduler_name, reason);
+        None
+    }
+
+    /// A pod was placed: what the attempt found is for the next one.
+    pub(crate) fn placed(
+        &mut self,
+        profile: &Profile,
+        (pod, signature): (&Pod, Option<Signature>),
+        (cycle, now): (u64, Time),
+        (node, attempt, snapshot): (NodeIdx, &Attempt, &Snapshot),
+    ) {
+        let result = match attempt.hint {
+            HintOutcome::Used => "hint_used",
+            HintOutcome::Refused => "hint_not_used",
+            HintOutcome::NotFull | HintOutcome::None => "no_hint",
+        };
+        if attempt.hint == HintOutcome::NotFull {
+            self.flush(&profile.scheduler_name, "node_not_full");
+        }
+        let Some(signature) = signature else { return };
+        *self.metrics.attempts.entry((profile.scheduler_name.clone(), result)).or_default() += 1;
+        let last = snapshot.name(node);
+        if let Some(batch) = self.open.as_mut().filter(|_| attempt.hint == HintOutcome::Used) {
+            (batch.cycle, batch.last) = (cycle, last);
+            return;
+        }
+        self.open = None;
+        if attempt.feasible_order.len() < 2 {
+            return;
+        }
+        let mut ranking = Ranking::new(&attempt.feasible_order, &attempt.feasible, &attempt.totals);
+        // The node that was taken.
+        ranking.pop();
+        let rest = ranking.map(|node| snapshot.name(node));
+        self.open = Some(Batch { scheduler_name: pod.scheduler_name, signature, since: now, cycle, last, rest });
+    }
+
+    /// No node was found for a pod.
+    pub(crate) fn failed(&mut self, profile: &Profile) {
+        if self.open.is_some() {
+            self.flush(&profile.scheduler_name, "pod_failed");
+        }
+    }
+
+    /// Other plugins than those that ranked the nodes will be asked.
+    pub(crate) fn forget(&mut self) {
+        self.open = None;
+        self.doubters.clear();
+    }
+
+    fn flush(&mut self, scheduler_name: &str, reason: &'static str) {
+        if self.open.take().is_some() {
+            *self.metrics.flushes.entry((scheduler_name.to_owned(), reason)).or_default() += 1;
+        }
+    }
+}
