@@ -129,7 +129,7 @@ impl Filter for InterPodAffinity {
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         self.ensure_prepared(call);
         self.required.follow_keys(call, &mut self.known, pods);
-        Ok(cases.iter().map(|case| self.required.check_case(call, &self.known, pods, case)).collect())
+        Ok(self.required.check_cases(call, &self.known, pods, cases))
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod args;
 mod built_in;
+mod case_walk;
 mod default_binder;
 mod default_preemption;
 mod dynamic_resources;

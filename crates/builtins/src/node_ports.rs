@@ -51,9 +51,12 @@ impl NodePorts {
     /// pod is free even if another pod claims it too.
     fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
         let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
-        let gone = |port: &&HostPort| case.minus.iter().any(|index| ports(index).contains(port));
+        let gone = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
+        // Few ports are in the way, so few are looked for among the pods that are away.
+        let in_the_way = |port: &HostPort| !is_free(&call.pod.host_ports, std::slice::from_ref(port));
+        let now = call.snapshot.host_ports(case.node).iter();
         self.in_use.clear();
-        self.in_use.extend(call.snapshot.host_ports(case.node).iter().filter(|port| !gone(port)));
+        self.in_use.extend(now.filter(|port| in_the_way(port) && !gone(port)));
         self.in_use.extend(case.plus.iter().flat_map(ports));
         &self.in_use
     }

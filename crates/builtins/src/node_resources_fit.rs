@@ -18,6 +18,7 @@ use self::{
 use crate::{
     args,
     built_in::{BuiltIn, Card, plugin},
+    case_walk::CaseWalk,
     node_check::explain_each,
     scored_resources::{is_extended, views},
 };
@@ -129,19 +130,19 @@ impl NodeResourcesFit {
         }));
     }
 
-    /// The verdict on a node with `n_more` pods and the requests that `more` tells on top of what it has.
-    fn check(&self, snapshot: &Snapshot, node: NodeIdx, n_more: i64, more: impl Fn(Sym) -> i64) -> Status {
+    /// The verdict on a node with `more` on top of what it has.
+    fn check(&self, snapshot: &Snapshot, node: NodeIdx, more: &More) -> Status {
         let mut reasons = Vec::new();
         let mut code = Code::Unschedulable;
-        let n_pods = at(snapshot.pod_counts(), node).saturating_add(n_more);
+        let n_pods = at(snapshot.pod_counts(), node).saturating_add(more.n_pods);
         if is_full(snapshot.allocatable().get(Sym::PODS, node), n_pods) {
             reasons.push("Too many pods".to_owned());
         }
-        for want in &self.wanted {
+        for (position, want) in self.wanted.iter().enumerate() {
             let allocatable = snapshot.allocatable().get(want.name, node);
-            let requested = snapshot.requested().get(want.name, node).saturating_add(more(want.name));
+            let requested = snapshot.requested().get(want.name, node).saturating_add(more.of(position));
             if want.is_short(allocatable, requested) {
-                reasons.push(format!("Insufficient {}", snapshot.symbols.text(want.name)));
+                reasons.push(["Insufficient ", snapshot.symbols.text(want.name)].concat());
                 if want.amount > allocatable {
                     code = Code::UnschedulableAndUnresolvable;
                 }
@@ -149,14 +150,29 @@ impl NodeResourcesFit {
         }
         if reasons.is_empty() { Status::success() } else { Status { code, reasons } }
     }
+}
 
-    fn check_case(&self, snapshot: &Snapshot, pods: &[&Pod], case: &DryRunCase) -> Status {
-        let sum = |indices: &[u32], of: &dyn Fn(&Pod) -> i64| -> i64 {
-            let amounts = indices.iter().filter_map(|&index| pods.get(index as usize)).map(|pod| of(pod));
-            amounts.fold(0, i64::saturating_add)
-        };
-        let difference = |of: &dyn Fn(&Pod) -> i64| sum(&case.plus, of).saturating_sub(sum(&case.minus, of));
-        self.check(snapshot, case.node, difference(&|_| 1), |name| difference(&|pod| pod.placed_requests.get(name)))
+/// What pods that come and go change.
+#[derive(Debug, Default)]
+struct More {
+    n_pods: i64,
+    /// Requests in the order of what the pod wants. Wide enough for sums of any amounts; empty for nothing.
+    amounts: Vec<i128>,
+}
+
+impl More {
+    fn add(&mut self, wanted: &[Want], pod: &Pod, sign: i64) {
+        self.n_pods += sign;
+        self.amounts.resize(wanted.len(), 0);
+        for (amount, want) in self.amounts.iter_mut().zip(wanted) {
+            *amount += i128::from(sign) * i128::from(pod.placed_requests.get(want.name));
+        }
+    }
+
+    /// Stops at the ends of the range.
+    fn of(&self, position: usize) -> i64 {
+        let amount = self.amounts.get(position).copied().unwrap_or(0);
+        i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
     }
 }
 
@@ -182,12 +198,18 @@ impl Filter for NodeResourcesFit {
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         self.note_wants(call);
-        Ok(explain_each(rejected, |node| self.check(call.snapshot, node, 0, |_| 0)))
+        let nothing = More::default();
+        Ok(explain_each(rejected, |node| self.check(call.snapshot, node, &nothing)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         self.note_wants(call);
-        Ok(cases.iter().map(|case| self.check_case(call.snapshot, pods, case)).collect())
+        let (mut walk, mut more) = (CaseWalk::new(pods), More::default());
+        let check = |case| {
+            walk.step(case, |pod, sign| more.add(&self.wanted, pod, sign));
+            self.check(call.snapshot, case.node, &more)
+        };
+        Ok(cases.iter().map(check).collect())
     }
 }
 

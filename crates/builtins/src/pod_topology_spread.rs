@@ -188,7 +188,7 @@ impl Filter for PodTopologySpread {
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let hard = self.prepared(call)?;
-        Ok(cases.iter().map(|case| hard.try_out(pods, case)).collect())
+        Ok(hard.try_out(pods, cases))
     }
 }
 

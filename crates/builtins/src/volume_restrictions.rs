@@ -12,6 +12,7 @@ use self::usage::{Usage, conflicts_between};
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
+    case_walk::CaseWalk,
     node_check::explain_each,
     storage::{self, PersistentVolumeClaim},
 };
@@ -82,26 +83,16 @@ impl VolumeRestrictions {
         storage::named_claims(pod).filter(|claim| self.is_exclusive(claim)).map(|_| 1).sum()
     }
 
-    fn n_taken_in(&self, pods: &[&Pod], case: &DryRunCase) -> i64 {
-        if self.exclusive.is_empty() {
-            return 0;
-        }
-        let sum = |indices: &[u32]| {
-            indices.iter().filter_map(|at| pods.get(*at as usize)).map(|pod| self.n_taken_by(pod)).sum()
-        };
-        let (minus, plus): (i64, i64) = (sum(&case.minus), sum(&case.plus));
-        self.n_taken - minus + plus
+    /// Whether the node has conflicts with `change` more of them.
+    fn is_blocked_after(&self, call: &Call<'_>, node: NodeIdx, change: i64) -> bool {
+        let is_blocked = self.blocked.contains(node);
+        let n_now = if is_blocked { self.usage.n_conflicts(call.pod, node) } else { 0 };
+        count(n_now).saturating_add(change) > 0
     }
+}
 
-    fn is_blocked_in(&self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> bool {
-        let sum = |indices: &[u32]| {
-            indices.iter().filter_map(|at| pods.get(*at as usize)).map(|pod| conflicts_between(call.pod, pod)).sum()
-        };
-        let (minus, plus): (usize, usize) = (sum(&case.minus), sum(&case.plus));
-        let is_blocked = self.blocked.contains(case.node);
-        let n_now = if is_blocked { self.usage.n_conflicts(call.pod, case.node) } else { 0 };
-        n_now + plus > minus
-    }
+fn count(n_conflicts: usize) -> i64 {
+    i64::try_from(n_conflicts).unwrap_or(i64::MAX)
 }
 
 fn verdict(is_blocked: bool, n_taken: i64) -> Status {
@@ -150,7 +141,15 @@ impl Filter for VolumeRestrictions {
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        let check = |case| verdict(self.is_blocked_in(call, pods, case), self.n_taken_in(pods, case));
+        let n_taken_now = if self.exclusive.is_empty() { 0 } else { self.n_taken };
+        let (mut walk, mut n_conflicts, mut n_taken) = (CaseWalk::new(pods), 0, n_taken_now);
+        let check = |case| {
+            walk.step(case, |pod, sign| {
+                n_conflicts += sign * count(conflicts_between(call.pod, pod));
+                n_taken += sign * self.n_taken_by(pod);
+            });
+            verdict(self.is_blocked_after(call, case.node, n_conflicts), n_taken)
+        };
         Ok(cases.iter().map(check).collect())
     }
 }

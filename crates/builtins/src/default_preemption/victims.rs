@@ -1,4 +1,9 @@
-//! Who must go so that the pod fits on a node: dry runs of all nodes together, one victim of each in a round.
+//! Who must go so that the pod fits on a node: dry runs of all nodes together, some victims of each at a time.
+//!
+//! Victims may come back one after the other, and whether one may stay depends on those before it. To ask about several
+//! at once, a trial guesses that the next ones fare like the last one, and asks what follows from that; answers count as
+//! far as the guess was right. So a node with many victims takes few dry runs, and cases next to each other differ
+//! little, which rules make use of.
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -18,30 +23,37 @@ pub(super) struct Candidate {
 }
 
 /// A pod that may have to go.
-#[derive(Clone, Debug)]
-struct Potential {
+#[derive(Clone, Copy, Debug)]
+struct Potential<'a> {
     idx: PodIdx,
-    pod: Arc<Pod>,
+    pod: &'a Arc<Pod>,
     violates: bool,
 }
 
 /// A node being tried.
 #[derive(Debug)]
-struct Trial {
+struct Trial<'a> {
     /// The node's place among those asked about.
     at: usize,
     node: NodeIdx,
-    /// Those still away, and those not yet asked about.
-    away: Vec<PodIdx>,
     /// In the order in which they may come back; those whose eviction breaks a budget are the first.
-    potential: Vec<Potential>,
+    potential: Vec<Potential<'a>>,
+    /// How many of them it is decided about, and which of these must go.
+    n_decided: usize,
+    gone: Vec<PodIdx>,
+    /// How many to ask about at once, and what they are guessed to do: stay, or go.
+    n_guesses: usize,
+    stays: bool,
     candidate: Candidate,
 }
 
+/// Each question names all pods that are away, so no more than this many are asked at once about a node.
+const MAX_GUESSES: usize = 16;
+
 /// Of two pods the one with the smaller key is more important: higher priority, then running longer. A pod that has
 /// not started counts as starting now.
-fn importance(pod: &Pod) -> impl Ord + use<> {
-    (Reverse(pod.priority), started_at(pod), Arc::clone(&pod.uid))
+fn importance(pod: &Pod) -> (Reverse<i32>, i64, &str) {
+    (Reverse(pod.priority), started_at(pod), &pod.uid)
 }
 
 /// Milliseconds since 1970; in the future for a pod that has not started.
@@ -62,16 +74,13 @@ pub(super) fn dry_run(
     let mut answers: Vec<Result<Candidate, Status>> = Vec::with_capacity(nodes.len());
     let mut trials = Vec::new();
     for (at, &node) in nodes.iter().enumerate() {
-        let potential = potential_victims(call, node);
-        let none = potential.is_empty();
         answers.push(Err(Status::unresolvable("No preemption victims found for incoming pod")));
-        if !none {
-            let away = potential.iter().map(|it| it.idx).collect();
-            let candidate = Candidate { node, victims: Vec::new(), n_violations: 0 };
-            trials.push(Trial { at, node, away, potential, candidate });
+        let potential = potential_victims(call, node);
+        if !potential.is_empty() {
+            trials.push(Trial::new(at, node, potential));
         }
     }
-    let cases: Vec<Removal> = trials.iter().map(|it| Removal { node: it.node, pods: it.away.clone() }).collect();
+    let cases: Vec<Removal> = trials.iter().map(Trial::without_all).collect();
     let mut helped = Vec::with_capacity(trials.len());
     for (mut trial, status) in trials.into_iter().zip(ask(filters, &cases)?) {
         if status.is_success() {
@@ -92,33 +101,31 @@ pub(super) fn dry_run(
 }
 
 /// All pods of lower priority, the most important one first.
-fn potential_victims(call: &Call<'_>, node: NodeIdx) -> Vec<Potential> {
+fn potential_victims<'a>(call: &Call<'a>, node: NodeIdx) -> Vec<Potential<'a>> {
     let pods = call.snapshot.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
-    let mut potential: Vec<Potential> =
-        pods.map(|(idx, pod)| Potential { idx, pod: Arc::clone(pod), violates: false }).collect();
-    potential.sort_by_cached_key(|it| importance(&it.pod));
+    let mut potential: Vec<Potential<'_>> = pods.map(|(idx, pod)| Potential { idx, pod, violates: false }).collect();
+    potential.sort_by(|left, right| importance(left.pod).cmp(&importance(right.pod)));
     potential
 }
 
-/// Lets victims stay where they can: round `k` puts the `k`-th of every node back and keeps it if the pod still fits.
-fn reprieve(trials: &mut [Trial], filters: &mut dyn DryRun) -> Result<(), Status> {
-    for round in 0.. {
-        let asked: Vec<&mut Trial> = trials.iter_mut().filter(|trial| round < trial.potential.len()).collect();
-        if asked.is_empty() {
-            break;
+/// Lets victims stay where they can: each in its turn comes back, and stays if the pod still fits.
+fn reprieve(trials: &mut [Trial<'_>], filters: &mut dyn DryRun) -> Result<(), Status> {
+    let mut open: Vec<&mut Trial<'_>> = trials.iter_mut().collect();
+    loop {
+        open.retain(|trial| trial.n_decided < trial.potential.len());
+        if open.is_empty() {
+            return Ok(());
         }
-        let cases: Vec<Removal> = asked.iter().map(|trial| trial.without(round)).collect();
-        let statuses = ask(filters, &cases)?;
-        for ((trial, case), status) in asked.into_iter().zip(cases).zip(statuses) {
-            if status.is_success() {
-                trial.away = case.pods;
-            } else if let Some(Potential { pod, violates, .. }) = trial.potential.get(round) {
-                trial.candidate.victims.push(Arc::clone(pod));
-                trial.candidate.n_violations += usize::from(*violates);
-            }
+        let mut cases = Vec::new();
+        for trial in &mut open {
+            trial.n_guesses = trial.n_guesses.min(trial.potential.len() - trial.n_decided);
+            cases.extend((0..trial.n_guesses).map(|ahead| trial.question(ahead)));
+        }
+        let mut answers = ask(filters, &cases)?.into_iter().map(|status| status.is_success());
+        for trial in &mut open {
+            trial.learn(answers.by_ref().take(trial.n_guesses));
         }
     }
-    Ok(())
 }
 
 fn ask(filters: &mut dyn DryRun, cases: &[Removal]) -> Result<Vec<Status>, Status> {
@@ -133,27 +140,63 @@ fn ask(filters: &mut dyn DryRun, cases: &[Removal]) -> Result<Vec<Status>, Statu
     }
 }
 
-impl Trial {
+impl<'a> Trial<'a> {
+    fn new(at: usize, node: NodeIdx, potential: Vec<Potential<'a>>) -> Self {
+        let candidate = Candidate { node, victims: Vec::new(), n_violations: 0 };
+        Self { at, node, potential, n_decided: 0, gone: Vec::new(), n_guesses: 1, stays: true, candidate }
+    }
+
     fn put_in_order(&mut self, call: &Call<'_>, budgets: &Budgets) {
-        let violated = budgets.violated(call.snapshot, self.potential.iter().map(|it| &*it.pod));
+        let violated = budgets.violated(call.snapshot, self.potential.iter().map(|it| &**it.pod));
         for (potential, violates) in self.potential.iter_mut().zip(violated) {
             potential.violates = violates;
         }
         self.potential.sort_by_key(|it| !it.violates);
     }
 
-    /// What is away, with the victim of `round` back.
-    fn without(&self, round: usize) -> Removal {
-        let back = self.potential.get(round).map(|it| it.idx);
-        let pods = self.away.iter().copied().filter(|idx| Some(*idx) != back).collect();
+    fn without_all(&self) -> Removal {
+        Removal { node: self.node, pods: self.potential.iter().map(|it| it.idx).collect() }
+    }
+
+    /// Who is away when the one comes back who is `ahead` of the first undecided one, if those between fare as guessed.
+    fn question(&self, ahead: usize) -> Removal {
+        let undecided = self.potential.iter().skip(self.n_decided).enumerate();
+        let away = undecided.filter(|(place, _)| *place > ahead || (*place < ahead && !self.stays));
+        let mut pods = Vec::with_capacity(self.gone.len() + self.potential.len() - self.n_decided);
+        pods.extend_from_slice(&self.gone);
+        pods.extend(away.map(|(_, it)| it.idx));
         Removal { node: self.node, pods }
+    }
+
+    /// Takes answers up to the first that was not guessed: what comes after follows from a wrong guess.
+    fn learn(&mut self, answers: impl Iterator<Item = bool>) {
+        let mut is_right = true;
+        for stays in answers {
+            if is_right {
+                is_right = stays == self.stays;
+                self.decide(stays);
+            }
+        }
+        self.n_guesses = if is_right { (self.n_guesses * 2).min(MAX_GUESSES) } else { 1 };
+        self.stays ^= !is_right;
+    }
+
+    fn decide(&mut self, stays: bool) {
+        if let Some(Potential { idx, pod, violates }) = self.potential.get(self.n_decided).filter(|_| !stays) {
+            self.gone.push(*idx);
+            self.candidate.victims.push(Arc::clone(pod));
+            self.candidate.n_violations += usize::from(*violates);
+        }
+        self.n_decided += 1;
     }
 
     fn conclude(mut self, node: &str) -> Result<Candidate, Status> {
         if self.candidate.victims.is_empty() {
             return Err(Status::error(format!("expected at least one victim pod on node {node:?}")));
         }
-        self.candidate.victims.sort_by_cached_key(|pod| importance(pod));
+        if self.candidate.n_violations > 0 {
+            self.candidate.victims.sort_by(|left, right| importance(left).cmp(&importance(right)));
+        }
         Ok(self.candidate)
     }
 }

@@ -9,6 +9,7 @@ use super::{
     own_terms::{OwnTerm, question_of_all},
     placed_terms::means,
 };
+use crate::case_walk::CaseWalk;
 
 /// What PreFilter found out for one cycle.
 #[derive(Debug, Default)]
@@ -114,7 +115,7 @@ impl Required {
         self.check_changed(domains, node, &Change::default())
     }
 
-    /// Numbers the domains of keys that only the anti-affinity of `pods` brings up, before [`Self::check_case`].
+    /// Numbers the domains of keys that only the anti-affinity of `pods` brings up, before [`Self::check_cases`].
     pub(super) fn follow_keys(&self, call: &Call<'_>, known: &mut Knowledge, pods: &[&Pod]) {
         for term in pods.iter().flat_map(|pod| &pod.affinity.anti_required) {
             if self.hostile.of(term.topology_key).is_none() {
@@ -123,15 +124,20 @@ impl Required {
         }
     }
 
-    /// The verdict on the node of `case` once its pods have gone and come.
-    pub(super) fn check_case(&self, call: &Call<'_>, known: &Knowledge, pods: &[&Pod], case: &DryRunCase) -> Status {
-        let mut change = Change::default();
-        for (indices, sign) in [(&case.minus, -1), (&case.plus, 1)] {
-            for pod in indices.iter().filter_map(|&index| pods.get(index as usize)) {
-                self.note(&mut change, call, known, pod, sign);
-            }
-        }
-        self.check_changed(&known.domains, case.node, &change)
+    /// The verdict on the node of each case once its pods have gone and come.
+    pub(super) fn check_cases(
+        &self,
+        call: &Call<'_>,
+        known: &Knowledge,
+        pods: &[&Pod],
+        cases: &[DryRunCase],
+    ) -> Vec<Status> {
+        let (mut walk, mut change) = (CaseWalk::new(pods), Change::default());
+        let check = |case| {
+            walk.step(case, |pod, sign| self.note(&mut change, call, known, pod, sign));
+            self.check_changed(&known.domains, case.node, &change)
+        };
+        cases.iter().map(check).collect()
     }
 
     fn note(&self, change: &mut Change, call: &Call<'_>, known: &Knowledge, pod: &Pod, sign: i64) {
@@ -141,11 +147,11 @@ impl Required {
             change.wanted += sign;
         }
         for term in self.anti_affinity.iter().filter(|term| is_meant(term)) {
-            change.unwanted.push((term.topology_key, sign));
+            add(&mut change.unwanted, term.topology_key, sign);
         }
         let hostile = pod.affinity.anti_required.iter();
         for term in hostile.filter(|term| means(term, call.pod, &self.namespace_labels)) {
-            change.hostile.push((term.topology_key, sign));
+            add(&mut change.hostile, term.topology_key, sign);
         }
     }
 
@@ -171,6 +177,14 @@ impl Required {
             n_pods += sums.n_pods + change;
         }
         finds_all || (self.is_its_own_kind && n_pods == 0)
+    }
+}
+
+/// One entry a key.
+fn add(changes: &mut Vec<(Sym, i64)>, key: Sym, sign: i64) {
+    match changes.iter_mut().find(|(changed, _)| *changed == key) {
+        Some((_, amount)) => *amount += sign,
+        None => changes.push((key, sign)),
     }
 }
 

@@ -10,7 +10,10 @@ use super::{
     matching_pods,
     topology::{Domain, Topologies, Topology},
 };
-use crate::pod_counts::{NodeCounts, PodCounts};
+use crate::{
+    case_walk::CaseWalk,
+    pod_counts::{NodeCounts, PodCounts},
+};
 
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 const TOO_SKEWED: &str = "node(s) didn't match pod topology spread constraints";
@@ -94,18 +97,28 @@ impl HardConstraints {
         self.judge(node, |_| 0)
     }
 
-    /// The verdict on a node some of whose pods have gone and to which others have come. Unlike pods that were counted,
+    /// The verdicts on nodes some of whose pods have gone and to which others have come. Unlike pods that were counted,
     /// these count though they are being deleted, and though the selector is empty.
-    pub(super) fn try_out(&self, pods: &[&Pod], case: &DryRunCase) -> Status {
-        self.judge(case.node, |it| it.matching(pods, &case.plus) - it.matching(pods, &case.minus))
+    pub(super) fn try_out(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
+        let (mut walk, mut changes) = (CaseWalk::new(pods), vec![0; self.0.len()]);
+        let judge = |case| {
+            walk.step(case, |pod, sign| {
+                for (change, it) in changes.iter_mut().zip(&self.0) {
+                    *change += if it.means(pod) { sign } else { 0 };
+                }
+            });
+            self.judge(case.node, |position| changes.get(position).copied().unwrap_or(0))
+        };
+        cases.iter().map(judge).collect()
     }
 
-    fn judge(&self, node: NodeIdx, change: impl Fn(&HardConstraint) -> i64) -> Status {
-        for it in &self.0 {
+    /// `change` tells how many pods more the constraint at a position counts on the node.
+    fn judge(&self, node: NodeIdx, change: impl Fn(usize) -> i64) -> Status {
+        for (position, it) in self.0.iter().enumerate() {
             if !it.topology.nodes().contains(node) {
                 return Status::unresolvable(MISSING_LABEL);
             }
-            let change = if it.eligible.contains(node) { change(it) } else { 0 };
+            let change = if it.eligible.contains(node) { change(position) } else { 0 };
             if it.count_at(node) + change > it.most_after(node, change) {
                 return Status::unschedulable(TOO_SKEWED);
             }
@@ -170,12 +183,8 @@ impl HardConstraint {
         i64::from(self.constraint.max_skew) + lowest - self.own
     }
 
-    fn matching(&self, pods: &[&Pod], indices: &[u32]) -> i64 {
-        let pods = indices.iter().filter_map(|&index| pods.get(index as usize));
-        let matching = pods.filter(|pod| {
-            let selector = self.constraint.selector.as_ref();
-            pod.namespace == self.namespace && selector.is_some_and(|selector| selector.matches(&pod.labels))
-        });
-        matching.map(|_| 1).sum()
+    fn means(&self, pod: &Pod) -> bool {
+        let selector = self.constraint.selector.as_ref();
+        pod.namespace == self.namespace && selector.is_some_and(|selector| selector.matches(&pod.labels))
     }
 }

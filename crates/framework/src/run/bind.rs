@@ -182,7 +182,7 @@ pub fn post_filter(
         let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
         let outcome = profile.without(plugin, |profile, plugin| {
             let skipped_filters = &attempt.skipped_filters;
-            let mut trial = Trial { profile, call: *call, skipped_filters, nominated: nominations.rivals };
+            let mut trial = Trial::new(profile, *call, skipped_filters, nominations.rivals);
             plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut trial))
         });
         let Some(Some(outcome)) = outcome else { continue };

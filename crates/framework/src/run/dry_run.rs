@@ -1,8 +1,8 @@
 //! Filter on nodes as they would be: what a PostFilter plugin asks before it takes pods away.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, mem};
 
-use berth_model::{Pod, PodIdx};
+use berth_model::{NodeIdx, Pod, PodIdx, Snapshot};
 
 use super::{Attempt, Nominated, PluginBits, filter::broken};
 use crate::{
@@ -24,70 +24,141 @@ pub fn dry_run(
     cases: &[Removal],
 ) -> Result<Vec<Status>, Status> {
     let skipped_filters = &attempt.skipped_filters;
-    Trial { profile, call: *call, skipped_filters, nominated: *nominated }.dry_run(cases)
+    Trial::new(profile, *call, skipped_filters, *nominated).dry_run(cases)
 }
 
 /// The Filter plugins of a profile, for one pod.
 pub(super) struct Trial<'a> {
-    pub(super) profile: &'a mut Profile,
-    pub(super) call: Call<'a>,
-    pub(super) skipped_filters: &'a PluginBits,
-    pub(super) nominated: Nominated<'a>,
+    profile: &'a mut Profile,
+    call: Call<'a>,
+    skipped_filters: &'a PluginBits,
+    nominated: Nominated<'a>,
+    /// The case of each node that pods are nominated to.
+    crowds: BTreeMap<NodeIdx, &'a DryRunCase>,
+    cast: Cast<'a>,
+}
+
+/// The pods that cases index into: nominated ones, then those that are away in some case.
+#[derive(Default)]
+struct Cast<'a> {
+    pods: Vec<&'a Pod>,
+    away: Vec<PodIdx>,
+    /// By slot: the pod's place in `pods` plus one, 0 for a pod that is not there.
+    places: Vec<u32>,
+}
+
+/// Cases, and for each its place among the removals.
+#[derive(Default)]
+struct Round {
+    at: Vec<usize>,
+    cases: Vec<DryRunCase>,
 }
 
 impl DryRun for Trial<'_> {
     /// Each node must pass twice if pods are nominated to it: with them, then without.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         let mut statuses = vec![Status::success(); cases.len()];
-        let (pods, crowded, alone) = self.spell_out(cases);
-        for round in [crowded, alone] {
-            let standing =
-                round.into_iter().filter(|(at, _)| statuses.get(*at).is_some_and(Status::is_success)).collect();
-            self.filter(&pods, standing, &mut statuses)?;
-        }
+        let mut cast = mem::take(&mut self.cast);
+        cast.begin(self.nominated.pods);
+        let alone = self.spell_out(cases, &mut cast);
+        let crowded = self.crowded(&alone);
+        self.filter(&cast.pods, crowded, &mut statuses)?;
+        let alone = alone.retain(|at| statuses.get(at).is_some_and(Status::is_success));
+        self.filter(&cast.pods, alone, &mut statuses)?;
+        self.cast = cast;
         Ok(statuses)
     }
 }
 
-/// Cases with the positions of their removals.
-type Round = Vec<(usize, DryRunCase)>;
+impl<'a> Cast<'a> {
+    fn begin(&mut self, nominated: &[&'a Pod]) {
+        for idx in self.away.drain(..) {
+            if let Some(place) = self.places.get_mut(idx.index()) {
+                *place = 0;
+            }
+        }
+        self.pods.clear();
+        self.pods.extend_from_slice(nominated);
+    }
+
+    /// Where the pod is in `pods`; `None` for a slot without one.
+    fn place_of(&mut self, snapshot: &'a Snapshot, idx: PodIdx) -> Option<u32> {
+        if let Some(place) = self.places.get(idx.index()).and_then(|place| place.checked_sub(1)) {
+            return Some(place);
+        }
+        let (pod, _) = snapshot.pods().get(idx)?;
+        self.pods.push(pod);
+        self.away.push(idx);
+        let n_pods = u32::try_from(self.pods.len()).ok()?;
+        if idx.index() >= self.places.len() {
+            self.places.resize(idx.index() + 1, 0);
+        }
+        *self.places.get_mut(idx.index())? = n_pods;
+        n_pods.checked_sub(1)
+    }
+}
+
+impl Round {
+    fn push(&mut self, at: usize, case: DryRunCase) {
+        self.at.push(at);
+        self.cases.push(case);
+    }
+
+    fn retain(self, keeps: impl Fn(usize) -> bool) -> Self {
+        let mut kept = Self::default();
+        let standing = self.at.into_iter().zip(self.cases).filter(|(at, _)| keeps(*at));
+        standing.for_each(|(at, case)| kept.push(at, case));
+        kept
+    }
+}
 
 impl<'a> Trial<'a> {
-    /// The pods that cases index into; the cases with nominated pods, where there are any; and the cases without.
-    fn spell_out(&self, removals: &[Removal]) -> (Vec<&'a Pod>, Round, Round) {
-        let mut pods: Vec<&Pod> = self.nominated.pods.to_vec();
-        let mut known: BTreeMap<PodIdx, u32> = BTreeMap::new();
-        let (mut crowded, mut alone) = (Round::new(), Round::new());
+    pub(super) fn new(
+        profile: &'a mut Profile,
+        call: Call<'a>,
+        skipped_filters: &'a PluginBits,
+        nominated: Nominated<'a>,
+    ) -> Self {
+        let crowds = nominated.cases.iter().map(|case| (case.node, case)).collect();
+        Self { profile, call, skipped_filters, nominated, crowds, cast: Cast::default() }
+    }
+
+    /// The cases as if no pods were nominated.
+    fn spell_out(&self, removals: &[Removal], cast: &mut Cast<'a>) -> Round {
+        let mut alone = Round::default();
         for (at, removal) in removals.iter().enumerate() {
             let mut minus = Vec::with_capacity(removal.pods.len());
-            for &idx in &removal.pods {
-                let Some((pod, _)) = self.call.snapshot.pods().get(idx) else { continue };
-                minus.push(*known.entry(idx).or_insert_with(|| {
-                    pods.push(pod);
-                    u32::try_from(pods.len() - 1).unwrap_or(u32::MAX)
-                }));
-            }
-            if let Some(nominated) = self.nominated.cases.iter().find(|case| case.node == removal.node) {
-                let case = DryRunCase { node: removal.node, minus: minus.clone(), plus: nominated.plus.clone() };
-                crowded.push((at, case));
-            }
-            alone.push((at, DryRunCase { node: removal.node, minus, plus: Vec::new() }));
+            minus.extend(removal.pods.iter().filter_map(|&idx| cast.place_of(self.call.snapshot, idx)));
+            alone.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
         }
-        (pods, crowded, alone)
+        alone
+    }
+
+    /// The same cases with nominated pods, where there are any.
+    fn crowded(&self, alone: &Round) -> Round {
+        let mut crowded = Round::default();
+        if self.crowds.is_empty() {
+            return crowded;
+        }
+        for (&at, case) in alone.at.iter().zip(&alone.cases) {
+            if let Some(crowd) = self.crowds.get(&case.node) {
+                crowded.push(at, DryRunCase { plus: crowd.plus.clone(), ..case.clone() });
+            }
+        }
+        crowded
     }
 
     fn filter(&mut self, pods: &[&Pod], mut standing: Round, statuses: &mut [Status]) -> Result<(), Status> {
         for position in 0..self.profile.plugins.at(Point::Filter).len() {
-            if standing.is_empty() {
+            if standing.cases.is_empty() {
                 break;
             }
             let Some(plugin) = self.profile.plugins.at(Point::Filter).get(position).copied() else { break };
-            let cases: Vec<DryRunCase> = standing.iter().map(|(_, case)| case.clone()).collect();
-            let Some(answers) = self.ask(plugin, pods, &cases)? else { continue };
-            let mut kept = Vec::with_capacity(standing.len());
-            for ((at, case), status) in standing.into_iter().zip(answers) {
+            let Some(answers) = self.ask(plugin, pods, &standing.cases)? else { continue };
+            let mut kept = Round::default();
+            for ((at, case), status) in standing.at.into_iter().zip(standing.cases).zip(answers) {
                 if status.is_success() {
-                    kept.push((at, case));
+                    kept.push(at, case);
                 } else if status.code.is_rejected() {
                     if let Some(slot) = statuses.get_mut(at) {
                         *slot = status;
