@@ -20,6 +20,7 @@ mod cluster;
 mod extended;
 mod hints;
 mod in_use;
+mod layouts;
 mod objects;
 mod pod_claims;
 mod pools;
@@ -28,6 +29,8 @@ mod slices;
 #[cfg(test)]
 mod tests;
 mod verdict;
+
+use std::sync::Arc;
 
 use berth_framework::{
     Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Point,
@@ -42,7 +45,7 @@ use self::{
     cluster::Cluster,
     extended::ExtendedResources,
     reservation::{Reservation, Reservations},
-    verdict::{Attempt, ClaimOfPod},
+    verdict::{Answer, Attempt, ClaimOfPod},
 };
 use crate::{
     built_in::{BuiltIn, Card, plugin},
@@ -136,11 +139,13 @@ impl DynamicResources {
     }
 
     fn check(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
+        self.rejection(call, node).map_or_else(Status::success, |rejection| Status::clone(&rejection))
+    }
+
+    fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
         let max_steps = self.arguments.max_steps;
-        match self.parts(call) {
-            Some((attempt, cluster)) => attempt.status(cluster, call, node, max_steps),
-            None => Status::success(),
-        }
+        let (attempt, cluster) = self.parts(call)?;
+        attempt.rejection(cluster, call, node, max_steps)
     }
 
     /// A claim that another pod is about to allocate can't be had; one that may or may not have been allocated can.
@@ -175,6 +180,7 @@ impl PreFilter for DynamicResources {
             return Err(Status::skip());
         }
         self.cluster.refresh(call.snapshot.objects());
+        self.cluster.layouts.bound(call.snapshot.n_nodes());
         let claims = pod_claims::resolve(call.pod, &call.snapshot.symbols, &self.cluster.claims)?;
         let extended = ExtendedResources::of(call.pod, call.snapshot, &self.cluster);
         if claims.is_empty() && extended.is_none() {
@@ -196,12 +202,11 @@ impl Filter for DynamicResources {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         let mut rejected = NodeSet::default();
         for node in candidates.iter() {
-            let status = self.check(call, node);
-            if status.code.is_rejected() {
-                rejected.insert(node);
-            } else if !status.is_success() {
-                return Err(status);
+            let Some(status) = self.rejection(call, node) else { continue };
+            if !status.code.is_rejected() {
+                return Err(Status::clone(&status));
             }
+            rejected.insert(node);
         }
         candidates.subtract(&rejected);
         Ok(())
@@ -258,8 +263,7 @@ impl Score for DynamicResources {
             return Ok(());
         };
         for node in nodes.iter() {
-            let allocated = attempt.known_verdict(node).map(|verdict| verdict.allocated.as_slice()).unwrap_or_default();
-            let ranks = allocated.iter().flat_map(|allocated| &allocated.choices);
+            let ranks = attempt.choices(node).iter();
             scores.push(ranks.map(|rank| MAX_ALTERNATIVES - i64::try_from(*rank).unwrap_or(MAX_ALTERNATIVES)).sum());
         }
         Ok(())
@@ -283,19 +287,19 @@ impl Reserve for DynamicResources {
             let is_strange = !call.pod.resource_claims.is_empty();
             return if is_strange { Status::error("claim allocation not found for node") } else { Status::success() };
         };
-        let verdict = attempt.known_verdict(node);
-        let mut allocated = verdict.map(|it| it.allocated.as_slice()).unwrap_or_default().iter();
+        let Answer { allocations, needs } = attempt.answer(node, call.snapshot.symbols.text(call.snapshot.name(node)));
+        let mut allocations = allocations.into_iter();
         let mut reservation = Reservation::new(call);
-        if allocated.len() < attempt.unallocated().count() {
+        if allocations.len() < attempt.unallocated().count() {
             return Status::error("claim allocation not found for node");
         }
         for ClaimOfPod { claim, .. } in attempt.existing() {
             let is_new = claim.status.allocation.is_none();
-            let allocation = if is_new { allocated.next().map(|it| it.allocation.clone()) } else { None };
+            let allocation = if is_new { allocations.next() } else { None };
             reservation.take(&mut cluster.claims, claim, allocation);
         }
-        if let Some((allocated, verdict)) = allocated.next().zip(verdict) {
-            reservation.take_extended(&mut cluster.claims, &verdict.needs, allocated.allocation.clone());
+        if let Some((allocation, needs)) = allocations.next().zip(needs) {
+            reservation.take_extended(&mut cluster.claims, needs, allocation);
         }
         self.reservations.insert(call.cycle, reservation);
         Status::success()

@@ -1,10 +1,10 @@
 //! Allocation by structured parameters (KEP-4381): which devices could a set of claims get on a node?
 //!
 //! Depth first, and the first solution wins: claims in the pod's order, requests in the claim's, sub-requests in order of
-//! preference, devices in the order of [`super::pools`]. Within a request devices are taken in that order only, never
+//! preference, devices in the order of [`super::layouts`]. Within a request devices are taken in that order only, never
 //! permuted. The order is part of the contract: it decides which allocation gets recorded.
 //!
-//! [`plan`] turns claims into what the search needs, [`search`] searches, [`eligibility`] says which devices a request may
+//! [`plan`] turns claims into what the search needs, once for all nodes, [`search`] searches, [`eligibility`] says which devices a request may
 //! have, [`result`] writes the status of a claim. There is no clock here: a search that would take too long is cut
 //! off after a number of steps.
 
@@ -17,15 +17,17 @@ mod search;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
-use self::{plan::Plan, search::Search};
+use self::search::Search;
+pub(super) use self::{plan::Plan, search::Picked};
 use super::{
     cel::Selectors,
     in_use::InUse,
-    objects::{Allocation, DeviceClass, ResourceClaim},
-    pools::{self, PoolState},
-    slices::{NodeView, SliceTable},
+    layouts::{LaidOut, Layout},
+    objects::Allocation,
+    pools::PoolState,
+    slices::SliceTable,
 };
 
 /// Devices that one claim can hold.
@@ -35,26 +37,33 @@ const MAX_DEVICES_OF_CLAIM: usize = 32;
 #[derive(Debug)]
 pub(super) struct Inventory<'a> {
     pub(super) slices: &'a SliceTable,
-    pub(super) classes: &'a BTreeMap<String, Arc<DeviceClass>>,
     pub(super) in_use: &'a InUse,
 }
 
 /// What a node can offer to a list of claims.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Debug)]
 pub(super) enum Offer {
-    /// An allocation for each claim, in order.
-    Allocated(Vec<Allocated>),
+    Devices(Devices),
     /// The node can't serve all claims.
     Nothing,
     /// The same, but the slices of some pool contradict each other, so it was left out.
     NothingWithoutInvalid(String),
 }
 
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Allocated {
-    pub(super) allocation: Allocation,
+/// Devices for all claims.
+#[derive(Debug)]
+pub(super) struct Devices {
+    picked: Vec<Picked>,
+    of_node: Arc<[LaidOut]>,
     /// For each request with alternatives, which one was taken: 0 is the preferred one.
     pub(super) choices: Vec<usize>,
+}
+
+impl Devices {
+    /// An allocation for each claim of the plan, in order.
+    pub(super) fn allocations(&self, plan: &Plan, node_name: &str) -> Vec<Allocation> {
+        result::write(plan, &self.picked, &self.of_node, node_name)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +75,8 @@ pub(super) enum AllocationError {
     Failed(String),
 }
 
-/// Searches devices for `claims` on `node`. `max_steps` bounds the search; a step is a look at a device.
+/// Searches devices for the claims of `plan` on the node of `layout`. `max_steps` bounds the search; a step is a look at
+/// a device.
 ///
 /// # Errors
 /// Something that no other node would change: a selector that can't be evaluated, a claim that asks for too much; or a
@@ -74,16 +84,20 @@ pub(super) enum AllocationError {
 pub(super) fn allocate(
     inventory: &Inventory<'_>,
     selectors: &mut Selectors,
-    claims: &[&ResourceClaim],
-    node: NodeView<'_>,
+    plan: &Plan,
+    layout: &mut Layout,
     max_steps: u64,
 ) -> Result<Offer, AllocationError> {
-    let pools = pools::gather(inventory.slices, node).map_err(AllocationError::Failed)?;
-    let Some(plan) = Plan::new(inventory, selectors, claims, &pools)? else { return Ok(Offer::Nothing) };
-    let mut search = Search::new(inventory, selectors, &plan, max_steps);
+    let mut scratch = Vec::new();
+    let Some(amounts) = plan.amounts(selectors, layout, &mut scratch)? else { return Ok(Offer::Nothing) };
+    let Layout { devices, unusable, answers } = layout;
+    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, answers), max_steps);
     if search.run()? {
-        return Ok(Offer::Allocated(result::write(&plan, search.chosen(), node)));
+        let chosen = search.into_chosen();
+        let choices = result::choices(plan, &chosen);
+        let picked = chosen.into_iter().map(Picked::from).collect();
+        return Ok(Offer::Devices(Devices { picked, of_node: Arc::clone(devices), choices }));
     }
-    let mut invalid = pools.iter().filter(|pool| pool.state == PoolState::Invalid);
-    Ok(invalid.next().map_or(Offer::Nothing, |pool| Offer::NothingWithoutInvalid(pool.id.to_string())))
+    let invalid = unusable.iter().find(|(_, state)| *state == PoolState::Invalid);
+    Ok(invalid.map_or(Offer::Nothing, |(pool, _)| Offer::NothingWithoutInvalid(pool.to_string())))
 }

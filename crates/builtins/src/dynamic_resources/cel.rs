@@ -36,6 +36,10 @@ const MAX_PROGRAMS: usize = 1 << 12;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DeviceKey(pub(super) u64);
 
+/// The selectors and tolerations that a request goes by. Never used twice for different ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct SelectionId(u64);
+
 /// What a selector says about a device: yes, no, or why it can't tell.
 pub(super) type Verdict = Result<bool, SelectorError>;
 
@@ -53,6 +57,8 @@ pub(super) struct Selectors {
     ids: FxHashMap<Box<str>, usize>,
     programs: Vec<Result<Program, Arc<str>>>,
     verdicts: FxHashMap<(usize, DeviceKey), Verdict>,
+    selections: FxHashMap<Box<str>, SelectionId>,
+    n_selections: u64,
 }
 
 impl std::fmt::Debug for Selectors {
@@ -68,6 +74,8 @@ impl Default for Selectors {
             ids: FxHashMap::default(),
             programs: Vec::new(),
             verdicts: FxHashMap::default(),
+            selections: FxHashMap::default(),
+            n_selections: 0,
         }
     }
 }
@@ -89,6 +97,21 @@ impl Selectors {
         }
         self.verdicts.insert((program_idx, key), verdict.clone());
         verdict
+    }
+
+    /// The id of a selection that is written like this; one of its own for what can't be written.
+    pub(super) fn selection(&mut self, written: Option<String>) -> SelectionId {
+        if let Some(known) = written.as_ref().and_then(|written| self.selections.get(&**written)) {
+            return *known;
+        }
+        if self.selections.len() >= MAX_PROGRAMS {
+            self.selections.clear();
+        }
+        self.n_selections += 1;
+        if let Some(written) = written {
+            self.selections.insert(written.into(), SelectionId(self.n_selections));
+        }
+        SelectionId(self.n_selections)
     }
 
     fn program(&mut self, expression: &str) -> usize {

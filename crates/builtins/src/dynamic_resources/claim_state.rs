@@ -139,6 +139,11 @@ impl ClaimTable {
     pub(super) fn in_use(&self) -> &InUse {
         &self.in_use
     }
+
+    /// For those who give devices numbers.
+    pub(super) fn in_use_mut(&mut self) -> &mut InUse {
+        &mut self.in_use
+    }
 }
 
 /// The uid of the pod for whose extended resources the claim was made.
@@ -176,7 +181,9 @@ mod tests {
     fn check_held(table: &ClaimTable, expected: &[&str]) {
         let held: Vec<&str> = ["x", "y", "watched"]
             .into_iter()
-            .filter(|device| table.in_use().is_held(&DeviceId::new("d", "p", device)))
+            .filter(|device| {
+                table.in_use().number_of(&DeviceId::new("d", "p", device)).is_some_and(|it| table.in_use().is_held(it))
+            })
             .collect();
         assert_eq!(held, expected);
     }

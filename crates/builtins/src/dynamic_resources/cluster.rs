@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
-    NodeIdx, Snapshot,
+    Sym, Symbols,
     api::StringMap,
     object_table::{ObjectTable, ObjectView},
 };
@@ -12,6 +12,7 @@ use berth_model::{
 use super::{
     cel::Selectors,
     claim_state::ClaimTable,
+    layouts::LayoutTable,
     objects::{API_VERSION, DeviceClass, ResourceClaim, ResourceSlice},
     slices::SliceTable,
 };
@@ -30,6 +31,7 @@ pub(super) struct Cluster {
     /// Extended resource to class.
     class_of_resource: BTreeMap<String, String>,
     pub(super) selectors: Selectors,
+    pub(super) layouts: LayoutTable,
 }
 
 impl Default for Cluster {
@@ -43,6 +45,7 @@ impl Default for Cluster {
             classes: BTreeMap::new(),
             class_of_resource: BTreeMap::new(),
             selectors: Selectors::default(),
+            layouts: LayoutTable::default(),
         }
     }
 }
@@ -56,11 +59,11 @@ impl Cluster {
         });
         let slices = &mut self.slices;
         let has_changed = self.slice_view.refresh_with(objects, |_, name, slice| match slice {
-            Some(slice) => slices.insert(slice),
-            None => slices.remove(name),
+            Some(slice) => slices.insert(slice, claims.in_use_mut()),
+            None => slices.remove(name, claims.in_use_mut()),
         });
         if has_changed {
-            slices.refresh();
+            self.layouts.forget(&slices.refresh());
         }
         if self.class_view.refresh(objects) {
             self.classes =
@@ -94,7 +97,7 @@ fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMa
 }
 
 /// A node's labels as text, for selectors.
-pub(super) fn labels_of(snapshot: &Snapshot, node: NodeIdx) -> StringMap {
-    let text = |symbol| snapshot.symbols.text(symbol).to_owned();
-    snapshot.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect()
+pub(super) fn text_of(labels: &[(Sym, Sym)], symbols: &Symbols) -> StringMap {
+    let text = |symbol| symbols.text(symbol).to_owned();
+    labels.iter().map(|(key, value)| (text(*key), text(*value))).collect()
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    NodeIdx, Pod, Snapshot, Sym,
+    NodeIdx, Pod, Snapshot, Sym, Symbols,
     pod::{ContainerKind, ExtendedRequest},
 };
 use serde::{Deserialize, Serialize};
@@ -59,18 +59,27 @@ impl ExtendedResources {
         Some(Self { resources, existing: cluster.claims.extended_of(&pod.uid).cloned() })
     }
 
-    /// `None` if the node has no way to serve some resource.
-    pub(super) fn needs_on(&self, pod: &Pod, snapshot: &Snapshot, node: NodeIdx) -> Option<Needs> {
-        let mut needs = Needs::default();
-        for (resource, class) in &self.resources {
-            if snapshot.allocatable().get(*resource, node) > 0 {
-                continue;
+    /// Positions of the resources that the node does not serve by itself; `None` if it has no way to serve one.
+    pub(super) fn missing_on(&self, snapshot: &Snapshot, node: NodeIdx) -> Option<Vec<usize>> {
+        let mut missing = Vec::new();
+        for (position, (resource, class)) in self.resources.iter().enumerate() {
+            if snapshot.allocatable().get(*resource, node) <= 0 {
+                class.as_ref()?;
+                missing.push(position);
             }
-            let name = snapshot.symbols.text(*resource);
-            add_requests(&mut needs, pod, (*resource, name), class.as_deref()?);
+        }
+        Some(missing)
+    }
+
+    /// What a node needs that misses these.
+    pub(super) fn needs(&self, pod: &Pod, symbols: &Symbols, missing: &[usize]) -> Needs {
+        let mut needs = Needs::default();
+        for (resource, class) in missing.iter().filter_map(|position| self.resources.get(*position)) {
+            let class = class.as_deref().unwrap_or_default();
+            add_requests(&mut needs, pod, (*resource, symbols.text(*resource)), class);
         }
         needs.requests.sort_by(|left, right| left.name.cmp(&right.name));
-        Some(needs)
+        needs
     }
 }
 

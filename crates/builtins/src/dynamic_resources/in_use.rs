@@ -1,4 +1,7 @@
 //! The devices that allocated claims hold.
+//!
+//! Devices have numbers here, so that a search asks without comparing names: one for each device that some slice offers
+//! or some claim holds. A number that nobody uses any more goes to another device.
 
 use std::collections::BTreeMap;
 
@@ -10,32 +13,80 @@ use super::{
     slices::DeviceId,
 };
 
+/// Stands for a [`DeviceId`] as long as that is registered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct DeviceNumber(u32);
+
 /// Counts holders, since nothing but the API server's word keeps two claims from naming the same device. Access for
 /// administration holds nothing.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
-    dedicated: FxHashMap<DeviceId, u32>,
-    shared: FxHashMap<DeviceId, Shared>,
+    numbers: FxHashMap<DeviceId, DeviceNumber>,
+    /// By number.
+    usages: Vec<Usage>,
+    unused: Vec<DeviceNumber>,
+    /// What the shares of a device have of its capacities.
+    consumed: FxHashMap<u32, BTreeMap<String, Quantity>>,
 }
 
-#[derive(Debug, Default)]
-struct Shared {
+#[derive(Clone, Copy, Debug, Default)]
+struct Usage {
+    /// Slices that offer the device, and results of claims that name it.
+    n_registered: u32,
+    n_dedicated: u32,
     n_shares: u32,
-    consumed: BTreeMap<String, Quantity>,
 }
 
 impl InUse {
+    /// Gives the device a number if it has none. [`InUse::deregister`] undoes it.
+    pub(super) fn register(&mut self, device: &DeviceId) -> DeviceNumber {
+        let number = match self.numbers.get(device) {
+            Some(number) => *number,
+            None => self.new_number(device),
+        };
+        if let Some(usage) = self.usage_mut(number) {
+            usage.n_registered += 1;
+        }
+        number
+    }
+
+    fn new_number(&mut self, device: &DeviceId) -> DeviceNumber {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.usages.push(Usage::default());
+            DeviceNumber(u32::try_from(self.usages.len() - 1).unwrap_or(u32::MAX))
+        });
+        self.numbers.insert(device.clone(), number);
+        number
+    }
+
+    pub(super) fn deregister(&mut self, device: &DeviceId) {
+        let Some(number) = self.number_of(device) else { return };
+        let Some(usage) = self.usage_mut(number) else { return };
+        usage.n_registered = usage.n_registered.saturating_sub(1);
+        if usage.n_registered == 0 {
+            *usage = Usage::default();
+            self.consumed.remove(&number.0);
+            self.numbers.remove(device);
+            self.unused.push(number);
+        }
+    }
+
+    pub(super) fn number_of(&self, device: &DeviceId) -> Option<DeviceNumber> {
+        self.numbers.get(device).copied()
+    }
+
     pub(super) fn add(&mut self, allocation: &Allocation) {
         for result in held(allocation) {
-            let id = id_of(result);
+            let number = self.register(&id_of(result));
+            let Some(usage) = self.usage_mut(number) else { continue };
             if result.share_id.is_none() {
-                *self.dedicated.entry(id).or_default() += 1;
+                usage.n_dedicated += 1;
                 continue;
             }
-            let shared = self.shared.entry(id).or_default();
-            shared.n_shares += 1;
+            usage.n_shares += 1;
+            let of_device = self.consumed.entry(number.0).or_default();
             for (name, amount) in &result.consumed_capacity {
-                let consumed = shared.consumed.entry(name.clone()).or_default();
+                let consumed = of_device.entry(name.clone()).or_default();
                 *consumed = &*consumed + amount;
             }
         }
@@ -45,40 +96,53 @@ impl InUse {
     pub(super) fn remove(&mut self, allocation: &Allocation) {
         for result in held(allocation) {
             let id = id_of(result);
+            let Some(number) = self.number_of(&id) else { continue };
             if result.share_id.is_none() {
-                if let Some(n_holders) = self.dedicated.get_mut(&id) {
-                    *n_holders = n_holders.saturating_sub(1);
-                    if *n_holders == 0 {
-                        self.dedicated.remove(&id);
-                    }
+                if let Some(usage) = self.usage_mut(number) {
+                    usage.n_dedicated = usage.n_dedicated.saturating_sub(1);
                 }
-                continue;
+            } else {
+                self.remove_share(number, result);
             }
-            let Some(shared) = self.shared.get_mut(&id) else { continue };
-            shared.n_shares = shared.n_shares.saturating_sub(1);
-            if shared.n_shares == 0 {
-                self.shared.remove(&id);
-                continue;
-            }
-            for (name, amount) in &result.consumed_capacity {
-                if let Some(consumed) = shared.consumed.get_mut(name) {
-                    *consumed = &*consumed - amount;
-                }
+            self.deregister(&id);
+        }
+    }
+
+    fn remove_share(&mut self, number: DeviceNumber, result: &DeviceResult) {
+        let Some(usage) = self.usage_mut(number) else { return };
+        usage.n_shares = usage.n_shares.saturating_sub(1);
+        if usage.n_shares == 0 {
+            self.consumed.remove(&number.0);
+            return;
+        }
+        let Some(of_device) = self.consumed.get_mut(&number.0) else { return };
+        for (name, amount) in &result.consumed_capacity {
+            if let Some(consumed) = of_device.get_mut(name) {
+                *consumed = &*consumed - amount;
             }
         }
     }
 
-    pub(super) fn is_dedicated(&self, device: &DeviceId) -> bool {
-        self.dedicated.contains_key(device)
+    pub(super) fn is_dedicated(&self, device: DeviceNumber) -> bool {
+        self.usage(device).n_dedicated > 0
     }
 
     /// By one claim or several.
-    pub(super) fn is_held(&self, device: &DeviceId) -> bool {
-        self.is_dedicated(device) || self.shared.contains_key(device)
+    pub(super) fn is_held(&self, device: DeviceNumber) -> bool {
+        let usage = self.usage(device);
+        usage.n_dedicated > 0 || usage.n_shares > 0
     }
 
-    pub(super) fn consumed(&self, device: &DeviceId, capacity: &str) -> Option<&Quantity> {
-        self.shared.get(device)?.consumed.get(capacity)
+    pub(super) fn consumed(&self, device: DeviceNumber, capacity: &str) -> Option<&Quantity> {
+        self.consumed.get(&device.0)?.get(capacity)
+    }
+
+    fn usage(&self, device: DeviceNumber) -> Usage {
+        self.usages.get(device.0 as usize).copied().unwrap_or_default()
+    }
+
+    fn usage_mut(&mut self, device: DeviceNumber) -> Option<&mut Usage> {
+        self.usages.get_mut(device.0 as usize)
     }
 }
 

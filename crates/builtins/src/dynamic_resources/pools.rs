@@ -1,6 +1,6 @@
 //! The pools that a node can draw devices from, in the order in which the allocator tries them.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 use super::slices::{NodeView, PoolId, Slice, SliceDevice, SliceTable};
 
@@ -10,7 +10,7 @@ pub(super) struct Pool<'a> {
     pub(super) id: &'a PoolId,
     pub(super) state: PoolState,
     /// Those that the node can use, in the order of slices, then of devices.
-    pub(super) devices: Vec<&'a SliceDevice>,
+    pub(super) devices: Vec<&'a Arc<SliceDevice>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

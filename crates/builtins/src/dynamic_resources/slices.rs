@@ -10,10 +10,11 @@ use berth_model::{
     quantity::Quantity,
     selector::{NodeMatcher, SelectorError},
 };
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     cel::DeviceKey,
+    in_use::{DeviceNumber, InUse},
     objects::{CounterSet, Device, NodeSelector, NodeSelectorTerm, ResourceSlice},
 };
 
@@ -88,6 +89,8 @@ impl Placement {
 #[derive(Debug)]
 pub(super) struct SliceDevice {
     pub(super) id: DeviceId,
+    /// Stands for the id among the devices in use.
+    pub(super) number: DeviceNumber,
     pub(super) key: DeviceKey,
     pub(super) device: Device,
     /// The device's own, in slices that leave it to their devices; the slice's in all others.
@@ -102,7 +105,7 @@ pub(super) struct Slice {
     pub(super) n_slices_of_pool: i64,
     /// `None`: each device has its own.
     placement: Option<Arc<Placement>>,
-    pub(super) devices: Vec<SliceDevice>,
+    pub(super) devices: Vec<Arc<SliceDevice>>,
     counters: Counters,
     n_counter_sets: usize,
 }
@@ -120,6 +123,14 @@ pub(super) struct PoolFacts {
     pub(super) counters: Counters,
 }
 
+/// The nodes that may find other devices than before.
+#[derive(Debug, Default)]
+pub(super) struct Changed {
+    pub(super) nodes: FxHashSet<String>,
+    /// Whichever they are.
+    pub(super) is_everywhere: bool,
+}
+
 /// All slices. Changes go in one by one; [`SliceTable::refresh`] must follow the last before anything is read.
 #[derive(Debug, Default)]
 pub(super) struct SliceTable {
@@ -129,13 +140,15 @@ pub(super) struct SliceTable {
     of_pool: BTreeMap<PoolId, BTreeSet<String>>,
     facts: BTreeMap<PoolId, PoolFacts>,
     changed_pools: BTreeSet<PoolId>,
+    changed: Changed,
     n_keys: u64,
 }
 
 impl SliceTable {
-    pub(super) fn insert(&mut self, slice: &ResourceSlice) {
-        self.remove(&slice.metadata.name);
-        let slice = self.indexed(slice);
+    /// The slice exists, and is so. Its devices get numbers in `in_use`, until [`SliceTable::remove`].
+    pub(super) fn insert(&mut self, slice: &ResourceSlice, in_use: &mut InUse) {
+        self.remove(&slice.metadata.name, in_use);
+        let slice = self.indexed(slice, in_use);
         let name = slice.name.clone();
         match slice.placement.as_deref() {
             Some(Placement::Node(node)) => self.of_node.entry(node.to_string()).or_default().insert(name.clone()),
@@ -146,8 +159,10 @@ impl SliceTable {
         self.slices.insert(name, Arc::new(slice));
     }
 
-    pub(super) fn remove(&mut self, name: &str) {
+    pub(super) fn remove(&mut self, name: &str, in_use: &mut InUse) {
         let Some(slice) = self.slices.remove(name) else { return };
+        slice.devices.iter().for_each(|device| in_use.deregister(&device.id));
+        self.changed.add(&slice);
         if let Some(Placement::Node(node)) = slice.placement.as_deref()
             && let Some(names) = self.of_node.get_mut(&**node)
         {
@@ -163,7 +178,7 @@ impl SliceTable {
         self.changed_pools.insert(slice.pool.clone());
     }
 
-    fn indexed(&mut self, slice: &ResourceSlice) -> Slice {
+    fn indexed(&mut self, slice: &ResourceSlice, in_use: &mut InUse) -> Slice {
         let spec = &slice.spec;
         let pool = PoolId { driver: spec.driver.as_str().into(), pool: spec.pool.name.as_str().into() };
         let placement = (spec.per_device_node_selection != Some(true))
@@ -174,7 +189,8 @@ impl SliceTable {
             let own = || Placement::new(device.node_name.as_deref(), device.node_selector.as_ref(), device.all_nodes);
             let placement = placement.clone().unwrap_or_else(|| Arc::new(own()));
             self.n_keys += 1;
-            devices.push(SliceDevice { id, key: DeviceKey(self.n_keys), placement, device: device.clone() });
+            let (number, key) = (in_use.register(&id), DeviceKey(self.n_keys));
+            devices.push(Arc::new(SliceDevice { id, number, key, placement, device: device.clone() }));
         }
         let n_counter_sets = spec.shared_counters.len();
         let amounts = |set: &CounterSet| {
@@ -193,17 +209,20 @@ impl SliceTable {
         }
     }
 
-    /// Brings what is known of the pools up to date.
-    pub(super) fn refresh(&mut self) {
+    /// Brings what is known of the pools up to date; says which nodes that may concern.
+    pub(super) fn refresh(&mut self) -> Changed {
+        let mut changed = std::mem::take(&mut self.changed);
         for pool in std::mem::take(&mut self.changed_pools) {
             if self.of_pool.get(&pool).is_some_and(BTreeSet::is_empty) {
                 self.of_pool.remove(&pool);
             }
+            self.slices_of(&pool).for_each(|slice| changed.add(slice));
             match facts(self.slices_of(&pool)) {
                 Some(facts) => drop(self.facts.insert(pool, facts)),
                 None => drop(self.facts.remove(&pool)),
             }
         }
+        changed
     }
 
     /// Whether some slices are for nodes by their labels, or for all.
@@ -223,7 +242,7 @@ impl SliceTable {
     pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
         let newest = self.facts.get(pool).map(|facts| facts.generation);
         let slices = self.slices_of(pool).filter(move |slice| Some(slice.generation) == newest);
-        slices.flat_map(|slice| &slice.devices)
+        slices.flat_map(|slice| &slice.devices).map(Arc::as_ref)
     }
 
     /// The slices with something for `node`, by name.
@@ -243,6 +262,15 @@ impl SliceTable {
         }
         usable.sort_unstable_by_key(|slice| slice.name.as_str());
         Ok(usable)
+    }
+}
+
+impl Changed {
+    fn add(&mut self, slice: &Slice) {
+        match slice.placement.as_deref() {
+            Some(Placement::Node(node)) => drop(self.nodes.insert(node.to_string())),
+            _ => self.is_everywhere = true,
+        }
     }
 }
 
@@ -294,7 +322,7 @@ fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFact
     };
     // Counters of a slice that has not come yet are missing, not wrong.
     let is_complete = facts.n_slices >= n_expected;
-    let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(SliceDevice::consumes_counters);
+    let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(|device| device.consumes_counters());
     facts.is_invalid |= is_complete && !consumed.all(is_known);
     Some(facts)
 }

@@ -1,17 +1,15 @@
 //! One attempt at one pod: what PreFilter found out about its claims, and what each node can do for them.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Call, CycleId, Status};
-use berth_model::{NodeIdx, api::StringMap, selector::NodeMatcher};
+use berth_model::{NodeIdx, Snapshot, Sym, api::StringMap, selector::NodeMatcher};
 
 use super::{
-    allocator::{self, Allocated, AllocationError, Inventory, Offer},
-    cluster::{Cluster, labels_of},
+    allocator::{self, AllocationError, Devices, Inventory, Offer, Plan},
+    cluster::{Cluster, text_of},
     extended::{ExtendedResources, Needs, claim_for},
+    layouts::Layout,
     objects::{Allocation, DeviceResult, DeviceStatus, NodeSelector, ResourceClaim},
     slices::NodeView,
 };
@@ -24,7 +22,11 @@ pub(super) struct Attempt {
     pub(super) extended: Option<ExtendedResources>,
     /// The claim that an earlier attempt made for the extended resources.
     existing: Option<ClaimOfPod>,
-    verdicts: BTreeMap<NodeIdx, Verdict>,
+    /// One for each set of extended resources that nodes miss; as a rule there is one.
+    wishes: Vec<Wish>,
+    verdicts: Vec<Option<Verdict>>,
+    /// The rejection that most nodes get, made once.
+    no_devices: Arc<Status>,
     /// Positions in [`Attempt::existing`] of allocated claims that some node could not use.
     pub(super) unavailable: BTreeSet<usize>,
 }
@@ -35,13 +37,46 @@ pub(super) struct ClaimOfPod {
     matcher: Option<NodeMatcher>,
 }
 
+/// What is asked of a node.
+#[derive(Debug)]
+struct Wish {
+    /// Positions of the extended resources that the node misses.
+    missing: Vec<usize>,
+    needs: Needs,
+    /// For each claim without an allocation, in order; the claim for extended resources last. `None` without any.
+    plan: Option<Plan>,
+}
+
 /// What one node can do.
-#[derive(Clone, Debug)]
-pub(super) struct Verdict {
-    pub(super) status: Status,
+#[derive(Debug)]
+struct Verdict {
+    /// `None`: the node is fine.
+    rejection: Option<Arc<Status>>,
+    found: Option<Found>,
+}
+
+#[derive(Debug)]
+struct Found {
+    wish_idx: usize,
+    /// `None` if nothing was to be allocated.
+    devices: Option<Devices>,
+}
+
+/// The allocations that a node has for a pod.
+#[derive(Debug, Default)]
+pub(super) struct Answer<'a> {
     /// For each claim without an allocation, in order; the claim for extended resources last.
-    pub(super) allocated: Vec<Allocated>,
-    pub(super) needs: Needs,
+    pub(super) allocations: Vec<Allocation>,
+    pub(super) needs: Option<&'a Needs>,
+}
+
+/// A node as an attempt looks at it.
+#[derive(Clone, Copy)]
+struct Node<'a> {
+    snapshot: &'a Snapshot,
+    name: &'a str,
+    /// Left out when no slice goes by labels.
+    labels: &'a [(Sym, Sym)],
 }
 
 impl ClaimOfPod {
@@ -52,9 +87,9 @@ impl ClaimOfPod {
     }
 
     /// Whether the node can use the devices that the claim has. One without an allocation has nothing against any.
-    fn is_available_on(&self, node: NodeView<'_>) -> Result<bool, String> {
+    fn is_available_on(&self, name: &str, labels: &StringMap) -> Result<bool, String> {
         let Some(allocation) = &self.claim.status.allocation else { return Ok(true) };
-        let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(node.name, node.labels));
+        let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(name, labels));
         Ok(matches.map_err(|error| error.to_string())? && failed_condition(&self.claim, allocation).is_none())
     }
 }
@@ -93,7 +128,16 @@ fn status_of<'a>(claim: &'a ResourceClaim, result: &DeviceResult) -> Option<&'a 
 impl Attempt {
     pub(super) fn new(cycle: CycleId, claims: Vec<ClaimOfPod>, extended: Option<ExtendedResources>) -> Self {
         let existing = extended.as_ref().and_then(|it| it.existing.clone()).map(ClaimOfPod::new);
-        Self { cycle, claims, extended, existing, verdicts: BTreeMap::new(), unavailable: BTreeSet::new() }
+        Self {
+            cycle,
+            claims,
+            extended,
+            existing,
+            wishes: Vec::new(),
+            verdicts: Vec::new(),
+            no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
+            unavailable: BTreeSet::new(),
+        }
     }
 
     /// All claims that exist: those that the pod names, then the one for its extended resources.
@@ -105,56 +149,90 @@ impl Attempt {
         self.claims.iter().map(|it| &it.claim).filter(|claim| claim.status.allocation.is_none())
     }
 
-    pub(super) fn known_verdict(&self, node: NodeIdx) -> Option<&Verdict> {
-        self.verdicts.get(&node)
+    fn found(&self, node: NodeIdx) -> Option<&Found> {
+        self.verdicts.get(node.index())?.as_ref()?.found.as_ref()
     }
 
-    /// Found out once for a node and attempt.
-    pub(super) fn status(&mut self, cluster: &mut Cluster, call: &Call<'_>, node: NodeIdx, max_steps: u64) -> Status {
-        if let Some(verdict) = self.verdicts.get(&node) {
-            return verdict.status.clone();
+    /// Which alternatives the node has for the requests that have some.
+    pub(super) fn choices(&self, node: NodeIdx) -> &[usize] {
+        let devices = self.found(node).and_then(|found| found.devices.as_ref());
+        devices.map(|devices| devices.choices.as_slice()).unwrap_or_default()
+    }
+
+    /// What the node was found to have.
+    pub(super) fn answer(&self, node: NodeIdx, node_name: &str) -> Answer<'_> {
+        let Some(found) = self.found(node) else { return Answer::default() };
+        let Some(wish) = self.wishes.get(found.wish_idx) else { return Answer::default() };
+        let devices = found.devices.as_ref().zip(wish.plan.as_ref());
+        let allocations = devices.map(|(devices, plan)| devices.allocations(plan, node_name)).unwrap_or_default();
+        Answer { allocations, needs: Some(&wish.needs) }
+    }
+
+    /// Found out once for a node and attempt. `None`: the node is fine.
+    pub(super) fn rejection(
+        &mut self,
+        cluster: &mut Cluster,
+        call: &Call<'_>,
+        node: NodeIdx,
+        max_steps: u64,
+    ) -> Option<Arc<Status>> {
+        if let Some(Some(verdict)) = self.verdicts.get(node.index()) {
+            return verdict.rejection.clone();
         }
-        let mut verdict = Verdict { status: Status::success(), allocated: Vec::new(), needs: Needs::default() };
-        if let Err(status) = self.judge(cluster, call, node, max_steps, &mut verdict) {
-            verdict.status = status;
+        let mut verdict = Verdict { rejection: None, found: None };
+        if let Err(status) = self.judge(cluster, call, node, max_steps, &mut verdict.found) {
+            verdict.rejection = Some(status);
         }
-        let status = verdict.status.clone();
-        self.verdicts.insert(node, verdict);
-        status
+        let rejection = verdict.rejection.clone();
+        if self.verdicts.len() <= node.index() {
+            let n_nodes = call.snapshot.n_nodes().max(node.index() + 1);
+            self.verdicts.resize_with(n_nodes, || None);
+        }
+        if let Some(slot) = self.verdicts.get_mut(node.index()) {
+            *slot = Some(verdict);
+        }
+        rejection
     }
 
     fn judge(
         &mut self,
         cluster: &mut Cluster,
         call: &Call<'_>,
-        node: NodeIdx,
+        node_idx: NodeIdx,
         max_steps: u64,
-        verdict: &mut Verdict,
-    ) -> Result<(), Status> {
+        found: &mut Option<Found>,
+    ) -> Result<(), Arc<Status>> {
         let snapshot = call.snapshot;
+        let mut missing = Vec::new();
         if let Some(extended) = &self.extended {
             let no_way = || Status::unresolvable("cannot fit resource");
-            verdict.needs = extended.needs_on(call.pod, snapshot, node).ok_or_else(no_way)?;
+            missing = extended.missing_on(snapshot, node_idx).ok_or_else(no_way)?;
             if extended.existing.as_ref().is_some_and(|it| it.status.allocation.is_none()) {
-                return Err(Status::unresolvable("cannot schedule extended resource claim"));
+                return Err(Status::unresolvable("cannot schedule extended resource claim").into());
             }
         }
-        let needs_labels = cluster.slices.has_shared_slices() || self.existing().any(|it| it.matcher.is_some());
-        let labels = if needs_labels { labels_of(snapshot, node) } else { StringMap::new() };
-        let view = NodeView { name: snapshot.symbols.text(snapshot.name(node)), labels: &labels };
-        let is_available = self.note_unavailable(view)?;
-        verdict.allocated = self.allocate(cluster, call, view, max_steps, &verdict.needs)?;
+        let labels = snapshot.labels().of(node_idx);
+        let name = snapshot.symbols.text(snapshot.name(node_idx));
+        let is_available = self.note_unavailable(name, || text_of(labels, &snapshot.symbols))?;
+        let labels = if cluster.slices.has_shared_slices() { labels } else { &[] };
+        let wish_idx = self.wish(cluster, call, missing);
+        let node = Node { snapshot, name, labels };
+        *found = Some(Found { wish_idx, devices: self.devices(cluster, wish_idx, node, max_steps)? });
         if is_available {
             return Ok(());
         }
-        Err(Status::unresolvable("resourceclaim not available on the node"))
+        Err(Status::unresolvable("resourceclaim not available on the node").into())
     }
 
     /// Whether the node can use all claims that are allocated.
-    fn note_unavailable(&mut self, node: NodeView<'_>) -> Result<bool, Status> {
+    fn note_unavailable(&mut self, name: &str, labels: impl FnOnce() -> StringMap) -> Result<bool, Status> {
+        if self.existing().all(|it| it.claim.status.allocation.is_none()) {
+            return Ok(true);
+        }
+        let labels = if self.existing().any(|it| it.matcher.is_some()) { labels() } else { StringMap::new() };
         let mut unavailable = Vec::new();
         for (position, claim) in self.existing().enumerate() {
-            if !claim.is_available_on(node).map_err(Status::error)? {
+            if !claim.is_available_on(name, &labels).map_err(Status::error)? {
                 unavailable.push(position);
             }
         }
@@ -163,30 +241,45 @@ impl Attempt {
         Ok(is_available)
     }
 
-    fn allocate(
+    /// Position of what is asked of a node that misses these extended resources.
+    fn wish(&mut self, cluster: &mut Cluster, call: &Call<'_>, missing: Vec<usize>) -> usize {
+        if let Some(known) = self.wishes.iter().position(|wish| wish.missing == missing) {
+            return known;
+        }
+        let symbols = &call.snapshot.symbols;
+        let needs = self.extended.as_ref().map(|extended| extended.needs(call.pod, symbols, &missing));
+        let needs = needs.unwrap_or_default();
+        let makes_claim = !needs.requests.is_empty() && self.existing.is_none();
+        let made = makes_claim.then(|| Arc::new(claim_for(call.pod, symbols.text(call.pod.namespace), &needs)));
+        let claims: Vec<Arc<ResourceClaim>> = self.unallocated().cloned().chain(made).collect();
+        let plan = (!claims.is_empty()).then(|| Plan::new(&cluster.classes, &mut cluster.selectors, claims));
+        self.wishes.push(Wish { missing, needs, plan });
+        self.wishes.len() - 1
+    }
+
+    fn devices(
         &self,
         cluster: &mut Cluster,
-        call: &Call<'_>,
-        node: NodeView<'_>,
+        wish_idx: usize,
+        node: Node<'_>,
         max_steps: u64,
-        needs: &Needs,
-    ) -> Result<Vec<Allocated>, Status> {
-        let makes_claim = !needs.requests.is_empty() && self.existing.is_none();
-        let made = makes_claim.then(|| claim_for(call.pod, call.snapshot.symbols.text(call.pod.namespace), needs));
-        let claims: Vec<&ResourceClaim> = self.unallocated().map(Arc::as_ref).chain(&made).collect();
-        if claims.is_empty() {
-            return Ok(Vec::new());
-        }
-        let Cluster { slices, classes, claims: table, selectors, .. } = cluster;
-        let inventory = Inventory { slices, classes, in_use: table.in_use() };
-        match allocator::allocate(&inventory, selectors, &claims, node, max_steps) {
-            Ok(Offer::Allocated(allocated)) => Ok(allocated),
-            Ok(Offer::Nothing) => Err(Status::unresolvable("cannot allocate all claims")),
+    ) -> Result<Option<Devices>, Arc<Status>> {
+        let Some(plan) = self.wishes.get(wish_idx).and_then(|wish| wish.plan.as_ref()) else { return Ok(None) };
+        let Cluster { slices, claims, selectors, layouts, .. } = cluster;
+        let make = || {
+            let labels = text_of(node.labels, &node.snapshot.symbols);
+            Layout::new(slices, NodeView { name: node.name, labels: &labels })
+        };
+        let layout = layouts.of(node.name, node.labels, make).map_err(Status::error)?;
+        let inventory = Inventory { slices, in_use: claims.in_use() };
+        match allocator::allocate(&inventory, selectors, plan, layout, max_steps) {
+            Ok(Offer::Devices(devices)) => Ok(Some(devices)),
+            Ok(Offer::Nothing) => Err(Arc::clone(&self.no_devices)),
             Ok(Offer::NothingWithoutInvalid(pool)) => {
-                Err(Status::unresolvable(format!("invalid resource pools were encountered: {pool}")))
+                Err(Status::unresolvable(format!("invalid resource pools were encountered: {pool}")).into())
             }
-            Err(error @ AllocationError::TimedOut) => Err(Status::error(format!("node {}: {error}", node.name))),
-            Err(error @ AllocationError::Failed(_)) => Err(Status::error(error.to_string())),
+            Err(error @ AllocationError::TimedOut) => Err(Status::error(format!("node {}: {error}", node.name)).into()),
+            Err(error @ AllocationError::Failed(_)) => Err(Status::error(error.to_string()).into()),
         }
     }
 }

@@ -13,21 +13,23 @@ use super::{
 use crate::dynamic_resources::{
     capacity::consumption,
     cel::Selectors,
+    in_use::DeviceNumber,
+    layouts::LaidOut,
     objects::{Attribute, DeviceConstraint, DeviceSelector, DeviceTaint, DeviceToleration, ResourceClaim},
-    slices::{DeviceId, SliceDevice},
+    slices::SliceDevice,
 };
 
 /// Whether the selectors of the class and then those of the request want the device.
 pub(super) fn is_selected(
     selectors: &mut Selectors,
     claim: &ResourceClaim,
-    alternative: &Alternative<'_>,
+    alternative: &Alternative,
     device: &SliceDevice,
 ) -> Result<bool, AllocationError> {
-    let class = alternative.class;
-    let of_class = || format!("class {}", class.metadata.name);
+    let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
+    let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
     let of_claim = || format!("claim {}", name_of(claim));
-    Ok(all_match(selectors, &class.spec.selectors, device, of_class)?
+    Ok(all_match(selectors, selectors_of_class, device, name_of_class)?
         && all_match(selectors, &alternative.wanted.selectors, device, of_claim)?)
 }
 
@@ -72,40 +74,39 @@ fn accepts(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
 pub(super) fn is_taken(
     inventory: &Inventory<'_>,
     chosen: &[Chosen<'_>],
-    claim_idx: usize,
-    alternative: &Alternative<'_>,
-    device: &SliceDevice,
+    alternative: &Alternative,
+    device: &LaidOut,
 ) -> bool {
     let mut same = chosen.iter().filter(|it| it.device.key == device.key);
     if alternative.wanted.is_admin() {
-        return same.any(|it| it.claim_idx == claim_idx);
+        return same.any(|it| it.alternative.claim_idx == alternative.claim_idx);
     }
-    let is_held = if device.device.is_shareable() {
-        inventory.in_use.is_dedicated(&device.id)
+    let is_held = if device.is_shareable {
+        inventory.in_use.is_dedicated(device.number)
     } else {
-        inventory.in_use.is_held(&device.id)
+        inventory.in_use.is_held(device.number)
     };
-    is_held || same.any(|it| !device.device.is_shareable() || it.alternative.wanted.is_admin())
+    is_held || same.any(|it| !device.is_shareable || it.alternative.wanted.is_admin())
 }
 
 /// What the request takes of the device's capacities, if there is as much; empty for a device that is not shared.
 pub(super) fn capacity_for(
     inventory: &Inventory<'_>,
     chosen: &[Chosen<'_>],
-    alternative: &Alternative<'_>,
-    device: &SliceDevice,
+    alternative: &Alternative,
+    device: &LaidOut,
 ) -> Option<BTreeMap<String, Quantity>> {
-    let is_shared = device.device.is_shareable();
+    let is_shared = device.is_shareable;
     if alternative.wanted.is_admin() || !is_shared && alternative.wanted.capacity.is_none() {
         return Some(BTreeMap::new());
     }
-    let consumed = consumption(alternative.wanted, &device.device)?;
+    let consumed = consumption(&alternative.wanted, &device.device.device)?;
     if !is_shared {
         return Some(BTreeMap::new());
     }
     for (name, amount) in &consumed {
         let mut total = amount.clone();
-        if let Some(held) = inventory.in_use.consumed(&device.id, name) {
+        if let Some(held) = inventory.in_use.consumed(device.number, name) {
             total = &total + held;
         }
         for other in chosen.iter().filter(|it| it.device.key == device.key) {
@@ -113,7 +114,7 @@ pub(super) fn capacity_for(
                 total = &total + taken;
             }
         }
-        if device.device.capacity.get(name).is_none_or(|capacity| total > capacity.value) {
+        if device.device.device.capacity.get(name).is_none_or(|capacity| total > capacity.value) {
             return None;
         }
     }
@@ -121,13 +122,14 @@ pub(super) fn capacity_for(
 }
 
 /// Whether the counters of the device's pool suffice for it besides all devices in use.
-pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: &SliceDevice) -> bool {
-    if device.device.consumes_counters.is_empty() || holds_counters(inventory, chosen, &device.id) {
+pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: &LaidOut) -> bool {
+    if !device.consumes_counters || holds_counters(inventory, chosen, device.number) {
         return true;
     }
+    let device = &*device.device;
     let Some(facts) = inventory.slices.facts(&device.id.pool) else { return false };
     let mut holders: Vec<&SliceDevice> = inventory.slices.devices_of(&device.id.pool).collect();
-    holders.retain(|it| holds_counters(inventory, chosen, &it.id));
+    holders.retain(|it| holds_counters(inventory, chosen, it.number));
     device.consumes_counters().all(|(set, counter, amount)| {
         let Some(available) = facts.counters.get(set).and_then(|counters| counters.get(counter)) else { return false };
         let taken = holders.iter().flat_map(|it| it.consumes_counters());
@@ -138,22 +140,22 @@ pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], dev
 }
 
 /// A device takes its counters once, however many share it. Access for administration takes none.
-fn holds_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: &DeviceId) -> bool {
+fn holds_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: DeviceNumber) -> bool {
     inventory.in_use.is_held(device)
-        || chosen.iter().any(|it| it.device.id == *device && !it.alternative.wanted.is_admin())
+        || chosen.iter().any(|it| it.device.number == device && !it.alternative.wanted.is_admin())
 }
 
 /// Whether the claim's constraints bear the device beside those that the claim was given already.
 pub(super) fn meets_constraints(
-    claim: &ClaimPlan<'_>,
-    claim_idx: usize,
+    claim: &ClaimPlan,
     chosen: &[Chosen<'_>],
-    alternative: &Alternative<'_>,
+    alternative: &Alternative,
     device: &SliceDevice,
 ) -> bool {
-    claim.constraints.iter().filter(|constraint| concerns(constraint, &alternative.name)).all(|constraint| {
-        let of_claim = chosen.iter().filter(|it| it.claim_idx == claim_idx);
-        let mut others = of_claim.filter(|it| concerns(constraint, &it.alternative.name)).map(|it| it.device);
+    let constraints = claim.claim.spec.devices.constraints.iter();
+    constraints.filter(|constraint| concerns(constraint, &alternative.name)).all(|constraint| {
+        let of_claim = chosen.iter().filter(|it| it.alternative.claim_idx == alternative.claim_idx);
+        let mut others = of_claim.filter(|it| concerns(constraint, &it.alternative.name)).map(|it| &*it.device.device);
         let (name, must_differ) = match (&constraint.match_attribute, &constraint.distinct_attribute) {
             (Some(name), _) => (name, false),
             (None, Some(name)) => (name, true),

@@ -1,182 +1,206 @@
-//! Claims and pools, laid out for the search.
+//! Claims, laid out for the search: once for all nodes, but for how many devices a request for all of them means.
 
-use super::{AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, eligibility};
+use std::{collections::BTreeMap, sync::Arc};
+
+use super::{AllocationError, MAX_DEVICES_OF_CLAIM, eligibility};
 use crate::dynamic_resources::{
-    cel::Selectors,
-    objects::{DeviceClass, DeviceConstraint, DeviceRequest, ResourceClaim, SubRequest},
-    pools::{Pool, PoolState},
-    slices::SliceDevice,
+    cel::{SelectionId, Selectors},
+    layouts::Layout,
+    objects::{DeviceClass, DeviceRequest, ResourceClaim, SubRequest},
+    pools::PoolState,
 };
 
 #[derive(Debug)]
-pub(super) struct Plan<'a> {
-    pub(super) claims: Vec<ClaimPlan<'a>>,
-    /// Of all usable pools, in order. A position in it is a device's location.
-    pub(super) devices: Vec<&'a SliceDevice>,
+pub(in crate::dynamic_resources) struct Plan {
+    pub(super) claims: Vec<ClaimPlan>,
+    /// What [`Plan::amounts`] says, if it says the same on every node.
+    everywhere: Option<Amounts>,
+}
+
+/// By the ordinals of alternatives; `None` if some request can't be served for want of a single matching device.
+type Amounts = Result<Option<Vec<Amount>>, AllocationError>;
+
+#[derive(Debug)]
+pub(super) struct ClaimPlan {
+    pub(super) claim: Arc<ResourceClaim>,
+    pub(super) requests: Vec<RequestPlan>,
 }
 
 #[derive(Debug)]
-pub(super) struct ClaimPlan<'a> {
-    pub(super) claim: &'a ResourceClaim,
-    pub(super) constraints: &'a [DeviceConstraint],
-    pub(super) requests: Vec<RequestPlan<'a>>,
-}
-
-#[derive(Debug)]
-pub(super) struct RequestPlan<'a> {
-    pub(super) request: &'a DeviceRequest,
+pub(super) struct RequestPlan {
+    pub(super) name: String,
     /// One for `exactly`, several for `firstAvailable`.
-    pub(super) alternatives: Vec<Alternative<'a>>,
+    pub(super) alternatives: Vec<Alternative>,
+    pub(super) is_prioritized: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct Alternative<'a> {
-    pub(super) wanted: &'a SubRequest,
-    pub(super) class: &'a DeviceClass,
+pub(super) struct Alternative {
+    pub(super) wanted: SubRequest,
+    /// `None` if it does not exist; then there are no amounts to search with.
+    pub(super) class: Option<Arc<DeviceClass>>,
     /// `<request>` or `<request>/<sub-request>`.
     pub(super) name: String,
-    pub(super) amount: Amount,
+    pub(super) claim_idx: usize,
+    /// Within its claim.
+    pub(super) request_idx: usize,
     /// Position among those of its request, as the claim lists them.
     pub(super) rank: usize,
     /// Position among those of all requests of all claims.
     pub(super) ordinal: usize,
+    pub(super) has_selectors: bool,
+    pub(super) selection: SelectionId,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Amount {
+    /// All of none.
+    Nothing,
     Exactly(usize),
     /// Locations of all devices that match.
     All(Vec<usize>),
 }
 
 impl Amount {
-    pub(super) fn n_devices(&self) -> usize {
+    pub(super) fn n_devices(&self) -> Option<usize> {
         match self {
-            Self::Exactly(count) => *count,
-            Self::All(locations) => locations.len(),
+            Self::Nothing => None,
+            Self::Exactly(count) => Some(*count),
+            Self::All(locations) => Some(locations.len()),
         }
     }
 }
 
-impl ClaimPlan<'_> {
-    pub(super) fn contains(&self, alternative: &Alternative<'_>) -> bool {
-        let mut alternatives = self.requests.iter().flat_map(|request| &request.alternatives);
-        alternatives.any(|it| it.ordinal == alternative.ordinal)
-    }
-}
-
-impl RequestPlan<'_> {
-    pub(super) fn is_prioritized(&self) -> bool {
-        self.request.exactly.is_none()
-    }
-}
-
-impl<'a> Plan<'a> {
-    /// `None` if some request can't be served for want of a single matching device.
-    pub(super) fn new(
-        inventory: &Inventory<'a>,
+impl Plan {
+    pub(in crate::dynamic_resources) fn new(
+        classes: &BTreeMap<String, Arc<DeviceClass>>,
         selectors: &mut Selectors,
-        claims: &[&'a ResourceClaim],
-        pools: &'a [Pool<'a>],
-    ) -> Result<Option<Self>, AllocationError> {
-        let usable = pools.iter().filter(|pool| pool.state == PoolState::Usable);
-        let devices = usable.flat_map(|pool| pool.devices.iter().copied()).collect();
-        let mut plan = Self { claims: Vec::with_capacity(claims.len()), devices };
-        let mut ordinals = 0..;
-        for claim in claims {
-            let mut planned = ClaimPlan {
-                claim,
-                constraints: &claim.spec.devices.constraints,
-                requests: Vec::with_capacity(claim.spec.devices.requests.len()),
-            };
-            for request in &claim.spec.devices.requests {
-                let mut alternatives = Vec::new();
-                let wanted = request.exactly.as_ref().map_or(&*request.first_available, std::slice::from_ref);
-                for (rank, wanted) in wanted.iter().enumerate() {
-                    let planner = Planner { inventory, pools, devices: &plan.devices, claim };
-                    let position = (rank, ordinals.next().unwrap_or_default());
-                    alternatives.extend(planner.alternative(selectors, request, wanted, position)?);
+        claims: impl IntoIterator<Item = Arc<ResourceClaim>>,
+    ) -> Self {
+        let mut planner = Planner { classes, selectors, n_alternatives: 0 };
+        let claims = claims.into_iter().enumerate();
+        let claims = claims.map(|(claim_idx, claim)| planner.claim(claim_idx, claim)).collect();
+        let mut plan = Self { claims, everywhere: None };
+        if !plan.alternatives().any(|alternative| alternative.wanted.takes_all()) {
+            plan.everywhere = Some(plan.amounts_on(selectors, &Layout::default()));
+        }
+        plan
+    }
+
+    fn alternatives(&self) -> impl Iterator<Item = &Alternative> {
+        self.claims.iter().flat_map(|claim| &claim.requests).flat_map(|request| &request.alternatives)
+    }
+
+    pub(super) fn alternative(&self, ordinal: usize) -> Option<&Alternative> {
+        self.alternatives().nth(ordinal)
+    }
+
+    /// What the requests ask for on a node. `scratch` is where to keep the answer if it differs from node to node.
+    pub(super) fn amounts<'a>(
+        &'a self,
+        selectors: &mut Selectors,
+        layout: &Layout,
+        scratch: &'a mut Vec<Amount>,
+    ) -> Result<Option<&'a [Amount]>, AllocationError> {
+        match &self.everywhere {
+            Some(amounts) => Ok(amounts.as_ref().map_err(Clone::clone)?.as_deref()),
+            None => Ok(self.amounts_on(selectors, layout)?.map(|amounts| {
+                *scratch = amounts;
+                scratch.as_slice()
+            })),
+        }
+    }
+
+    fn amounts_on(&self, selectors: &mut Selectors, layout: &Layout) -> Amounts {
+        let mut amounts = Vec::new();
+        for claim in &self.claims {
+            let mut n_least = 0usize;
+            for request in &claim.requests {
+                let first = amounts.len();
+                for alternative in &request.alternatives {
+                    amounts.push(amount(selectors, layout, &claim.claim, alternative)?);
                 }
-                if alternatives.is_empty() {
-                    return Ok(None);
-                }
-                planned.requests.push(RequestPlan { request, alternatives });
+                let of_request = amounts.iter().skip(first).filter_map(Amount::n_devices);
+                let Some(least) = of_request.min() else { return Ok(None) };
+                n_least = n_least.saturating_add(least);
             }
-            check_size(&planned)?;
-            plan.claims.push(planned);
+            check_size(&claim.claim, n_least)?;
         }
-        Ok(Some(plan))
-    }
-
-    pub(super) fn n_alternatives(&self) -> usize {
-        let requests = self.claims.iter().flat_map(|claim| &claim.requests);
-        requests.flat_map(|request| &request.alternatives).map(|it| it.ordinal + 1).max().unwrap_or_default()
+        Ok(Some(amounts))
     }
 }
 
-struct Planner<'p, 'a> {
-    inventory: &'p Inventory<'a>,
-    pools: &'p [Pool<'a>],
-    devices: &'p [&'a SliceDevice],
-    claim: &'a ResourceClaim,
+struct Planner<'a> {
+    classes: &'a BTreeMap<String, Arc<DeviceClass>>,
+    selectors: &'a mut Selectors,
+    n_alternatives: usize,
 }
 
-impl<'a> Planner<'_, 'a> {
-    /// `None` for a request for all devices that no device matches.
-    fn alternative(
-        &self,
-        selectors: &mut Selectors,
-        request: &'a DeviceRequest,
-        wanted: &'a SubRequest,
-        (rank, ordinal): (usize, usize),
-    ) -> Result<Option<Alternative<'a>>, AllocationError> {
-        let name = match &request.exactly {
-            Some(_) => request.name.clone(),
-            None => format!("{}/{}", request.name, wanted.name),
-        };
-        let class = self.inventory.classes.get(&wanted.device_class_name).ok_or_else(|| {
-            let class = &wanted.device_class_name;
-            AllocationError::Failed(format!("could not retrieve device class {class}: not found"))
-        })?;
-        let mut alternative = Alternative { wanted, class, name, amount: Amount::Exactly(0), rank, ordinal };
-        alternative.amount = if wanted.takes_all() {
-            let locations = self.all_locations(selectors, &alternative)?;
-            if locations.is_empty() {
-                return Ok(None);
-            }
-            Amount::All(locations)
-        } else {
-            Amount::Exactly(usize::try_from(wanted.count.max(1)).unwrap_or(usize::MAX))
-        };
-        Ok(Some(alternative))
+impl Planner<'_> {
+    fn claim(&mut self, claim_idx: usize, claim: Arc<ResourceClaim>) -> ClaimPlan {
+        let requests = claim.spec.devices.requests.iter().enumerate();
+        let requests = requests.map(|(request_idx, request)| self.request(claim_idx, request_idx, request)).collect();
+        ClaimPlan { claim, requests }
     }
 
-    fn all_locations(
-        &self,
-        selectors: &mut Selectors,
-        alternative: &Alternative<'a>,
-    ) -> Result<Vec<usize>, AllocationError> {
-        for pool in self.pools {
-            let trouble = match pool.state {
-                PoolState::Usable => continue,
-                PoolState::Incomplete => "being updated",
-                PoolState::Invalid => "invalid",
+    fn request(&mut self, claim_idx: usize, request_idx: usize, request: &DeviceRequest) -> RequestPlan {
+        let wanted = request.exactly.as_ref().map_or(&*request.first_available, std::slice::from_ref);
+        let mut alternatives = Vec::with_capacity(wanted.len());
+        for (rank, wanted) in wanted.iter().enumerate() {
+            let name = match &request.exactly {
+                Some(_) => request.name.clone(),
+                None => format!("{}/{}", request.name, wanted.name),
             };
-            return Err(AllocationError::Failed(format!(
-                "claim {}, request {}: asks for all devices, but resource pool {} is currently {trouble}",
-                name_of(self.claim),
-                alternative.name,
-                pool.id
-            )));
+            let class = self.classes.get(&wanted.device_class_name).cloned();
+            let of_class = class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
+            // What is written alike selects alike.
+            let written = serde_json::to_string(&(of_class, &wanted.selectors, &wanted.tolerations));
+            alternatives.push(Alternative {
+                has_selectors: !of_class.is_empty() || !wanted.selectors.is_empty(),
+                selection: self.selectors.selection(written.ok()),
+                wanted: wanted.clone(),
+                class,
+                name,
+                claim_idx,
+                request_idx,
+                rank,
+                ordinal: self.n_alternatives,
+            });
+            self.n_alternatives += 1;
         }
-        let mut locations = Vec::new();
-        for (location, device) in self.devices.iter().enumerate() {
-            if eligibility::is_selected(selectors, self.claim, alternative, device)? {
-                locations.push(location);
-            }
-        }
-        Ok(locations)
+        RequestPlan { name: request.name.clone(), alternatives, is_prioritized: request.exactly.is_none() }
     }
+}
+
+fn amount(
+    selectors: &mut Selectors,
+    layout: &Layout,
+    claim: &ResourceClaim,
+    alternative: &Alternative,
+) -> Result<Amount, AllocationError> {
+    let wanted = &alternative.wanted;
+    if alternative.class.is_none() {
+        let class = &wanted.device_class_name;
+        return Err(AllocationError::Failed(format!("could not retrieve device class {class}: not found")));
+    }
+    if !wanted.takes_all() {
+        return Ok(Amount::Exactly(usize::try_from(wanted.count.max(1)).unwrap_or(usize::MAX)));
+    }
+    if let Some((pool, state)) = layout.unusable.first() {
+        let trouble = if *state == PoolState::Invalid { "invalid" } else { "being updated" };
+        return Err(AllocationError::Failed(format!(
+            "claim {}, request {}: asks for all devices, but resource pool {pool} is currently {trouble}",
+            name_of(claim),
+            alternative.name,
+        )));
+    }
+    let mut locations = Vec::new();
+    for (location, laid_out) in layout.devices.iter().enumerate() {
+        if eligibility::is_selected(selectors, claim, alternative, &laid_out.device)? {
+            locations.push(location);
+        }
+    }
+    Ok(if locations.is_empty() { Amount::Nothing } else { Amount::All(locations) })
 }
 
 /// As it appears in messages.
@@ -184,15 +208,11 @@ pub(super) fn name_of(claim: &ResourceClaim) -> String {
     format!("{}/{}", claim.metadata.namespace, claim.metadata.name)
 }
 
-fn check_size(planned: &ClaimPlan<'_>) -> Result<(), AllocationError> {
-    let least = |request: &RequestPlan<'_>| {
-        request.alternatives.iter().map(|alternative| alternative.amount.n_devices()).min().unwrap_or_default()
-    };
-    let n_least = planned.requests.iter().map(least).fold(0usize, usize::saturating_add);
+fn check_size(claim: &ResourceClaim, n_least: usize) -> Result<(), AllocationError> {
     if n_least <= MAX_DEVICES_OF_CLAIM {
         return Ok(());
     }
-    let name = name_of(planned.claim);
+    let name = name_of(claim);
     Err(AllocationError::Failed(format!(
         "claim {name}: number of requested devices {n_least} exceeds the claim limit of {MAX_DEVICES_OF_CLAIM}"
     )))

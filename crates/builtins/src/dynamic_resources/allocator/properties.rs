@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{
-    Offer,
-    tests::{World, claim},
-};
+use super::tests::{Outcome, World, claim};
 
 const COUNTERS_OF_POOL: u32 = 3;
 const MEMORY: u32 = 4;
@@ -309,8 +306,8 @@ proptest! {
         let expected = case.assignments().into_iter().find(|assignment| case.is_valid(assignment));
         let found = case.world().allocate(&[&claim(case.claim())], "node-1");
         let found = match found {
-            Ok(Offer::Allocated(allocated)) => Some(allocated[0].allocation.devices.results.clone()),
-            Ok(Offer::Nothing) => None,
+            Ok(Outcome::Allocated { allocations, .. }) => Some(allocations[0].devices.results.clone()),
+            Ok(Outcome::Nothing) => None,
             other => return Err(TestCaseError::fail(format!("{other:?}"))),
         };
         let found = found.map(|results| results.iter().map(|it| format!("{} {}", it.request, it.device)).collect());

@@ -1,46 +1,54 @@
 //! What is written into the status of the claims.
 
 use super::{
-    Allocated,
-    plan::{ClaimPlan, Plan},
-    search::Chosen,
+    plan::{ClaimPlan, Plan, RequestPlan},
+    search::{Chosen, Picked},
 };
 use crate::dynamic_resources::{
+    layouts::LaidOut,
     objects::{
         AllocatedConfig, AllocatedDevices, Allocation, ClaimConfig, DeviceResult, NodeSelector,
         NodeSelectorRequirement, NodeSelectorTerm,
     },
-    slices::{NodeView, Placement},
+    slices::{Placement, SliceDevice},
 };
 
 /// One for each claim of the plan.
-pub(super) fn write(plan: &Plan<'_>, chosen: &[Chosen<'_>], node: NodeView<'_>) -> Vec<Allocated> {
+pub(super) fn write(plan: &Plan, picked: &[Picked], devices: &[LaidOut], node_name: &str) -> Vec<Allocation> {
+    let chosen: Vec<Chosen<'_>> = picked.iter().filter_map(|picked| picked.chosen(plan, devices)).collect();
     let claims = plan.claims.iter().enumerate();
-    claims.map(|(claim_idx, claim)| of_claim(claim_idx, claim, chosen, node)).collect()
+    claims.map(|(claim_idx, claim)| of_claim(claim_idx, claim, &chosen, node_name)).collect()
 }
 
-fn of_claim(claim_idx: usize, claim: &ClaimPlan<'_>, chosen: &[Chosen<'_>], node: NodeView<'_>) -> Allocated {
-    let chosen: Vec<&Chosen<'_>> = chosen.iter().filter(|it| it.claim_idx == claim_idx).collect();
+/// For each request with alternatives, which one was taken.
+pub(super) fn choices(plan: &Plan, chosen: &[Chosen<'_>]) -> Vec<usize> {
+    let requests = plan.claims.iter().flat_map(|claim| &claim.requests);
+    let prioritized = requests.filter(|request| request.is_prioritized);
+    let first_of = |request: &RequestPlan| {
+        chosen.iter().find(|it| request.alternatives.iter().any(|of| of.ordinal == it.alternative.ordinal))
+    };
+    prioritized.filter_map(first_of).map(|first| first.alternative.rank).collect()
+}
+
+fn of_claim(claim_idx: usize, claim: &ClaimPlan, chosen: &[Chosen<'_>], node_name: &str) -> Allocation {
+    let chosen: Vec<&Chosen<'_>> = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx).collect();
     let uid = &claim.claim.metadata.uid;
     let results = chosen.iter().enumerate().map(|(position, it)| device_result(it, uid, position)).collect();
-    let first_of = |request_idx| chosen.iter().find(|it| it.request_idx == request_idx);
-    let prioritized = claim.requests.iter().enumerate().filter(|(_, request)| request.is_prioritized());
-    let choices = prioritized.filter_map(|(request_idx, _)| Some(first_of(request_idx)?.alternative.rank)).collect();
-    let allocation = Allocation {
+    Allocation {
         devices: AllocatedDevices { results, config: config(claim, &chosen) },
-        node_selector: node_selector(&chosen, node),
+        node_selector: node_selector(&chosen, node_name),
         allocation_timestamp: None,
-    };
-    Allocated { allocation, choices }
+    }
 }
 
 fn device_result(chosen: &Chosen<'_>, claim_uid: &str, position: usize) -> DeviceResult {
-    let (device, wanted) = (&chosen.device.device, chosen.alternative.wanted);
+    let SliceDevice { id, device, .. } = &*chosen.device.device;
+    let wanted = &chosen.alternative.wanted;
     let is_share = device.is_shareable() && !wanted.is_admin();
     DeviceResult {
         request: chosen.alternative.name.clone(),
-        driver: chosen.device.id.pool.driver.to_string(),
-        pool: chosen.device.id.pool.pool.to_string(),
+        driver: id.pool.driver.to_string(),
+        pool: id.pool.pool.to_string(),
         device: device.name.clone(),
         admin_access: wanted.admin_access,
         tolerations: wanted.tolerations.clone(),
@@ -65,7 +73,7 @@ fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
 }
 
 /// Of the classes in the order of the requests, then of the claim as far as it is about something that was chosen.
-fn config(claim: &ClaimPlan<'_>, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig> {
+fn config(claim: &ClaimPlan, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig> {
     let write = |config: &ClaimConfig, source: &str, requests: Vec<String>| AllocatedConfig {
         source: source.to_owned(),
         requests,
@@ -74,10 +82,10 @@ fn config(claim: &ClaimPlan<'_>, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig>
     let mut written = Vec::new();
     let mut names: Vec<&str> = Vec::new();
     for (request_idx, request) in claim.requests.iter().enumerate() {
-        let Some(first) = chosen.iter().find(|it| it.request_idx == request_idx) else { continue };
+        let Some(first) = chosen.iter().find(|it| it.alternative.request_idx == request_idx) else { continue };
         let name = &first.alternative.name;
-        names.extend([name.as_str(), request.request.name.as_str()]);
-        let of_class = first.alternative.class.spec.config.iter();
+        names.extend([name.as_str(), request.name.as_str()]);
+        let of_class = first.alternative.class.iter().flat_map(|class| &class.spec.config);
         written.extend(of_class.map(|config| write(config, "FromClass", vec![name.clone()])));
     }
     for config in &claim.claim.spec.devices.config {
@@ -89,12 +97,13 @@ fn config(claim: &ClaimPlan<'_>, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig>
 }
 
 /// Where all the devices can be used together.
-fn node_selector(chosen: &[&Chosen<'_>], node: NodeView<'_>) -> Option<NodeSelector> {
+fn node_selector(chosen: &[&Chosen<'_>], node_name: &str) -> Option<NodeSelector> {
     let mut term = NodeSelectorTerm::default();
     for chosen in chosen {
-        let terms = match &*chosen.device.placement {
-            Placement::Node(_) => return Some(only(node.name)),
-            _ if chosen.device.device.binds_to_node == Some(true) => return Some(only(node.name)),
+        let device = &chosen.device.device;
+        let terms = match &*device.placement {
+            Placement::Node(_) => return Some(only(node_name)),
+            _ if device.device.binds_to_node == Some(true) => return Some(only(node_name)),
             Placement::Selected { terms, .. } => terms,
             Placement::Nowhere | Placement::Everywhere => continue,
         };

@@ -1,10 +1,16 @@
 //! Cases of the documentation: "Dynamic Resource Allocation" and the API reference of `resource.k8s.io/v1`, KEP-4381
 //! (structured parameters), KEP-4816 (prioritized list), KEP-5055 (taints), KEP-4815 (partitions), KEP-5075 (shares).
 
+use std::collections::BTreeMap;
+
 use berth_model::api::StringMap;
 use serde_json::{Value, json};
 
 use super::*;
+use crate::dynamic_resources::{
+    objects::{DeviceClass, ResourceClaim},
+    slices::NodeView,
+};
 
 /// A cluster to allocate in. Objects are JSON, as the API server has them.
 #[derive(Default)]
@@ -12,8 +18,22 @@ pub(super) struct World {
     pub(super) slices: SliceTable,
     pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
     pub(super) in_use: InUse,
-    selectors: Selectors,
+    pub(super) selectors: Selectors,
     max_steps: Option<u64>,
+}
+
+/// An [`Offer`], written out.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Outcome {
+    Allocated { allocations: Vec<Allocation>, choices: Vec<usize> },
+    Nothing,
+    NothingWithoutInvalid(String),
+}
+
+/// The first of the allocations.
+struct First {
+    allocation: Allocation,
+    choices: Vec<usize>,
 }
 
 impl World {
@@ -26,7 +46,7 @@ impl World {
             if pool.get("resourceSliceCount").is_none() {
                 pool["resourceSliceCount"] = json!(1);
             }
-            world.slices.insert(&serde_json::from_value(slice).unwrap());
+            world.slices.insert(&serde_json::from_value(slice).unwrap(), &mut world.in_use);
         }
         world.slices.refresh();
         world.with_class("any", json!({}))
@@ -43,16 +63,34 @@ impl World {
         self
     }
 
-    pub(super) fn allocate(&mut self, claims: &[&ResourceClaim], node: &str) -> Result<Offer, AllocationError> {
+    pub(super) fn allocate(&mut self, claims: &[&ResourceClaim], node: &str) -> Result<Outcome, AllocationError> {
         let labels = StringMap::from([("zone".to_owned(), format!("zone-of-{node}"))]);
-        let inventory = Inventory { slices: &self.slices, classes: &self.classes, in_use: &self.in_use };
-        let node = NodeView { name: node, labels: &labels };
-        allocate(&inventory, &mut self.selectors, claims, node, self.max_steps.unwrap_or(1_000_000))
+        let mut layout = Layout::new(&self.slices, NodeView { name: node, labels: &labels }).unwrap();
+        self.allocate_in(claims, node, &mut layout)
     }
 
-    fn first(&mut self, devices: Value) -> Allocated {
+    pub(super) fn allocate_in(
+        &mut self,
+        claims: &[&ResourceClaim],
+        node: &str,
+        layout: &mut Layout,
+    ) -> Result<Outcome, AllocationError> {
+        let claims = claims.iter().map(|claim| Arc::new(ResourceClaim::clone(claim)));
+        let plan = Plan::new(&self.classes, &mut self.selectors, claims);
+        let inventory = Inventory { slices: &self.slices, in_use: &self.in_use };
+        let max_steps = self.max_steps.unwrap_or(1_000_000);
+        Ok(match allocate(&inventory, &mut self.selectors, &plan, layout, max_steps)? {
+            Offer::Devices(devices) => {
+                Outcome::Allocated { allocations: devices.allocations(&plan, node), choices: devices.choices }
+            }
+            Offer::Nothing => Outcome::Nothing,
+            Offer::NothingWithoutInvalid(pool) => Outcome::NothingWithoutInvalid(pool),
+        })
+    }
+
+    fn first(&mut self, devices: Value) -> First {
         match self.allocate(&[&claim(devices)], "node-1") {
-            Ok(Offer::Allocated(mut allocated)) => allocated.remove(0),
+            Ok(Outcome::Allocated { mut allocations, choices }) => First { allocation: allocations.remove(0), choices },
             other => panic!("{other:?}"),
         }
     }
@@ -65,9 +103,9 @@ impl World {
 
     fn shown(&mut self, devices: Value) -> Vec<String> {
         match self.allocate(&[&claim(devices)], "node-1") {
-            Ok(Offer::Allocated(allocated)) => shown(&allocated[0].allocation),
-            Ok(Offer::Nothing) => vec!["nothing".to_owned()],
-            Ok(Offer::NothingWithoutInvalid(pool)) => vec![format!("nothing without {pool}")],
+            Ok(Outcome::Allocated { allocations, .. }) => shown(&allocations[0]),
+            Ok(Outcome::Nothing) => vec!["nothing".to_owned()],
+            Ok(Outcome::NothingWithoutInvalid(pool)) => vec![format!("nothing without {pool}")],
             Err(error) => vec![error.to_string()],
         }
     }
@@ -159,10 +197,10 @@ fn slices_are_for_the_nodes_that_they_name() {
     let claim = claim(requests(&[one("r", json!({}))]));
     let check = |slice: Value, node_1: Option<Value>, on_node_2: bool| {
         let mut world = World::new(&[slice]);
-        let Ok(Offer::Allocated(allocated)) = world.allocate(&[&claim], "node-1") else { panic!("node-1") };
-        let selector = serde_json::to_value(&allocated[0].allocation).unwrap().get("nodeSelector").cloned();
+        let Ok(Outcome::Allocated { allocations, .. }) = world.allocate(&[&claim], "node-1") else { panic!("node-1") };
+        let selector = serde_json::to_value(&allocations[0]).unwrap().get("nodeSelector").cloned();
         assert_eq!(selector, node_1);
-        let is_offered = matches!(world.allocate(&[&claim], "node-2"), Ok(Offer::Allocated(_)));
+        let is_offered = matches!(world.allocate(&[&claim], "node-2"), Ok(Outcome::Allocated { .. }));
         assert_eq!(is_offered, on_node_2);
     };
     let only_node_1 = json!({"nodeSelectorTerms": [{"matchFields":
@@ -407,11 +445,11 @@ fn devices_that_need_binding_come_last() {
 fn claims_of_a_pod_do_not_share_devices() {
     let mut world = World::new(&[slice("p", gpus(&[json!({}), json!({})]))]);
     let (first, second) = (claim(requests(&[one("x", json!({}))])), claim(requests(&[one("y", json!({}))])));
-    let Ok(Offer::Allocated(allocated)) = world.allocate(&[&first, &second], "node-1") else { panic!() };
-    let devices: Vec<_> = allocated.iter().flat_map(|it| shown(&it.allocation)).collect();
+    let Ok(Outcome::Allocated { allocations, .. }) = world.allocate(&[&first, &second], "node-1") else { panic!() };
+    let devices: Vec<_> = allocations.iter().flat_map(shown).collect();
     assert_eq!(devices, ["x: gpu-0", "y: gpu-1"]);
     let greedy = claim(requests(&[one("z", json!({"count": 2}))]));
-    assert_eq!(world.allocate(&[&first, &greedy], "node-1"), Ok(Offer::Nothing));
+    assert_eq!(world.allocate(&[&first, &greedy], "node-1"), Ok(Outcome::Nothing));
 }
 
 #[test]
