@@ -3,26 +3,25 @@
 use std::mem;
 
 use berth_framework::DryRunCase;
-use berth_model::Pod;
 
 /// Goes through cases in their order. Those of one node mostly differ in a pod or two: a rule that keeps its sums and
 /// hears of the differences does not add up all pods again for each case.
 #[derive(Debug)]
-pub(crate) struct CaseWalk<'a> {
-    pods: &'a [&'a Pod],
+pub(crate) struct CaseWalk<'a, T> {
+    pods: &'a [T],
     minus: &'a [u32],
     plus: &'a [u32],
 }
 
-impl<'a> CaseWalk<'a> {
-    /// Before the first case, at one without pods. The cases index into `pods`.
-    pub(crate) fn new(pods: &'a [&'a Pod]) -> Self {
+impl<'a, T> CaseWalk<'a, T> {
+    /// Before the first case, at one without pods. The cases index into `pods`: pods, or what a rule knows of them.
+    pub(crate) fn new(pods: &'a [T]) -> Self {
         Self { pods, minus: &[], plus: &[] }
     }
 
     /// Goes on to `case`. The sum of all changes told so far is what its pods change: -1 for each pod that is away, 1 for
     /// each that came.
-    pub(crate) fn step(&mut self, case: &'a DryRunCase, mut change: impl FnMut(&'a Pod, i64)) {
+    pub(crate) fn step(&mut self, case: &'a DryRunCase, mut change: impl FnMut(&'a T, i64)) {
         let pods = self.pods;
         let mut tell = |index: u32, sign| {
             if let Some(pod) = pods.get(index as usize) {
@@ -46,6 +45,7 @@ fn differences(from: &[u32], to: &[u32], mut tell: impl FnMut(u32, i64)) {
 
 #[cfg(test)]
 mod tests {
+    use berth_model::Pod;
     use proptest::prelude::*;
 
     use super::*;

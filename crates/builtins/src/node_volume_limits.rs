@@ -11,6 +11,7 @@ mod limits;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{Column, NodeIdx, NodeSet, Pod, snapshot::at};
+use rustc_hash::FxHashMap;
 
 use self::{
     census::Census,
@@ -21,6 +22,7 @@ use self::{
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
+    case_walk::CaseWalk,
     node_check::explain_each,
     storage::{self, migration},
 };
@@ -39,9 +41,24 @@ pub struct NodeVolumeLimits {
 /// What pods that come and go change about one node.
 #[derive(Debug, Default)]
 struct Changes {
-    /// How many more pods hold the volume.
-    held: Vec<(VolumeId, i64)>,
+    /// How many more pods hold the volume; no zeros.
+    held: FxHashMap<VolumeId, i64>,
     problem: Option<String>,
+}
+
+impl Changes {
+    fn add(&mut self, volume: &VolumeId, sign: i64) {
+        let more = self.more(volume) + sign;
+        if more == 0 {
+            self.held.remove(volume);
+        } else {
+            self.held.insert(volume.clone(), more);
+        }
+    }
+
+    fn more(&self, volume: &VolumeId) -> i64 {
+        self.held.get(volume).copied().unwrap_or(0)
+    }
 }
 
 impl BuiltIn for NodeVolumeLimits {
@@ -128,16 +145,11 @@ impl Filter for NodeVolumeLimits {
         };
         let symbols = &call.snapshot.symbols;
         let volumes: Vec<_> = pods.iter().map(|pod| self.census.held_by(pod, symbols)).collect();
-        let check = |case: &DryRunCase| {
-            let mut changes = Changes::default();
-            for (indices, sign) in [(&case.minus, -1), (&case.plus, 1)] {
-                for (held, problem) in indices.iter().filter_map(|at| volumes.get(*at as usize)) {
-                    changes.held.extend(held.iter().map(|volume| (volume.clone(), sign)));
-                    if sign > 0 {
-                        changes.problem = changes.problem.take().or_else(|| problem.clone());
-                    }
-                }
-            }
+        let (mut walk, mut changes) = (CaseWalk::new(&volumes), Changes::default());
+        let check = |case| {
+            walk.step(case, |(held, _), sign| held.iter().for_each(|volume| changes.add(volume, sign)));
+            let mut problems = case.plus.iter().filter_map(|at| volumes.get(*at as usize)?.1.as_ref());
+            changes.problem = problems.next().cloned();
             self.check(wanted, case.node, &changes)
         };
         Ok(cases.iter().map(check).collect())
@@ -197,10 +209,7 @@ impl NodeVolumeLimits {
         if let Some(problem) = changes.problem.as_ref().or_else(|| self.census.problem_at(node)) {
             return Status::error(problem);
         }
-        let held_more = |volume: &VolumeId| -> i64 {
-            changes.held.iter().filter(|(held, _)| held == volume).map(|(_, more)| *more).sum()
-        };
-        let is_new = |volume: &&VolumeId| ledger.n_pods(volume, node) + held_more(volume) <= 0;
+        let is_new = |volume: &&VolumeId| ledger.n_pods(volume, node) + changes.more(volume) <= 0;
         for (at, volume) in wanted.iter().enumerate().filter(|(_, volume)| counts(volume)) {
             let of_driver = |other: &&VolumeId| other.driver.name == volume.driver.name && counts(other);
             let is_repetition = wanted.iter().take(at).any(|other| of_driver(&other));
@@ -230,12 +239,7 @@ impl NodeVolumeLimits {
                 n_attached += ledger.n_attached(&other, node);
             }
         }
-        for (at, (volume, _)) in changes.held.iter().enumerate() {
-            let is_repetition = changes.held.iter().take(at).any(|(other, _)| other == volume);
-            if is_repetition || !is_of_driver(&volume.driver) {
-                continue;
-            }
-            let more: i64 = changes.held.iter().filter(|(other, _)| other == volume).map(|(_, more)| *more).sum();
+        for (volume, more) in changes.held.iter().filter(|(volume, _)| is_of_driver(&volume.driver)) {
             let before = ledger.n_holders(volume, node);
             n_attached += i64::from(before + more > 0) - i64::from(before > 0);
         }

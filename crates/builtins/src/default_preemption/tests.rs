@@ -350,7 +350,81 @@ fn args_are_checked() {
     }
 }
 
+/// Whether the pod fits depends on who else is there in a way that nobody can guess.
+struct Whim {
+    seed: u64,
+    n_calls: usize,
+}
+
+impl Whim {
+    /// It fits alone.
+    fn fits(&self, away: &[PodIdx], n_pods: usize) -> bool {
+        let bits = away.iter().fold(self.seed, |bits, idx| bits ^ (1 << (idx.0 % 64)));
+        away.len() == n_pods || offset(bits, 3) == 0
+    }
+}
+
+impl DryRun for Whim {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        self.n_calls += 1;
+        let status = |fits| if fits { Status::success() } else { Status::unschedulable("a whim") };
+        Ok(cases.iter().map(|case| status(self.fits(&case.pods, 24))).collect())
+    }
+}
+
+/// Counts calls, not cases.
+struct Counted<'a>(Room<'a>, usize);
+
+impl DryRun for Counted<'_> {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        self.1 += 1;
+        self.0.dry_run(cases)
+    }
+}
+
+#[test]
+fn many_victims_take_few_dry_runs() {
+    let mut bench = Bench::new(1, 1);
+    (0..100).for_each(|index| bench.place(0, &format!("p{index}"), |_| {}));
+    let pod = bench.pod("pod", 10, |_| {});
+    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &bench.cluster.snapshot };
+    for capacity in [1, 50, 100] {
+        let room = Room { snapshot: &bench.cluster.snapshot, capacity, n_asked: &bench.n_asked };
+        let mut counted = Counted(room, 0);
+        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut counted).unwrap();
+        assert_eq!(answers.first().unwrap().as_ref().unwrap().victims.len(), 101 - capacity);
+        assert!(counted.1 < 20, "{} dry runs", counted.1);
+    }
+}
+
 proptest! {
+    /// Guesses change nothing: the victims are those that asking about one after the other finds.
+    #[test]
+    fn victims_are_those_of_asking_one_by_one(seed: u64) {
+        let mut bench = Bench::new(1, 1);
+        (0..24).for_each(|index| bench.place(0, &format!("p{index:02}"), |_| {}));
+        let pod = bench.pod("pod", 10, |_| {});
+        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &bench.cluster.snapshot };
+        let mut whim = Whim { seed, n_calls: 0 };
+        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut whim).unwrap();
+        let mut away: Vec<PodIdx> = (0..24).map(PodIdx).collect();
+        for idx in (0..24).map(PodIdx) {
+            let others: Vec<PodIdx> = away.iter().copied().filter(|other| *other != idx).collect();
+            if whim.fits(&others, 24) {
+                away = others;
+            }
+        }
+        let expected: Vec<String> = away.iter().map(|idx| format!("p{:02}", idx.0)).collect();
+        match answers.first().unwrap() {
+            Ok(candidate) => {
+                let names: Vec<String> = candidate.victims.iter().map(|victim| victim.uid.to_string()).collect();
+                prop_assert_eq!(names, expected);
+            }
+            Err(_) => prop_assert!(expected.is_empty()),
+        }
+        prop_assert!(whim.n_calls <= 25);
+    }
+
     /// Trying all nodes in rounds finds on each what trying it alone finds, and no victim goes who could have stayed.
     #[test]
     fn victims_are_needed_and_suffice(
