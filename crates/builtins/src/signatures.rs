@@ -18,7 +18,6 @@ macro_rules! sign {
     ($($plugin:ident: $part:expr),* $(,)?) => {
         $(impl Sign for $plugin {
             fn sign(&mut self, pod: &Pod) -> Option<String> {
-                #[expect(clippy::redundant_closure_call, reason = "it gives the expression its argument")]
                 ($part)(pod)
             }
         })*

@@ -60,7 +60,8 @@ fn a_hint_that_does_not_hold_costs_only_a_look() {
 
 #[test]
 fn what_breaks_a_batch() {
-    let cases: [(&str, fn(&mut Bench)); 5] = [
+    type Interruption = fn(&mut Bench);
+    let cases: [(&str, Interruption); 5] = [
         ("pod_incompatible", |bench| bench.apply(pod("other", 2))),
         ("expired", |bench| {
             bench.advance(501);
