@@ -9,6 +9,8 @@
 //! off after a number of steps.
 
 mod eligibility;
+#[cfg(test)]
+mod history;
 mod plan;
 #[cfg(test)]
 mod properties;
