@@ -131,15 +131,12 @@ pub(crate) fn delete(api: &Api, kind: &Kind, namespace: &str, name: &str, option
             return Ok(Deletion::Pending(object));
         }
         // A pod is marked before it goes, so watchers see both steps.
-        let (current, last) = if kind.is("", "pods") {
-            let Ok(marked) = collection.replace(&key, &current, next) else { continue };
-            let last = marked.value.clone();
-            (marked, last)
+        let removed = if kind.is("", "pods") {
+            collection.replace_and_remove(&key, &current, next)
         } else {
-            let last = current.value.clone();
-            (current, last)
+            collection.remove(&key, &current, current.value.clone())
         };
-        let Ok(object) = collection.remove(&key, &current, last) else { continue };
+        let Ok(object) = removed else { continue };
         crd::on_change(api, kind, &object, true);
         return Ok(Deletion::Gone(object));
     }

@@ -146,6 +146,19 @@ impl Collection {
         Ok(object)
     }
 
+    /// Puts `last` in the place of the version `current` and removes it; watchers see both, and nobody else's write
+    /// comes between.
+    pub(crate) fn replace_and_remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
+        let mut contents = self.lock();
+        let before = contents.current(key, current)?;
+        let marked = Arc::new(Object::new(last.clone(), self.next()));
+        let object = Arc::new(Object::new(last, self.next()));
+        contents.objects.remove(key);
+        contents.remember(ChangeKind::Modified, key, Some(before), &marked);
+        self.record(contents, ChangeKind::Deleted, key, Some(marked), &object);
+        Ok(object)
+    }
+
     /// Removes the version `current`; `last` is the state that watchers see.
     pub(crate) fn remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();
@@ -218,13 +231,7 @@ impl Collection {
         before: Option<Arc<Object>>,
         object: &Arc<Object>,
     ) {
-        let change = Change { kind, key: key.to_owned(), before, object: Arc::clone(object) };
-        contents.history.push_back(Arc::new(change));
-        if contents.history.len() > HISTORY
-            && let Some(oldest) = contents.history.pop_front()
-        {
-            contents.floor = oldest.object.revision;
-        }
+        contents.remember(kind, key, before, object);
         drop(contents);
         self.latest.send_replace(object.revision);
     }
@@ -235,6 +242,16 @@ impl Collection {
 }
 
 impl Contents {
+    fn remember(&mut self, kind: ChangeKind, key: &str, before: Option<Arc<Object>>, object: &Arc<Object>) {
+        let change = Change { kind, key: key.to_owned(), before, object: Arc::clone(object) };
+        self.history.push_back(Arc::new(change));
+        if self.history.len() > HISTORY
+            && let Some(oldest) = self.history.pop_front()
+        {
+            self.floor = oldest.object.revision;
+        }
+    }
+
     fn current(&self, key: &str, expected: &Object) -> Result<Arc<Object>, Outdated> {
         match self.objects.get(key) {
             Some(object) if object.revision == expected.revision => Ok(Arc::clone(object)),

@@ -60,6 +60,37 @@ async fn a_deleted_namespace_takes_its_objects_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_deleted_at_once_goes_whoever_else_writes_it() {
+    let options = Options { pod_stop_delay: Duration::ZERO, ..Options::default() };
+    let sandbox = Sandbox::start(options).await.expect("the sandbox starts");
+    let address = sandbox.address();
+    for position in 0..200 {
+        let target = format!("{PODS}/p{position}");
+        assert_eq!(post(&sandbox, PODS, &pod(&format!("p{position}"))).await.status, 201);
+        if position % 2 == 0 {
+            assert_eq!(post(&sandbox, &format!("{target}/binding"), &binding("n")).await.status, 201);
+        }
+        let status = format!("{target}/status");
+        let writer = tokio::spawn(async move {
+            let patch = [("Content-Type", "application/merge-patch+json")];
+            let mut written: u64 = 0;
+            loop {
+                let body = json!({"status": {"message": written.to_string()}}).to_string();
+                if send(address, "PATCH", &status, &patch, &body).await.status == 404 {
+                    return;
+                }
+                written += 1;
+            }
+        });
+        let deleted = send(address, "DELETE", &format!("{target}?gracePeriodSeconds=0"), &[], "").await;
+        assert_eq!(deleted.status, 200, "{}", deleted.body);
+        assert_eq!(send(address, "GET", &target, &[], "").await.status, 404, "it is gone");
+        writer.await.expect("the writer ends with the pod");
+    }
+    sandbox.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_one_of_two_binders_wins() {
     let sandbox = start().await;
     for node in nodes(2, 1) {
