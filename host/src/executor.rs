@@ -11,7 +11,7 @@ use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
 use berth_scheduler::{Action, Event, EventRecord, Level, PodRef, Preparation};
-use berth_wasm_host::background;
+use berth_wasm_host::threads;
 use tokio::{
     sync::{mpsc, oneshot},
     task::{JoinHandle, JoinSet},
@@ -88,7 +88,7 @@ impl Executor {
         let (done, prepared) = oneshot::channel();
         // The scheduling thread ends before its channel does only when the process ends.
         let work = move || drop(done.send(preparation.run()));
-        let started = background::spawn("plugin-preparation", work);
+        let started = threads::spawn_background("plugin-preparation", work);
         let prepared = match started {
             // The sender is gone without a word if the thread panicked.
             Ok(()) => prepared.await.unwrap_or_else(|_| spare.failed("preparing an instance broke off")),

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result};
 use berth_framework::Manifest;
 use berth_queue::Time;
 use berth_scheduler::{Action, Event, Observation, Scheduler};
+use berth_wasm_host::threads;
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
@@ -67,6 +68,7 @@ impl SchedulingThread {
             .name("scheduling".to_owned())
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
+                threads::wake_promptly();
                 let outstanding = run(parts, &runtime);
                 // The receiver is gone when the process did not care to wait.
                 let _ = done.send(outstanding);

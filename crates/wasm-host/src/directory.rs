@@ -21,7 +21,7 @@ use std::{
 
 use notify::Watcher as _;
 
-use crate::{Binary, ComponentFactory, Engine, LoadError, background};
+use crate::{Binary, ComponentFactory, Engine, LoadError, threads};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -139,7 +139,7 @@ impl PluginsDirectory {
         watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        background::spawn("plugins-directory", move || self.run(&woken, &to_forget, sink))
+        threads::spawn_background("plugins-directory", move || self.run(&woken, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }

@@ -9,7 +9,6 @@
 //! and what becomes of a plugin that keeps failing.
 
 mod artefacts;
-pub mod background;
 mod binary;
 mod bindings;
 mod convert;
@@ -23,6 +22,7 @@ mod instance;
 mod limits;
 mod plugin;
 mod stats;
+pub mod threads;
 
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError};

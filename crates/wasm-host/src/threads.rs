@@ -1,0 +1,67 @@
+//! How much threads want a processor: the scheduling thread at once, compiling components and filling instances when
+//! there is time.
+//!
+//! On a machine with few processors, a compiler that is as important as the scheduling thread makes cycles many times as
+//! long. Elsewhere than on Linux all threads are alike: there, such wishes concern the whole process.
+
+use std::{io, thread};
+
+/// Steps of niceness: the scheduling thread gets ten times the time of such a thread where both want one processor.
+#[cfg(target_os = "linux")]
+const NICE: libc::c_int = 10;
+
+/// The shortest time slice that Linux grants, in nanoseconds.
+#[cfg(target_os = "linux")]
+const SHORT_SLICE: u64 = 100_000;
+
+/// Runs `work` on a thread of its own that gives way to others.
+///
+/// # Errors
+/// The system offers no more threads.
+pub fn spawn_background(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    let start = move || {
+        give_way();
+        work();
+    };
+    thread::Builder::new().name(name.to_owned()).spawn(start).map(drop)
+}
+
+#[cfg(target_os = "linux")]
+fn give_way() {
+    #[expect(unsafe_code, reason = "the standard library knows no priorities")]
+    // SAFETY: the call takes and returns plain numbers; 0 is the calling thread. A refusal changes nothing.
+    unsafe {
+        libc::setpriority(libc::PRIO_PROCESS, 0, NICE);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn give_way() {}
+
+/// Asks that the calling thread, once woken, need not wait until a thread that works on has used up its time slice.
+///
+/// From Linux 6.12 on, a thread that asks for short slices is preferred over those with longer ones whenever its share
+/// of the time allows; it gets no larger share. Older ones ignore it. See `sched_setattr(2)` and the documentation of
+/// the EEVDF scheduler.
+#[cfg(target_os = "linux")]
+pub fn wake_promptly() {
+    let attributes = libc::sched_attr {
+        size: u32::try_from(size_of::<libc::sched_attr>()).unwrap_or_default(),
+        sched_policy: libc::SCHED_OTHER.unsigned_abs(),
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: SHORT_SLICE,
+        sched_deadline: 0,
+        sched_period: 0,
+    };
+    #[expect(unsafe_code, reason = "the standard library knows no time slices")]
+    // SAFETY: the kernel reads as many bytes of `attributes` as its `size` says; 0 is the calling thread. A refusal
+    // changes nothing.
+    unsafe {
+        libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0);
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn wake_promptly() {}
