@@ -36,7 +36,7 @@ use berth_framework::{
     Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Point,
     PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve, Score, Sign, State, Status,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod};
+use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -124,6 +124,10 @@ plugin!(DynamicResources {
     sign: Sign,
     state: State,
 }
+fn follow(&mut self, snapshot: &Snapshot) {
+    self.cluster.refresh(snapshot.objects());
+}
+
 fn end_cycle(&mut self, cycle: CycleId) {
     self.reservations.remove(&cycle);
     if self.attempt.as_ref().is_some_and(|attempt| attempt.cycle == cycle) {

@@ -17,7 +17,7 @@ mod tests;
 use berth_framework::{
     Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign, Status,
 };
-use berth_model::{Column, NodeSet, Pod};
+use berth_model::{Column, NodeSet, Pod, Snapshot};
 use serde::Deserialize;
 
 use self::{knowledge::Knowledge, preferred::Preferred, required::Required};
@@ -81,6 +81,9 @@ plugin!(InterPodAffinity {
     score: Score,
     normalize: Normalize,
     sign: Sign
+}
+fn follow(&mut self, snapshot: &Snapshot) {
+    self.known.follow(snapshot);
 });
 
 impl InterPodAffinity {

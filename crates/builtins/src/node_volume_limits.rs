@@ -10,7 +10,7 @@ mod ledger;
 mod limits;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, Pod, snapshot::at};
+use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot, snapshot::at};
 use rustc_hash::FxHashMap;
 
 use self::{
@@ -83,12 +83,15 @@ impl BuiltIn for NodeVolumeLimits {
     }
 }
 
-plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign });
+plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign }
+fn follow(&mut self, snapshot: &Snapshot) {
+    self.census.follow(snapshot);
+    self.limits.follow(snapshot);
+});
 
 impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.census.follow(call.snapshot);
-        self.limits.follow(call.snapshot);
+        berth_framework::Plugin::follow(self, call.snapshot);
         let is_counted = |volume: &berth_model::pod::Volume| {
             storage::claim_name(call.pod, volume).is_some() || migration::of_inline(&volume.source).is_some()
         };

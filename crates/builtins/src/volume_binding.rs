@@ -16,7 +16,7 @@ use berth_framework::{
     Call, ClusterEvent, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter, PreScore, Reserve,
     Score, Status,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod};
+use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -124,6 +124,12 @@ plugin!(VolumeBinding {
     score: Score,
     reserve: Reserve,
     pre_bind: PreBind, sign: Sign }
+fn follow(&mut self, snapshot: &Snapshot) {
+    self.claims.follow(snapshot);
+    self.shelf.follow(snapshot);
+    self.provisioning.follow(snapshot);
+}
+
 fn end_cycle(&mut self, cycle: CycleId) {
     self.give_back(cycle);
     if self.current.as_ref().is_some_and(|current| current.cycle == cycle) {
@@ -132,12 +138,6 @@ fn end_cycle(&mut self, cycle: CycleId) {
 });
 
 impl VolumeBinding {
-    fn follow(&mut self, call: &Call<'_>) {
-        self.claims.follow(call.snapshot);
-        self.shelf.follow(call.snapshot);
-        self.provisioning.follow(call.snapshot);
-    }
-
     /// Makes sure that there are verdicts on all nodes.
     fn judge(&mut self, call: &Call<'_>) {
         let Some(current) = self.current.as_mut().filter(|current| current.verdicts.is_none()) else { return };
@@ -180,7 +180,7 @@ impl VolumeBinding {
 impl PreFilter for VolumeBinding {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         self.current = None;
-        self.follow(call);
+        berth_framework::Plugin::follow(self, call.snapshot);
         let claims = self.claims.of_pod(call, &self.provisioning.classes)?;
         self.current = Some(Current { cycle: call.cycle, claims, verdicts: None });
         Ok(None)
@@ -245,7 +245,7 @@ impl Reserve for VolumeBinding {
 
 impl PreBind for VolumeBinding {
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.follow(call);
+        berth_framework::Plugin::follow(self, call.snapshot);
         let Some(reservation) = self.reservations.get_mut(&call.cycle) else { return Err(Status::skip()) };
         let mut effects = reservation.take_patches();
         if effects.is_empty() {

@@ -6,7 +6,7 @@ mod usage;
 use std::sync::Arc;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, ObjectView, Pod};
+use berth_model::{Column, NodeIdx, NodeSet, ObjectView, Pod, Snapshot};
 
 use self::usage::{Usage, conflicts_between};
 use crate::{
@@ -56,7 +56,11 @@ impl BuiltIn for VolumeRestrictions {
     }
 }
 
-plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter, sign: Sign });
+plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter, sign: Sign }
+fn follow(&mut self, snapshot: &Snapshot) {
+    self.claims.refresh(snapshot.objects());
+    self.usage.follow(snapshot.pods());
+});
 
 impl VolumeRestrictions {
     fn find_exclusive_claims(&mut self, call: &Call<'_>) -> Result<(), Status> {
@@ -115,8 +119,7 @@ impl VolumeRestrictions {
 
 impl PreFilter for VolumeRestrictions {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.claims.refresh(call.snapshot.objects());
-        self.usage.follow(call.snapshot.pods());
+        berth_framework::Plugin::follow(self, call.snapshot);
         self.find_exclusive_claims(call)?;
         let in_use = self.exclusive.iter().filter(|claim| self.usage.is_claim_used(call.pod.namespace, claim));
         self.n_taken = in_use.map(|_| 1).sum();

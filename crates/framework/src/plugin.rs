@@ -64,6 +64,12 @@ pub trait Plugin: Send {
         Ok(())
     }
 
+    /// Inside a component: its replica has changed. What a plugin keeps about the cluster can follow here, in portions and
+    /// with the time that a sync has, instead of all at once in the next cycle.
+    fn follow(&mut self, snapshot: &Snapshot) {
+        let _ = snapshot;
+    }
+
     /// The framework could not use an answer that the plugin gave: a score out of range, say.
     fn answered_badly(&mut self, reason: &str) {
         let _ = reason;

@@ -193,6 +193,11 @@ pub struct ObjectChange {
     pub json: Option<Arc<[u8]>>,
 }
 
+/// Of the pods and objects in one portion of a delta; see [`Delta::into_portions`].
+const AT_ONCE: usize = 2048;
+/// Of the JSON in one portion, unless a single object is larger.
+const BYTES_AT_ONCE: usize = 1 << 20;
+
 /// All that a replica must apply to catch up with `generation`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Delta {
@@ -228,5 +233,97 @@ impl Delta {
             && self.pods_removed.is_empty()
             && self.pods_placed.is_empty()
             && self.objects.is_empty()
+    }
+}
+
+impl Delta {
+    /// The same in portions of the same generation, to be applied one after the other before the replica is asked
+    /// anything: all pods and objects of a large cluster at once need much memory and time in one call. Rows come
+    /// first, pods after the objects that they name.
+    #[must_use]
+    pub fn into_portions(mut self) -> Vec<Delta> {
+        let n_bytes: usize = self.objects.iter().map(ObjectChange::n_bytes).sum();
+        if self.objects.len() <= AT_ONCE && n_bytes <= BYTES_AT_ONCE && self.pods_placed.len() <= AT_ONCE {
+            return vec![self];
+        }
+        let objects = std::mem::take(&mut self.objects);
+        let pods = std::mem::take(&mut self.pods_placed);
+        let empty = Delta { generation: self.generation, ..Delta::default() };
+        let mut portions = vec![self];
+        let (mut portion, mut n_bytes) = (empty.clone(), 0);
+        for object in objects {
+            n_bytes += object.n_bytes();
+            portion.objects.push(object);
+            if portion.objects.len() == AT_ONCE || n_bytes >= BYTES_AT_ONCE {
+                portions.push(std::mem::replace(&mut portion, empty.clone()));
+                n_bytes = 0;
+            }
+        }
+        for pod in pods {
+            portion.pods_placed.push(pod);
+            if portion.pods_placed.len() == AT_ONCE {
+                portions.push(std::mem::replace(&mut portion, empty.clone()));
+            }
+        }
+        portions.extend((!portion.is_empty()).then_some(portion));
+        portions
+    }
+}
+
+impl ObjectChange {
+    fn n_bytes(&self) -> usize {
+        self.json.as_ref().map_or(0, |json| json.len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(name: usize, n_bytes: usize) -> ObjectChange {
+        ObjectChange {
+            api_version: "v1".to_owned(),
+            kind: "PersistentVolumeClaim".to_owned(),
+            namespace: "default".to_owned(),
+            name: name.to_string(),
+            json: Some(vec![b' '; n_bytes].into()),
+        }
+    }
+
+    fn placed(slot: u32) -> PlacedPod {
+        PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod: Arc::default() }
+    }
+
+    #[test]
+    fn a_small_delta_stays_whole() {
+        let delta = Delta { generation: 3, full: true, objects: vec![object(0, 10)], ..Delta::default() };
+        assert_eq!(delta.clone().into_portions(), [delta]);
+    }
+
+    #[test]
+    fn portions_hold_everything_once_and_in_order() {
+        let whole = Delta {
+            generation: 7,
+            full: true,
+            added: vec![NodeIdx(0)],
+            pods_removed: vec![PodIdx(9)],
+            objects: (0..5_000).map(|at| object(at, if at % 1_000 == 0 { 2 * BYTES_AT_ONCE } else { 100 })).collect(),
+            pods_placed: (0..5_000).map(placed).collect(),
+            ..Delta::default()
+        };
+        let portions = whole.clone().into_portions();
+        assert!(portions.len() > 5);
+        let mut together = Delta { objects: Vec::new(), pods_placed: Vec::new(), ..whole.clone() };
+        assert_eq!(portions[0], together);
+        for portion in &portions[1..] {
+            assert!(!portion.full && !portion.is_empty() && portion.generation == 7);
+            assert!(portion.objects.len() <= AT_ONCE && portion.pods_placed.len() <= AT_ONCE);
+            let before_the_last = portion.objects.iter().rev().skip(1).map(ObjectChange::n_bytes);
+            assert!(before_the_last.sum::<usize>() < BYTES_AT_ONCE);
+            assert!(portion.objects.is_empty() || together.pods_placed.is_empty(), "objects come before pods");
+            together.objects.extend(portion.objects.iter().cloned());
+            together.pods_placed.extend(portion.pods_placed.iter().cloned());
+        }
+        assert_eq!(together, whole);
     }
 }

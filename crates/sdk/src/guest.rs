@@ -36,6 +36,9 @@ impl Guest {
 
     pub(crate) fn apply(&mut self, delta: &Delta) {
         self.snapshot.apply(delta);
+        if let Some(plugin) = &mut self.plugin {
+            plugin.follow(&self.snapshot);
+        }
     }
 
     pub(crate) fn begin(&mut self, cycle: CycleId, pod: Pod) {

@@ -162,12 +162,16 @@ impl ComponentPlugin {
             return Ok(());
         }
         let n_symbols = delta.symbols.last().map_or(n_symbols, |(sym, _)| n_symbols.max(sym.0 as usize + 1));
-        let patience = if delta.full { Patience::Long } else { Patience::Short };
         if delta.full {
             self.blueprint.stats.record_resync();
         }
-        let delta = lower::delta(delta);
-        self.ask("sync", patience, |asking| Ok(guest(&asking.exports.sync)?.call_apply(asking.store, &delta)?))?;
+        let is_full = delta.full;
+        let portions = delta.into_portions();
+        let patience = if is_full || portions.len() > 1 { Patience::Long } else { Patience::Short };
+        for portion in portions {
+            let portion = lower::delta(portion);
+            self.ask("sync", patience, |asking| Ok(guest(&asking.exports.sync)?.call_apply(asking.store, &portion)?))?;
+        }
         self.replica = Replica { generation, n_symbols };
         Ok(())
     }

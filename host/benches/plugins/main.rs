@@ -21,7 +21,7 @@ use std::{
 };
 
 use berth_framework::PluginFactory;
-use berth_wasm_host::{Binary, Engine, EngineOptions, Limits};
+use berth_wasm_host::{Binary, Engine, EngineOptions};
 use serde_json::{Value, json};
 
 use self::{
@@ -102,14 +102,10 @@ fn options() -> Options {
     options
 }
 
-/// For one component: 50,000 claims and their volumes, whole, are more than the default limit lets it have.
-const MEMORY: usize = 1 << 30;
-
 fn component(engine: &Engine, name: &str) -> Arc<dyn PluginFactory> {
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == name);
     let component = component.expect("every built-in plugin is embedded");
-    let factory = engine.load(&Binary::new(name, component.bytes)).expect("a built-in component");
-    Arc::new(factory.with_limits(Limits { memory_bytes: MEMORY, ..Limits::default() }))
+    Arc::new(engine.load(&Binary::new(name, component.bytes)).expect("a built-in component"))
 }
 
 /// `None` where there is nothing to measure.

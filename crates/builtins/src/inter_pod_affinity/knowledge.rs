@@ -19,9 +19,13 @@ impl Knowledge {
         Self { placed: PlacedTerms::new(required_weight), ..Self::default() }
     }
 
-    pub(super) fn catch_up(&mut self, snapshot: &Snapshot) {
+    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
         self.namespaces.refresh(snapshot.objects());
         self.placed.follow(snapshot.pods(), &mut self.namespaces);
+    }
+
+    pub(super) fn catch_up(&mut self, snapshot: &Snapshot) {
+        self.follow(snapshot);
         self.domains.begin();
     }
 
