@@ -241,9 +241,14 @@ impl PersistentVolumeClaim {
         self.spec.resources.requests.get("storage")
     }
 
+    /// The uid of its controller.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.metadata.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
+    }
+
     /// The claim of a generic ephemeral volume belongs to one pod.
     pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
-        self.metadata.owner_references.iter().find(|owner| owner.controller).is_some_and(|owner| owner.uid == pod_uid)
+        self.owner() == Some(pod_uid)
     }
 }
 

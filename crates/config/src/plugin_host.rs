@@ -17,7 +17,7 @@ pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 /// The scheduling thread waits for every call; a good plugin answers in microseconds, so a second is a fault for sure.
 const CALL_TIME: Duration = Duration::from_secs(1);
 /// A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as strings.
-const MEMORY_BYTES: u64 = 128 << 20;
+const MEMORY_BYTES: u64 = 256 << 20;
 /// Scores of 100,000 nodes take 800 kB.
 const OUTPUT_BYTES: u64 = 16 << 20;
 /// Reasons of one status, effects of one answer: more than any person reads.

@@ -34,7 +34,7 @@ impl Default for Limits {
         Self {
             call_timeout: Duration::from_secs(1),
             configure_timeout: Duration::from_secs(10),
-            memory_bytes: 128 << 20,
+            memory_bytes: 256 << 20,
             table_elements: 1 << 20,
             output_bytes: 16 << 20,
             text_bytes: 4096,

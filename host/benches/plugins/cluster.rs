@@ -95,7 +95,7 @@ impl Cluster {
         let answer = run::pre_filter(profile, &call, attempt).expect("pre-filter");
         assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
         run::list_candidates(&call, self.cache.order(), attempt);
-        let everything = (0, usize::MAX);
+        let everything = (0, call.snapshot.n_nodes());
         run::filter(profile, &call, everything, &Nominated::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
             if !attempt.feasible_order.is_empty() {

@@ -4,10 +4,10 @@ use berth_model::{Catchup, NodeIdx, ObjectView, Snapshot};
 use rustc_hash::FxHashMap;
 
 use super::{
-    identity::VolumeId,
+    identity::{CountedVolume, VolumeId},
     ledger::{Holder, Ledger},
 };
-use crate::storage::{self, PersistentVolume, VolumeAttachment};
+use crate::storage::{self, VolumeAttachment};
 
 #[derive(Debug)]
 pub(super) struct Attachments {
@@ -52,7 +52,7 @@ impl Attachments {
     pub(super) fn follow(
         &mut self,
         snapshot: &Snapshot,
-        volumes: &ObjectView<PersistentVolume>,
+        volumes: &ObjectView<CountedVolume>,
         changed_volumes: &Catchup,
         ledger: &mut Ledger,
     ) {
@@ -87,7 +87,7 @@ impl Attachments {
         moved.flat_map(|(_, (_, names))| names.iter().cloned()).collect()
     }
 
-    fn recount(&mut self, snapshot: &Snapshot, volumes: &ObjectView<PersistentVolume>, ledger: &mut Ledger) {
+    fn recount(&mut self, snapshot: &Snapshot, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
         for (volume, node) in self.known.drain().filter_map(|(_, known)| known.counted) {
             ledger.count(&volume, node, Holder::Attachment, -1);
         }
@@ -97,14 +97,14 @@ impl Attachments {
         names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
     }
 
-    fn settle(&mut self, name: &str, snapshot: &Snapshot, volumes: &ObjectView<PersistentVolume>, ledger: &mut Ledger) {
+    fn settle(&mut self, name: &str, snapshot: &Snapshot, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
         self.drop_known(name, ledger);
         let Some(attachment) = self.view.get("", name) else { return };
         let Some(volume_name) = attachment.spec.source.persistent_volume_name.clone() else { return };
         let node_name = attachment.spec.node_name.clone();
         let node = row_of(&node_name, snapshot);
-        let volume = volumes.get("", &volume_name).filter(|volume| volume.spec.csi.is_some());
-        let counted = volume.and_then(|volume| VolumeId::of_volume(volume)).zip(node);
+        let volume = volumes.get("", &volume_name).filter(|volume| volume.is_csi);
+        let counted = volume.and_then(|volume| volume.id.clone()).zip(node);
         if let Some((volume, node)) = &counted {
             ledger.count(volume, *node, Holder::Attachment, 1);
         }

@@ -12,10 +12,10 @@ use rustc_hash::FxHashMap;
 
 use super::{
     attachments::Attachments,
-    identity::VolumeId,
+    identity::{CountedClaim, CountedVolume, VolumeId},
     ledger::{Holder, Ledger},
 };
-use crate::storage::{self, ClaimName, PersistentVolume, PersistentVolumeClaim, StorageClass, claim_name};
+use crate::storage::{self, ClaimName, StorageClass, claim_name};
 
 const NO_NAME: &str = "PersistentVolumeClaim had no name";
 
@@ -23,14 +23,14 @@ type ClaimKey = (Sym, Arc<str>);
 
 #[derive(Debug)]
 pub(super) struct Census {
-    claims: ObjectView<PersistentVolumeClaim>,
-    volumes: ObjectView<PersistentVolume>,
+    claims: ObjectView<CountedClaim>,
+    volumes: ObjectView<CountedVolume>,
     classes: ObjectView<StorageClass>,
     /// Position in the journal of pods.
     position: Option<u64>,
     held: FxHashMap<ClaimKey, HeldClaim>,
     /// Claims in `held` by the volume that they name.
-    by_volume: FxHashMap<String, Vec<ClaimKey>>,
+    by_volume: FxHashMap<Box<str>, Vec<ClaimKey>>,
     attachments: Attachments,
     ledger: Ledger,
     /// Nodes with a pod whose ephemeral volume has a claim of somebody else, and what to say about each.
@@ -43,7 +43,7 @@ struct HeldClaim {
     /// As it stands in the ledger.
     volume: Option<VolumeId>,
     /// Under which it is listed in `by_volume`.
-    volume_name: String,
+    volume_name: Box<str>,
     /// How many volumes of pods each stands for.
     uses: FxHashMap<ClaimUse, u32>,
 }
@@ -126,7 +126,7 @@ impl Census {
         }
         if let Catchup::Some(changed) = volumes {
             for (_, name) in changed {
-                for claim in self.by_volume.get(name).cloned().unwrap_or_default() {
+                for claim in self.by_volume.get(name.as_str()).cloned().unwrap_or_default() {
                     self.settle(&claim, symbols);
                 }
             }
@@ -159,12 +159,13 @@ impl Census {
     }
 
     fn add_use(&mut self, key: &ClaimKey, claim_use: ClaimUse, symbols: &Symbols) {
-        let claim = self.claims.get(symbols.text(key.0), &key.1);
+        let namespace = symbols.text(key.0);
+        let claim = self.claims.get(namespace, &key.1);
         let is_first = !self.held.contains_key(key);
         let held = self.held.entry(key.clone()).or_default();
         if is_first && let Some(claim) = claim {
-            held.volume = volume_of(claim, &self.volumes, &self.classes);
-            held.volume_name.clone_from(&claim.spec.volume_name);
+            held.volume = volume_of((namespace, &key.1), claim, &self.volumes, &self.classes);
+            held.volume_name.clone_from(&claim.volume_name);
             if !held.volume_name.is_empty() {
                 self.by_volume.entry(held.volume_name.clone()).or_default().push(key.clone());
             }
@@ -228,10 +229,10 @@ impl Census {
                         let text = storage::claim_not_found(&name);
                         return Err(Status::unresolvable(format!("looking up PVC {namespace}/{name}: {text}")));
                     };
-                    if is_ephemeral && !claim.is_owned_by(&pod.uid) {
+                    if is_ephemeral && claim.owner.as_deref() != Some(&*pod.uid) {
                         return Err(Status::error(storage::claim_not_owned(namespace, &name, &pod.name)));
                     }
-                    volume_of(claim, &self.volumes, &self.classes)
+                    volume_of((namespace, &name), claim, &self.volumes, &self.classes)
                 }
             };
             wanted.extend(id.filter(|id| !wanted.contains(id)));
@@ -247,38 +248,37 @@ impl Census {
                 held.extend(VolumeId::of_inline(&volume.source));
                 continue;
             };
-            let claim = self.claims.get(storage::namespace(pod, symbols), &name);
+            let namespace = storage::namespace(pod, symbols);
+            let claim = self.claims.get(namespace, &name);
             let owner = is_ephemeral.then(|| (Arc::clone(&pod.uid), Arc::clone(&pod.name)));
             let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node: NodeIdx(0), owner });
             let problem = problem(claim.map(|claim| &**claim), &key, &claim_use, symbols);
             first_problem = first_problem.or(problem);
-            held.extend(claim.and_then(|claim| volume_of(claim, &self.volumes, &self.classes)));
+            let volume = claim.and_then(|claim| volume_of((namespace, &name), claim, &self.volumes, &self.classes));
+            held.extend(volume);
         }
         (held, first_problem)
     }
 }
 
 /// Why a claim that a pod on a node uses cannot be counted.
-fn problem(
-    claim: Option<&PersistentVolumeClaim>,
-    key: &ClaimKey,
-    claim_use: &ClaimUse,
-    symbols: &Symbols,
-) -> Option<String> {
+fn problem(claim: Option<&CountedClaim>, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) -> Option<String> {
     if key.1.is_empty() {
         return Some(NO_NAME.to_owned());
     }
     let (uid, pod) = claim_use.owner.as_ref()?;
-    (!claim?.is_owned_by(uid)).then(|| storage::claim_not_owned(symbols.text(key.0), &key.1, pod))
+    (claim?.owner.as_deref() != Some(&**uid)).then(|| storage::claim_not_owned(symbols.text(key.0), &key.1, pod))
 }
 
+/// `name` is the claim's namespace and name.
 fn volume_of(
-    claim: &PersistentVolumeClaim,
-    volumes: &ObjectView<PersistentVolume>,
+    name: (&str, &str),
+    claim: &CountedClaim,
+    volumes: &ObjectView<CountedVolume>,
     classes: &ObjectView<StorageClass>,
 ) -> Option<VolumeId> {
-    match volumes.get("", &claim.spec.volume_name) {
-        Some(volume) => VolumeId::of_volume(volume),
-        None => VolumeId::of_claim(claim, classes.get("", claim.class())?),
+    match volumes.get("", &claim.volume_name) {
+        Some(volume) => volume.id.clone(),
+        None => VolumeId::of_claim(name.0, name.1, classes.get("", &claim.class)?),
     }
 }

@@ -1,6 +1,10 @@
 //! What a volume is called at its driver: two pods that use one volume need it attached once.
+//!
+//! Claims and volumes are cut down to what counting needs when they are decoded: there are tens of thousands of them.
 
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use crate::storage::{PersistentVolume, PersistentVolumeClaim, StorageClass, migration};
 
@@ -18,6 +22,41 @@ pub(super) struct VolumeId {
     pub(super) handle: Arc<str>,
 }
 
+/// What counting needs of a `PersistentVolume`.
+#[derive(Debug, Deserialize)]
+#[serde(from = "PersistentVolume")]
+pub(super) struct CountedVolume {
+    /// `None` if no CSI driver has to do with it.
+    pub(super) id: Option<VolumeId>,
+    pub(super) is_csi: bool,
+}
+
+/// What counting needs of a `PersistentVolumeClaim`.
+#[derive(Debug, Deserialize)]
+#[serde(from = "PersistentVolumeClaim")]
+pub(super) struct CountedClaim {
+    /// Empty until it is bound.
+    pub(super) volume_name: Box<str>,
+    /// Empty if it names none.
+    pub(super) class: Box<str>,
+    /// The uid of its controller.
+    pub(super) owner: Option<Box<str>>,
+}
+
+impl From<PersistentVolume> for CountedVolume {
+    fn from(volume: PersistentVolume) -> Self {
+        Self { id: VolumeId::of_volume(&volume), is_csi: volume.spec.csi.is_some() }
+    }
+}
+
+impl From<PersistentVolumeClaim> for CountedClaim {
+    fn from(claim: PersistentVolumeClaim) -> Self {
+        let class = claim.class().into();
+        let owner = claim.owner().map(Box::from);
+        Self { volume_name: claim.spec.volume_name.into(), class, owner }
+    }
+}
+
 impl Driver {
     pub(super) fn csi(name: &str) -> Self {
         Self { name: Arc::from(name), migrated: None }
@@ -30,7 +69,7 @@ impl Driver {
 
 impl VolumeId {
     /// `None` if no CSI driver has to do with it.
-    pub(super) fn of_volume(volume: &PersistentVolume) -> Option<Self> {
+    fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         if let Some(csi) = &volume.spec.csi {
             let is_complete = !csi.driver.is_empty() && !csi.volume_handle.is_empty();
             let driver = Driver::csi(&csi.driver);
@@ -41,9 +80,9 @@ impl VolumeId {
     }
 
     /// A volume that is still to be made, or whose object is gone, goes by the name of its claim.
-    pub(super) fn of_claim(claim: &PersistentVolumeClaim, class: &StorageClass) -> Option<Self> {
+    pub(super) fn of_claim(namespace: &str, name: &str, class: &StorageClass) -> Option<Self> {
         // No driver hands out a name with a zero byte in it.
-        let handle = format!("\0{}/{}", claim.metadata.namespace, claim.metadata.name);
+        let handle = format!("\0{namespace}/{name}");
         let driver = match migration::of_plugin(&class.provisioner) {
             Some(migration) => Driver::of(migration),
             None => Driver::csi(&class.provisioner),
