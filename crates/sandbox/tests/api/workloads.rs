@@ -75,6 +75,31 @@ async fn a_deployment_scales_rolls_and_takes_its_pods_along() {
     cluster.0.stop().await;
 }
 
+/// Nothing in the API forbids it.
+#[tokio::test]
+async fn owners_in_a_circle_do_no_harm() {
+    let cluster = Cluster::start().await;
+    let sets = format!("{APPS}/replicasets");
+    let first = cluster.create(&sets, workload("first", 1, "i:1")).await;
+    let second = cluster.create(&sets, workload("second", 1, "i:1")).await;
+    for (set, owner) in [(&first, &second), (&second, &first)] {
+        let [name, owner_name] = [set, owner].map(|set| set["metadata"]["name"].as_str().expect("a name"));
+        let reference = json!({
+            "apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner_name, "uid": owner["metadata"]["uid"], "controller": true,
+        });
+        cluster.merge(&format!("{sets}/{name}"), json!({"metadata": {"ownerReferences": [reference]}})).await;
+    }
+    cluster.until(&sets, "first", has_ready(1)).await;
+    cluster.until(&sets, "second", has_ready(1)).await;
+    let (version, pods) = (cluster.version(PODS).await, cluster.names(PODS).await);
+    let of_first = pods.iter().find(|pod| pod.starts_with("first-")).expect("a pod");
+    cluster.delete(&format!("{sets}/first")).await;
+    cluster.until_gone(PODS, of_first, &version).await;
+    cluster.merge(&format!("{sets}/second"), json!({"spec": {"replicas": 2}})).await;
+    cluster.until(&sets, "second", has_ready(2)).await;
+    cluster.0.stop().await;
+}
+
 #[tokio::test]
 async fn a_replica_set_replaces_what_is_deleted() {
     let cluster = Cluster::start().await;
