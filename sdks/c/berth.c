@@ -7,21 +7,34 @@
 
 #include "table.h"
 
-/* Cycles that are open: a few at a time. */
+/* Cycles that are open, a few at a time, with the pods that their dry runs have named. */
 struct cycle {
   uint64_t id;
   berth_pod pod;
+  berth_pod *tried;
+  size_t n_tried;
 };
 
 static struct cycle *cycles;
 static size_t n_cycles;
 
-const berth_pod *berth_pod_of(uint64_t id) {
+static struct cycle *cycle_of(uint64_t id) {
   for (size_t i = 0; i < n_cycles; i++) {
-    if (cycles[i].id == id) return &cycles[i].pod;
+    if (cycles[i].id == id) return &cycles[i];
   }
   return NULL;
 }
+
+const berth_pod *berth_pod_of(uint64_t id) {
+  struct cycle *cycle = cycle_of(id);
+  return cycle ? &cycle->pod : NULL;
+}
+
+#if defined(BERTH_EXPORTS_CYCLE) || defined(BERTH_EXPORTS_FILTER)
+static void forget_tried(struct cycle *cycle, size_t keep) {
+  while (cycle->n_tried > keep) berth_scheduler_types_pod_free(&cycle->tried[--cycle->n_tried]);
+}
+#endif
 
 /* Memory of one call. */
 struct chunk {
@@ -172,17 +185,16 @@ void exports_berth_scheduler_sync_apply(exports_berth_scheduler_sync_delta_t *de
 void exports_berth_scheduler_cycle_begin(uint64_t id, berth_pod *pod) {
   exports_berth_scheduler_cycle_end(id);
   cycles = berth_table_resize(cycles, (n_cycles + 1) * sizeof *cycles);
-  cycles[n_cycles++] = (struct cycle){id, *pod};
+  cycles[n_cycles++] = (struct cycle){id, *pod, NULL, 0};
 }
 
 void exports_berth_scheduler_cycle_end(uint64_t id) {
-  for (size_t i = 0; i < n_cycles; i++) {
-    if (cycles[i].id == id) {
-      berth_scheduler_types_pod_free(&cycles[i].pod);
-      cycles[i] = cycles[--n_cycles];
-      return;
-    }
-  }
+  struct cycle *cycle = cycle_of(id);
+  if (!cycle) return;
+  berth_scheduler_types_pod_free(&cycle->pod);
+  forget_tried(cycle, 0);
+  free(cycle->tried);
+  *cycle = cycles[--n_cycles];
 }
 #endif
 
@@ -271,22 +283,35 @@ bool exports_berth_scheduler_filter_explain(uint64_t cycle, berth_scheduler_type
   return pod != NULL;
 }
 
-bool exports_berth_scheduler_filter_dry_run(uint64_t cycle, exports_berth_scheduler_filter_list_pod_t *pods,
+/* The first pods of the cycle's previous dry run, then more, which are taken over. */
+static void try_pods(struct cycle *cycle, size_t keep, exports_berth_scheduler_filter_list_pod_t *more) {
+  forget_tried(cycle, keep);
+  cycle->tried = berth_table_resize(cycle->tried, (cycle->n_tried + more->len) * sizeof *cycle->tried);
+  if (!more->len) return;
+  memcpy(cycle->tried + cycle->n_tried, more->ptr, more->len * sizeof *more->ptr);
+  cycle->n_tried += more->len;
+  free(more->ptr);
+}
+
+bool exports_berth_scheduler_filter_dry_run(uint64_t id, uint32_t keep, exports_berth_scheduler_filter_list_pod_t *pods,
                                             exports_berth_scheduler_filter_list_dry_run_case_t *cases,
                                             exports_berth_scheduler_filter_list_status_t *ret,
                                             berth_scheduler_types_status_t *err) {
-  const berth_pod *pod = berth_enter(cycle, err);
+  const berth_pod *pod = berth_enter(id, err);
   if (pod) {
+    struct cycle *cycle = cycle_of(id);
+    try_pods(cycle, keep, pods);
     ret->len = cases->len;
     ret->ptr = berth_table_allocate(cases->len * sizeof *ret->ptr);
     for (size_t i = 0; i < cases->len; i++) {
       const exports_berth_scheduler_filter_dry_run_case_t *change = &cases->ptr[i];
-      berth_table_alter(change, pods->ptr);
+      berth_table_alter(change, cycle->tried);
       berth_set_status(&ret->ptr[i], berth_plugin.filter(pod, change->node));
-      berth_table_restore(change, pods->ptr);
+      berth_table_restore(change, cycle->tried);
     }
+  } else {
+    exports_berth_scheduler_filter_list_pod_free(pods);
   }
-  exports_berth_scheduler_filter_list_pod_free(pods);
   exports_berth_scheduler_filter_list_dry_run_case_free(cases);
   return pod != NULL;
 }

@@ -1,6 +1,6 @@
 //! What a plugin tells about itself before it is used.
 
-use berth_model::Columns;
+use berth_model::{Column, Columns};
 
 /// An extension point that the scheduler calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -107,6 +107,16 @@ pub struct Needs {
     pub pod_json: bool,
     /// Other objects, whole, by kind.
     pub objects: Vec<ObjectKind>,
+}
+
+impl Needs {
+    /// Whether the plugin follows pods on nodes, or a column that they change: only then can it tell a node from the same
+    /// node with other pods.
+    #[must_use]
+    pub fn pods_matter(&self) -> bool {
+        let changed = [Column::Requested, Column::NonZeroRequested, Column::PodCount, Column::HostPorts];
+        self.pods || changed.into_iter().any(|column| self.columns.contains(column))
+    }
 }
 
 /// A kind of object, as in `apiVersion` and `kind`.

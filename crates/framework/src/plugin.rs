@@ -204,7 +204,8 @@ pub trait Filter {
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status>;
 
     /// Would the node pass with some of its pods taken away and others added? One status a case; the tables stay as
-    /// they are. `pods` is what the cases index into.
+    /// they are. `pods` is what the cases index into. Preemption asks several times about the same pods: in one cycle, a
+    /// pod at the same address is the same pod, so what was worked out for it, or sent, may be kept.
     ///
     /// # Errors
     /// The attempt fails with this status.

@@ -118,14 +118,16 @@ impl<T: HasGuest> filter::Guest for T {
 
     fn dry_run(
         cycle: u64,
+        keep: u32,
         pods: Vec<wit::Pod>,
         cases: Vec<filter::DryRunCase>,
     ) -> Result<Vec<wit::Status>, wit::Status> {
-        let pods: Vec<_> = pods.into_iter().map(convert::pod).collect();
-        let pods: Vec<_> = pods.iter().collect();
         let cases = convert::dry_run_cases(cases);
+        let named = (keep as usize, pods.into_iter().map(convert::pod));
         T::with(|guest| {
-            guest.call(cycle, |plugin, call| plugin.filter().ok_or_else(absent)?.dry_run(call, &pods, &cases))
+            guest.dry_run(cycle, named, |plugin, call, pods| {
+                plugin.filter().ok_or_else(absent)?.dry_run(call, pods, &cases)
+            })
         })
         .map(|statuses| statuses.into_iter().map(convert::status_to_wit).collect())
         .map_err(failed)

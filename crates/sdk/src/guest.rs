@@ -10,7 +10,15 @@ pub struct Guest {
     configure: fn(&str) -> Result<Box<dyn Plugin>, String>,
     plugin: Option<Box<dyn Plugin>>,
     snapshot: Snapshot,
-    cycles: Vec<(CycleId, Pod)>,
+    cycles: Vec<OpenCycle>,
+}
+
+#[derive(Debug)]
+struct OpenCycle {
+    id: CycleId,
+    pod: Pod,
+    /// Those that its dry runs have named.
+    tried: Vec<Pod>,
 }
 
 impl Guest {
@@ -42,12 +50,12 @@ impl Guest {
     }
 
     pub(crate) fn begin(&mut self, cycle: CycleId, pod: Pod) {
-        self.cycles.retain(|(open, _)| *open != cycle);
-        self.cycles.push((cycle, pod));
+        self.cycles.retain(|open| open.id != cycle);
+        self.cycles.push(OpenCycle { id: cycle, pod, tried: Vec::new() });
     }
 
     pub(crate) fn end(&mut self, cycle: CycleId) {
-        self.cycles.retain(|(open, _)| *open != cycle);
+        self.cycles.retain(|open| open.id != cycle);
         if let Some(plugin) = &mut self.plugin {
             plugin.end_cycle(cycle);
         }
@@ -68,13 +76,35 @@ impl Guest {
         answer: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R, Status>,
     ) -> Result<R, Status> {
         let cycle = CycleId(cycle);
-        let Some((_, pod)) = self.cycles.iter().find(|(open, _)| *open == cycle) else {
+        self.call_with_tried(cycle, |plugin, call, _| answer(plugin, call))
+    }
+
+    /// The same for a dry run, with the pods that it may name: the first `keep` of the previous one, then `more`.
+    pub(crate) fn dry_run<R>(
+        &mut self,
+        cycle: u64,
+        (keep, more): (usize, impl Iterator<Item = Pod>),
+        answer: impl FnOnce(&mut dyn Plugin, &Call<'_>, &[&Pod]) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        self.call_with_tried(CycleId(cycle), |plugin, call, tried| {
+            tried.truncate(keep);
+            tried.extend(more);
+            answer(plugin, call, &tried.iter().collect::<Vec<_>>())
+        })
+    }
+
+    fn call_with_tried<R>(
+        &mut self,
+        cycle: CycleId,
+        answer: impl FnOnce(&mut dyn Plugin, &Call<'_>, &mut Vec<Pod>) -> Result<R, Status>,
+    ) -> Result<R, Status> {
+        let Some(OpenCycle { pod, tried, .. }) = self.cycles.iter_mut().find(|open| open.id == cycle) else {
             return Err(Status::error("called outside a cycle"));
         };
         let Some(plugin) = &mut self.plugin else {
             return Err(Status::error("called before configure"));
         };
-        answer(plugin.as_mut(), &Call { cycle, pod, snapshot: &self.snapshot })
+        answer(plugin.as_mut(), &Call { cycle, pod, snapshot: &self.snapshot }, tried)
     }
 }
 

@@ -6,6 +6,7 @@
 //! replica must know, so `sync` comes before every call, those outside of cycles included.
 
 mod points;
+mod tried;
 
 use std::sync::Arc;
 
@@ -16,6 +17,7 @@ use berth_framework::{
 };
 use berth_model::{NodeIdx, NodeSet, Symbols};
 
+use self::tried::Tried;
 use crate::{
     bindings::types,
     convert::lower,
@@ -33,6 +35,7 @@ pub(crate) struct ComponentPlugin {
     replica: Replica,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
+    tried: Tried,
     /// What a fresh instance must be told again.
     reserved: Vec<Reservation>,
     /// Why there is no instance.
@@ -68,6 +71,7 @@ impl ComponentPlugin {
             instance: Some(instance),
             replica: Replica::default(),
             begun: Vec::new(),
+            tried: Tried::default(),
             reserved: Vec::new(),
             last_fault: String::new(),
             rows: Vec::new(),
@@ -98,6 +102,7 @@ impl ComponentPlugin {
     fn lose(&mut self, fault: &Fault) {
         self.instance = None;
         self.begun.clear();
+        self.tried.forget();
         self.last_fault = format!("{} {fault}", self.blueprint.title());
         self.blueprint.tell(fault);
     }
@@ -275,6 +280,7 @@ impl Plugin for ComponentPlugin {
             return;
         }
         self.begun.retain(|begun| *begun != cycle);
+        self.tried.forget();
         let ended = self
             .ask("end", Patience::Short, |asking| Ok(guest(&asking.exports.cycle)?.call_end(asking.store, cycle.0)?));
         self.note(ended);

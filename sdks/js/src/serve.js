@@ -11,6 +11,9 @@ const UNSCHEDULABLE = { code: "unschedulable", reasons: [] };
 
 const cycles = new Map();
 
+/** By cycle: the pods that its dry runs have named. */
+const tried = new Map();
+
 /** Why an attempt fails; the stack goes to the log. */
 function failure(error) {
   log(`${error}\n${error?.stack ?? ""}`.slice(0, 4000), "error");
@@ -147,12 +150,14 @@ function filterOf(plugin) {
         return [...groups.values()];
       }),
 
-    dryRun: (cycle, pods, cases) =>
+    dryRun: (cycle, keep, pods, cases) =>
       answer(cycle, (pod) => {
-        const all = pods.map((raw) => new Pod(raw, table));
-        const pick = (indices) => Array.from(indices, (index) => all[index]);
-        const tried = ({ node, minus, plus }) => table.node(node).altered(pick(minus), pick(plus));
-        return cases.map((change) => statusOf(plugin.filter(pod, tried(change))));
+        const kept = (tried.get(cycle) ?? []).slice(0, keep);
+        const named = kept.concat(pods.map((raw) => new Pod(raw, table)));
+        tried.set(cycle, named);
+        const pick = (indices) => Array.from(indices, (index) => named[index]);
+        const altered = ({ node, minus, plus }) => table.node(node).altered(pick(minus), pick(plus));
+        return cases.map((change) => statusOf(plugin.filter(pod, altered(change))));
       }),
   };
 }
@@ -239,7 +244,10 @@ export function serve(plugin) {
     sync: { apply: (delta) => table.apply(delta) },
     cycle: {
       begin: (cycle, pod) => void cycles.set(cycle, new Pod(pod, table)),
-      end: (cycle) => void cycles.delete(cycle),
+      end: (cycle) => {
+        cycles.delete(cycle);
+        tried.delete(cycle);
+      },
     },
     preFilter: {
       preFilter: (cycle) =>

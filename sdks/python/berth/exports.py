@@ -88,6 +88,7 @@ class Cycle:
 
     def end(self, cycle: int) -> None:
         guest.cycles.pop(cycle, None)
+        guest.tried.pop(cycle, None)
 
 
 def _run(cycle, function, arguments):
@@ -222,13 +223,16 @@ class Filter:
                 group.nodes[node.row >> 6] |= 1 << (node.row & 63)
         return list(groups.values())
 
-    @_answer
-    def dry_run(plugin, pod, pods, cases):
-        pods = [Pod(raw, guest.table) for raw in pods]
+    def dry_run(self, cycle, keep, pods, cases):
+        tried = guest.tried.setdefault(cycle, [])
+        tried[keep:] = [Pod(raw, guest.table) for raw in pods]
+        return self._verdicts(cycle, tried, cases)
 
+    @_answer
+    def _verdicts(plugin, pod, tried, cases):
         def answer(case):
             node = guest.table.node(case.node)
-            node = node.altered([pods[index] for index in case.minus], [pods[index] for index in case.plus])
+            node = node.altered([tried[index] for index in case.minus], [tried[index] for index in case.plus])
             return status(plugin.filter(pod, node))
 
         return [answer(case) for case in cases]

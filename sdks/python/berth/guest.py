@@ -15,6 +15,8 @@ class Guest:
         self.plugin = None
         self.table = Table()
         self.cycles: dict[int, Pod] = {}
+        # By cycle: the pods that its dry runs have named.
+        self.tried: dict[int, list[Pod]] = {}
 
 
 guest = Guest()

@@ -132,7 +132,7 @@ const FUNCTIONS: &str = r#"
     (call $ok (local.get $rows) (local.get $n)))
   (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
   (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $bits i32) (local $word i32) (local $score i64) (local $at i32)

@@ -163,7 +163,7 @@ const EXPLAIN: &str = r#"
 /// Success for each case: the second page is all zeros.
 const DRY_RUN: &str = r#"
   (func (export "berth:scheduler/filter@0.1.0#dry-run")
-    (param $cycle i64) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
+    (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
     DEED
     (call $ok (i32.const 65536) (local.get $n)))"#;
 

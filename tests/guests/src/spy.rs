@@ -56,5 +56,5 @@ const FUNCTIONS: &str = r#"
     (i32.const 2048))
   (func (export "berth:scheduler/filter@0.1.0#explain") (param i64 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))
-  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (result i32)
+  (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32 i32) (result i32)
     (call $ok (i32.const 0) (i32.const 0)))"#;

@@ -162,6 +162,13 @@ impl Interview<'_> {
             }
             let name = self.name(plugin);
             let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { continue };
+            // What was asked before makes no difference: about pods in another order, and about some of them.
+            let reversed: Vec<&Pod> = pods.iter().rev().copied().collect();
+            let (some, _) = cases.split_at(cases.len() / 2);
+            let n_named = some.iter().flat_map(|case| case.minus.iter().chain(&case.plus)).max();
+            let named = pods.iter().copied().take(n_named.map_or(0, |last| *last as usize + 1)).collect::<Vec<_>>();
+            let before = [point.dry_run(call, &reversed, &cases), point.dry_run(call, &named, some)];
+            answers.insert(format!("dryRun {name}, before"), format!("{before:?}"));
             match point.dry_run(call, &pods, &cases) {
                 Ok(statuses) => {
                     for (case, status) in cases.iter().zip(&statuses) {

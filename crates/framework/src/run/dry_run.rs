@@ -1,6 +1,6 @@
 //! Filter on nodes as they would be: what a PostFilter plugin asks before it takes pods away.
 
-use std::{collections::BTreeMap, mem};
+use std::collections::BTreeMap;
 
 use berth_model::{NodeIdx, Pod, PodIdx, Snapshot};
 
@@ -32,17 +32,15 @@ pub(super) struct Trial<'a> {
     profile: &'a mut Profile,
     call: Call<'a>,
     skipped_filters: &'a PluginBits,
-    nominated: Nominated<'a>,
     /// The case of each node that pods are nominated to.
     crowds: BTreeMap<NodeIdx, &'a DryRunCase>,
     cast: Cast<'a>,
 }
 
-/// The pods that cases index into: nominated ones, then those that are away in some case.
-#[derive(Default)]
+/// The pods that cases index into: nominated ones, then those that are away in some case so far. It only grows, so that a
+/// plugin that is asked again has seen the first ones.
 struct Cast<'a> {
     pods: Vec<&'a Pod>,
-    away: Vec<PodIdx>,
     /// By slot: the pod's place in `pods` plus one, 0 for a pod that is not there.
     places: Vec<u32>,
 }
@@ -58,27 +56,25 @@ impl DryRun for Trial<'_> {
     /// Each node must pass twice if pods are nominated to it: with them, then without.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         let mut statuses = vec![Status::success(); cases.len()];
-        let mut cast = mem::take(&mut self.cast);
-        cast.begin(self.nominated.pods);
-        let alone = self.spell_out(cases, &mut cast);
+        let alone = self.cast.spell_out(self.call.snapshot, cases);
         let crowded = self.crowded(&alone);
-        self.filter(&cast.pods, crowded, &mut statuses)?;
+        self.filter(crowded, &mut statuses)?;
         let alone = alone.retain(|at| statuses.get(at).is_some_and(Status::is_success));
-        self.filter(&cast.pods, alone, &mut statuses)?;
-        self.cast = cast;
+        self.filter(alone, &mut statuses)?;
         Ok(statuses)
     }
 }
 
 impl<'a> Cast<'a> {
-    fn begin(&mut self, nominated: &[&'a Pod]) {
-        for idx in self.away.drain(..) {
-            if let Some(place) = self.places.get_mut(idx.index()) {
-                *place = 0;
-            }
+    /// The cases as if no pods were nominated.
+    fn spell_out(&mut self, snapshot: &'a Snapshot, removals: &[Removal]) -> Round {
+        let mut alone = Round::default();
+        for (at, removal) in removals.iter().enumerate() {
+            let mut minus = Vec::with_capacity(removal.pods.len());
+            minus.extend(removal.pods.iter().filter_map(|&idx| self.place_of(snapshot, idx)));
+            alone.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
         }
-        self.pods.clear();
-        self.pods.extend_from_slice(nominated);
+        alone
     }
 
     /// Where the pod is in `pods`; `None` for a slot without one.
@@ -88,7 +84,6 @@ impl<'a> Cast<'a> {
         }
         let (pod, _) = snapshot.pods().get(idx)?;
         self.pods.push(pod);
-        self.away.push(idx);
         let n_pods = u32::try_from(self.pods.len()).ok()?;
         if idx.index() >= self.places.len() {
             self.places.resize(idx.index() + 1, 0);
@@ -120,18 +115,8 @@ impl<'a> Trial<'a> {
         nominated: Nominated<'a>,
     ) -> Self {
         let crowds = nominated.cases.iter().map(|case| (case.node, case)).collect();
-        Self { profile, call, skipped_filters, nominated, crowds, cast: Cast::default() }
-    }
-
-    /// The cases as if no pods were nominated.
-    fn spell_out(&self, removals: &[Removal], cast: &mut Cast<'a>) -> Round {
-        let mut alone = Round::default();
-        for (at, removal) in removals.iter().enumerate() {
-            let mut minus = Vec::with_capacity(removal.pods.len());
-            minus.extend(removal.pods.iter().filter_map(|&idx| cast.place_of(self.call.snapshot, idx)));
-            alone.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
-        }
-        alone
+        let cast = Cast { pods: nominated.pods.to_vec(), places: Vec::new() };
+        Self { profile, call, skipped_filters, crowds, cast }
     }
 
     /// The same cases with nominated pods, where there are any.
@@ -148,13 +133,13 @@ impl<'a> Trial<'a> {
         crowded
     }
 
-    fn filter(&mut self, pods: &[&Pod], mut standing: Round, statuses: &mut [Status]) -> Result<(), Status> {
+    fn filter(&mut self, mut standing: Round, statuses: &mut [Status]) -> Result<(), Status> {
         for position in 0..self.profile.plugins.at(Point::Filter).len() {
             if standing.cases.is_empty() {
                 break;
             }
             let Some(plugin) = self.profile.plugins.at(Point::Filter).get(position).copied() else { break };
-            let Some(answers) = self.ask(plugin, pods, &standing.cases)? else { continue };
+            let Some(answers) = self.ask(plugin, &standing.cases)? else { continue };
             let mut kept = Round::default();
             for ((at, case), status) in standing.at.into_iter().zip(standing.cases).zip(answers) {
                 if status.is_success() {
@@ -173,12 +158,12 @@ impl<'a> Trial<'a> {
     }
 
     /// `None` if the plugin has nothing to say in this cycle.
-    fn ask(&mut self, plugin: PluginIdx, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Option<Vec<Status>>, Status> {
+    fn ask(&mut self, plugin: PluginIdx, cases: &[DryRunCase]) -> Result<Option<Vec<Status>>, Status> {
         if self.skipped_filters.contains(plugin) {
             return Ok(None);
         }
         let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { return Ok(None) };
-        let statuses = match point.dry_run(&self.call, pods, cases) {
+        let statuses = match point.dry_run(&self.call, &self.cast.pods, cases) {
             Ok(statuses) => statuses,
             Err(status) => return Err(broken(self.profile, plugin, &status)),
         };

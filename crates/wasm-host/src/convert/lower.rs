@@ -113,8 +113,10 @@ pub(crate) fn cluster_event(event: &ClusterEvent) -> types::ClusterEvent {
     types::ClusterEvent { resource: event.resource.clone(), actions }
 }
 
-pub(crate) fn dry_run_case(case: &DryRunCase) -> filter::DryRunCase {
-    filter::DryRunCase { node: case.node.0, minus: case.minus.clone(), plus: case.plus.clone() }
+/// The case, without its pods where they make no difference.
+pub(crate) fn dry_run_case(case: &DryRunCase, pods_matter: bool) -> filter::DryRunCase {
+    let pods = |indices: &[u32]| if pods_matter { indices.to_vec() } else { Vec::new() };
+    filter::DryRunCase { node: case.node.0, minus: pods(&case.minus), plus: pods(&case.plus) }
 }
 
 /// The bits of [`ClusterEvent::actions`] and the contract's flags.

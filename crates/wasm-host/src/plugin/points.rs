@@ -84,11 +84,15 @@ impl Filter for ComponentPlugin {
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        let pods: Vec<_> = pods.iter().map(|pod| lower::pod(pod)).collect();
-        let lowered: Vec<_> = cases.iter().map(lower::dry_run_case).collect();
-        self.ask_in_cycle(call, "dry-run", |asking| {
+        let pods_matter = self.blueprint.manifest.needs.pods_matter();
+        let pods = if pods_matter { pods } else { &[] };
+        let keep = self.tried.n_kept(call.cycle, pods);
+        let more: Vec<_> = pods.iter().skip(keep).map(|pod| lower::pod(pod)).collect();
+        let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
+        let keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
+        let answer = self.ask_in_cycle(call, "dry-run", |asking| {
             let guest = guest(&asking.exports.filter)?;
-            let answer = guest.call_dry_run(asking.store, call.cycle.0, &pods, &lowered)?;
+            let answer = guest.call_dry_run(asking.store, call.cycle.0, keep, &more, &lowered)?;
             let statuses = match lift::outcome(answer, asking.limits)? {
                 Ok(statuses) => statuses,
                 Err(status) => return Ok(Err(status)),
@@ -96,7 +100,9 @@ impl Filter for ComponentPlugin {
             check_length("statuses", statuses.len(), cases.len())?;
             let statuses = statuses.into_iter().map(|status| lift::status(status, asking.limits));
             Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
-        })?
+        })?;
+        self.tried.remember(call.cycle, pods);
+        answer
     }
 }
 

@@ -60,13 +60,14 @@ func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types
 }
 
 func DryRun(
-	cycle uint64, pods []berth_scheduler_types.Pod, cases []berth_scheduler_filter.DryRunCase,
+	cycle uint64, keep uint32, pods []berth_scheduler_types.Pod, cases []berth_scheduler_filter.DryRunCase,
 ) wit.Result[[]status, status] {
 	statuses := make([]status, len(cases))
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		plugin := plugin()
+		tried := guest.Tried(cycle, keep, pods)
 		for i := range cases {
-			node := guest.Altered(cases[i].Node, pods, cases[i].Minus, cases[i].Plus)
+			node := guest.Altered(cases[i].Node, tried, cases[i].Minus, cases[i].Plus)
 			statuses[i] = guest.Status(plugin.Filter(pod, node))
 		}
 	})

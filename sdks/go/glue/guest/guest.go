@@ -15,7 +15,13 @@ import (
 	wit "go.bytecodealliance.org/pkg/wit/types"
 )
 
-var cycles = map[uint64]*berth.Pod{}
+// openCycle is a cycle's pod, and those that its dry runs have named.
+type openCycle struct {
+	pod   *berth.Pod
+	tried []*berth.Pod
+}
+
+var cycles = map[uint64]*openCycle{}
 
 func init() {
 	berth.Host.Log = func(level berth.Level, message string) { host.Log(uint8(level), message) }
@@ -27,7 +33,7 @@ func init() {
 }
 
 // Begin opens a cycle.
-func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = Pod(pod) }
+func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = &openCycle{pod: Pod(pod)} }
 
 // End forgets a cycle.
 func End(cycle uint64) { delete(cycles, cycle) }
@@ -53,11 +59,11 @@ func Try(run func()) (failed *berth_scheduler_types.Status) {
 // Answer runs an answer about the cycle's pod, as [Try] does.
 func Answer(cycle uint64, run func(pod *berth.Pod)) *berth_scheduler_types.Status {
 	return Try(func() {
-		pod, isOpen := cycles[cycle]
+		open, isOpen := cycles[cycle]
 		if !isOpen {
 			panic("called outside a cycle")
 		}
-		run(pod)
+		run(open.pod)
 	})
 }
 

@@ -22,8 +22,18 @@ func removePod(slot uint32) {
 	node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other == pod })
 }
 
+// Tried are the pods that a dry run may name: the first of those of the cycle's previous one, and more.
+func Tried(cycle uint64, keep uint32, more []berth_scheduler_types.Pod) []*berth.Pod {
+	open := cycles[cycle]
+	open.tried = open.tried[:keep]
+	for i := range more {
+		open.tried = append(open.tried, Pod(&more[i]))
+	}
+	return open.tried
+}
+
 // Altered is a node without some of its pods and with others.
-func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32) *berth.Node {
+func Altered(row uint32, pods []*berth.Pod, minus, plus []uint32) *berth.Node {
 	if len(minus) == 0 && len(plus) == 0 {
 		return Node(row)
 	}
@@ -36,7 +46,7 @@ func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32)
 		node.Requested[name] = amount
 	}
 	for _, index := range minus {
-		pod := Pod(&pods[index])
+		pod := pods[index]
 		node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other.UID == pod.UID })
 		count(&node, pod, -1)
 		for _, port := range pod.HostPorts {
@@ -46,7 +56,7 @@ func Altered(row uint32, pods []berth_scheduler_types.Pod, minus, plus []uint32)
 		}
 	}
 	for _, index := range plus {
-		pod := Pod(&pods[index])
+		pod := pods[index]
 		node.Pods = append(node.Pods, pod)
 		count(&node, pod, 1)
 		node.HostPorts = append(node.HostPorts, pod.HostPorts...)
