@@ -139,10 +139,13 @@ impl DefaultPreemption {
 
 impl Search {
     fn no_candidate(self, call: &Call<'_>) -> PostFilterOutcome {
-        let mut errors: Vec<String> =
-            self.statuses.iter().filter(|status| status.code == Code::Error).map(Status::message).collect();
+        let mut errors: Vec<String> = Vec::new();
+        for error in self.statuses.iter().filter(|status| status.code == Code::Error).map(Status::message) {
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
         if !errors.is_empty() {
-            errors.dedup();
             return nothing(broken(&errors));
         }
         let n_nodes = call.snapshot.n_nodes();

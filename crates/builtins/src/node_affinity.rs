@@ -131,7 +131,13 @@ impl PreScore for NodeAffinity {
             return Err(Status::skip());
         }
         let broken = preferred(call.pod).filter_map(|(at, it)| Some((at, it.term.error.as_ref()?)));
-        let errors: Vec<String> = broken.map(|(at, error)| format!("[{at}]{error}")).collect();
+        let mut errors: Vec<String> = Vec::new();
+        for (at, error) in broken.flat_map(|(at, error)| error.lines().map(move |line| (at, line))) {
+            let error = format!("[{at}]{error}");
+            if !errors.contains(&error) {
+                errors.push(error);
+            }
+        }
         match errors.as_slice() {
             [] => Ok(()),
             [only] => Err(Status::error(only)),

@@ -188,12 +188,12 @@ fn is_empty(term: &api::NodeSelectorTerm) -> bool {
     term.match_expressions.is_empty() && term.match_fields.is_empty()
 }
 
-/// What the API server would refuse in one term of a node selector. The text begins with a dot, ready to follow the
-/// path of the term.
+/// What the API server would refuse in one term of a node selector, a line each. Lines begin with a dot, ready to follow
+/// the path of the term.
 #[must_use]
 pub fn node_term_error(term: &api::NodeSelectorTerm) -> Option<String> {
     let errors = NodeTerm::compile("", term).err()?;
-    Some(errors.iter().map(RequirementError::to_string).collect::<Vec<_>>().join(", "))
+    Some(errors.iter().map(RequirementError::to_string).collect::<Vec<_>>().join("\n"))
 }
 
 impl SelectorError {

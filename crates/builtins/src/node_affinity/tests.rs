@@ -213,6 +213,10 @@ fn pre_score_skips_or_fails() {
     pod.node_rules.preferred = Some(vec![WeightedNodeTerm { weight: 1, term }]);
     let status = scores(&mut NodeAffinity::default(), &cluster, &pod).unwrap_err();
     assert_eq!((status.code, status.message().as_str()), (Code::Error, "[0].matchExpressions[0]: wrong"));
+    let preferred = pod.node_rules.preferred.as_mut().unwrap();
+    preferred[0].term.error = Some(".matchExpressions[0]: wrong\n.matchExpressions[2]: wrong".to_owned());
+    let status = scores(&mut NodeAffinity::default(), &cluster, &pod).unwrap_err();
+    assert_eq!(status.message(), "[[0].matchExpressions[0]: wrong, [0].matchExpressions[2]: wrong]");
 }
 
 #[test]

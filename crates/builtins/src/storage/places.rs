@@ -60,16 +60,14 @@ impl Place {
         Self { terms: vec![Vec::new()] }
     }
 
-    /// Volumes are matched with labels alone: a term on the node's name sees an empty one.
+    /// Volumes are matched with labels alone: what a term says about fields must parse, and counts for nothing
+    /// (`nodeSelectorTerm.match` in k8s.io/component-helpers).
     pub(crate) fn of_volume(selector: Option<&NodeSelector>) -> Self {
         let Some(selector) = selector else { return Self::everywhere() };
         let mut terms = Vec::new();
         for term in &selector.node_selector_terms {
             let is_empty = term.match_expressions.is_empty() && term.match_fields.is_empty();
-            let sees_nothing = |field: &NodeSelectorRequirement| {
-                field.values.first().is_some_and(String::is_empty) == (field.operator == "In")
-            };
-            if !is_empty && node_term_error(term).is_none() && term.match_fields.iter().all(sees_nothing) {
+            if !is_empty && node_term_error(term).is_none() {
                 terms.extend(requirements(&term.match_expressions));
             }
         }

@@ -12,6 +12,9 @@ use crate::{
     status::Status,
 };
 
+/// In one call; more than preemption asks at once about a node.
+const MAX_CASES_PER_NODE: usize = 64;
+
 /// Filters nodes without some of their pods, for the pod whose attempt this is.
 ///
 /// # Errors
@@ -55,6 +58,7 @@ struct Round {
 impl DryRun for Trial<'_> {
     /// Each node must pass twice if pods are nominated to it: with them, then without.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        self.check(cases)?;
         let mut statuses = vec![Status::success(); cases.len()];
         let alone = self.cast.spell_out(self.call.snapshot, cases);
         let crowded = self.crowded(&alone);
@@ -119,6 +123,19 @@ impl<'a> Trial<'a> {
         Self { profile, call, skipped_filters, crowds, cast }
     }
 
+    /// A component may ask anything, and those who answer pay for it.
+    fn check(&self, cases: &[Removal]) -> Result<(), Status> {
+        let nodes = self.call.snapshot.nodes();
+        if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
+            return Err(Status::error(format!("dry run of row {}, which holds no node", stray.node.0)));
+        }
+        let limit = nodes.len().saturating_mul(MAX_CASES_PER_NODE);
+        if cases.len() > limit {
+            return Err(Status::error(format!("{} dry runs at once, more than {limit}", cases.len())));
+        }
+        Ok(())
+    }
+
     /// The same cases with nominated pods, where there are any.
     fn crowded(&self, alone: &Round) -> Round {
         let mut crowded = Round::default();
@@ -144,12 +161,12 @@ impl<'a> Trial<'a> {
             for ((at, case), status) in standing.at.into_iter().zip(standing.cases).zip(answers) {
                 if status.is_success() {
                     kept.push(at, case);
-                } else if status.code.is_rejected() {
-                    if let Some(slot) = statuses.get_mut(at) {
-                        *slot = status;
-                    }
-                } else {
-                    return Err(broken(self.profile, plugin, &status));
+                    continue;
+                }
+                // What breaks about one node is no word about the others.
+                let says_no = status.code.is_rejected();
+                if let Some(slot) = statuses.get_mut(at) {
+                    *slot = if says_no { status } else { broken(self.profile, plugin, &status) };
                 }
             }
             standing = kept;

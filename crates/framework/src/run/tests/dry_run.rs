@@ -102,12 +102,23 @@ fn the_first_plugin_that_objects_speaks() {
 fn a_broken_plugin_ends_the_dry_run() {
     let answering = |answer| Room { answer: Some(answer), ..Room::default() };
     let cases = [removal(0, &[0]), removal(0, &[1])];
-    for (answer, text) in [
-        (Err(Status::error("boom")), "boom"),
-        (Ok(vec![Status::success()]), "1 statuses for 2 cases"),
-        (Ok(vec![Status::error("boom"), Status::success()]), "boom"),
-    ] {
+    for (answer, text) in
+        [(Err(Status::error("boom")), "boom"), (Ok(vec![Status::success()]), "1 statuses for 2 cases")]
+    {
         let (statuses, _) = ask(vec![answering(answer)], None, &cases);
         assert_eq!(statuses, Err(Status::error(format!("running \"\" filter plugin: {text}"))));
     }
+    // What breaks about one node leaves the others.
+    let (statuses, _) = ask(vec![answering(Ok(vec![Status::error("boom"), Status::success()]))], None, &cases);
+    assert_eq!(statuses, Ok(vec![Status::error("running \"\" filter plugin: boom"), Status::success()]));
+}
+
+#[test]
+fn questions_that_make_no_sense_are_turned_down() {
+    let (statuses, asked) = ask(vec![Room::default()], None, &[removal(0, &[]), removal(7, &[])]);
+    assert_eq!(statuses, Err(Status::error("dry run of row 7, which holds no node")));
+    assert!(asked.is_empty());
+    let many = vec![removal(0, &[]); 129];
+    let (statuses, _) = ask(vec![Room::default()], None, &many);
+    assert_eq!(statuses, Err(Status::error("129 dry runs at once, more than 128")));
 }
