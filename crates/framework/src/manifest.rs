@@ -120,7 +120,7 @@ impl Needs {
 }
 
 /// A kind of object, as in `apiVersion` and `kind`.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKind {
     pub api_version: String,
     pub kind: String,

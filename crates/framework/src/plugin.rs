@@ -64,6 +64,12 @@ pub trait Plugin: Send {
         Ok(())
     }
 
+    /// Why no pod may pass as long as this stands in the plugin's place. What [`Plugin::sync`] says at the start of a cycle,
+    /// for pods that are past it.
+    fn out_of_service(&self) -> Option<Status> {
+        None
+    }
+
     /// Inside a component: its replica has changed. What a plugin keeps about the cluster can follow here, in portions and
     /// with the time that a sync has, instead of all at once in the next cycle.
     fn follow(&mut self, snapshot: &Snapshot) {
@@ -349,6 +355,7 @@ pub trait Sign {
 
 /// State that a plugin hands to the next binary of its name.
 pub trait State {
+    /// Empty: there is nothing to hand on.
     fn snapshot(&mut self) -> Vec<u8>;
 
     /// Called after `configure` and before the first sync.

@@ -240,6 +240,13 @@ impl Profile {
         Ok(())
     }
 
+    /// The first plugin that is out of service and must not be passed over.
+    #[must_use]
+    pub fn out_of_service(&self) -> Option<(PluginIdx, Status)> {
+        let mut instances = (0u32..).zip(&self.instances);
+        instances.find_map(|(index, instance)| Some((PluginIdx(index), instance.plugin.out_of_service()?)))
+    }
+
     /// Tells every plugin that a cycle is over.
     pub fn end_cycle(&mut self, cycle: CycleId) {
         for instance in &mut self.instances {

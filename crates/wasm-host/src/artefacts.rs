@@ -12,6 +12,7 @@ use std::{
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process,
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 use sha2::{Digest, Sha256};
@@ -117,7 +118,9 @@ impl Artefacts {
 fn make_private(dir: &Path) -> io::Result<Option<u32>> {
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir)?;
     let owner = fs::metadata(dir)?.uid();
-    let probe = dir.join(format!("{}.probe", process::id()));
+    // Containers that share the directory may have the same process id, and one that was killed leaves its probe.
+    let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let probe = dir.join(format!("{}-{}.probe", process::id(), since_epoch.as_nanos()));
     // A new file belongs to the user of the process: the standard library has no other way to ask.
     let user = fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&probe)?.metadata()?.uid();
     fs::remove_file(probe)?;

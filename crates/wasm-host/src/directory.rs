@@ -13,7 +13,7 @@ use std::{
     os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, PoisonError, Weak,
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
     time::{Duration, Instant},
@@ -25,6 +25,9 @@ use crate::{Binary, ComponentFactory, Engine, LoadError, threads};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
+
+/// How often it is looked whether the directory is still the one that is watched.
+const RECHECK: Duration = Duration::from_secs(2);
 
 /// A directory of plugins, and what was last seen in it.
 #[derive(Debug)]
@@ -70,7 +73,8 @@ pub enum DirectoryError {
 pub struct DirectoryWatch {
     wake: SyncSender<()>,
     forgotten: Arc<Mutex<BTreeSet<String>>>,
-    _watcher: notify::RecommendedWatcher,
+    /// With its end ends the thread, which holds it weakly.
+    _watcher: Arc<Mutex<notify::RecommendedWatcher>>,
 }
 
 impl DirectoryWatch {
@@ -84,7 +88,8 @@ impl DirectoryWatch {
 
 #[derive(Debug)]
 struct Known {
-    fingerprint: Fingerprint,
+    /// None if the file is to be read again whatever it looks like.
+    fingerprint: Option<Fingerprint>,
     digest: String,
 }
 
@@ -95,6 +100,8 @@ struct Fingerprint {
     inode: u64,
     size: u64,
     modified: (i64, i64),
+    /// Of the inode: a file that may be read now, or took a deleted one's place.
+    changed: (i64, i64),
 }
 
 impl PluginsDirectory {
@@ -136,21 +143,27 @@ impl PluginsDirectory {
         };
         let watch = |source| DirectoryError::Watch { dir: self.dir.clone(), source };
         let mut watcher = notify::recommended_watcher(on_event).map_err(watch)?;
+        let watched = identity(&self.dir);
         watcher.watch(&self.dir, notify::RecursiveMode::NonRecursive).map_err(watch)?;
+        let watcher = Arc::new(Mutex::new(watcher));
+        let post = Post { woken, watcher: Arc::downgrade(&watcher), watched };
         let forgotten = Arc::default();
         let to_forget = Arc::clone(&forgotten);
-        threads::spawn_background("plugins-directory", move || self.run(&woken, &to_forget, sink))
+        threads::spawn_background("plugins-directory", move || self.run(post, &to_forget, sink))
             .map_err(DirectoryError::Thread)?;
         Ok(DirectoryWatch { wake, forgotten, _watcher: watcher })
     }
 
-    fn run(mut self, woken: &Receiver<()>, to_forget: &Mutex<BTreeSet<String>>, mut sink: impl FnMut(DirectoryEvent)) {
+    fn run(mut self, mut post: Post, to_forget: &Mutex<BTreeSet<String>>, mut sink: impl FnMut(DirectoryEvent)) {
         loop {
             for name in std::mem::take(&mut *to_forget.lock().unwrap_or_else(PoisonError::into_inner)) {
-                self.known.remove(&name);
+                if let Some(known) = self.known.get_mut(&name) {
+                    *known = Known { fingerprint: None, digest: String::new() };
+                }
             }
             self.pass(&mut sink);
-            let goes_on = if self.unsettled.is_empty() { woken.recv().is_ok() } else { wait_out(woken, SETTLE) };
+            let is_settled = self.unsettled.is_empty();
+            let goes_on = if is_settled { post.wait(&self.dir) } else { wait_out(&post.woken, SETTLE) };
             if !goes_on {
                 return;
             }
@@ -178,7 +191,11 @@ impl PluginsDirectory {
     /// What to tell about a file that now looks like `file`.
     fn look_at(&mut self, name: &str, file: Option<Fingerprint>) -> Option<DirectoryChange> {
         let before = self.unsettled.remove(name);
-        if file == self.known.get(name).map(|known| known.fingerprint) {
+        let is_known = match (file, self.known.get(name)) {
+            (Some(_), Some(known)) => known.fingerprint == file,
+            (file, known) => file.is_none() && known.is_none(),
+        };
+        if is_known {
             return None;
         }
         if before != Some(file) {
@@ -196,7 +213,7 @@ impl PluginsDirectory {
     fn load(&mut self, name: &str, fingerprint: Fingerprint) -> Option<DirectoryChange> {
         let binary = self.read(name);
         let digest = binary.as_ref().map_or_else(|_| String::new(), |binary| binary.digest().to_owned());
-        let old = self.known.insert(name.to_owned(), Known { fingerprint, digest: digest.clone() });
+        let old = self.known.insert(name.to_owned(), Known { fingerprint: Some(fingerprint), digest: digest.clone() });
         let binary = match binary {
             Ok(binary) => binary,
             Err(error) => return Some(DirectoryChange::Refused { digest, error: LoadError::Read(error) }),
@@ -213,6 +230,43 @@ impl PluginsDirectory {
     fn read(&self, name: &str) -> io::Result<Binary> {
         Ok(Binary::new(name, fs::read(self.dir.join(format!("{name}.wasm")))?))
     }
+}
+
+/// What wakes the thread that looks at the directory.
+struct Post {
+    woken: Receiver<()>,
+    watcher: Weak<Mutex<notify::RecommendedWatcher>>,
+    /// The directory that the watcher is at; none while there is none of its name.
+    watched: Option<(u64, u64)>,
+}
+
+impl Post {
+    /// Waits until something may have changed; false once the watch is dropped. A watch does not follow the directory's
+    /// name: when another one is there, it is watched anew.
+    fn wait(&mut self, dir: &Path) -> bool {
+        loop {
+            match self.woken.recv_timeout(RECHECK) {
+                Ok(()) => return true,
+                Err(RecvTimeoutError::Disconnected) => return false,
+                Err(RecvTimeoutError::Timeout) => {}
+            }
+            let found = identity(dir);
+            if found == self.watched {
+                continue;
+            }
+            let Some(watcher) = self.watcher.upgrade() else { return false };
+            let mut watcher = watcher.lock().unwrap_or_else(PoisonError::into_inner);
+            // The old one may be gone, and the watch with it.
+            let _ = watcher.unwatch(dir);
+            self.watched = found.filter(|_| watcher.watch(dir, notify::RecursiveMode::NonRecursive).is_ok());
+            return true;
+        }
+    }
+}
+
+/// Device and inode of the directory of this name.
+fn identity(dir: &Path) -> Option<(u64, u64)> {
+    fs::metadata(dir).ok().map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 /// The plugin files, by name without `.wasm`. Hidden files are none, links are what they lead to.
@@ -240,6 +294,7 @@ impl Fingerprint {
             inode: metadata.ino(),
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
+            changed: (metadata.ctime(), metadata.ctime_nsec()),
         }
     }
 }

@@ -111,6 +111,11 @@ impl Fault {
         Self { kind: FaultKind::WrongAnswer, text: format!("answered with {reason}") }
     }
 
+    /// No instance to take the place of one that faulted.
+    pub(crate) fn at_start(reason: &str) -> Self {
+        Self { kind: FaultKind::Trap, text: format!("could not start afresh: {reason}") }
+    }
+
     /// Sorts out what went wrong in `function`; `store` knows the last words and what was refused.
     pub(crate) fn new(error: CallError, function: &str, store: &Store<HostState>) -> Self {
         let error = match error {

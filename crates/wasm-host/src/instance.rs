@@ -26,6 +26,8 @@ pub(crate) enum Patience {
     Short,
     /// [`Limits::configure_timeout`].
     Long,
+    /// What is left of a time that several calls share.
+    Left(Duration),
 }
 
 /// What a call has at hand.
@@ -72,6 +74,7 @@ impl Instance {
         let timeout = match patience {
             Patience::Short => limits.call_timeout,
             Patience::Long => limits.configure_timeout,
+            Patience::Left(duration) => duration,
         };
         self.store.set_epoch_deadline(ticks(timeout));
         self.store.data_mut().last_words = None;

@@ -8,14 +8,14 @@
 mod points;
 mod tried;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use berth_framework::{
     Bind, Call, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin, PluginVersion, Point, Points,
     PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
     State, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Symbols};
+use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
 
 use self::tried::Tried;
 use crate::{
@@ -38,6 +38,8 @@ pub(crate) struct ComponentPlugin {
     tried: Tried,
     /// What a fresh instance must be told again.
     reserved: Vec<Reservation>,
+    /// The instance has not been told all of that yet.
+    owes_reservations: bool,
     /// Why there is no instance.
     last_fault: String,
     /// Scratch for a set of nodes on its way into a call.
@@ -73,6 +75,7 @@ impl ComponentPlugin {
             begun: Vec::new(),
             tried: Tried::default(),
             reserved: Vec::new(),
+            owes_reservations: false,
             last_fault: String::new(),
             rows: Vec::new(),
         })
@@ -115,7 +118,7 @@ impl ComponentPlugin {
         ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
         if !self.begun.contains(&call.cycle) {
-            self.begin(call.cycle, &lower::pod(call.pod))?;
+            self.begin(call.cycle, &self.lowered(call.pod))?;
         }
         self.ask(function, Patience::Short, ask)
     }
@@ -128,7 +131,7 @@ impl ComponentPlugin {
         ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
         if !self.begun.contains(&call.cycle) {
-            self.begin(call.cycle, &lower::pod(call.pod))?;
+            self.begin(call.cycle, &self.lowered(call.pod))?;
         }
         self.ask(function, Patience::Long, ask)
     }
@@ -145,9 +148,7 @@ impl ComponentPlugin {
         let instance = match start(&self.blueprint, &self.args) {
             Ok(instance) => instance,
             Err(failure) => {
-                if let StartFailure::Faulty { fault, .. } = &failure {
-                    self.blueprint.tell(fault);
-                }
+                self.blueprint.tell(&failure.fault());
                 self.last_fault = failure.to_string();
                 return Err(Status::error(self.last_fault.clone()));
             }
@@ -155,6 +156,7 @@ impl ComponentPlugin {
         self.instance = Some(instance);
         self.replica = Replica::default();
         self.begun.clear();
+        self.owes_reservations = true;
         Ok(())
     }
 
@@ -172,34 +174,42 @@ impl ComponentPlugin {
         }
         let is_full = delta.full;
         let portions = delta.into_portions();
-        let patience = if is_full || portions.len() > 1 { Patience::Long } else { Patience::Short };
+        let is_long = is_full || portions.len() > 1;
+        let (begun, limit) = (Instant::now(), self.blueprint.limits.configure_timeout);
         for portion in portions {
             let portion = lower::delta(portion);
+            let left = limit.saturating_sub(begun.elapsed());
+            let patience = if is_long { Patience::Left(left) } else { Patience::Short };
             self.ask("sync", patience, |asking| Ok(guest(&asking.exports.sync)?.call_apply(asking.store, &portion)?))?;
         }
         self.replica = Replica { generation, n_symbols };
         Ok(())
     }
 
-    /// Tells a fresh instance of the pods that are between Reserve and PostBind.
+    /// Tells a fresh instance of the pods that are between Reserve and PostBind. What it could not be told is kept for the
+    /// next one.
     fn reserve_again(&mut self) -> Result<(), Status> {
         let reserved = std::mem::take(&mut self.reserved);
-        for reservation in reserved {
-            let Reservation { cycle, node, pod } = &reservation;
-            self.begin(*cycle, pod)?;
-            let answer = self.ask("reserve", Patience::Short, |asking| {
-                Ok(guest(&asking.exports.reserve)?.call_reserve(asking.store, cycle.0, node.0)?)
-            })?;
-            if answer.is_err() {
-                tracing::warn!(
-                    plugin = &*self.blueprint.name,
-                    pod = pod.name,
-                    "a fresh instance refuses a reservation"
-                );
-            }
-            self.reserved.push(reservation);
+        let told = reserved.iter().try_for_each(|reservation| self.reserve_one_again(reservation));
+        self.reserved = reserved;
+        self.owes_reservations = told.is_err();
+        told
+    }
+
+    fn reserve_one_again(&mut self, Reservation { cycle, node, pod }: &Reservation) -> Result<(), Status> {
+        self.begin(*cycle, pod)?;
+        let answer = self.ask("reserve", Patience::Short, |asking| {
+            Ok(guest(&asking.exports.reserve)?.call_reserve(asking.store, cycle.0, node.0)?)
+        })?;
+        if answer.is_err() {
+            tracing::warn!(plugin = &*self.blueprint.name, pod = pod.name, "a fresh instance refuses a reservation");
         }
         Ok(())
+    }
+
+    /// The pod as this plugin may see it.
+    fn lowered(&self, pod: &Pod) -> types::Pod {
+        lower::pod(pod, self.blueprint.manifest.needs.pod_json)
     }
 
     /// A set of nodes in the form that a call takes; give it back to [`Self::rows`] afterwards.
@@ -225,6 +235,17 @@ enum StartFailure {
     Refused(String),
     #[error("{title} {fault}")]
     Faulty { title: String, fault: Fault },
+}
+
+impl StartFailure {
+    /// As a fault of the plugin: it served before with the same arguments.
+    fn fault(&self) -> Fault {
+        match self {
+            StartFailure::Instantiation(reason) => Fault::at_start(reason),
+            StartFailure::Refused(reason) => Fault::at_start(&format!("it refuses its arguments: {reason}")),
+            StartFailure::Faulty { fault, .. } => fault.clone(),
+        }
+    }
 }
 
 /// A fresh instance, configured.
@@ -258,14 +279,13 @@ impl Plugin for ComponentPlugin {
     }
 
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
-        let is_fresh = self.instance.is_none();
-        if is_fresh {
+        if self.instance.is_none() {
             self.restart()?;
         }
         if self.blueprint.indices.has_sync() {
             self.apply(source)?;
         }
-        if is_fresh { self.reserve_again() } else { Ok(()) }
+        if self.owes_reservations { self.reserve_again() } else { Ok(()) }
     }
 
     fn answered_badly(&mut self, reason: &str) {

@@ -14,7 +14,7 @@ mod wishes;
 
 pub use deeds::{Deed, does};
 pub use keeper::keeper;
-pub use moody::{Mood, always, moody, moody_called};
+pub use moody::{Mood, always, moody, moody_called, nosy};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,

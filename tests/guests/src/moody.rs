@@ -60,6 +60,15 @@ pub fn moody_called(name: &str) -> Result<Vec<u8>> {
     assemble(name, FUNCTIONS)
 }
 
+/// The same under another name, which asks for pods as JSON.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn nosy(name: &str) -> Result<Vec<u8>> {
+    // In the manifest, behind three lists and `pods`.
+    assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
+}
+
 /// A plugin of this name that is always in one mood, whatever the pod.
 ///
 /// # Errors
@@ -93,14 +102,16 @@ const FUNCTIONS: &str = r#"
   (global $reserved (mut i32) (i32.const 0))
   (data (i32.const 512) "out of luck")
   (data (i32.const 528) "begun")
+  (data (i32.const 544) "whole")
   ;; The delta lies in memory: generation, full, and the lists, of which removed is the fourth and added the fifth.
   (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32)
     (if (i32.load8_u offset=8 (local.get $delta)) (then (global.set $nodes (i32.const 0))))
     (global.set $nodes (i32.sub
       (i32.add (global.get $nodes) (i32.load offset=48 (local.get $delta)))
       (i32.load offset=40 (local.get $delta)))))
-  ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in.
+  ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in, and its JSON, if there is any, 408.
   (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32)
+    (if (i32.load8_u offset=416 (local.get $parameters)) (then (call $count (i32.const 544) (i32.const 5) (i64.const 1))))
     (global.set $mood (i32.load offset=40 (local.get $parameters)))
     (call $count (i32.const 528) (i32.const 5) (i64.const 1)))
   (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))

@@ -100,9 +100,19 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
+/// That a manifest may name: each is watched.
+const MAX_KINDS: usize = 64;
+
 pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result<Manifest, Refused> {
     for (what, text) in [("its name", &manifest.name), ("its version", &manifest.version)] {
         self::text(what, text, limits)?;
+    }
+    let lengths =
+        [("events", manifest.requeue.as_ref().map_or(0, Vec::len)), ("kinds of objects", manifest.objects.len())];
+    for (what, length) in lengths {
+        if length > MAX_KINDS {
+            return Err(format!("{length} {what} (limit {MAX_KINDS})"));
+        }
     }
     let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
     let objects = manifest.objects.into_iter();

@@ -21,7 +21,8 @@ use crate::bindings::{
 
 mod pod_parts;
 
-pub(crate) fn pod(pod: &Pod) -> types::Pod {
+/// The pod's record; with the whole object only for those who asked for it.
+pub(crate) fn pod(pod: &Pod, with_json: bool) -> types::Pod {
     types::Pod {
         uid: pod.uid.to_string(),
         namespace: pod.namespace.0,
@@ -54,7 +55,7 @@ pub(crate) fn pod(pod: &Pod) -> types::Pod {
         placed_non_zero: non_zero(pod.placed_non_zero),
         scoring_requests: resources(&pod.scoring_requests),
         balanced_requests: resources(&pod.balanced_requests),
-        json: pod.json.as_ref().map(|json| json.to_vec()),
+        json: pod.json.as_ref().filter(|_| with_json).map(|json| json.to_vec()),
     }
 }
 
@@ -75,7 +76,7 @@ pub(crate) fn delta(delta: Delta) -> sync::Delta {
 }
 
 fn placed_pod(placed: &PlacedPod) -> sync::PlacedPod {
-    sync::PlacedPod { slot: placed.idx.0, node: placed.node.0, pod: pod(&placed.pod) }
+    sync::PlacedPod { slot: placed.idx.0, node: placed.node.0, pod: pod(&placed.pod, false) }
 }
 
 pub(crate) fn status(status: &Status) -> types::Status {
@@ -91,7 +92,7 @@ pub(crate) fn status(status: &Status) -> types::Status {
     types::Status { code, reasons: status.reasons.clone() }
 }
 
-pub(crate) fn failure(failure: &Failure<'_>) -> post_filter::Failure {
+pub(crate) fn failure(failure: &Failure<'_>, with_json: bool) -> post_filter::Failure {
     let explanation = |explanation: &Explanation| types::Explanation {
         status: status(&explanation.status),
         nodes: explanation.nodes.words().to_vec(),
@@ -99,7 +100,7 @@ pub(crate) fn failure(failure: &Failure<'_>) -> post_filter::Failure {
     post_filter::Failure {
         rejections: failure.rejections.iter().map(explanation).collect(),
         absent: failure.absent.map(status),
-        nominated: failure.nominated.iter().map(|(node, nominated)| (node.0, pod(nominated))).collect(),
+        nominated: failure.nominated.iter().map(|(node, nominated)| (node.0, pod(nominated, with_json))).collect(),
     }
 }
 

@@ -27,7 +27,7 @@ impl ComponentPlugin {
 
 impl PreEnqueue for ComponentPlugin {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status {
-        let pod = lower::pod(pod);
+        let pod = self.lowered(pod);
         let answer = self.ask("pre-enqueue", Patience::Short, |asking| {
             let answer = guest(&asking.exports.pre_enqueue)?.call_pre_enqueue(asking.store, &pod)?;
             Ok(lift::outcome(answer, asking.limits)?)
@@ -38,7 +38,7 @@ impl PreEnqueue for ComponentPlugin {
 
 impl QueueSort for ComponentPlugin {
     fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
-        let lowered = lower::pod(pod);
+        let lowered = self.lowered(pod);
         let answer = self.ask("sort-key", Patience::Short, |asking| {
             Ok(guest(&asking.exports.queue_sort)?.call_sort_key(asking.store, &lowered, queued_at)?)
         });
@@ -87,7 +87,7 @@ impl Filter for ComponentPlugin {
         let pods_matter = self.blueprint.manifest.needs.pods_matter();
         let pods = if pods_matter { pods } else { &[] };
         let keep = self.tried.n_kept(call.cycle, pods);
-        let more: Vec<_> = pods.iter().skip(keep).map(|pod| lower::pod(pod)).collect();
+        let more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
         let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
         let keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
         let answer = self.ask_in_cycle(call, "dry-run", |asking| {
@@ -113,7 +113,7 @@ impl PostFilter for ComponentPlugin {
         failure: &Failure<'_>,
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
-        let failure = lower::failure(failure);
+        let failure = lower::failure(failure, self.blueprint.manifest.needs.pod_json);
         self.ask_patiently(call, "post-filter", |asking| {
             let guest = guest(&asking.exports.post_filter)?;
             let answer = OTHERS.set(dry_run, || guest.call_post_filter(asking.store, call.cycle.0, &failure))?;
@@ -180,7 +180,8 @@ impl Reserve for ComponentPlugin {
         });
         match answer.flatten() {
             Ok(()) => {
-                self.reserved.push(Reservation { cycle: call.cycle, node, pod: lower::pod(call.pod) });
+                let pod = self.lowered(call.pod);
+                self.reserved.push(Reservation { cycle: call.cycle, node, pod });
                 Status::success()
             }
             Err(status) => status,
@@ -247,7 +248,7 @@ impl PostBind for ComponentPlugin {
 
 impl QueueingHint for ComponentPlugin {
     fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-        let (pod, event) = (lower::pod(pod), lower::cluster_event(event));
+        let (pod, event) = (self.lowered(pod), lower::cluster_event(event));
         let answer = self.ask("queueing-hint", Patience::Short, |asking| {
             let guest = guest(&asking.exports.queueing_hint)?;
             Ok(guest.call_queueing_hint(asking.store, &pod, &event, old, new)?)
@@ -258,7 +259,7 @@ impl QueueingHint for ComponentPlugin {
 
 impl Sign for ComponentPlugin {
     fn sign(&mut self, pod: &Pod) -> Option<String> {
-        let pod = lower::pod(pod);
+        let pod = self.lowered(pod);
         let answer =
             self.ask("sign", Patience::Short, |asking| Ok(guest(&asking.exports.sign)?.call_sign(asking.store, &pod)?));
         self.note(answer).flatten()

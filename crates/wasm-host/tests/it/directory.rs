@@ -181,3 +181,17 @@ fn a_volume_of_a_config_map_is_followed_through_its_updates() {
     fs::rename(path("..data_tmp"), path("..data")).unwrap();
     watched.next_removed("Moody");
 }
+
+#[test]
+fn another_directory_of_the_name_is_watched_too() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("plugins");
+    fs::create_dir(&dir).unwrap();
+    fs::write(dir.join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    let watched = Watched::new(&dir);
+    fs::rename(&dir, parent.path().join("old")).unwrap();
+    fs::create_dir(&dir).unwrap();
+    watched.next_removed("Moody");
+    fs::write(dir.join("Moody.wasm"), newer_moody()).unwrap();
+    watched.next_loaded("Moody");
+}

@@ -1,6 +1,8 @@
 //! A plugin that behaves.
 
+use berth_model::Pod;
 use berth_test_guests::Mood;
+use berth_wasm_host::Binary;
 
 use crate::cluster::{Cluster, build, engine, moody};
 
@@ -42,4 +44,19 @@ fn log_lines_beyond_the_rate_are_dropped_and_counted() {
     Cluster::new(1).try_cycle(&mut *plugin, 1, Mood::Chatter).unwrap();
     let dropped = factory.stats().dropped_log_lines();
     assert!((900..1000).contains(&dropped), "{dropped}");
+}
+
+#[test]
+fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
+    for (bytes, n_shown) in
+        [(berth_test_guests::nosy("Nosy"), Some(1)), (berth_test_guests::moody_called("Nosy"), None)]
+    {
+        let factory = engine().load(&Binary::new("Nosy", bytes.unwrap())).unwrap();
+        let mut plugin = build(&factory);
+        let cluster = Cluster::new(1);
+        plugin.sync(&cluster).unwrap();
+        let pod = Pod { json: Some(b"{}".as_slice().into()), ..Pod::default() };
+        plugin.filter().unwrap().filter(&cluster.call(1, &pod), &mut cluster.nodes().clone()).unwrap();
+        assert_eq!(factory.stats().custom().get("whole").copied(), n_shown);
+    }
 }

@@ -25,7 +25,10 @@ func Apply(delta *sync.Delta) {
 		removePod(slot)
 	}
 	for _, row := range delta.Removed {
-		nodes[row] = nil
+		// A node may have come and gone since the last delta.
+		if int(row) < len(nodes) {
+			nodes[row] = nil
+		}
 	}
 	for _, row := range delta.Added {
 		for int(row) >= len(nodes) {

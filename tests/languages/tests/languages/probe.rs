@@ -24,6 +24,12 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_probe(&mut trial, &pod)?;
         check_dry_run(&mut trial, &pod)?;
     }
+    // One that came and went between two deltas: its row is said to be removed, and was never there.
+    let fleeting = trial.cache_mut().symbols_mut().intern("fleeting");
+    trial.cache_mut().set_node(Node { name: fleeting, ..Node::default() });
+    trial.cache_mut().remove_node(fleeting);
+    let pod = trial.intern(&api::Pod::default());
+    check_probe(&mut trial, &pod)?;
     for n in 0..300 {
         let symbols = trial.cache_mut().symbols_mut();
         let name = symbols.intern(&format!("node-{n}"));
