@@ -16,8 +16,8 @@ pub(crate) struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     kinds: BTreeSet<KindRef>,
-    /// Kinds whose first list is not complete.
-    n_unsynced: usize,
+    /// Kinds that are read, and whose first list is not complete. Who only hears of a kind does not wait for it.
+    unlisted: BTreeSet<ObjectKind>,
     pods_synced: bool,
     nodes_synced: bool,
     is_started: bool,
@@ -28,13 +28,13 @@ impl Watching {
     ///
     /// Must be called inside a tokio runtime.
     pub(crate) fn start(client: &Client, pod_json: bool, profiles: &[Profile]) -> Self {
-        let instances = profiles.iter().flat_map(Profile::instances);
-        let kinds: BTreeSet<KindRef> = instances.flat_map(|instance| wanted(instance.plugin.manifest())).collect();
+        let manifests = || profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
+        let kinds: BTreeSet<KindRef> = manifests().flat_map(wanted).collect();
+        let unlisted = manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
-        let n_unsynced = kinds.len();
         let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
         let watches = spawn_watches(client, watches, &sink);
-        Self { watched, watches, kinds, n_unsynced, pods_synced: false, nodes_synced: false, is_started: false }
+        Self { watched, watches, kinds, unlisted, pods_synced: false, nodes_synced: false, is_started: false }
     }
 
     /// Works until it is aborted or nobody takes the events. `manifests` are those of plugins that came later.
@@ -70,7 +70,6 @@ impl Watching {
         for kind in wanted(manifest) {
             if self.kinds.insert(kind.clone()) {
                 info!(plugin = manifest.name, kind = kind.resource(), "watching one more kind");
-                self.n_unsynced += 1;
                 self.watches.add(kind);
             }
         }
@@ -96,9 +95,11 @@ impl Watching {
             }
             WatchEvent::PodsSynced => self.pods_synced = true,
             WatchEvent::NodesSynced => self.nodes_synced = true,
-            WatchEvent::Synced { .. } => self.n_unsynced = self.n_unsynced.saturating_sub(1),
+            WatchEvent::Synced { kind } => {
+                self.unlisted.remove(&ObjectKind { api_version: kind.api_version(), kind: kind.kind.clone() });
+            }
         }
-        let is_complete = self.pods_synced && self.nodes_synced && self.n_unsynced == 0;
+        let is_complete = self.pods_synced && self.nodes_synced && self.unlisted.is_empty();
         if !is_complete || self.is_started {
             return None;
         }

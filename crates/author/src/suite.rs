@@ -94,10 +94,12 @@ impl Suite {
     }
 
     /// The same suite with the answers that the plugin gives.
-    #[must_use]
-    pub fn updated(&self, factory: &dyn PluginFactory) -> Self {
-        let cases = self.cases.iter().map(|case| case.updated(factory)).collect();
-        Self { plugin: self.plugin.clone(), cases }
+    ///
+    /// # Errors
+    /// The case and the step in which it gives none, and why.
+    pub fn updated(&self, factory: &dyn PluginFactory) -> Result<Self, String> {
+        let cases = self.cases.iter().map(|case| case.updated(factory)).collect::<Result<_, _>>()?;
+        Ok(Self { plugin: self.plugin.clone(), cases })
     }
 }
 
@@ -122,20 +124,19 @@ impl Case {
         differences
     }
 
-    fn updated(&self, factory: &dyn PluginFactory) -> Self {
+    fn updated(&self, factory: &dyn PluginFactory) -> Result<Self, String> {
         let mut case = self.clone();
         match Trial::new(factory, &self.args.to_string()) {
             Err(reason) => case.refused = Some(reason),
             Ok(mut trial) => {
                 case.refused = None;
-                for (step, new) in self.steps.iter().zip(&mut case.steps) {
-                    if let Ok(answers) = self.answers(&mut trial, step) {
-                        new.expect = answers;
-                    }
+                for (number, (step, new)) in (1..).zip(self.steps.iter().zip(&mut case.steps)) {
+                    let answers = self.answers(&mut trial, step);
+                    new.expect = answers.map_err(|reason| format!("case {:?}, step {number}: {reason}", self.name))?;
                 }
             }
         }
-        case
+        Ok(case)
     }
 
     fn answers(&self, trial: &mut Trial, step: &Step) -> Result<Answers, String> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::ClusterEvent;
+use berth_framework::{ClusterEvent, ObjectKind};
 use berth_model::{Node, Pod};
 
 /// An event with what it happened to.
@@ -30,6 +30,7 @@ pub enum Subject {
     },
     /// Another kind, as JSON.
     Object {
+        kind: ObjectKind,
         old: Option<Arc<[u8]>>,
         new: Option<Arc<[u8]>>,
     },

@@ -48,8 +48,9 @@ pub(crate) enum Stage {
     PreBinding { next: usize, awaited: Option<Awaited> },
     /// The PreBind plugin before this position waits for objects to change.
     Watching { next: usize, awaited: Awaited },
-    /// The API server, or the effects of this Bind plugin, have the last word.
-    Sent { plugin: PluginIdx },
+    /// The API server, or the effects of this Bind plugin, have the last word. What else the plugin asked for comes before
+    /// the binding itself.
+    Sent { plugin: PluginIdx, then_bind: bool },
 }
 
 impl Binding {
@@ -147,32 +148,40 @@ impl Scheduler {
             Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
             Ok(run) => run,
         };
-        binding.stage = Stage::Sent { plugin: run.plugin };
-        let (pod, cycle) = (Arc::clone(binding.pod()), binding.cycle);
-        let node = self.text(binding.node).to_owned();
-        self.bindings.insert(Arc::clone(&pod.uid), binding);
         let binds = run.effects.contains(&Effect::Bind);
+        binding.stage = Stage::Sent { plugin: run.plugin, then_bind: binds };
+        let (pod, cycle) = (Arc::clone(binding.pod()), binding.cycle);
+        self.bindings.insert(Arc::clone(&pod.uid), binding);
         let granted = self.check_grants(&pod, run.plugin, &run.effects);
         let effects = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
         let effects = match granted.and_then(|()| self.perform_own(&pod, run.plugin, effects, now)) {
             Ok(effects) => effects,
             Err(status) => return self.fail_binding(&pod.uid, status, now),
         };
-        let pod_ref = self.pod_ref(&pod);
-        if binds {
-            if !effects.is_empty() {
-                self.actions.push(self.effects(&pod, cycle, run.plugin, effects));
+        if binds && effects.is_empty() {
+            return self.bind_effects_finished(cycle, &pod.uid, Ok(()), now);
+        }
+        let action = self.awaited_effects(&pod, cycle, run.plugin, effects);
+        self.actions.push(action);
+    }
+
+    /// What a Bind plugin asked for is done; the binding itself comes last.
+    pub(crate) fn bind_effects_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
+        let Some(binding) = self.bindings.get_mut(uid) else { return };
+        match &mut binding.stage {
+            Stage::Sent { then_bind, .. } if *then_bind && result.is_ok() => {
+                *then_bind = false;
+                let (pod, node) = (Arc::clone(binding.pod()), binding.node);
+                let (pod, node) = (self.pod_ref(&pod), self.text(node).to_owned());
+                self.actions.push(Action::Bind { cycle, pod, node });
             }
-            self.actions.push(Action::Bind { cycle, pod: pod_ref, node });
-        } else {
-            let action = self.awaited_effects(&pod, cycle, run.plugin, effects);
-            self.actions.push(action);
+            _ => self.bind_finished(cycle, uid, result, now),
         }
     }
 
     pub(crate) fn bind_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
         let Some(binding) = self.bindings.get(uid).filter(|binding| binding.cycle == cycle) else { return };
-        let Stage::Sent { plugin } = binding.stage else { return };
+        let Stage::Sent { plugin, .. } = binding.stage else { return };
         let scheduler_name = binding.pod().scheduler_name;
         let Some(binding) = self.bindings.remove(uid) else { return };
         match result {

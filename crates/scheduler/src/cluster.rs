@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cache::{Added, ObjectKey};
-use berth_framework::ClusterEvent;
+use berth_framework::{ClusterEvent, ObjectKind};
 use berth_model::{Pod, api, intern};
 use berth_queue::{Occurrence, Subject, Time};
 
@@ -129,7 +129,8 @@ impl Scheduler {
             (None, None) => return,
         };
         self.wake_watchers(&key, now);
-        self.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { old, new })), now);
+        let kind = ObjectKind { api_version: key.api_version, kind: key.kind };
+        self.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { kind, old, new })), now);
     }
 
     pub(crate) fn move_all(&mut self, occurrence: &Arc<Occurrence>, now: Time) {

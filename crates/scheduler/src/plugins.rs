@@ -145,6 +145,7 @@ impl Scheduler {
         let args = profile.instances().get(plugin.index()).map(|instance| instance.args.clone()).unwrap_or_default();
         let mut new = prepared.unwrap_or_else(|| factory.build(&args))?;
         let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
+        let state = state.filter(|state| !state.is_empty());
         let restored = state.map(|state| match new.state() {
             Some(point) => point.restore(&state),
             None => Err("it takes over none".to_owned()),

@@ -112,10 +112,14 @@ impl Policy for PluginPolicy<'_> {
             // No event concerns a pod that was only held back; those who turned it down are asked themselves.
             return false;
         }
-        let Subject::Object { old, new } = &occurrence.subject else { return true };
+        let Subject::Object { kind, old, new } = &occurrence.subject else { return true };
         let Some(plugin) = profile.get(plugin) else { return true };
-        plugin
-            .queueing_hint()
-            .is_none_or(|point| point.queueing_hint(pod, &occurrence.event, old.as_deref(), new.as_deref()))
+        if plugin.queueing_hint().is_none() || plugin.sync(self.cache).is_err() {
+            return true;
+        }
+        // Who registers for events of a kind need not be one who may read it.
+        let is_shown = plugin.manifest().needs.objects.contains(kind);
+        let [old, new] = [old, new].map(|object| object.as_deref().filter(|_| is_shown));
+        plugin.queueing_hint().is_none_or(|point| point.queueing_hint(pod, &occurrence.event, old, new))
     }
 }

@@ -65,6 +65,11 @@ impl Scheduler {
         let mut from = from;
         loop {
             let Some(mut binding) = self.bindings.remove(uid) else { return };
+            // A plugin may have gone out of service since the pod's cycle; the next one begins with waiting for it.
+            let absent = self.profiles.get(binding.pod().scheduler_name).and_then(Profile::out_of_service);
+            if let Some((_, status)) = absent {
+                return self.fall_back(binding, Setback::Failed(Status::error(status.message())), now);
+            }
             let run = self.call(&binding, |profile, call, row| run::pre_bind(profile, call, row, from));
             let (plugin, effects, next) = match run.unwrap_or(Ok(PreBindRun::Done)) {
                 Err(refusal) => return self.fall_back(binding, Setback::Failed(refusal.status), now),
@@ -200,7 +205,7 @@ impl Scheduler {
         };
         match (&binding.stage, result) {
             (Stage::Waiting(_) | Stage::Watching { .. }, _) => {}
-            (Stage::Sent { .. }, result) => self.bind_finished(cycle, uid, result, now),
+            (Stage::Sent { .. }, result) => self.bind_effects_finished(cycle, uid, result, now),
             (Stage::PreBinding { awaited: Some(_), .. }, Ok(())) => self.watch(uid, now),
             (&Stage::PreBinding { next, awaited: None }, Ok(())) => self.pre_bind(uid, next, now),
             (&Stage::PreBinding { next, .. }, Err(text)) => self.pre_bind_failed(uid, next, &text, now),

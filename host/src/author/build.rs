@@ -57,7 +57,10 @@ fn by_script(dir: &Path) -> Result<PathBuf> {
 /// A script may leave other wasm files; the component is written last.
 fn newest(build: &Path) -> Option<PathBuf> {
     let files = fs::read_dir(build).ok()?.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let components = files.filter(|path| path.extension().is_some_and(|extension| extension == "wasm"));
+    let is_component = |path: &PathBuf| {
+        path.extension().is_some_and(|extension| extension == "wasm") && !path.ends_with("module.wasm")
+    };
+    let components = files.filter(is_component);
     components.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok())
 }
 

@@ -74,7 +74,9 @@ fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
 fn update(file: &Path, suite: &Suite, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let head: String = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    let text = serde_saphyr::to_string(&suite.updated(&loaded.factory))?;
+    let updated = suite.updated(&loaded.factory);
+    let updated = updated.map_err(|reason| anyhow::anyhow!("{}: {reason}; nothing was written", file.display()))?;
+    let text = serde_saphyr::to_string(&updated)?;
     fs::write(file, head + &text).with_context(|| format!("writing {}", file.display()))?;
     eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), suite.cases.len());
     Ok(())

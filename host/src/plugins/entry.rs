@@ -183,11 +183,15 @@ impl Entry {
             return false;
         }
         let has_built_in = self.built_in().is_some();
-        self.previous = match self.installed.replace(binary) {
-            Some(old) => Previous::Binary(old),
-            None if has_built_in => Previous::BuiltIn,
-            None => Previous::Nothing,
-        };
+        let old = self.installed.replace(binary);
+        // What was never tried is nothing to go back to: what was there before it still is.
+        if !self.is_untried {
+            self.previous = match old {
+                Some(old) => Previous::Binary(old),
+                None if has_built_in => Previous::BuiltIn,
+                None => Previous::Nothing,
+            };
+        }
         self.is_untried = true;
         let can_go_back = !matches!(self.previous, Previous::Nothing);
         self.probation = can_go_back.then_some(Trial { since: now, faults: 0 });
@@ -261,12 +265,15 @@ impl Entry {
     }
 
     /// A profile has taken what it was given; `digest` is empty if that is no binary.
-    pub(crate) fn accepted(&mut self, scheduler_name: &str, digest: &str) {
+    pub(crate) fn accepted(&mut self, scheduler_name: &str, digest: &str, now: Time) {
         if let Some(serving) = self.serving.get_mut(scheduler_name) {
             digest.clone_into(&mut serving.taken);
         }
-        if self.installed.as_ref().is_some_and(|binary| binary.digest() == digest) {
+        if self.installed.as_ref().is_some_and(|binary| binary.digest() == digest) && self.is_untried {
             self.is_untried = false;
+            if let Some(trial) = &mut self.probation {
+                trial.since = now;
+            }
         }
     }
 
@@ -275,8 +282,12 @@ impl Entry {
         let was_to_be_rebuilt = |serving: &Serving| serving.now == serving.before && serving.now.digest() == digest;
         let goes_on = self.serving.values().any(was_to_be_rebuilt);
         for serving in self.serving.values_mut() {
-            if serving.now == Identity::Binary(digest.to_owned()) {
+            let refused = Identity::Binary(digest.to_owned());
+            if serving.now == refused {
                 serving.now = serving.before.clone();
+            } else if serving.before == refused && !serving.taken.is_empty() {
+                // Another one has come meanwhile: should that be refused too, what was taken last goes on.
+                serving.before = Identity::Binary(serving.taken.clone());
             }
         }
         self.last_reason = Some(reason.to_owned());

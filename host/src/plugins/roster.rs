@@ -255,8 +255,8 @@ impl Roster {
     }
 
     /// A profile took what it was given; `digest` is empty if that is no binary.
-    pub(crate) fn accepted(&mut self, name: &str, scheduler_name: &str, digest: &str) {
-        self.entry(name).accepted(scheduler_name, digest);
+    pub(crate) fn accepted(&mut self, name: &str, scheduler_name: &str, digest: &str, now: Time) {
+        self.entry(name).accepted(scheduler_name, digest, now);
     }
 
     /// No profile could take the binary with this digest; they go on with what they had.

@@ -71,8 +71,12 @@ impl Plugin for Placeholder {
     }
 
     fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        self.out_of_service().map_or(Ok(()), Err)
+    }
+
+    fn out_of_service(&self) -> Option<Status> {
         // Unresolvable: no other node and no eviction would help.
-        self.hold.as_ref().map_or(Ok(()), |reason| Err(Status::unresolvable(reason.as_str())))
+        self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
 }
 

@@ -175,8 +175,10 @@ impl Supervisor {
         let file = dir.join(format!("{name}.wasm"));
         match change {
             DirectoryChange::Loaded(factory) => {
-                let binary = Binary::component(Arc::clone(&factory), Source::Directory);
+                let mut binary = Binary::component(Arc::clone(&factory), Source::Directory);
                 info!(plugin = name, file = %file.display(), digest = binary.digest(), "compiled");
+                // It was compiled for the limits of a while ago.
+                binary.set_limits(&limits(self.roster.rules.plugin(&name).limits));
                 self.ledger.add(&name, factory.stats());
                 self.roster.found(&name, binary, now())
             }
@@ -223,13 +225,13 @@ impl Supervisor {
             Ok(()) if digest == NO_DIGEST => {
                 self.metrics.swap(plugin, "withdrawn");
                 self.metrics.remove_plugin(scheduler_name, plugin);
-                self.roster.accepted(plugin, scheduler_name, "");
+                self.roster.accepted(plugin, scheduler_name, "", now());
             }
             Ok(()) => {
                 info!(plugin, profile = scheduler_name, version = version.version, digest, "serves");
                 self.metrics.swap(plugin, "swapped");
                 self.metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_owned(), ..version });
-                self.roster.accepted(plugin, scheduler_name, &digest);
+                self.roster.accepted(plugin, scheduler_name, &digest, now());
             }
             Err(reason) => {
                 error!(plugin, profile = scheduler_name, reason, "not swapped; the version that serves goes on");

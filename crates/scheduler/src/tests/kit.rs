@@ -10,8 +10,8 @@ use std::{
 
 use berth_framework::{
     Bind, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure, Filter,
-    Grants, Manifest, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind, PostFilter,
-    PostFilterOutcome, PreBind, PreEnqueue, Profile, Reserve, Score, Sign, State, Status,
+    Grants, Manifest, ObjectKind, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind,
+    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
 use berth_queue::Time;
@@ -59,6 +59,11 @@ pub(super) struct Script {
     pub(super) without: Vec<Point>,
     /// Why plugins are out of service.
     pub(super) out_of_service: Option<String>,
+    /// What Bind asks for besides the binding.
+    pub(super) bind: Vec<Effect>,
+    /// Whether plugins of the next versions read services, and say of each event that it is worth nothing.
+    pub(super) reads_services: bool,
+    pub(super) hints: bool,
     /// What a plugin hands over to the next version, and whether that takes it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
@@ -78,6 +83,7 @@ impl Fake {
         let requeue = vec![
             ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
             ClusterEvent::new("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_LABEL),
+            ClusterEvent::new("Service", ClusterEvent::ADD),
         ];
         let manifest = Manifest {
             name: name.to_owned(),
@@ -85,6 +91,10 @@ impl Fake {
             requeue: Some(requeue),
             ..Manifest::default()
         };
+        let mut manifest = manifest;
+        if script.lock().expect("one thread").reads_services {
+            manifest.needs.objects = vec![ObjectKind { api_version: "v1".to_owned(), kind: "Service".to_owned() }];
+        }
         let without = script.lock().expect("one thread").without.clone();
         let points = points().iter().filter(|point| !without.contains(point)).collect();
         Self { manifest, points, script: Arc::clone(script) }
@@ -112,7 +122,10 @@ impl Plugin for Fake {
         self.points
     }
     fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
-        self.with(|script| script.out_of_service.clone()).map_or(Ok(()), |reason| Err(Status::unresolvable(reason)))
+        self.out_of_service().map_or(Ok(()), Err)
+    }
+    fn out_of_service(&self) -> Option<Status> {
+        self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)
     }
     fn state(&mut self) -> Option<&mut dyn State> {
         self.with(|script| script.state.is_some()).then_some(self as _)
@@ -156,6 +169,9 @@ impl Plugin for Fake {
     }
     fn post_bind(&mut self) -> Option<&mut dyn PostBind> {
         Some(self)
+    }
+    fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
+        self.with(|script| script.hints).then_some(self as _)
     }
 }
 
@@ -257,7 +273,15 @@ impl PreBind for Fake {
 
 impl Bind for Fake {
     fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        Ok(vec![Effect::Bind])
+        Ok([vec![Effect::Bind], self.with(|script| script.bind.clone())].concat())
+    }
+}
+
+impl QueueingHint for Fake {
+    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
+        let shown = |object: Option<&[u8]>| object.map(|json| String::from_utf8_lossy(json).into_owned());
+        self.note(format!("hint {} {} {:?} {:?}", pod.name, event.resource, shown(old), shown(new)));
+        false
     }
 }
 

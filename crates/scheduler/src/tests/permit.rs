@@ -2,7 +2,7 @@
 
 use berth_framework::{Effect, PermitVerdict};
 
-use super::kit::{Bench, binds, events, pod};
+use super::kit::{Bench, awaited, bind_finished, binds, effects_finished, events, pod};
 use crate::{Action, Event, Observation};
 
 fn waiting() -> Bench {
@@ -117,4 +117,47 @@ fn failed_effects_of_pre_bind_fail_the_binding() {
     bench.event(Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Err("denied".to_owned()) });
     assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Fake\": denied");
     assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1);
+}
+
+#[test]
+fn binding_comes_after_what_else_the_bind_plugin_asked_for() {
+    let patch = Effect::Patch {
+        kind: "v1/ConfigMap".to_owned(),
+        namespace: "default".to_owned(),
+        name: "map".to_owned(),
+        subresource: None,
+        patch: b"{}".to_vec(),
+    };
+    for result in [Ok(()), Err("denied".to_owned())] {
+        let mut bench = Bench::with_nodes(1, 4);
+        bench.script(|script| script.bind = vec![patch.clone()]);
+        bench.apply(pod("a", 1));
+        let actions = bench.settle();
+        assert_eq!(awaited(&actions), std::slice::from_ref(&patch));
+        assert!(binds(&actions).is_empty());
+        bench.event(effects_finished(&actions, result.clone()));
+        let actions = bench.settle();
+        assert_eq!(binds(&actions).len(), usize::from(result.is_ok()));
+        if result.is_ok() {
+            bench.event(bind_finished(&actions, "a", Ok(())));
+            assert_eq!(events(&bench.settle())[0].0, "Scheduled");
+        } else {
+            assert_eq!(events(&actions)[0].1, "running Bind plugin \"Fake\": denied");
+        }
+    }
+}
+
+#[test]
+fn a_pod_on_its_way_does_not_pass_a_plugin_that_went_out_of_service() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let event = Effect::Create { kind: "v1/Event".to_owned(), namespace: "default".to_owned(), body: b"{}".to_vec() };
+    bench.script(|script| script.pre_bind = vec![event]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    bench.script(|script| script.out_of_service = Some("it is missing".to_owned()));
+    bench.event(effects_finished(&actions, Ok(())));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty(), "{actions:?}");
+    assert_eq!(events(&actions)[0].1, "it is missing");
+    assert_eq!(bench.scheduler.metrics().pending_pods.gated, 1, "it waits for the plugin");
 }

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use berth_cache::ObjectKey;
-use berth_framework::{Effect, ObjectRef};
+use berth_framework::{Effect, Grants, ObjectRef};
 
-use super::kit::{Bench, awaited, binds, effects_finished, events, pod};
+use super::kit::{Bench, Shared, awaited, binds, effects_finished, events, node, pod};
 use crate::{Action, Event};
 
 fn claim() -> ObjectKey {
@@ -153,4 +153,23 @@ fn a_shutdown_does_not_wait_for_it() {
     bench.script(|script| script.pre_bind = Vec::new());
     claim_changes(&mut bench, "1");
     assert!(binds(&bench.settle()).is_empty(), "no binding begins any more");
+}
+
+#[test]
+fn hints_are_shown_only_what_the_plugin_reads() {
+    for (reads_services, shown) in [(false, "None None"), (true, "None Some(\"{}\")")] {
+        let script = Shared::default();
+        script.lock().expect("one thread").reads_services = reads_services;
+        script.lock().expect("one thread").hints = true;
+        let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, Grants::ALL)], script);
+        bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
+        bench.event(Event::Synced);
+        bench.apply(pod("big", 5));
+        bench.settle();
+        let [api_version, kind, namespace, name] = ["v1", "Service", "default", "web"].map(str::to_owned);
+        let key = ObjectKey { api_version, kind, namespace, name };
+        bench.event(Event::ObjectApplied { resource: "Service".to_owned(), key, json: Arc::from(*b"{}") });
+        let calls = bench.script(|script| script.calls.clone());
+        assert_eq!(calls.last().expect("calls"), &format!("hint big Service {shown}"));
+    }
 }

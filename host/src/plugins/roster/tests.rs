@@ -110,7 +110,7 @@ impl Bench {
     fn put(&mut self, plugin: &str, digest: &str) {
         let consequences = self.roster.found(plugin, component(digest), self.now);
         self.take(consequences);
-        self.roster.accepted(plugin, "main", digest);
+        self.roster.accepted(plugin, "main", digest, self.now);
     }
 
     fn fault(&mut self, plugin: &str, digest: &str, times: usize) {
@@ -475,4 +475,23 @@ fn another_policy_holds_at_once() {
     assert!(bench.answers("Mine").contains("is missing"));
     assert_eq!(reconfigure(&mut bench, "defaults: {failurePolicy: Ignore}\n").0, ["Mine"]);
     assert!(!bench.answers("Mine").contains("is missing"));
+}
+
+#[test]
+fn a_binary_that_nobody_tried_is_nothing_to_go_back_to() {
+    let mut bench = Bench::new(STRICT, &["Mine"]);
+    bench.put("Mine", "a");
+    for digest in ["b", "c"] {
+        let consequences = bench.roster.found("Mine", component(digest), bench.now);
+        bench.take(consequences);
+    }
+    // The profile is slow to say so: `b` was refused, and then `c`.
+    for digest in ["b", "c"] {
+        let consequences = bench.roster.not_taken("Mine", digest, "refuses its arguments", bench.now);
+        bench.take(consequences);
+    }
+    assert_eq!(bench.roster.get("Mine").unwrap().installed.as_ref().unwrap().digest(), "a");
+    assert_eq!(bench.roster.get("Mine").unwrap().serving["main"].now.digest(), "a");
+    bench.fault("Mine", "a", 1);
+    assert_eq!(bench.roster.get("Mine").unwrap().last_reason.as_deref(), Some("trapped in filter"));
 }
