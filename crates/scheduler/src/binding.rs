@@ -168,15 +168,13 @@ impl Scheduler {
     /// What a Bind plugin asked for is done; the binding itself comes last.
     pub(crate) fn bind_effects_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
         let Some(binding) = self.bindings.get_mut(uid) else { return };
-        match &mut binding.stage {
-            Stage::Sent { then_bind, .. } if *then_bind && result.is_ok() => {
-                *then_bind = false;
-                let (pod, node) = (Arc::clone(binding.pod()), binding.node);
-                let (pod, node) = (self.pod_ref(&pod), self.text(node).to_owned());
-                self.actions.push(Action::Bind { cycle, pod, node });
-            }
-            _ => self.bind_finished(cycle, uid, result, now),
+        let Stage::Sent { then_bind, .. } = &mut binding.stage else { return };
+        if !std::mem::take(then_bind) || result.is_err() {
+            return self.bind_finished(cycle, uid, result, now);
         }
+        let (pod, node) = (Arc::clone(binding.pod()), binding.node);
+        let (pod, node) = (self.pod_ref(&pod), self.text(node).to_owned());
+        self.actions.push(Action::Bind { cycle, pod, node });
     }
 
     pub(crate) fn bind_finished(&mut self, cycle: CycleId, uid: &str, result: Result<(), String>, now: Time) {
