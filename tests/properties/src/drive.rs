@@ -111,7 +111,13 @@ impl Drive {
                     self.delete_pod(&uid);
                 }
             }
-            Step::SetObject(kind, number, recipe) => self.set_object(*kind, objects::object(*kind, *number, recipe)),
+            Step::SetObject(kind, number, recipe) => {
+                let mut object = objects::object(*kind, *number, recipe);
+                if *kind == Kind::DeviceClaim && self.has_device_of_others(&object) {
+                    object["status"] = json!({});
+                }
+                self.set_object(*kind, object);
+            }
             Step::RemoveObject(kind, number) => {
                 let object = objects::object(*kind, *number, &Recipe { seed: 0, features: 0 });
                 self.remove_object(*kind, &object);
@@ -168,6 +174,21 @@ impl Drive {
         self.assumed.remove(uid);
         let (namespace, name) = (text(&pod, "/metadata/namespace"), text(&pod, "/metadata/name"));
         self.tell(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
+    }
+
+    /// Whoever allocated the claim before would not have given a device away twice.
+    fn has_device_of_others(&self, claim: &Value) -> bool {
+        let devices = |claim: &Value| -> Vec<[Value; 3]> {
+            let results = claim.pointer("/status/allocation/devices/results").and_then(Value::as_array);
+            let device = |result: &Value| ["driver", "pool", "device"].map(|field| result[field].clone());
+            results.into_iter().flatten().map(device).collect()
+        };
+        let own = object_key(claim);
+        let others = self.objects.iter().filter(|((kind, namespace, name), _)| {
+            *kind == Kind::DeviceClaim && (namespace, name) != (&own.namespace, &own.name)
+        });
+        let taken: Vec<_> = others.flat_map(|(_, other)| devices(other)).collect();
+        devices(claim).iter().any(|device| taken.contains(device))
     }
 
     fn set_object(&mut self, kind: Kind, mut object: Value) {

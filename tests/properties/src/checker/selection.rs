@@ -36,8 +36,12 @@ pub(super) fn selects(selector: &Value, object: &Value) -> bool {
         return false;
     }
     let equal = |(key, value): (&String, &Value)| label(object, key) == value.as_str();
-    selector["matchLabels"].as_object().into_iter().flatten().all(equal)
-        && items(selector, "/matchExpressions").iter().all(|it| meets(label(object, text(it, "/key")), it))
+    let expressions = items(selector, "/matchExpressions");
+    // A list of no values does not parse, and the whole selector with it.
+    let parses = |it: &Value| !["In", "NotIn"].contains(&text(it, "/operator")) || !items(it, "/values").is_empty();
+    expressions.iter().all(parses)
+        && selector["matchLabels"].as_object().into_iter().flatten().all(equal)
+        && expressions.iter().all(|it| meets(label(object, text(it, "/key")), it))
 }
 
 /// Whether one of the terms of a node selector holds.
