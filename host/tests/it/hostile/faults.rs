@@ -20,6 +20,10 @@ struct Row {
 
 const PODS_EACH: usize = 2;
 
+/// A plugin that serves or is in quarantine, as it happens: PostBind of the second pod may find the instance that failed for
+/// the first, and be no fault, or come a cycle later.
+const EITHER: &str = "";
+
 /// A quarantine at the second fault, for longer than any test. The plugin with the giant answer may make it, but not
 /// hand it over.
 const RULES: &str = "
@@ -57,7 +61,7 @@ fn rows() -> Vec<Row> {
         traps(At::Sync),
         traps(At::Filter),
         traps(At::Reserve),
-        Row { state: "serving", ..traps(At::PostBind) },
+        Row { state: EITHER, ..traps(At::PostBind) },
         loops(At::Begin),
         loops(At::PreFilter),
         loops(At::Filter),
@@ -93,14 +97,17 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
-    /// So many faults at least. PostBind of the second pod may find the instance that failed for the first.
+    /// So many faults at least.
     fn faults(&self) -> u64 {
-        if self.guest.at == At::PostBind { 1 } else { 2 }
+        if self.state == EITHER { 1 } else { 2 }
     }
 
     /// What the list says of it.
     fn entry(&self) -> Value {
-        let mut entry = json!({"name": self.guest.name, "state": self.state});
+        let mut entry = json!({"name": self.guest.name});
+        if self.state != EITHER {
+            entry["state"] = json!(self.state);
+        }
         if !self.reason.is_empty() {
             entry["lastReason"] = json!(self.reason);
         }
@@ -134,7 +141,7 @@ async fn check_the_story(bench: &Bench, rows: &[Row]) {
     let list = bench.list().await;
     for row in rows {
         let entry = &list[&row.guest.name];
-        assert_eq!(entry["state"], row.state, "{entry}");
+        assert!(row.state == EITHER || entry["state"] == row.state, "{entry}");
         if !row.kind.is_empty() {
             let counter = format!("berth_plugin_faults_total{{plugin=\"{}\",kind=\"{}\"}}", row.guest.name, row.kind);
             bench.counts(&counter, row.faults()).await;
@@ -148,7 +155,7 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
     let (bench, rows) = start("Fail").await;
     let seen = bench.binds_healthy(10).await;
     assert!(seen.deleted.is_empty());
-    for row in rows.iter().filter(|row| row.state != "serving") {
+    for row in rows.iter().filter(|row| !["serving", EITHER].contains(&row.state)) {
         for number in 0..PODS_EACH {
             let name = name_of(&row.guest.name, number);
             let says = |message: &String| message.contains(&row.reason) && message.contains(&row.guest.name);
