@@ -117,7 +117,7 @@ impl Cluster {
         self.cache.settle();
         self.attempt.clear();
         self.profile.sync(&self.cache).expect("replicas follow");
-        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, snapshot: self.cache.snapshot() };
+        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, table: self.cache.table() };
         run::pre_filter(&mut self.profile, &call, &mut self.attempt).expect("pre-filter");
         run::list_candidates(&call, self.cache.order(), &mut self.attempt);
         let all = (0, usize::MAX);

@@ -37,8 +37,8 @@ pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
     let attempt = scheduler.last_attempt();
     for action in scheduler.pending_actions() {
         let Action::Bind { pod, node, .. } = action else { continue };
-        let snapshot = scheduler.cache().snapshot();
-        let chosen = snapshot.symbols.lookup(node).and_then(|name| snapshot.find(name));
+        let table = scheduler.cache().table();
+        let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let scored = || attempt.feasible.iter().zip(&attempt.totals);
         let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
         let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
@@ -46,7 +46,7 @@ pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
             namespace: pod.namespace.clone(),
             name: pod.name.clone(),
             node: node.clone(),
-            nodes: snapshot.n_nodes(),
+            nodes: table.n_nodes(),
             feasible: attempt.feasible.len(),
             score,
             runner_up,

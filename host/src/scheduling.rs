@@ -3,6 +3,7 @@
 //! Events come in over one bounded channel, actions leave over another. When actions back up, no cycle starts, but events
 //! are still taken: the executor's answers are among them, so the two can never wait for each other.
 
+use berth_model::Time;
 use std::{
     collections::VecDeque,
     sync::Arc,
@@ -12,7 +13,6 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_framework::Manifest;
-use berth_queue::Time;
 use berth_scheduler::{Action, Event, Observation, Scheduler};
 use berth_wasm_host::threads;
 use tokio::{

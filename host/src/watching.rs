@@ -1,8 +1,8 @@
 //! What the session watches: pods and nodes, and every kind that a plugin reads or registers events for.
 
+use berth_model::ObjectKey;
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_cache::ObjectKey;
 use berth_cluster::{Client, KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
 use berth_framework::{Manifest, ObjectKind, Profile};
 use berth_scheduler::Event;

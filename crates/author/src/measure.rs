@@ -63,7 +63,7 @@ fn populate(trial: &mut Trial, random: &mut Random, n_nodes: u64) -> Result<(), 
 }
 
 fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut Times) -> Result<(), Status> {
-    let mut nodes = call.snapshot.nodes().clone();
+    let mut nodes = call.table.nodes().clone();
     if let Some(point) = plugin.pre_filter() {
         match times.add("PreFilter", || point.pre_filter(call)) {
             Ok(_) => {}

@@ -1,8 +1,8 @@
 //! A configured plugin and a cluster that it follows, asked as the scheduler asks.
 
-use berth_cache::{Cache, ObjectKey};
+use berth_cache::Cache;
 use berth_framework::{Call, CycleId, DryRunCase, Explanation, Plugin, PluginFactory, Status};
-use berth_model::{NodeIdx, NodeSet, Pod, api, intern};
+use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api, intern};
 use serde_json::Value;
 
 use crate::answers::{Answers, Rejection};
@@ -96,9 +96,9 @@ impl Trial {
     /// There is no such node, or the plugin breaks or does not filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
-        let snapshot = self.cache.snapshot();
-        let name = snapshot.symbols.lookup(node);
-        let node = name.and_then(|name| snapshot.find(name)).ok_or_else(|| Status::error(format!("no node {node}")))?;
+        let table = self.cache.table();
+        let name = table.symbols.lookup(node);
+        let node = name.and_then(|name| table.find(name)).ok_or_else(|| Status::error(format!("no node {node}")))?;
         let pods = [minus, plus].concat();
         let indices = |pods: std::ops::Range<usize>| pods.filter_map(|at| u32::try_from(at).ok()).collect();
         let case = DryRunCase { node, minus: indices(0..minus.len()), plus: indices(minus.len()..pods.len()) };
@@ -125,7 +125,7 @@ impl Trial {
     /// Runs `work` with the plugin in a cycle of its own.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.cache.snapshot() };
+        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.cache.table() };
         let result = work(&mut *self.plugin, &call);
         self.plugin.end_cycle(call.cycle);
         result
@@ -151,7 +151,7 @@ impl Trial {
 }
 
 fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut Answers) -> Result<(), Status> {
-    let mut passed = call.snapshot.nodes().clone();
+    let mut passed = call.table.nodes().clone();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
         None => (true, None),
         Some(Ok(restriction)) => (true, restriction),
@@ -163,8 +163,8 @@ fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut Answers)
         Some(Err(status)) => return Err(status),
     };
     if let Some(names) = restriction {
-        let symbols = &call.snapshot.symbols;
-        passed.retain(|node| names.iter().any(|name| name == symbols.text(call.snapshot.name(node))));
+        let symbols = &call.table.symbols;
+        passed.retain(|node| names.iter().any(|name| name == symbols.text(call.table.name(node))));
     }
     if filters {
         answers.rejected = filter(plugin, call, &mut passed)?;
@@ -251,5 +251,5 @@ fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Result<Ve
 }
 
 fn name(call: &Call<'_>, node: NodeIdx) -> String {
-    call.snapshot.symbols.text(call.snapshot.name(node)).to_owned()
+    call.table.symbols.text(call.table.name(node)).to_owned()
 }

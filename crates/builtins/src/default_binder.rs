@@ -32,14 +32,14 @@ impl Bind for DefaultBinder {
 #[cfg(test)]
 mod tests {
     use berth_framework::CycleId;
-    use berth_model::{Pod, Snapshot};
+    use berth_model::{ClusterTable, Pod};
 
     use super::*;
 
     #[test]
     fn asks_for_the_binding() {
-        let (pod, snapshot) = (Pod::default(), Snapshot::default());
-        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+        let (pod, table) = (Pod::default(), ClusterTable::default());
+        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
         assert_eq!(DefaultBinder.bind(&call, NodeIdx(0)), Ok(vec![Effect::Bind]));
     }
 }

@@ -88,7 +88,7 @@ impl PostFilter for DefaultPreemption {
         if let Some(reason) = why_not_eligible(call, failure) {
             return Ok(nothing(Status::unschedulable(format!("preemption: {reason}"))));
         }
-        self.budgets.refresh(call.snapshot.objects());
+        self.budgets.refresh(call.table.objects());
         let nodes = resolvable_nodes(call, failure);
         let search = match self.search(call, &nodes, dry_run) {
             Ok(search) => search,
@@ -148,7 +148,7 @@ impl Search {
         if !errors.is_empty() {
             return nothing(broken(&errors));
         }
-        let n_nodes = call.snapshot.n_nodes();
+        let n_nodes = call.table.n_nodes();
         let others = Status::unresolvable("Preemption is not helpful for scheduling");
         let n_others = n_nodes.saturating_sub(self.statuses.len());
         let tried = self.statuses.iter().map(|status| (status, 1));
@@ -175,12 +175,12 @@ fn why_not_eligible(call: &Call<'_>, failure: &Failure<'_>) -> Option<&'static s
         return Some("not eligible due to preemptionPolicy=Never.");
     }
     let nominated = call.pod.nominated_node_name;
-    let node = call.snapshot.find(nominated).filter(|_| !nominated.is_none())?;
+    let node = call.table.find(nominated).filter(|_| !nominated.is_none())?;
     if status_of(failure, node).is_none_or(|status| status.code == Code::UnschedulableAndUnresolvable) {
         return None;
     }
     let leaves = |pod: &Pod| pod.terminating && pod.is_preempted && pod.priority < call.pod.priority;
-    let is_waiting = call.snapshot.pods().on(node).any(|(_, pod)| leaves(pod));
+    let is_waiting = call.table.pods().on(node).any(|(_, pod)| leaves(pod));
     is_waiting.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
@@ -192,7 +192,7 @@ fn status_of<'a>(failure: &Failure<'a>, node: NodeIdx) -> Option<&'a Status> {
 /// The nodes that rejected the pod in a way that evictions may change.
 fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     let mut resolvable = NodeSet::default();
-    let mut absent = call.snapshot.nodes().clone();
+    let mut absent = call.table.nodes().clone();
     for rejection in failure.rejections {
         if rejection.status.code == Code::Unschedulable {
             let mut nodes = rejection.nodes.clone();
@@ -220,7 +220,7 @@ fn offset(cycle: u64, n_nodes: usize) -> usize {
 /// Takes back what lesser pods were promised on the node, then evicts. Victims that are leaving already are left
 /// alone; if all are, there is nothing to do but wait.
 fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Effect> {
-    let symbols = &call.snapshot.symbols;
+    let symbols = &call.table.symbols;
     let message = format!("{}: preempting to accommodate a higher priority pod", symbols.text(call.pod.scheduler_name));
     let evictions: Vec<Effect> = best
         .victims

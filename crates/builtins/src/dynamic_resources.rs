@@ -36,7 +36,7 @@ use berth_framework::{
     Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Point,
     PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve, Score, Sign, State, Status,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
 
 use self::{
@@ -124,8 +124,8 @@ plugin!(DynamicResources {
     sign: Sign,
     state: State,
 }
-fn follow(&mut self, snapshot: &Snapshot) {
-    self.cluster.refresh(snapshot.objects());
+fn follow(&mut self, table: &ClusterTable) {
+    self.cluster.refresh(table.objects());
 }
 
 fn end_cycle(&mut self, cycle: CycleId) {
@@ -183,10 +183,10 @@ impl PreFilter for DynamicResources {
         if call.pod.resource_claims.is_empty() && call.pod.extended_requests.is_empty() {
             return Err(Status::skip());
         }
-        self.cluster.refresh(call.snapshot.objects());
-        self.cluster.layouts.bound(call.snapshot.n_nodes());
-        let claims = pod_claims::resolve(call.pod, &call.snapshot.symbols, &self.cluster.claims)?;
-        let extended = ExtendedResources::of(call.pod, call.snapshot, &self.cluster);
+        self.cluster.refresh(call.table.objects());
+        self.cluster.layouts.bound(call.table.n_nodes());
+        let claims = pod_claims::resolve(call.pod, &call.table.symbols, &self.cluster.claims)?;
+        let extended = ExtendedResources::of(call.pod, call.table, &self.cluster);
         if claims.is_empty() && extended.is_none() {
             return Err(Status::skip());
         }
@@ -291,7 +291,7 @@ impl Reserve for DynamicResources {
             let is_strange = !call.pod.resource_claims.is_empty();
             return if is_strange { Status::error("claim allocation not found for node") } else { Status::success() };
         };
-        let Answer { allocations, needs } = attempt.answer(node, call.snapshot.symbols.text(call.snapshot.name(node)));
+        let Answer { allocations, needs } = attempt.answer(node, call.table.symbols.text(call.table.name(node)));
         let mut allocations = allocations.into_iter();
         let mut reservation = Reservation::new(call);
         if allocations.len() < attempt.unallocated().count() {
@@ -318,8 +318,8 @@ impl Reserve for DynamicResources {
 
 impl PreBind for DynamicResources {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.cluster.refresh(call.snapshot.objects());
-        let name = call.snapshot.symbols.text(call.snapshot.name(node));
+        self.cluster.refresh(call.table.objects());
+        let name = call.table.symbols.text(call.table.name(node));
         let timeout = self.arguments.binding_timeout;
         reservation::pre_bind(&mut self.reservations, call.cycle, &self.cluster.claims, name, timeout)
     }

@@ -1,7 +1,7 @@
 //! ImageLocality: prefers nodes that already hold the pod's images.
 
 use berth_framework::{Call, Point, Score, Status};
-use berth_model::{Column, NodeSet, snapshot::Image};
+use berth_model::{Column, NodeSet, cluster_table::Image};
 
 use crate::{
     args::{self, NoArgs},
@@ -55,10 +55,10 @@ fn score_of(bytes: i64, n_containers: u32) -> i64 {
 
 impl Score for ImageLocality {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let snapshot = call.snapshot;
-        let known = call.pod.images.iter().filter_map(|name| snapshot.images().get(*name));
+        let table = call.table;
+        let known = call.pod.images.iter().filter_map(|name| table.images().get(*name));
         let held: Vec<(&NodeSet, i64)> =
-            known.map(|image| (&image.nodes, spread_bytes(image, snapshot.n_nodes()))).collect();
+            known.map(|image| (&image.nodes, spread_bytes(image, table.n_nodes()))).collect();
         scores.extend(nodes.iter().map(|node| {
             let here = held.iter().filter(|(holders, _)| holders.contains(node));
             score_of(here.map(|(_, bytes)| bytes).sum(), call.pod.n_containers)

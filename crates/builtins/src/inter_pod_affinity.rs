@@ -17,7 +17,7 @@ mod tests;
 use berth_framework::{
     Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign, Status,
 };
-use berth_model::{Column, NodeSet, Pod, Snapshot};
+use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
 
 use self::{knowledge::Knowledge, preferred::Preferred, required::Required};
@@ -82,8 +82,8 @@ plugin!(InterPodAffinity {
     normalize: Normalize,
     sign: Sign
 }
-fn follow(&mut self, snapshot: &Snapshot) {
-    self.known.follow(snapshot);
+fn follow(&mut self, table: &ClusterTable) {
+    self.known.follow(table);
 });
 
 impl InterPodAffinity {

@@ -75,13 +75,13 @@ fn preferred(pod: &Pod) -> impl Iterator<Item = (usize, &WeightedNodeTerm)> {
 
 impl NodeAffinity {
     fn check(&self, call: &Call<'_>, node: NodeIdx) -> Status {
-        let snapshot = call.snapshot;
-        if self.added.required().is_some_and(|terms| !matches_any(terms, snapshot, node)) {
+        let table = call.table;
+        if self.added.required().is_some_and(|terms| !matches_any(terms, table, node)) {
             return Status::unresolvable("node(s) didn't match scheduler-enforced node affinity");
         }
         let required = call.pod.node_rules.required.as_deref();
-        let is_selected = selector(call.pod).all(|rule| rule.matches(snapshot, node));
-        if is_selected && required.is_none_or(|terms| matches_any(terms, snapshot, node)) {
+        let is_selected = selector(call.pod).all(|rule| rule.matches(table, node));
+        if is_selected && required.is_none_or(|terms| matches_any(terms, table, node)) {
             return Status::success();
         }
         Status::unresolvable("node(s) didn't match Pod's node affinity/selector")
@@ -100,27 +100,27 @@ impl PreFilter for NodeAffinity {
         if names.is_empty() {
             return Err(Status::unresolvable("pod affinity terms conflict"));
         }
-        Ok(Some(names.into_iter().map(|name| call.snapshot.symbols.text(name).to_owned()).collect()))
+        Ok(Some(names.into_iter().map(|name| call.table.symbols.text(name).to_owned()).collect()))
     }
 }
 
 impl Filter for NodeAffinity {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        self.added.resolve(&call.snapshot.symbols);
+        self.added.resolve(&call.table.symbols);
         if let Some(terms) = self.added.required() {
-            self.scratch.narrow_to_any(terms, call.snapshot, candidates);
+            self.scratch.narrow_to_any(terms, call.table, candidates);
         }
-        self.scratch.narrow_to_required(call.pod, call.snapshot, candidates);
+        self.scratch.narrow_to_required(call.pod, call.table, candidates);
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        self.added.resolve(&call.snapshot.symbols);
+        self.added.resolve(&call.table.symbols);
         Ok(explain_each(rejected, |node| self.check(call, node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        self.added.resolve(&call.snapshot.symbols);
+        self.added.resolve(&call.table.symbols);
         Ok(dry_run_each(cases, |node| self.check(call, node)))
     }
 }
@@ -148,16 +148,16 @@ impl PreScore for NodeAffinity {
 
 impl Score for NodeAffinity {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        self.added.resolve(&call.snapshot.symbols);
+        self.added.resolve(&call.table.symbols);
         let start = scores.len();
         scores.resize(start + nodes.len(), 0);
         let scores = scores.get_mut(start..).unwrap_or_default();
         for (weight, term) in self.added.preferred() {
-            self.scratch.add_weight(term, *weight, call.snapshot, nodes, scores);
+            self.scratch.add_weight(term, *weight, call.table, nodes, scores);
         }
         for (_, preference) in preferred(call.pod) {
             let weight = i64::from(preference.weight);
-            self.scratch.add_weight(&preference.term, weight, call.snapshot, nodes, scores);
+            self.scratch.add_weight(&preference.term, weight, call.table, nodes, scores);
         }
         Ok(())
     }

@@ -34,7 +34,7 @@ impl BuiltIn for NodeDeclaredFeatures {
 plugin!(NodeDeclaredFeatures { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
 fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
-    let declared = call.snapshot.declared_features(node);
+    let declared = call.table.declared_features(node);
     call.pod.required_features.iter().all(|feature| declared.contains(feature))
 }
 

@@ -30,7 +30,7 @@ impl BuiltIn for NodeName {
 plugin!(NodeName { filter: Filter, sign: Sign });
 
 fn matches(call: &Call<'_>, node: NodeIdx) -> bool {
-    call.pod.node_name.is_none() || call.pod.node_name == call.snapshot.name(node)
+    call.pod.node_name.is_none() || call.pod.node_name == call.table.name(node)
 }
 
 fn check(call: &Call<'_>, node: NodeIdx) -> Status {

@@ -54,7 +54,7 @@ impl NodePorts {
         let gone = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
         // Few ports are in the way, so few are looked for among the pods that are away.
         let in_the_way = |port: &HostPort| !is_free(&call.pod.host_ports, std::slice::from_ref(port));
-        let now = call.snapshot.host_ports(case.node).iter();
+        let now = call.table.host_ports(case.node).iter();
         self.in_use.clear();
         self.in_use.extend(now.filter(|port| in_the_way(port) && !gone(port)));
         self.in_use.extend(case.plus.iter().flat_map(ports));
@@ -70,12 +70,12 @@ impl PreFilter for NodePorts {
 
 impl Filter for NodePorts {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        candidates.retain(|node| is_free(&call.pod.host_ports, call.snapshot.host_ports(node)));
+        candidates.retain(|node| is_free(&call.pod.host_ports, call.table.host_ports(node)));
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| check(call.pod, call.snapshot.host_ports(node))))
+        Ok(explain_each(rejected, |node| check(call.pod, call.table.host_ports(node))))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

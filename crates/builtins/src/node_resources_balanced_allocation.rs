@@ -45,16 +45,16 @@ plugin!(NodeResourcesBalancedAllocation { pre_score: PreScore, score: Score, sig
 impl PreScore for NodeResourcesBalancedAllocation {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
         let requests = &call.pod.balanced_requests;
-        let is_best_effort = self.resources.iter().all(|resource| resource.request(requests, call.snapshot) == 0);
+        let is_best_effort = self.resources.iter().all(|resource| resource.request(requests, call.table) == 0);
         if is_best_effort { Err(Status::skip()) } else { Ok(()) }
     }
 }
 
 impl Score for NodeResourcesBalancedAllocation {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let snapshot = call.snapshot;
-        let used = |name| snapshot.requested().column(name);
-        let views = views(&self.resources, &call.pod.balanced_requests, snapshot, used);
+        let table = call.table;
+        let used = |name| table.requested().column(name);
+        let views = views(&self.resources, &call.pod.balanced_requests, table, used);
         let (mut with, mut without) = (Vec::new(), Vec::new());
         scores.extend(nodes.iter().map(|node| {
             with.clear();

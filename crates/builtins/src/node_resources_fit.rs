@@ -8,7 +8,7 @@ mod tests;
 use berth_framework::{
     Call, ClusterEvent, Code, DryRunCase, Explanation, Filter, Point, PreFilter, PreScore, Score, Status,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot, Sym, snapshot::at};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
 
 use self::{
@@ -109,7 +109,7 @@ impl NodeResourcesFit {
         ];
         let Self { wanted, ignored_resources, ignored_groups, classes, .. } = self;
         if !requests.scalars.is_empty() {
-            classes.refresh(call.snapshot.objects());
+            classes.refresh(call.table.objects());
         }
         let is_ignored = |name: &str| {
             let group = name.split_once('/').map_or(name, |(group, _)| group);
@@ -121,7 +121,7 @@ impl NodeResourcesFit {
         wanted.clear();
         let basic = basic.into_iter().filter(|(_, amount)| *amount > 0);
         wanted.extend(basic.map(|(name, amount)| Want { name, amount, is_served_by_devices: false }));
-        let scalars = scalars.map(|(name, amount)| (name, amount, call.snapshot.symbols.text(name)));
+        let scalars = scalars.map(|(name, amount)| (name, amount, call.table.symbols.text(name)));
         let counted = scalars.filter(|(_, amount, text)| *amount != 0 && !is_ignored(text));
         wanted.extend(counted.map(|(name, amount, text)| Want {
             name,
@@ -131,18 +131,18 @@ impl NodeResourcesFit {
     }
 
     /// The verdict on a node with `more` on top of what it has.
-    fn check(&self, snapshot: &Snapshot, node: NodeIdx, more: &More) -> Status {
+    fn check(&self, table: &ClusterTable, node: NodeIdx, more: &More) -> Status {
         let mut reasons = Vec::new();
         let mut code = Code::Unschedulable;
-        let n_pods = at(snapshot.pod_counts(), node).saturating_add(more.n_pods);
-        if is_full(snapshot.allocatable().get(Sym::PODS, node), n_pods) {
+        let n_pods = at(table.pod_counts(), node).saturating_add(more.n_pods);
+        if is_full(table.allocatable().get(Sym::PODS, node), n_pods) {
             reasons.push("Too many pods".to_owned());
         }
         for (position, want) in self.wanted.iter().enumerate() {
-            let allocatable = snapshot.allocatable().get(want.name, node);
-            let requested = snapshot.requested().get(want.name, node).saturating_add(more.of(position));
+            let allocatable = table.allocatable().get(want.name, node);
+            let requested = table.requested().get(want.name, node).saturating_add(more.of(position));
             if want.is_short(allocatable, requested) {
-                reasons.push(["Insufficient ", snapshot.symbols.text(want.name)].concat());
+                reasons.push(["Insufficient ", table.symbols.text(want.name)].concat());
                 if want.amount > allocatable {
                     code = Code::UnschedulableAndUnresolvable;
                 }
@@ -185,12 +185,11 @@ impl PreFilter for NodeResourcesFit {
 impl Filter for NodeResourcesFit {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         self.note_wants(call);
-        let snapshot = call.snapshot;
-        let (allowed_pods, n_pods) = (snapshot.allocatable().column(Sym::PODS), snapshot.pod_counts());
+        let table = call.table;
+        let (allowed_pods, n_pods) = (table.allocatable().column(Sym::PODS), table.pod_counts());
         candidates.retain(|node| !is_full(at(allowed_pods, node), at(n_pods, node)));
         for want in &self.wanted {
-            let (allocatable, requested) =
-                (snapshot.allocatable().column(want.name), snapshot.requested().column(want.name));
+            let (allocatable, requested) = (table.allocatable().column(want.name), table.requested().column(want.name));
             candidates.retain(|node| !want.is_short(at(allocatable, node), at(requested, node)));
         }
         Ok(())
@@ -199,7 +198,7 @@ impl Filter for NodeResourcesFit {
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         self.note_wants(call);
         let nothing = More::default();
-        Ok(explain_each(rejected, |node| self.check(call.snapshot, node, &nothing)))
+        Ok(explain_each(rejected, |node| self.check(call.table, node, &nothing)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
@@ -207,7 +206,7 @@ impl Filter for NodeResourcesFit {
         let (mut walk, mut more) = (CaseWalk::new(pods), More::default());
         let check = |case| {
             walk.step(case, |pod, sign| more.add(&self.wanted, pod, sign));
-            self.check(call.snapshot, case.node, &more)
+            self.check(call.table, case.node, &more)
         };
         Ok(cases.iter().map(check).collect())
     }
@@ -221,13 +220,13 @@ impl PreScore for NodeResourcesFit {
 
 impl Score for NodeResourcesFit {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let snapshot = call.snapshot;
+        let table = call.table;
         let used = |name| match name {
-            Sym::CPU => snapshot.non_zero_cpu(),
-            Sym::MEMORY => snapshot.non_zero_memory(),
-            _ => snapshot.requested().column(name),
+            Sym::CPU => table.non_zero_cpu(),
+            Sym::MEMORY => table.non_zero_memory(),
+            _ => table.requested().column(name),
         };
-        let views = views(self.strategy.resources(), &call.pod.scoring_requests, snapshot, used);
+        let views = views(self.strategy.resources(), &call.pod.scoring_requests, table, used);
         scores.extend(nodes.iter().map(|node| self.strategy.score(&views, node)));
         Ok(())
     }

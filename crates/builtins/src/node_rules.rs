@@ -4,7 +4,7 @@
 //! for each node that is left. The same [`Rule::admits`] decides for a set and for a single node.
 
 use berth_model::{
-    NodeIdx, NodeSet, Pod, Snapshot, Sym, Symbols,
+    ClusterTable, NodeIdx, NodeSet, Pod, Sym, Symbols,
     pod::{NodeTerm, Operator, Requirement},
 };
 
@@ -54,11 +54,11 @@ impl<'a> Rule<'a> {
     }
 
     /// Keeps the nodes of `nodes` that pass.
-    pub(crate) fn narrow(&self, snapshot: &Snapshot, nodes: &mut NodeSet) {
-        let symbols = &snapshot.symbols;
+    pub(crate) fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {
+        let symbols = &table.symbols;
         match self.subject {
-            Subject::Name => nodes.retain(|node| self.admits(Some(snapshot.name(node)), symbols)),
-            Subject::Label(key) => match snapshot.labels().column(key) {
+            Subject::Name => nodes.retain(|node| self.admits(Some(table.name(node)), symbols)),
+            Subject::Label(key) => match table.labels().column(key) {
                 Some(column) => nodes.retain(|node| self.admits(column.get(node), symbols)),
                 None if self.admits(None, symbols) => {}
                 None => nodes.clear(),
@@ -66,12 +66,12 @@ impl<'a> Rule<'a> {
         }
     }
 
-    pub(crate) fn matches(&self, snapshot: &Snapshot, node: NodeIdx) -> bool {
+    pub(crate) fn matches(&self, table: &ClusterTable, node: NodeIdx) -> bool {
         let found = match self.subject {
-            Subject::Name => Some(snapshot.name(node)),
-            Subject::Label(key) => snapshot.labels().column(key).and_then(|column| column.get(node)),
+            Subject::Name => Some(table.name(node)),
+            Subject::Label(key) => table.labels().column(key).and_then(|column| column.get(node)),
         };
-        self.admits(found, &snapshot.symbols)
+        self.admits(found, &table.symbols)
     }
 }
 
@@ -85,16 +85,16 @@ pub(crate) trait Term {
     fn can_match(&self) -> bool;
     fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>>;
 
-    fn narrow(&self, snapshot: &Snapshot, nodes: &mut NodeSet) {
+    fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {
         if self.can_match() {
-            self.rules(&snapshot.symbols).for_each(|rule| rule.narrow(snapshot, nodes));
+            self.rules(&table.symbols).for_each(|rule| rule.narrow(table, nodes));
         } else {
             nodes.clear();
         }
     }
 
-    fn matches(&self, snapshot: &Snapshot, node: NodeIdx) -> bool {
-        self.can_match() && self.rules(&snapshot.symbols).all(|rule| rule.matches(snapshot, node))
+    fn matches(&self, table: &ClusterTable, node: NodeIdx) -> bool {
+        self.can_match() && self.rules(&table.symbols).all(|rule| rule.matches(table, node))
     }
 }
 
@@ -123,23 +123,23 @@ pub(crate) struct Scratch {
 
 impl Scratch {
     /// Keeps the nodes of `nodes` that the pod selects and that its required affinity admits.
-    pub(crate) fn narrow_to_required(&mut self, pod: &Pod, snapshot: &Snapshot, nodes: &mut NodeSet) {
-        selector(pod).for_each(|rule| rule.narrow(snapshot, nodes));
+    pub(crate) fn narrow_to_required(&mut self, pod: &Pod, table: &ClusterTable, nodes: &mut NodeSet) {
+        selector(pod).for_each(|rule| rule.narrow(table, nodes));
         if let Some(terms) = &pod.node_rules.required {
-            self.narrow_to_any(terms, snapshot, nodes);
+            self.narrow_to_any(terms, table, nodes);
         }
     }
 
     /// Keeps the nodes of `nodes` that match at least one of `terms`.
-    pub(crate) fn narrow_to_any<T: Term>(&mut self, terms: &[T], snapshot: &Snapshot, nodes: &mut NodeSet) {
+    pub(crate) fn narrow_to_any<T: Term>(&mut self, terms: &[T], table: &ClusterTable, nodes: &mut NodeSet) {
         if let [term] = terms {
-            return term.narrow(snapshot, nodes);
+            return term.narrow(table, nodes);
         }
         self.matched.clear();
         for term in terms {
             copy(&mut self.left, nodes);
             self.left.subtract(&self.matched);
-            term.narrow(snapshot, &mut self.left);
+            term.narrow(table, &mut self.left);
             self.matched.union(&self.left);
         }
         nodes.intersect(&self.matched);
@@ -150,12 +150,12 @@ impl Scratch {
         &mut self,
         term: &T,
         weight: i64,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
         nodes: &NodeSet,
         scores: &mut [i64],
     ) {
         copy(&mut self.left, nodes);
-        term.narrow(snapshot, &mut self.left);
+        term.narrow(table, &mut self.left);
         for (score, node) in scores.iter_mut().zip(nodes.iter()) {
             if self.left.contains(node) {
                 *score += weight;
@@ -165,8 +165,8 @@ impl Scratch {
 }
 
 /// Whether the node matches at least one of `terms`.
-pub(crate) fn matches_any<T: Term>(terms: &[T], snapshot: &Snapshot, node: NodeIdx) -> bool {
-    terms.iter().any(|term| term.matches(snapshot, node))
+pub(crate) fn matches_any<T: Term>(terms: &[T], table: &ClusterTable, node: NodeIdx) -> bool {
+    terms.iter().any(|term| term.matches(table, node))
 }
 
 fn copy(into: &mut NodeSet, from: &NodeSet) {

@@ -42,14 +42,14 @@ fn tolerates(pod: &Pod) -> bool {
 }
 
 fn check(call: &Call<'_>, node: NodeIdx) -> Status {
-    let passes = !call.snapshot.unschedulable().contains(node) || tolerates(call.pod);
+    let passes = !call.table.unschedulable().contains(node) || tolerates(call.pod);
     pass_or(passes, || Status::unresolvable("node(s) were unschedulable"))
 }
 
 impl Filter for NodeUnschedulable {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         if !tolerates(call.pod) {
-            candidates.subtract(call.snapshot.unschedulable());
+            candidates.subtract(call.table.unschedulable());
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ mod ledger;
 mod limits;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot, snapshot::at};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
 use self::{
@@ -84,21 +84,21 @@ impl BuiltIn for NodeVolumeLimits {
 }
 
 plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign }
-fn follow(&mut self, snapshot: &Snapshot) {
-    self.census.follow(snapshot);
-    self.limits.follow(snapshot);
+fn follow(&mut self, table: &ClusterTable) {
+    self.census.follow(table);
+    self.limits.follow(table);
 });
 
 impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        berth_framework::Plugin::follow(self, call.snapshot);
+        berth_framework::Plugin::follow(self, call.table);
         let is_counted = |volume: &berth_model::pod::Volume| {
             storage::claim_name(call.pod, volume).is_some() || migration::of_inline(&volume.source).is_some()
         };
         if !call.pod.volumes.iter().any(is_counted) {
             return Err(Status::skip());
         }
-        self.wanted = self.census.wanted(call.pod, &call.snapshot.symbols);
+        self.wanted = self.census.wanted(call.pod, &call.table.symbols);
         Ok(None)
     }
 }
@@ -146,7 +146,7 @@ impl Filter for NodeVolumeLimits {
             Ok(wanted) => wanted,
             Err(status) => return Ok(vec![status.clone(); cases.len()]),
         };
-        let symbols = &call.snapshot.symbols;
+        let symbols = &call.table.symbols;
         let volumes: Vec<_> = pods.iter().map(|pod| self.census.held_by(pod, symbols)).collect();
         let (mut walk, mut changes) = (CaseWalk::new(&volumes), Changes::default());
         let check = |case| {

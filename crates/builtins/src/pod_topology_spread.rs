@@ -126,7 +126,7 @@ impl PodTopologySpread {
                 None => Ok(constraints),
             };
         }
-        let mut constraints = of_sort(self.defaults.constraints(&call.snapshot.symbols));
+        let mut constraints = of_sort(self.defaults.constraints(&call.table.symbols));
         if !constraints.is_empty() {
             let selector = self.default_selector.of(call);
             if selector.is_empty() {
@@ -197,7 +197,7 @@ impl PreScore for PodTopologySpread {
         self.scored = None;
         let refused = |error| Status::error(format!("calculating preScoreState: {error}"));
         let constraints = self.constraints(call, false).map_err(refused)?;
-        if constraints.is_empty() || call.snapshot.n_nodes() == 0 {
+        if constraints.is_empty() || call.table.n_nodes() == 0 {
             return Err(Status::skip());
         }
         let requires_all_keys = !call.pod.topology_spread.is_empty() || !self.defaults.is_system;

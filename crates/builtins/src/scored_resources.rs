@@ -1,6 +1,6 @@
 //! The resources that a scoring plugin weighs: from its args to columns.
 
-use berth_model::{NodeIdx, Snapshot, Sym, pod::Resources, snapshot::at};
+use berth_model::{ClusterTable, NodeIdx, Sym, cluster_table::at, pod::Resources};
 use serde::Deserialize;
 
 /// An entry of `resources` in the args of a plugin that scores by resources.
@@ -61,8 +61,8 @@ pub(crate) fn scored_resources(
 
 impl ScoredResource {
     /// What a pod requests of this resource.
-    pub(crate) fn request(&self, requests: &Resources, snapshot: &Snapshot) -> i64 {
-        snapshot.symbols.lookup(&self.name).map_or(0, |name| requests.get(name))
+    pub(crate) fn request(&self, requests: &Resources, table: &ClusterTable) -> i64 {
+        table.symbols.lookup(&self.name).map_or(0, |name| requests.get(name))
     }
 }
 
@@ -71,13 +71,13 @@ impl ScoredResource {
 pub(crate) fn views<'a>(
     resources: &[ScoredResource],
     requests: &Resources,
-    snapshot: &'a Snapshot,
+    table: &'a ClusterTable,
     used: impl Fn(Sym) -> &'a [i64],
 ) -> Vec<ResourceView<'a>> {
     let view = |resource: &ScoredResource| {
-        let name = snapshot.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
+        let name = table.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
         let request = requests.get(name);
-        let allocatable = snapshot.allocatable().column(name);
+        let allocatable = table.allocatable().column(name);
         let is_scored = request != 0 || !resource.is_scalar;
         is_scored.then(|| ResourceView { weight: resource.weight, request, allocatable, used: used(name) })
     };

@@ -64,11 +64,11 @@ pub(crate) fn once_per_set<T: Copy>(
     known: &mut Vec<Option<T>>,
     judge: impl Fn(&Pod, &[Taint]) -> T,
 ) -> impl FnMut(NodeIdx) -> T {
-    let sets = call.snapshot.taint_sets();
+    let sets = call.table.taint_sets();
     known.clear();
     known.resize(sets.len(), None);
     move |node| {
-        let id = call.snapshot.taint_set_id(node) as usize;
+        let id = call.table.taint_set_id(node) as usize;
         let taints = sets.get(id).map_or(&[][..], |set| set);
         match known.get_mut(id) {
             Some(verdict) => *verdict.get_or_insert_with(|| judge(call.pod, taints)),

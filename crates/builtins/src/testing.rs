@@ -2,19 +2,19 @@
 
 use berth_framework::{Call, CycleId, DryRunCase, Plugin, Status};
 use berth_model::{
-    Node, NodeIdx, NodeSet, Pod, Snapshot, Sym,
+    ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym,
     pod::{HostPort, NonZero, Resources},
 };
 
 /// Nodes in the order in which they were added.
 #[derive(Debug, Default)]
 pub(crate) struct Cluster {
-    pub(crate) snapshot: Snapshot,
+    pub(crate) table: ClusterTable,
 }
 
 impl Cluster {
     pub(crate) fn sym(&mut self, text: &str) -> Sym {
-        self.snapshot.symbols.intern(text)
+        self.table.symbols.intern(text)
     }
 
     /// `key=value` pairs, sorted as labels of nodes are.
@@ -25,29 +25,29 @@ impl Cluster {
     }
 
     pub(crate) fn node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) -> NodeIdx {
-        let idx = NodeIdx(u32::try_from(self.snapshot.n_nodes()).unwrap());
+        let idx = NodeIdx(u32::try_from(self.table.n_nodes()).unwrap());
         let mut node = Node { name: self.sym(name), ..Node::default() };
         edit(&mut node);
-        let snapshot = &mut self.snapshot;
-        snapshot.add_node(idx);
-        snapshot.set_name(idx, node.name);
-        snapshot.set_unschedulable(idx, node.unschedulable);
-        snapshot.set_labels(idx, &node.labels);
-        snapshot.set_taints(idx, &node.taints);
-        snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods);
-        snapshot.set_images(idx, &node.images);
-        snapshot.set_declared_features(idx, &node.declared_features);
+        let table = &mut self.table;
+        table.add_node(idx);
+        table.set_name(idx, node.name);
+        table.set_unschedulable(idx, node.unschedulable);
+        table.set_labels(idx, &node.labels);
+        table.set_taints(idx, &node.taints);
+        table.set_allocatable(idx, &node.allocatable, node.allowed_pods);
+        table.set_images(idx, &node.images);
+        table.set_declared_features(idx, &node.declared_features);
         idx
     }
 
     /// Puts a pod that requests `amounts` on `node`.
     pub(crate) fn place(&mut self, node: NodeIdx, amounts: &Resources) {
         let non_zero = NonZero { milli_cpu: amounts.milli_cpu, memory: amounts.memory };
-        self.snapshot.add_requested(node, amounts, non_zero, 1);
+        self.table.add_requested(node, amounts, non_zero, 1);
     }
 
     pub(crate) fn take_ports(&mut self, node: NodeIdx, ports: &[HostPort]) {
-        self.snapshot.set_host_ports(node, ports.to_vec());
+        self.table.set_host_ports(node, ports.to_vec());
     }
 
     pub(crate) fn pod(&self) -> Pod {
@@ -55,7 +55,7 @@ impl Cluster {
     }
 
     pub(crate) fn call<'a>(&'a self, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(1), pod, snapshot: &self.snapshot }
+        Call { cycle: CycleId(1), pod, table: &self.table }
     }
 }
 
@@ -67,7 +67,7 @@ pub(crate) fn verdicts(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) ->
         point.pre_filter(&call).unwrap();
     }
     let filter = plugin.filter().unwrap();
-    let all = cluster.snapshot.nodes();
+    let all = cluster.table.nodes();
     let mut survivors = all.clone();
     filter.filter(&call, &mut survivors).unwrap();
     assert!(survivors.is_subset(all));
@@ -93,7 +93,7 @@ pub(crate) fn show(status: &Status) -> String {
 /// Scores of all nodes before and after normalisation, or the status with which PreScore ended.
 pub(crate) fn scores(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) -> Result<(Vec<i64>, Vec<i64>), Status> {
     let call = cluster.call(pod);
-    let nodes: NodeSet = cluster.snapshot.nodes().clone();
+    let nodes: NodeSet = cluster.table.nodes().clone();
     if let Some(point) = plugin.pre_score() {
         point.pre_score(&call, &nodes)?;
     }

@@ -16,7 +16,7 @@ use berth_framework::{
     Call, ClusterEvent, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter, PreScore, Reserve,
     Score, Status,
 };
-use berth_model::{Column, NodeIdx, NodeSet, Pod, Snapshot};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
@@ -124,10 +124,10 @@ plugin!(VolumeBinding {
     score: Score,
     reserve: Reserve,
     pre_bind: PreBind, sign: Sign }
-fn follow(&mut self, snapshot: &Snapshot) {
-    self.claims.follow(snapshot);
-    self.shelf.follow(snapshot);
-    self.provisioning.follow(snapshot);
+fn follow(&mut self, table: &ClusterTable) {
+    self.claims.follow(table);
+    self.shelf.follow(table);
+    self.provisioning.follow(table);
 }
 
 fn end_cycle(&mut self, cycle: CycleId) {
@@ -141,8 +141,8 @@ impl VolumeBinding {
     /// Makes sure that there are verdicts on all nodes.
     fn judge(&mut self, call: &Call<'_>) {
         let Some(current) = self.current.as_mut().filter(|current| current.verdicts.is_none()) else { return };
-        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.snapshot, None);
-        current.verdicts = Some(matching.run(&current.claims, call.snapshot.nodes()));
+        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.table, None);
+        current.verdicts = Some(matching.run(&current.claims, call.table.nodes()));
     }
 
     fn verdicts(&self) -> Option<&Verdicts> {
@@ -164,7 +164,7 @@ impl VolumeBinding {
     fn choose(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Choices> {
         let current = self.current.as_ref().filter(|current| current.cycle == call.cycle)?;
         let mut choices = Choices::default();
-        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.snapshot, Some(&mut choices));
+        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.table, Some(&mut choices));
         let verdicts = matching.run(&current.claims, &[node].into_iter().collect());
         let passes = verdicts.rejected.is_empty() && verdicts.failed.is_none();
         (passes && !current.claims.delayed.is_empty()).then_some(choices)
@@ -180,7 +180,7 @@ impl VolumeBinding {
 impl PreFilter for VolumeBinding {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         self.current = None;
-        berth_framework::Plugin::follow(self, call.snapshot);
+        berth_framework::Plugin::follow(self, call.table);
         let claims = self.claims.of_pod(call, &self.provisioning.classes)?;
         self.current = Some(Current { cycle: call.cycle, claims, verdicts: None });
         Ok(None)
@@ -231,7 +231,7 @@ impl Reserve for VolumeBinding {
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
         self.give_back(call.cycle);
         if let Some(choices) = self.choose(call, node) {
-            let name = call.snapshot.symbols.text(call.snapshot.name(node));
+            let name = call.table.symbols.text(call.table.name(node));
             let reservation = Reservation::take(name, choices, &mut self.shelf, &mut self.claims);
             self.reservations.insert(call.cycle, reservation);
         }
@@ -245,11 +245,11 @@ impl Reserve for VolumeBinding {
 
 impl PreBind for VolumeBinding {
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        berth_framework::Plugin::follow(self, call.snapshot);
+        berth_framework::Plugin::follow(self, call.table);
         let Some(reservation) = self.reservations.get_mut(&call.cycle) else { return Err(Status::skip()) };
         let mut effects = reservation.take_patches();
         if effects.is_empty() {
-            match reservation.progress(call.snapshot, &mut self.shelf, &self.claims) {
+            match reservation.progress(call.table, &mut self.shelf, &self.claims) {
                 Ok(Progress::Done) => return Ok(effects),
                 Ok(Progress::Waiting) => {}
                 Err(text) => return Err(Status::error(format!("binding volumes: {text}"))),

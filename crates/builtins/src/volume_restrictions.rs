@@ -6,7 +6,7 @@ mod usage;
 use std::sync::Arc;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, ObjectView, Pod, Snapshot};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod};
 
 use self::usage::{Usage, conflicts_between};
 use crate::{
@@ -57,15 +57,15 @@ impl BuiltIn for VolumeRestrictions {
 }
 
 plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter, sign: Sign }
-fn follow(&mut self, snapshot: &Snapshot) {
-    self.claims.refresh(snapshot.objects());
-    self.usage.follow(snapshot.pods());
+fn follow(&mut self, table: &ClusterTable) {
+    self.claims.refresh(table.objects());
+    self.usage.follow(table.pods());
 });
 
 impl VolumeRestrictions {
     fn find_exclusive_claims(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.exclusive.clear();
-        let namespace = storage::namespace(call.pod, &call.snapshot.symbols);
+        let namespace = storage::namespace(call.pod, &call.table.symbols);
         for name in storage::named_claims(call.pod) {
             let Some(claim) = self.claims.get(namespace, name) else {
                 return Err(Status::unresolvable(storage::claim_not_found(name)));
@@ -119,7 +119,7 @@ impl VolumeRestrictions {
 
 impl PreFilter for VolumeRestrictions {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        berth_framework::Plugin::follow(self, call.snapshot);
+        berth_framework::Plugin::follow(self, call.table);
         self.find_exclusive_claims(call)?;
         let in_use = self.exclusive.iter().filter(|claim| self.usage.is_claim_used(call.pod.namespace, claim));
         self.n_taken = in_use.map(|_| 1).sum();

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, ObjectView, Pod, Snapshot, Sym};
+use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
 
 use crate::{
     args::{self, NoArgs},
@@ -100,19 +100,19 @@ impl VolumeZone {
         }
     }
 
-    fn judge(&mut self, snapshot: &Snapshot) {
-        let version = snapshot.place_version();
+    fn judge(&mut self, table: &ClusterTable) {
+        let version = table.place_version();
         if self.computed_for.as_ref().is_some_and(|(wanted, known)| *known == version && *wanted == self.wanted) {
             return;
         }
-        let column = |key: &str| snapshot.labels().column(snapshot.symbols.lookup(key)?);
+        let column = |key: &str| table.labels().column(table.symbols.lookup(key)?);
         let zones = LABELS.map(|(label, _)| column(label));
         let has_zone = |node: NodeIdx| zones.iter().flatten().any(|zone| zone.get(node).is_some());
         self.rejected.clear();
         for topology in &self.wanted {
             let (label, successor) = (column(topology.label), column(topology.successor));
-            let values: Vec<Sym> = topology.values.iter().filter_map(|value| snapshot.symbols.lookup(value)).collect();
-            for node in snapshot.nodes().iter() {
+            let values: Vec<Sym> = topology.values.iter().filter_map(|value| table.symbols.lookup(value)).collect();
+            for node in table.nodes().iter() {
                 let found = label.and_then(|column| column.get(node));
                 let found = found.or_else(|| successor.and_then(|column| column.get(node)));
                 if found.is_none_or(|value| !values.contains(&value)) && has_zone(node) {
@@ -143,13 +143,13 @@ fn values(text: &str) -> Option<BTreeSet<String>> {
 
 impl PreFilter for VolumeZone {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        let objects = call.snapshot.objects();
+        let objects = call.table.objects();
         self.claims.refresh(objects);
         self.volumes.refresh(objects);
         self.classes.refresh(objects);
         let mut wanted = Vec::new();
         for claim in storage::named_claims(call.pod) {
-            let namespace = storage::namespace(call.pod, &call.snapshot.symbols);
+            let namespace = storage::namespace(call.pod, &call.table.symbols);
             let volume = self.volume_of(namespace, claim).map_err(Status::unresolvable)?;
             wanted.extend(volume.into_iter().flat_map(topologies));
         }
@@ -157,7 +157,7 @@ impl PreFilter for VolumeZone {
         if self.wanted.is_empty() {
             return Err(Status::skip());
         }
-        self.judge(call.snapshot);
+        self.judge(call.table);
         Ok(None)
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Columns, Node, NodeIdx, Pod, PodIdx, Snapshot, Sym, Symbols};
+use berth_model::{ClusterTable, Columns, Node, NodeIdx, Pod, PodIdx, PodUid, Sym, Symbols};
 use rustc_hash::FxHashMap;
 
 use crate::{change_log::ChangeLog, objects::Objects, pods::CachedPod, zones::Zones};
@@ -10,10 +10,10 @@ use crate::{change_log::ChangeLog, objects::Objects, pods::CachedPod, zones::Zon
 /// Nodes, pods on them, assumed pods, and the objects that plugins ask for.
 #[derive(Debug)]
 pub struct Cache {
-    pub(crate) snapshot: Snapshot,
+    pub(crate) table: ClusterTable,
     pub(crate) log: ChangeLog,
     pub(crate) nodes: FxHashMap<Sym, CachedNode>,
-    pub(crate) pods: FxHashMap<Arc<str>, CachedPod>,
+    pub(crate) pods: FxHashMap<PodUid, CachedPod>,
     pub(crate) n_assumed: usize,
     /// Slots that no node holds, below the highest one ever used.
     pub(crate) free: Vec<NodeIdx>,
@@ -30,7 +30,7 @@ pub struct Cache {
 pub struct CachedNode {
     pub(crate) row: Option<(NodeIdx, Node)>,
     /// Uids of the pods on it.
-    pub(crate) pods: Vec<Arc<str>>,
+    pub(crate) pods: Vec<PodUid>,
 }
 
 impl CachedNode {
@@ -68,10 +68,10 @@ impl Cache {
     /// A cache that remembers only so many changes.
     #[must_use]
     pub fn with_log_capacity(capacity: usize) -> Self {
-        let mut snapshot = Snapshot::default();
-        let zones = Zones::new(&mut snapshot.symbols);
+        let mut table = ClusterTable::default();
+        let zones = Zones::new(&mut table.symbols);
         Self {
-            snapshot,
+            table,
             log: ChangeLog::new(capacity),
             nodes: FxHashMap::default(),
             pods: FxHashMap::default(),
@@ -87,13 +87,13 @@ impl Cache {
 
     /// The node table as it is at this moment.
     #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+    pub fn table(&self) -> &ClusterTable {
+        &self.table
     }
 
     /// Where API objects are interned on their way in.
     pub fn symbols_mut(&mut self) -> &mut Symbols {
-        &mut self.snapshot.symbols
+        &mut self.table.symbols
     }
 
     /// Brings [`Self::order`] up to date. Cheap when no node came or went.
@@ -126,13 +126,13 @@ impl Cache {
 
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        Sizes { nodes: self.snapshot.n_nodes(), pods: self.pods.len(), assumed_pods: self.n_assumed }
+        Sizes { nodes: self.table.n_nodes(), pods: self.pods.len(), assumed_pods: self.n_assumed }
     }
 
     pub(crate) fn record_row(&mut self, node: NodeIdx, columns: Columns) {
         if !columns.is_empty() {
             let generation = self.log.record_columns(node, columns);
-            self.snapshot.set_generation(generation);
+            self.table.set_generation(generation);
         }
     }
 }

@@ -5,9 +5,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use berth_model::{Column, Columns, NodeIdx, PodIdx};
-
-use crate::objects::ObjectKey;
+use berth_model::{Column, Columns, NodeIdx, ObjectKey, PodIdx};
 
 #[derive(Clone, Debug)]
 pub(crate) enum Change {

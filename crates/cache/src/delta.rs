@@ -4,16 +4,17 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{DeltaSource, Needs, ObjectKind};
 use berth_model::{
-    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, PlacedPod, PodIdx, ResourceColumns, Sym,
+    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, ObjectKey, PlacedPod, PodIdx,
+    ResourceColumns, Sym,
     api::StringMap,
-    snapshot::{ResourceTable, at},
+    cluster_table::{ResourceTable, at},
 };
 
-use crate::{cache::Cache, change_log::Change, objects::ObjectKey};
+use crate::{cache::Cache, change_log::Change};
 
 impl DeltaSource for Cache {
     fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
-        let symbols = self.snapshot.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
+        let symbols = self.table.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
         let mut delta = match self.changed_since(needs, generation) {
             Some(delta) => delta,
             None => self.everything(needs),
@@ -33,7 +34,7 @@ impl DeltaSource for Cache {
 
 impl Cache {
     fn everything(&self, needs: &Needs) -> Delta {
-        let rows: Vec<NodeIdx> = self.snapshot.nodes().iter().collect();
+        let rows: Vec<NodeIdx> = self.table.nodes().iter().collect();
         let wanted = |key: &ObjectKey| wants(&needs.objects, key);
         let objects = self.objects.by_key.iter().filter(|(key, _)| wanted(key));
         let mut delta = Delta {
@@ -45,7 +46,7 @@ impl Cache {
             self.send_column(column, rows.clone(), needs, &mut delta);
         }
         if needs.pods {
-            let pods = self.snapshot.pods().iter();
+            let pods = self.table.pods().iter();
             delta.pods_placed = pods.map(|(idx, pod, node)| PlacedPod { idx, node, pod: Arc::clone(pod) }).collect();
         }
         delta.added = rows;
@@ -61,14 +62,14 @@ impl Cache {
         for (at, change) in self.log.since(generation)? {
             match change {
                 Change::Added(node) if self.log.is_newest_addition(*node, at) => {
-                    if self.snapshot.nodes().contains(*node) {
+                    if self.table.nodes().contains(*node) {
                         delta.added.push(*node);
                     }
                 }
                 Change::Removed(node) if self.log.is_newest_removal(*node, at) => delta.removed.push(*node),
                 Change::Added(_) | Change::Removed(_) => {}
                 Change::Columns(node, columns) => {
-                    if !self.snapshot.nodes().contains(*node) {
+                    if !self.table.nodes().contains(*node) {
                         continue;
                     }
                     for column in columns.iter() {
@@ -99,7 +100,7 @@ impl Cache {
         }
         delta.objects = objects.into_iter().map(|key| self.object_change(key)).collect();
         for &idx in &pods {
-            if let Some((pod, node)) = self.snapshot.pods().get(idx) {
+            if let Some((pod, node)) = self.table.pods().get(idx) {
                 delta.pods_placed.push(PlacedPod { idx, node, pod: Arc::clone(pod) });
             }
         }
@@ -113,30 +114,28 @@ impl Cache {
 
     /// Adds the values of `column` at `rows`, and what a replica must know to read them.
     fn send_column(&self, column: Column, rows: Vec<NodeIdx>, needs: &Needs, delta: &mut Delta) {
-        let snapshot = &self.snapshot;
+        let table = &self.table;
         let data = match column {
-            Column::Name => ColumnData::Name(rows.iter().map(|&row| snapshot.name(row)).collect()),
+            Column::Name => ColumnData::Name(rows.iter().map(|&row| table.name(row)).collect()),
             Column::Unschedulable => {
-                ColumnData::Unschedulable(rows.iter().map(|&row| snapshot.unschedulable().contains(row)).collect())
+                ColumnData::Unschedulable(rows.iter().map(|&row| table.unschedulable().contains(row)).collect())
             }
             Column::Labels => ColumnData::Labels(self.labels(&rows, &needs.label_keys)),
-            Column::Taints => ColumnData::Taints(rows.iter().map(|&row| snapshot.taint_set_id(row)).collect()),
-            Column::Allocatable => ColumnData::Allocatable(resources(snapshot.allocatable(), &rows)),
-            Column::Requested => ColumnData::Requested(resources(snapshot.requested(), &rows)),
+            Column::Taints => ColumnData::Taints(rows.iter().map(|&row| table.taint_set_id(row)).collect()),
+            Column::Allocatable => ColumnData::Allocatable(resources(table.allocatable(), &rows)),
+            Column::Requested => ColumnData::Requested(resources(table.requested(), &rows)),
             Column::NonZeroRequested => ColumnData::NonZeroRequested {
-                milli_cpu: gather(snapshot.non_zero_cpu(), &rows),
-                memory: gather(snapshot.non_zero_memory(), &rows),
+                milli_cpu: gather(table.non_zero_cpu(), &rows),
+                memory: gather(table.non_zero_memory(), &rows),
             },
-            Column::PodCount => ColumnData::PodCount(gather(snapshot.pod_counts(), &rows)),
+            Column::PodCount => ColumnData::PodCount(gather(table.pod_counts(), &rows)),
             Column::Images => {
-                let lists = lists(&rows, |row| snapshot.images().of(row));
+                let lists = lists(&rows, |row| table.images().of(row));
                 self.announce_image_sizes(&lists.items, delta);
                 ColumnData::Images(lists)
             }
-            Column::HostPorts => ColumnData::HostPorts(lists(&rows, |row| snapshot.host_ports(row))),
-            Column::DeclaredFeatures => {
-                ColumnData::DeclaredFeatures(lists(&rows, |row| snapshot.declared_features(row)))
-            }
+            Column::HostPorts => ColumnData::HostPorts(lists(&rows, |row| table.host_ports(row))),
+            Column::DeclaredFeatures => ColumnData::DeclaredFeatures(lists(&rows, |row| table.declared_features(row))),
             Column::Annotations => ColumnData::Annotations(self.annotations(&rows, &needs.annotation_keys)),
         };
         delta.columns.push(ColumnChange { rows, data });
@@ -145,19 +144,19 @@ impl Cache {
     /// Labels of `rows`, only those of `keys` unless there are none.
     fn labels(&self, rows: &[NodeIdx], keys: &[String]) -> Lists<(Sym, Sym)> {
         if keys.is_empty() {
-            return lists(rows, |row| self.snapshot.labels().of(row));
+            return lists(rows, |row| self.table.labels().of(row));
         }
-        let keys: Vec<Sym> = keys.iter().filter_map(|key| self.snapshot.symbols.lookup(key)).collect();
+        let keys: Vec<Sym> = keys.iter().filter_map(|key| self.table.symbols.lookup(key)).collect();
         let mut labels = Lists::default();
         for &row in rows {
-            labels.push(self.snapshot.labels().of(row).iter().filter(|(key, _)| keys.contains(key)).copied());
+            labels.push(self.table.labels().of(row).iter().filter(|(key, _)| keys.contains(key)).copied());
         }
         labels
     }
 
     fn annotations(&self, rows: &[NodeIdx], keys: &[String]) -> Vec<Arc<StringMap>> {
         let wanted = |row: &NodeIdx| {
-            let all = self.snapshot.annotations(*row);
+            let all = self.table.annotations(*row);
             let known = keys.iter().filter_map(|key| all?.get_key_value(key));
             Arc::new(known.map(|(key, value)| (key.clone(), value.clone())).collect())
         };
@@ -166,7 +165,7 @@ impl Cache {
 
     /// Every set made since, on a changed row or not: the node that had it may be gone, and another get it later.
     fn announce_taint_sets(&self, generation: u64, delta: &mut Delta) {
-        for (id, taints) in (0u32..).zip(self.snapshot.taint_sets()) {
+        for (id, taints) in (0u32..).zip(self.table.taint_sets()) {
             if self.log.taint_set_is_new(id as usize, generation) {
                 delta.taint_sets.push((id, taints.clone()));
             }
@@ -176,7 +175,7 @@ impl Cache {
     /// Every image on a changed row: a name that a replica drops and meets again would have lost its size.
     fn announce_image_sizes(&self, names: &[Sym], delta: &mut Delta) {
         let names: BTreeSet<Sym> = names.iter().copied().collect();
-        let size = |name: Sym| self.snapshot.images().get(name).map(|image| (name, image.size));
+        let size = |name: Sym| self.table.images().get(name).map(|image| (name, image.size));
         delta.image_sizes.extend(names.into_iter().filter_map(size));
     }
 }

@@ -17,5 +17,4 @@ mod tests;
 mod zones;
 
 pub use cache::{Cache, CachedNode, Sizes};
-pub use objects::ObjectKey;
 pub use pods::{Added, Assumed, CachedPod, Inconsistency, Removed};

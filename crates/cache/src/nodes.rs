@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Column, Columns, Node, NodeIdx, Sym};
+use berth_model::{Column, Columns, Node, NodeIdx, PodUid, Sym};
 
 use crate::cache::{Cache, CachedNode};
 
@@ -35,9 +35,9 @@ impl Cache {
         }
         self.zones.remove(idx, &node.labels);
         pods.iter().for_each(|uid| self.unseat(uid));
-        self.snapshot.remove_node(idx);
+        self.table.remove_node(idx);
         let generation = self.log.record_removed(idx);
-        self.snapshot.set_generation(generation);
+        self.table.set_generation(generation);
         self.free.push(idx);
         Some(node)
     }
@@ -49,17 +49,17 @@ impl Cache {
         })
     }
 
-    fn write_new(&mut self, idx: NodeIdx, node: &Node, pods: &[Arc<str>]) {
-        self.snapshot.add_node(idx);
+    fn write_new(&mut self, idx: NodeIdx, node: &Node, pods: &[PodUid]) {
+        self.table.add_node(idx);
         let generation = self.log.record_added(idx);
-        self.snapshot.set_generation(generation);
-        self.snapshot.set_name(idx, node.name);
+        self.table.set_generation(generation);
+        self.table.set_name(idx, node.name);
         for column in Column::ALL {
             self.write_column(idx, column, node);
         }
         for pod in pods.iter().filter_map(|uid| self.pods.get(uid)) {
             let pod = pod.pod();
-            self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
+            self.table.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
         }
         self.write_host_ports(idx, pods);
         pods.iter().for_each(|uid| self.seat(uid, idx));
@@ -82,27 +82,27 @@ impl Cache {
     /// Writes a column that follows from the node's own facts.
     fn write_column(&mut self, idx: NodeIdx, column: Column, node: &Node) {
         match column {
-            Column::Unschedulable => self.snapshot.set_unschedulable(idx, node.unschedulable),
-            Column::Labels => self.snapshot.set_labels(idx, &node.labels),
+            Column::Unschedulable => self.table.set_unschedulable(idx, node.unschedulable),
+            Column::Labels => self.table.set_labels(idx, &node.labels),
             Column::Taints => {
-                let id = self.snapshot.set_taints(idx, &node.taints);
+                let id = self.table.set_taints(idx, &node.taints);
                 self.log.note_taint_set(id);
             }
-            Column::Allocatable => self.snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods),
-            Column::Images => self.snapshot.set_images(idx, &node.images),
-            Column::DeclaredFeatures => self.snapshot.set_declared_features(idx, &node.declared_features),
-            Column::Annotations => self.snapshot.set_annotations(idx, Arc::clone(&node.annotations)),
+            Column::Allocatable => self.table.set_allocatable(idx, &node.allocatable, node.allowed_pods),
+            Column::Images => self.table.set_images(idx, &node.images),
+            Column::DeclaredFeatures => self.table.set_declared_features(idx, &node.declared_features),
+            Column::Annotations => self.table.set_annotations(idx, Arc::clone(&node.annotations)),
             Column::Name | Column::Requested | Column::NonZeroRequested | Column::PodCount | Column::HostPorts => {}
         }
     }
 
     /// The ports of all pods on a node: of two pods with the same port, one may leave.
-    pub(crate) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[Arc<str>]) {
+    pub(crate) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
         let mut ports: Vec<_> =
             pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();
         ports.sort_unstable_by_key(|port| (port.port, port.protocol, port.address));
         ports.dedup();
-        self.snapshot.set_host_ports(idx, ports);
+        self.table.set_host_ports(idx, ports);
     }
 }
 

@@ -2,35 +2,13 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::{Delta, ObjectChange};
+use berth_model::{Delta, ObjectKey};
 
 use crate::cache::Cache;
-
-/// Which object: empty namespace for kinds without namespaces.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ObjectKey {
-    pub api_version: String,
-    pub kind: String,
-    pub namespace: String,
-    pub name: String,
-}
 
 #[derive(Debug, Default)]
 pub(crate) struct Objects {
     pub(crate) by_key: BTreeMap<Arc<ObjectKey>, Arc<[u8]>>,
-}
-
-impl ObjectKey {
-    /// The object as a delta sends it.
-    pub(crate) fn change(&self, json: Option<Arc<[u8]>>) -> ObjectChange {
-        ObjectChange {
-            api_version: self.api_version.clone(),
-            kind: self.kind.clone(),
-            namespace: self.namespace.clone(),
-            name: self.name.clone(),
-            json,
-        }
-    }
 }
 
 impl Cache {
@@ -46,7 +24,7 @@ impl Cache {
         }
         let objects = vec![key.change(json)];
         let generation = self.log.record_object(key);
-        self.snapshot.apply(&Delta { generation, objects, ..Delta::default() });
+        self.table.apply(&Delta { generation, objects, ..Delta::default() });
         old
     }
 

@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Column, Columns, NodeIdx, Pod, PodIdx, Sym};
+use berth_model::{Column, Columns, NodeIdx, Pod, PodIdx, PodUid, Sym};
 
 use crate::cache::Cache;
 
@@ -49,7 +49,7 @@ impl CachedPod {
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assumed {
-    uid: Arc<str>,
+    uid: PodUid,
     node: Sym,
 }
 
@@ -91,9 +91,9 @@ pub struct Removed {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
     #[error("pod {uid}({name}) is in the cache, so can't be assumed")]
-    AlreadyPresent { uid: Arc<str>, name: Arc<str> },
+    AlreadyPresent { uid: PodUid, name: Arc<str> },
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
-    NotAssumed { uid: Arc<str> },
+    NotAssumed { uid: PodUid },
     #[error("a pod without a uid can't be cached")]
     NoUid,
 }
@@ -108,11 +108,11 @@ impl Cache {
             return Err(Inconsistency::NoUid);
         }
         if self.pods.contains_key(&pod.uid) {
-            return Err(Inconsistency::AlreadyPresent { uid: Arc::clone(&pod.uid), name: Arc::clone(&pod.name) });
+            return Err(Inconsistency::AlreadyPresent { uid: pod.uid.clone(), name: Arc::clone(&pod.name) });
         }
         self.n_assumed += 1;
         self.place(Arc::clone(pod), node, State::Assumed);
-        Ok(Assumed { uid: Arc::clone(&pod.uid), node })
+        Ok(Assumed { uid: pod.uid.clone(), node })
     }
 
     /// Takes an assumption back. The pod as it was assumed; `None` when it had left the cache meanwhile.
@@ -142,7 +142,7 @@ impl Cache {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
                 let looks_alike = same_to_plugins(&known.pod, &pod);
-                let (uid, old) = (Arc::clone(&pod.uid), std::mem::replace(&mut known.pod, pod));
+                let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
                 if !looks_alike {
                     self.reseat(&uid);
@@ -179,8 +179,8 @@ impl Cache {
     }
 
     fn place(&mut self, pod: Arc<Pod>, node: Sym, state: State) {
-        self.nodes.entry(node).or_default().pods.push(Arc::clone(&pod.uid));
-        self.pods.insert(Arc::clone(&pod.uid), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
+        self.nodes.entry(node).or_default().pods.push(pod.uid.clone());
+        self.pods.insert(pod.uid.clone(), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
         self.count(&pod, node, 1);
         self.reseat(&pod.uid);
     }
@@ -193,16 +193,16 @@ impl Cache {
             PodIdx(self.n_pod_slots - 1)
         });
         cached.slot = Some(slot);
-        self.snapshot.pods_mut().place(slot, Arc::clone(&cached.pod), node);
+        self.table.pods_mut().place(slot, Arc::clone(&cached.pod), node);
         let generation = self.log.record_pod(slot);
-        self.snapshot.set_generation(generation);
+        self.table.set_generation(generation);
     }
 
     pub(crate) fn unseat(&mut self, uid: &str) {
         let Some(slot) = self.pods.get_mut(uid).and_then(|cached| cached.slot.take()) else { return };
-        self.snapshot.pods_mut().remove(slot);
+        self.table.pods_mut().remove(slot);
         let generation = self.log.record_pod(slot);
-        self.snapshot.set_generation(generation);
+        self.table.set_generation(generation);
         self.free_pod_slots.push(slot);
     }
 
@@ -221,13 +221,13 @@ impl Cache {
         let Some(idx) = entry.idx() else { return };
         let mut columns: Columns =
             [Column::Requested, Column::NonZeroRequested, Column::PodCount].into_iter().collect();
-        if sign < 0 && self.snapshot.is_saturated(idx) {
-            self.snapshot.clear_requested(idx);
+        if sign < 0 && self.table.is_saturated(idx) {
+            self.table.clear_requested(idx);
             for pod in entry.pods.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod) {
-                self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
+                self.table.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
             }
         } else {
-            self.snapshot.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, sign);
+            self.table.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, sign);
         }
         if !pod.host_ports.is_empty() {
             let pods = entry.pods.clone();

@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use berth_framework::{DeltaSource, Needs, ObjectKind};
 use berth_model::{
-    Column, Columns, Node, NodeIdx, Pod, Snapshot, Sym,
+    ClusterTable, Column, Columns, Node, NodeIdx, Pod, PodUid, Sym,
+    cluster_table::{ResourceTable, at},
     pod::{HostPort, NonZero, Resources, Taint, TaintEffect},
-    snapshot::{ResourceTable, at},
 };
 use proptest::prelude::*;
 
-use crate::{Added, Assumed, Cache, Inconsistency, ObjectKey};
+use crate::{Added, Assumed, Cache, Inconsistency};
+use berth_model::ObjectKey;
 
 fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
     let symbols = cache.symbols_mut();
@@ -44,7 +45,7 @@ fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
     let gpu = symbols.intern("example.com/gpu");
     let port = HostPort { address: Sym::ANY_ADDRESS, protocol: Sym::TCP, port: i32::from(variant % 3) + 80 };
     Arc::new(Pod {
-        uid: Arc::from(uid),
+        uid: PodUid::from(uid),
         name: Arc::from(uid),
         node_name: symbols.intern(node),
         host_ports: if variant & 1 == 0 { vec![port] } else { Vec::new() },
@@ -71,8 +72,8 @@ fn all_needs() -> Needs {
 }
 
 /// A table as text, row by row, so that two of them compare whatever way they came about.
-fn picture(snapshot: &Snapshot) -> Vec<String> {
-    let text = |sym: Sym| snapshot.symbols.text(sym).to_owned();
+fn picture(table: &ClusterTable) -> Vec<String> {
+    let text = |sym: Sym| table.symbols.text(sym).to_owned();
     let resources = |table: &ResourceTable, node: NodeIdx| {
         let mut amounts: Vec<_> = table.names().map(|name| (text(name), table.get(name, node))).collect();
         amounts.retain(|(_, amount)| *amount != 0);
@@ -80,46 +81,46 @@ fn picture(snapshot: &Snapshot) -> Vec<String> {
         amounts
     };
     let image = |name: Sym| {
-        let image = snapshot.images().get(name).expect("an image that a node has");
+        let image = table.images().get(name).expect("an image that a node has");
         (text(name), image.size, image.n_nodes, image.nodes.iter().collect::<Vec<_>>())
     };
     let row = |node: NodeIdx| {
-        let taints = snapshot.taint_sets().get(snapshot.taint_set_id(node) as usize).cloned().unwrap_or_default();
-        let labels: Vec<_> = snapshot.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect();
-        let by_column = |(key, _): &(Sym, Sym)| snapshot.labels().column(*key).and_then(|column| column.get(node));
-        let values: Vec<_> = snapshot.labels().of(node).iter().map(by_column).collect();
+        let taints = table.taint_sets().get(table.taint_set_id(node) as usize).cloned().unwrap_or_default();
+        let labels: Vec<_> = table.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect();
+        let by_column = |(key, _): &(Sym, Sym)| table.labels().column(*key).and_then(|column| column.get(node));
+        let values: Vec<_> = table.labels().of(node).iter().map(by_column).collect();
         format!(
             "{node:?} {} {} {labels:?} {values:?} {taints:?} {:?} {:?} {} {} {} {:?} {:?} {:?} {:?}",
-            text(snapshot.name(node)),
-            snapshot.unschedulable().contains(node),
-            resources(snapshot.allocatable(), node),
-            resources(snapshot.requested(), node),
-            at(snapshot.non_zero_cpu(), node),
-            at(snapshot.non_zero_memory(), node),
-            at(snapshot.pod_counts(), node),
-            snapshot.images().of(node).iter().map(|&name| image(name)).collect::<Vec<_>>(),
-            snapshot.host_ports(node),
-            snapshot.declared_features(node).iter().map(|&feature| text(feature)).collect::<Vec<_>>(),
-            snapshot.annotations(node).filter(|annotations| !annotations.is_empty()),
+            text(table.name(node)),
+            table.unschedulable().contains(node),
+            resources(table.allocatable(), node),
+            resources(table.requested(), node),
+            at(table.non_zero_cpu(), node),
+            at(table.non_zero_memory(), node),
+            at(table.pod_counts(), node),
+            table.images().of(node).iter().map(|&name| image(name)).collect::<Vec<_>>(),
+            table.host_ports(node),
+            table.declared_features(node).iter().map(|&feature| text(feature)).collect::<Vec<_>>(),
+            table.annotations(node).filter(|annotations| !annotations.is_empty()),
         )
     };
-    let found = |node: NodeIdx| assert_eq!(snapshot.find(snapshot.name(node)), Some(node));
-    if snapshot.nodes().iter().next().is_some_and(|node| !snapshot.name(node).is_none()) {
-        snapshot.nodes().iter().for_each(found);
+    let found = |node: NodeIdx| assert_eq!(table.find(table.name(node)), Some(node));
+    if table.nodes().iter().next().is_some_and(|node| !table.name(node).is_none()) {
+        table.nodes().iter().for_each(found);
     }
-    let objects = snapshot.objects().iter("v1", "Service").map(|object| format!("{object:?}"));
-    let mut pods: Vec<_> = snapshot.pods().iter().map(|(_, pod, node)| format!("{node:?} {pod:?}")).collect();
+    let objects = table.objects().iter("v1", "Service").map(|object| format!("{object:?}"));
+    let mut pods: Vec<_> = table.pods().iter().map(|(_, pod, node)| format!("{node:?} {pod:?}")).collect();
     pods.sort();
-    snapshot.nodes().iter().map(row).chain(pods).chain(objects).collect()
+    table.nodes().iter().map(row).chain(pods).chain(objects).collect()
 }
 
-fn catch_up(cache: &Cache, needs: &Needs, replica: &mut Snapshot) {
+fn catch_up(cache: &Cache, needs: &Needs, replica: &mut ClusterTable) {
     let delta = cache.delta_since(needs, replica.generation(), replica.symbols.len());
     replica.apply(&delta);
 }
 
-fn full_copy(cache: &Cache, needs: &Needs) -> Snapshot {
-    let mut replica = Snapshot::default();
+fn full_copy(cache: &Cache, needs: &Needs) -> ClusterTable {
+    let mut replica = ClusterTable::default();
     catch_up(cache, needs, &mut replica);
     replica
 }
@@ -192,14 +193,14 @@ fn perform(cache: &mut Cache, debts: &mut Vec<Assumed>, op: &Op) {
 
 /// What the columns of the table must be, counted afresh from the pods that the cache holds.
 fn check_sums(cache: &Cache) {
-    let snapshot = cache.snapshot();
-    for node in snapshot.nodes().iter() {
-        let pods: Vec<_> = cache.pods_on(snapshot.name(node)).collect();
+    let table = cache.table();
+    for node in table.nodes().iter() {
+        let pods: Vec<_> = cache.pods_on(table.name(node)).collect();
         let cpu: i64 = pods.iter().map(|pod| pod.placed_requests.milli_cpu).sum();
-        assert_eq!(snapshot.requested().get(Sym::CPU, node), cpu);
-        assert_eq!(at(snapshot.pod_counts(), node), i64::try_from(pods.len()).expect("few pods"));
+        assert_eq!(table.requested().get(Sym::CPU, node), cpu);
+        assert_eq!(at(table.pod_counts(), node), i64::try_from(pods.len()).expect("few pods"));
         for port in pods.iter().flat_map(|pod| &pod.host_ports) {
-            assert!(snapshot.host_ports(node).contains(port));
+            assert!(table.host_ports(node).contains(port));
         }
     }
 }
@@ -212,20 +213,20 @@ proptest! {
         let mut cache = Cache::with_log_capacity(capacity);
         let mut debts = Vec::new();
         let needs = all_needs();
-        let mut replicas = [Snapshot::default(), Snapshot::default(), Snapshot::default()];
+        let mut replicas = [ClusterTable::default(), ClusterTable::default(), ClusterTable::default()];
         for op in &ops {
             perform(&mut cache, &mut debts, op);
             check_sums(&cache);
             if let Op::CatchUp(replica) = op {
                 catch_up(&cache, &needs, &mut replicas[usize::from(*replica)]);
-                prop_assert_eq!(picture(&replicas[usize::from(*replica)]), picture(cache.snapshot()));
+                prop_assert_eq!(picture(&replicas[usize::from(*replica)]), picture(cache.table()));
             }
         }
         for mut replica in replicas {
             catch_up(&cache, &needs, &mut replica);
-            prop_assert_eq!(picture(&replica), picture(cache.snapshot()));
+            prop_assert_eq!(picture(&replica), picture(cache.table()));
         }
-        prop_assert_eq!(picture(&full_copy(&cache, &needs)), picture(cache.snapshot()));
+        prop_assert_eq!(picture(&full_copy(&cache, &needs)), picture(cache.table()));
         debts.into_iter().for_each(Assumed::settled);
     }
 
@@ -235,7 +236,7 @@ proptest! {
         let mut debts = Vec::new();
         let columns = Column::ALL.into_iter().filter(|column| mask >> column.index() & 1 == 1).collect();
         let needs = Needs { columns, label_keys: vec!["disk".to_owned()], ..Needs::default() };
-        let mut replica = Snapshot::default();
+        let mut replica = ClusterTable::default();
         for op in &ops {
             perform(&mut cache, &mut debts, op);
             if matches!(op, Op::CatchUp(_)) {
@@ -252,12 +253,12 @@ proptest! {
         let mut cache = Cache::new();
         let mut debts = Vec::new();
         ops.iter().for_each(|op| perform(&mut cache, &mut debts, op));
-        let (before, sizes) = (picture(cache.snapshot()), cache.sizes());
+        let (before, sizes) = (picture(cache.table()), cache.sizes());
         let pod = pod(&mut cache, "another", "", variant);
         let node = cache.symbols_mut().intern(&format!("node-{target}"));
         let assumed = cache.assume(&pod, node).expect("it is new");
         prop_assert_eq!(cache.forget(assumed), Ok(Some(pod)));
-        prop_assert_eq!(picture(cache.snapshot()), before);
+        prop_assert_eq!(picture(cache.table()), before);
         prop_assert_eq!(cache.sizes(), sizes);
         debts.into_iter().for_each(Assumed::settled);
     }
@@ -273,9 +274,9 @@ fn one_of_two_pods_with_the_same_port_may_leave() {
         assert_eq!(cache.add_pod(pod), Ok(Added::New));
     }
     cache.remove_pod("a");
-    assert_eq!(cache.snapshot().host_ports(NodeIdx(0)).len(), 1);
+    assert_eq!(cache.table().host_ports(NodeIdx(0)).len(), 1);
     cache.remove_pod("b");
-    assert!(cache.snapshot().host_ports(NodeIdx(0)).is_empty());
+    assert!(cache.table().host_ports(NodeIdx(0)).is_empty());
 }
 
 /// Sums stop at the largest number; what went beyond is there again when there is room.
@@ -289,7 +290,7 @@ fn huge_requests_leave_nothing_behind() {
         let requests = Resources { memory: amount, milli_cpu: amount, ..Resources::default() };
         let non_zero = NonZero { milli_cpu: amount, memory: amount };
         let pod = Pod {
-            uid: Arc::from(uid),
+            uid: PodUid::from(uid),
             node_name: name,
             placed_requests: requests,
             placed_non_zero: non_zero,
@@ -301,11 +302,11 @@ fn huge_requests_leave_nothing_behind() {
     place(&mut cache, "huge", i64::MAX);
     place(&mut cache, "also huge", i64::MAX);
     let sums = |cache: &Cache| {
-        let snapshot = cache.snapshot();
-        let requested = snapshot.requested();
+        let table = cache.table();
+        let requested = table.requested();
         let node = cache.node(name).unwrap().row().unwrap().0;
-        let non_zero = (at(snapshot.non_zero_cpu(), node), at(snapshot.non_zero_memory(), node));
-        (requested.get(Sym::CPU, node), requested.get(Sym::MEMORY, node), non_zero, at(snapshot.pod_counts(), node))
+        let non_zero = (at(table.non_zero_cpu(), node), at(table.non_zero_memory(), node));
+        (requested.get(Sym::CPU, node), requested.get(Sym::MEMORY, node), non_zero, at(table.pod_counts(), node))
     };
     assert_eq!(sums(&cache), (i64::MAX, i64::MAX, (i64::MAX, i64::MAX), 3));
     cache.remove_pod("huge");
@@ -323,11 +324,11 @@ fn pods_wait_for_their_node() {
     let host = node(&mut cache, "n", 0);
     let name = host.name;
     cache.set_node(host.clone());
-    assert_eq!(cache.snapshot().requested().get(Sym::CPU, NodeIdx(0)), 50);
+    assert_eq!(cache.table().requested().get(Sym::CPU, NodeIdx(0)), 50);
     cache.remove_node(name);
     assert!(cache.node(name).is_some_and(|node| node.row().is_none()), "a ghost while the pod is there");
     cache.set_node(host);
-    assert_eq!(cache.snapshot().pod_counts(), [1]);
+    assert_eq!(cache.table().pod_counts(), [1]);
     cache.remove_node(name);
     cache.remove_pod("early");
     assert!(cache.node(name).is_none());
@@ -347,8 +348,8 @@ fn slots_are_reused_clean() {
     let mut fresh = Cache::new();
     let again = node(&mut fresh, "plain", 0);
     fresh.set_node(again);
-    assert_eq!(cache.snapshot().find(plain.name), Some(NodeIdx(0)));
-    assert_eq!(picture(cache.snapshot()), picture(fresh.snapshot()));
+    assert_eq!(cache.table().find(plain.name), Some(NodeIdx(0)));
+    assert_eq!(picture(cache.table()), picture(fresh.table()));
 }
 
 #[test]
@@ -361,7 +362,7 @@ fn zones_take_turns() {
     }
     cache.settle();
     let names = |cache: &Cache| -> Vec<String> {
-        let name = |idx: &NodeIdx| cache.snapshot().symbols.text(cache.snapshot().name(*idx)).to_owned();
+        let name = |idx: &NodeIdx| cache.table().symbols.text(cache.table().name(*idx)).to_owned();
         cache.order().iter().map(name).collect()
     };
     assert_eq!(names(&cache), ["a1", "b1", "c1", "a2", "c2", "a3"]);
@@ -389,7 +390,7 @@ fn states_of_a_pod() {
     assert!(matches!(cache.forget(assumed), Err(Inconsistency::NotAssumed { .. })), "it stays where it was seen");
     let resized = pod(&mut cache, "p", "n", 8);
     assert_eq!(cache.add_pod(resized), Ok(Added::Updated { old: bound }));
-    assert_eq!(cache.snapshot().requested().get(Sym::CPU, NodeIdx(0)), 80);
+    assert_eq!(cache.table().requested().get(Sym::CPU, NodeIdx(0)), 80);
     assert!(cache.remove_pod("p").is_some_and(|removed| !removed.was_assumed));
     assert_eq!(cache.sizes().pods, 0);
 }
@@ -409,7 +410,7 @@ fn a_taint_set_outlives_the_node_that_brought_it() {
     let plain = node(&mut cache, "plain", 2);
     cache.set_node(plain);
     catch_up(&cache, &needs, &mut replica);
-    assert_eq!(picture(&replica), picture(cache.snapshot()));
+    assert_eq!(picture(&replica), picture(cache.table()));
 }
 
 #[test]

@@ -6,7 +6,7 @@
 
 use std::{fmt, sync::Arc};
 
-use berth_model::{Delta, NodeIdx, NodeSet, Pod, PodIdx, Snapshot};
+use berth_model::{ClusterTable, Delta, NodeIdx, NodeSet, Pod, PodIdx};
 
 use crate::{
     effect::Effect,
@@ -23,7 +23,7 @@ pub struct CycleId(pub u64);
 pub struct Call<'a> {
     pub cycle: CycleId,
     pub pod: &'a Pod,
-    pub snapshot: &'a Snapshot,
+    pub table: &'a ClusterTable,
 }
 
 /// Where a replica gets what it has missed.
@@ -72,8 +72,8 @@ pub trait Plugin: Send {
 
     /// Inside a component: its replica has changed. What a plugin keeps about the cluster can follow here, in portions and
     /// with the time that a sync has, instead of all at once in the next cycle.
-    fn follow(&mut self, snapshot: &Snapshot) {
-        let _ = snapshot;
+    fn follow(&mut self, table: &ClusterTable) {
+        let _ = table;
     }
 
     /// The framework could not use an answer that the plugin gave: a score out of range, say.

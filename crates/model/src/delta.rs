@@ -1,4 +1,4 @@
-//! What changed in a [`Snapshot`](crate::snapshot::Snapshot) since a replica last looked, as columns.
+//! What changed in a [`ClusterTable`](crate::cluster_table::ClusterTable) since a replica last looked, as columns.
 //!
 //! A delta carries only the columns that its replica declared a need for, and in each column only the rows that
 //! changed. Applying every delta in order, or one full delta, makes a replica equal to its source in those columns.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
-    api,
+    PodUid, api,
     node::Node,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
@@ -23,7 +23,7 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
     let non_zero = requests::placed_non_zero(pod);
     let extended_claim = pod.status.extended_resource_claim_status.as_ref();
     Pod {
-        uid: Arc::from(pod.metadata.uid.as_str()),
+        uid: PodUid::from(pod.metadata.uid.as_str()),
         namespace: symbols.intern(&pod.metadata.namespace),
         name: Arc::from(pod.metadata.name.as_str()),
         labels: pairs(&pod.metadata.labels, symbols),

@@ -4,28 +4,34 @@
 
 pub mod api;
 pub mod backoff;
+pub mod cluster_table;
 pub mod delta;
 pub mod intern;
 pub mod label_table;
 pub mod node;
 pub mod node_set;
+pub mod object_key;
 pub mod object_table;
 pub mod pod;
 pub mod pod_table;
+pub mod pod_uid;
 pub mod qualified_name;
 pub mod quantity;
 pub mod requests;
 pub mod sampling;
 pub mod selector;
-pub mod snapshot;
 pub mod symbols;
+pub mod time;
 pub mod toleration;
 
+pub use cluster_table::ClusterTable;
 pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns};
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};
+pub use object_key::ObjectKey;
 pub use object_table::{Catchup, ObjectTable, ObjectView};
 pub use pod::Pod;
 pub use pod_table::{PodChange, PodIdx, PodTable};
-pub use snapshot::Snapshot;
+pub use pod_uid::PodUid;
 pub use symbols::{Sym, Symbols};
+pub use time::Time;

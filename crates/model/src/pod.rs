@@ -9,7 +9,7 @@ pub use self::{
     affinity::{LabelSelector, PodAffinity, PodTerm, SpreadConstraint, WeightedPodTerm},
     storage::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
 };
-use crate::symbols::Sym;
+use crate::{pod_uid::PodUid, symbols::Sym};
 
 /// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -155,7 +155,7 @@ pub struct NodeRules {
 /// A pod, pending or placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
-    pub uid: Arc<str>,
+    pub uid: PodUid,
     pub namespace: Sym,
     pub name: Arc<str>,
     /// Sorted by key symbol.

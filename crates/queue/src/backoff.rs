@@ -1,6 +1,6 @@
 //! How long a pod waits after an attempt that failed.
 
-use crate::time::Time;
+use berth_model::Time;
 
 /// Doubles with every failure, up to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

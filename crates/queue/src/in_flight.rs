@@ -1,5 +1,6 @@
 //! Pods in the middle of an attempt, and what happened meanwhile.
 
+use berth_model::PodUid;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
@@ -13,8 +14,8 @@ use crate::occurrence::Occurrence;
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
     /// Position in the log at which each attempt began.
-    since: FxHashMap<Arc<str>, u64>,
-    begun: BTreeSet<(u64, Arc<str>)>,
+    since: FxHashMap<PodUid, u64>,
+    begun: BTreeSet<(u64, PodUid)>,
     events: VecDeque<Arc<Occurrence>>,
     /// Position of the first event that is still held.
     first: u64,
@@ -22,13 +23,13 @@ pub(crate) struct InFlight {
 
 impl InFlight {
     /// `false` when the pod is in flight already.
-    pub(crate) fn begin(&mut self, uid: &Arc<str>) -> bool {
+    pub(crate) fn begin(&mut self, uid: &PodUid) -> bool {
         if self.since.contains_key(uid) {
             return false;
         }
         let position = self.first + self.events.len() as u64;
-        self.since.insert(Arc::clone(uid), position);
-        self.begun.insert((position, Arc::clone(uid)));
+        self.since.insert(uid.clone(), position);
+        self.begun.insert((position, uid.clone()));
         true
     }
 

@@ -19,7 +19,6 @@ mod registrations;
 mod requeue;
 #[cfg(test)]
 mod tests;
-mod time;
 
 pub use backoff::Backoff;
 pub use metrics::{PendingPods, QueueMetrics, SubQueue};
@@ -29,4 +28,3 @@ pub use policy::{Gate, Policy};
 pub use queue::{Queue, QueuedPod, Settings};
 pub use registrations::{PluginEvents, matches};
 pub use requeue::Failure;
-pub use time::Time;

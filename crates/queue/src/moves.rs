@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_model::Pod;
+use berth_model::{Pod, PodUid, Time};
 
 use crate::{
     occurrence::Occurrence,
     policy::Policy,
     queue::{Entry, Place, Queue, QueuedPod},
     requeue::Worth,
-    time::Time,
 };
 
 /// Milliseconds between looks for pods that have waited too long.
@@ -72,7 +71,7 @@ impl Queue {
         if !occurrence.is_wildcard() && !self.registrations.anyone_hears(&occurrence.event) {
             return;
         }
-        let pool: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
+        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
         for uid in pool {
             let Some(Entry { record, .. }) = self.entries.get(&uid) else { continue };
             if !concerned(&record.pod) || !self.opens_gate(record, occurrence) {
@@ -86,7 +85,7 @@ impl Queue {
 
     /// Moves these pods out of the pool or their backoff without delay; one in flight is tried again soon if its
     /// attempt fails.
-    pub fn activate(&mut self, uids: &[Arc<str>], now: Time, policy: &mut dyn Policy) {
+    pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from("ForceActivate");
         for uid in uids {
             match self.entries.get(uid).map(|entry| entry.place) {
@@ -102,7 +101,7 @@ impl Queue {
                     }
                 }
                 None if self.is_in_flight(uid) => {
-                    let pod = Pod { uid: Arc::clone(uid), ..Pod::default() };
+                    let pod = Pod { uid: uid.clone(), ..Pod::default() };
                     self.in_flight.record(&Arc::new(Occurrence::wildcard(&label, Some(Arc::new(pod)))));
                 }
                 None => {}
@@ -112,7 +111,7 @@ impl Queue {
 
     /// Another binary answers for `plugin`: what the old one turned down is tried again after its backoff.
     pub fn plugin_replaced(&mut self, plugin: &str, now: Time, policy: &mut dyn Policy) {
-        let pool: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
+        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
         let label: Arc<str> = Arc::from("PluginReplaced");
         for uid in pool {
             let Some(Entry { record, .. }) = self.entries.get(&uid) else { continue };
@@ -138,7 +137,7 @@ impl Queue {
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
         let timeout = Occurrence::wildcard("UnschedulableTimeout", None);
-        let pool: Vec<Arc<str>> = self.unschedulable.values().cloned().collect();
+        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
         for uid in pool {
             let Some(Entry { record, .. }) = self.entries.get_mut(&uid) else { continue };
             let is_due = now.since(record.queued_at) > self.settings.max_in_unschedulable_pool;

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_model::{Pod, Sym};
+use berth_model::{Pod, PodUid, Sym};
 use rustc_hash::FxHashMap;
 
 /// Nominations by pod and by node. A pod is nominated to one node at most.
 #[derive(Debug, Default)]
 pub struct Nominator {
-    nodes: FxHashMap<Arc<str>, Sym>,
+    nodes: FxHashMap<PodUid, Sym>,
     pods: FxHashMap<Sym, Vec<Arc<Pod>>>,
 }
 
@@ -17,7 +17,7 @@ impl Nominator {
     pub fn set(&mut self, pod: &Arc<Pod>, node: Sym) {
         self.remove(&pod.uid);
         if !node.is_none() {
-            self.nodes.insert(Arc::clone(&pod.uid), node);
+            self.nodes.insert(pod.uid.clone(), node);
             self.pods.entry(node).or_default().push(Arc::clone(pod));
         }
     }

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use berth_model::Pod;
+use berth_model::{Pod, Time};
 
-use crate::{occurrence::Occurrence, time::Time};
+use crate::occurrence::Occurrence;
 
 /// The plugins' side of the queue.
 pub trait Policy {

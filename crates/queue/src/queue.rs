@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::{Pod, Sym};
+use berth_model::{Pod, PodUid, Sym, Time};
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -12,7 +12,6 @@ use crate::{
     nominator::Nominator,
     policy::{Gate, Policy},
     registrations::{PluginEvents, Registrations},
-    time::Time,
 };
 
 /// What an operator can set.
@@ -103,11 +102,11 @@ pub(crate) struct Entry {
 /// All pods that wait for their turn.
 #[derive(Debug, Default)]
 pub struct Queue {
-    pub(crate) entries: FxHashMap<Arc<str>, Entry>,
-    active: BTreeMap<(SortKey, Arrival), Arc<str>>,
-    backoff: BTreeMap<(Time, SortKey, Arrival), Arc<str>>,
-    error_backoff: BTreeMap<(Time, Arrival), Arc<str>>,
-    pub(crate) unschedulable: BTreeMap<Arrival, Arc<str>>,
+    pub(crate) entries: FxHashMap<PodUid, Entry>,
+    active: BTreeMap<(SortKey, Arrival), PodUid>,
+    backoff: BTreeMap<(Time, SortKey, Arrival), PodUid>,
+    error_backoff: BTreeMap<(Time, Arrival), PodUid>,
+    pub(crate) unschedulable: BTreeMap<Arrival, PodUid>,
     n_gated: usize,
     arrivals: Arrival,
     pub(crate) in_flight: InFlight,
@@ -139,9 +138,9 @@ impl Queue {
     /// moving each other must not keep the caller from hearing of anything else.
     pub fn pop(&mut self, now: Time) -> Option<QueuedPod> {
         let uid = match self.active.first_key_value() {
-            Some((_, uid)) => Arc::clone(uid),
+            Some((_, uid)) => uid.clone(),
             None => {
-                let uid = Arc::clone(self.backoff.first_key_value()?.1);
+                let uid = self.backoff.first_key_value()?.1.clone();
                 self.early_at().filter(|&early| early <= now)?;
                 self.metrics.count_incoming(SubQueue::Active, &Arc::from("PopFromBackoffQ"));
                 uid
@@ -242,16 +241,16 @@ impl Queue {
     }
 
     fn put(&mut self, record: QueuedPod, place: Place) {
-        let uid = Arc::clone(&record.pod.uid);
+        let uid = record.pod.uid.clone();
         match place {
-            Place::Active(key, arrival) => drop(self.active.insert((key, arrival), Arc::clone(&uid))),
+            Place::Active(key, arrival) => drop(self.active.insert((key, arrival), uid.clone())),
             Place::Backoff(expiry, key, arrival) => {
-                drop(self.backoff.insert((expiry, key, arrival), Arc::clone(&uid)));
+                drop(self.backoff.insert((expiry, key, arrival), uid.clone()));
             }
             Place::ErrorBackoff(expiry, arrival) => {
-                drop(self.error_backoff.insert((expiry, arrival), Arc::clone(&uid)));
+                drop(self.error_backoff.insert((expiry, arrival), uid.clone()));
             }
-            Place::Unschedulable(arrival) => drop(self.unschedulable.insert(arrival, Arc::clone(&uid))),
+            Place::Unschedulable(arrival) => drop(self.unschedulable.insert(arrival, uid.clone())),
         }
         self.n_gated += usize::from(record.gated_by.is_some());
         let rejectors = record.rejectors.iter().chain(&record.pending);
@@ -319,10 +318,10 @@ impl Queue {
     }
 
     /// Pods whose backoff is over, soonest first.
-    pub(crate) fn backoff_over(&self, now: Time) -> Vec<Arc<str>> {
+    pub(crate) fn backoff_over(&self, now: Time) -> Vec<PodUid> {
         let rejected = self.backoff.iter().take_while(|((expiry, ..), _)| is_over(*expiry, now));
         let broken = self.error_backoff.iter().take_while(|((expiry, _), _)| is_over(*expiry, now));
-        rejected.map(|(_, uid)| Arc::clone(uid)).chain(broken.map(|(_, uid)| Arc::clone(uid))).collect()
+        rejected.map(|(_, uid)| uid.clone()).chain(broken.map(|(_, uid)| uid.clone())).collect()
     }
 
     fn arrive(&mut self) -> Arrival {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use berth_model::Pod;
+use berth_model::{Pod, Time};
 
 use crate::{
     occurrence::{Occurrence, Subject},
     policy::Policy,
     queue::{Queue, QueuedPod},
-    time::Time,
 };
 
 /// Who turned the pod down. Nobody: the attempt itself broke.
@@ -56,7 +55,7 @@ impl Queue {
         } else {
             record.consecutive_errors += 1;
         }
-        let uid = Arc::clone(&record.pod.uid);
+        let uid = record.pod.uid.clone();
         let events = self.in_flight.events_since(&uid);
         let worth = if record.is_rejected() {
             events.iter().map(|event| self.worth(&record, event, policy)).max().unwrap_or(Worth::Nothing)

@@ -3,10 +3,10 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::ClusterEvent;
-use berth_model::{Pod, Sym};
+use berth_model::{Pod, PodUid, Sym, Time};
 use proptest::prelude::*;
 
-use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject, Time};
+use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject};
 
 /// Gates what it is told to, sorts by priority and age, and answers every hint alike.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ impl Policy for Fake {
 }
 
 fn pod(uid: &str, priority: i32) -> Arc<Pod> {
-    Arc::new(Pod { uid: Arc::from(uid), name: Arc::from(uid), priority, ..Pod::default() })
+    Arc::new(Pod { uid: PodUid::from(uid), name: Arc::from(uid), priority, ..Pod::default() })
 }
 
 fn queue() -> Queue {
@@ -180,10 +180,10 @@ fn activation_needs_no_event() {
     let (mut queue, mut policy) = (queue(), Fake::default());
     queue.add(pod("p", 0), NOON, &mut policy);
     let record = queue.pop(Time(u64::MAX)).expect("it is ready");
-    queue.activate(&[Arc::from("p")], NOON, &mut policy);
+    queue.activate(&[PodUid::from("p")], NOON, &mut policy);
     fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff), "activated in flight: after its backoff");
-    queue.activate(&[Arc::from("p")], NOON, &mut policy);
+    queue.activate(&[PodUid::from("p")], NOON, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
 }
 
@@ -310,7 +310,7 @@ impl Model {
                 let action = if adds { ClusterEvent::ADD } else { ClusterEvent::UPDATE_NODE_LABEL };
                 queue.move_all(&node_event(action), |_| true, *now, policy);
             }
-            Op::Activate(uid) => queue.activate(&[Arc::from(format!("p{uid}"))], *now, policy),
+            Op::Activate(uid) => queue.activate(&[PodUid::from(format!("p{uid}"))], *now, policy),
             Op::Replace => queue.plugin_replaced("Fit", *now, policy),
             Op::Advance(milliseconds) => {
                 *now = *now + u64::from(milliseconds);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{CycleId, Effect, Permission, PluginVersion};
-use berth_model::api;
+use berth_model::{PodUid, api};
 
 use crate::preparation::Preparation;
 
@@ -12,7 +12,7 @@ use crate::preparation::Preparation;
 pub struct PodRef {
     pub namespace: String,
     pub name: String,
-    pub uid: Arc<str>,
+    pub uid: PodUid,
     pub resource_version: String,
 }
 

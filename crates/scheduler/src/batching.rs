@@ -10,8 +10,7 @@ use berth_framework::{
     PluginIdx, Profile,
     run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
 };
-use berth_model::{NodeIdx, Pod, Snapshot, Sym};
-use berth_queue::Time;
+use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
 
 /// Older rankings are not trusted, in milliseconds.
@@ -60,10 +59,10 @@ impl Batching {
         profile: &Profile,
         (pod, signature): (&Pod, Option<&Signature>),
         (cycle, now): (u64, Time),
-        snapshot: &Snapshot,
+        table: &ClusterTable,
     ) -> Option<Hint> {
         let batch = self.open.as_mut()?;
-        let last = snapshot.find(batch.last);
+        let last = table.find(batch.last);
         let reason = match (signature, last) {
             (None, _) => "pod_not_batchable",
             (Some(_), _) if cycle != batch.cycle + 1 => "pod_skipped",
@@ -72,7 +71,7 @@ impl Batching {
             }
             (Some(_), _) if now.since(batch.since) > MAX_AGE => "expired",
             (Some(_), None) => "node_missing",
-            (Some(_), Some(last)) => match batch.rest.pop().and_then(|name| snapshot.find(name)) {
+            (Some(_), Some(last)) => match batch.rest.pop().and_then(|name| table.find(name)) {
                 Some(next) => return Some(Hint { last, next }),
                 None => "empty_list",
             },
@@ -87,7 +86,7 @@ impl Batching {
         profile: &Profile,
         (pod, signature): (&Pod, Option<Signature>),
         (cycle, now): (u64, Time),
-        (node, attempt, snapshot): (NodeIdx, &Attempt, &Snapshot),
+        (node, attempt, table): (NodeIdx, &Attempt, &ClusterTable),
     ) {
         let result = match attempt.hint {
             HintOutcome::Used => "hint_used",
@@ -99,7 +98,7 @@ impl Batching {
         }
         let Some(signature) = signature else { return };
         *self.metrics.attempts.entry((profile.scheduler_name.clone(), result)).or_default() += 1;
-        let last = snapshot.name(node);
+        let last = table.name(node);
         if let Some(batch) = self.open.as_mut().filter(|_| attempt.hint == HintOutcome::Used) {
             (batch.cycle, batch.last) = (cycle, last);
             return;
@@ -111,7 +110,7 @@ impl Batching {
         let mut ranking = Ranking::new(&attempt.feasible_order, &attempt.feasible, &attempt.totals);
         // The node that was taken.
         ranking.pop();
-        let rest = ranking.map(|node| snapshot.name(node));
+        let rest = ranking.map(|node| table.name(node));
         self.open = Some(Batch { scheduler_name: pod.scheduler_name, signature, since: now, cycle, last, rest });
     }
 

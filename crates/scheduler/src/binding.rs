@@ -11,8 +11,8 @@ use berth_framework::{
     Call, CycleId, Effect, PluginIdx, Profile, Status,
     run::{self, Diagnosis, PermitRun, Refusal, Rejection},
 };
-use berth_model::{NodeIdx, NodeSet, Pod, Sym};
-use berth_queue::{QueuedPod, Time};
+use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time};
+use berth_queue::QueuedPod;
 
 use crate::{
     action::{Action, Level},
@@ -101,7 +101,7 @@ impl Scheduler {
     /// Assume, Reserve, Permit.
     pub(crate) fn begin_binding(&mut self, record: QueuedPod, cycle: CycleId, row: NodeIdx, now: Time) {
         let pod = Arc::clone(&record.pod);
-        let node = self.cache.snapshot().name(row);
+        let node = self.cache.table().name(row);
         let assumed = match self.cache.assume(&pod, node) {
             Ok(assumed) => assumed,
             Err(inconsistency) => {
@@ -135,10 +135,10 @@ impl Scheduler {
     pub(crate) fn bind(&mut self, mut binding: Binding, now: Time) {
         if self.phase == Phase::ShuttingDown {
             // The next scheduler finds the pod pending.
-            self.bindings.insert(Arc::clone(&binding.pod().uid), binding);
+            self.bindings.insert(binding.pod().uid.clone(), binding);
             return;
         }
-        if self.cache.snapshot().find(binding.node).is_none() {
+        if self.cache.table().find(binding.node).is_none() {
             let text = format!("node \"{}\" not found", self.text(binding.node));
             return self.fall_back(binding, Setback::Failed(Status::error(text)), now);
         }
@@ -151,7 +151,7 @@ impl Scheduler {
         let binds = run.effects.contains(&Effect::Bind);
         binding.stage = Stage::Sent { plugin: run.plugin, then_bind: binds };
         let (pod, cycle) = (Arc::clone(binding.pod()), binding.cycle);
-        self.bindings.insert(Arc::clone(&pod.uid), binding);
+        self.bindings.insert(pod.uid.clone(), binding);
         let granted = self.check_grants(&pod, run.plugin, &run.effects);
         let effects = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
         let effects = match granted.and_then(|()| self.perform_own(&pod, run.plugin, effects, now)) {
@@ -282,9 +282,9 @@ impl Scheduler {
         work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
     ) -> Option<R> {
         let profile = self.profiles.get_mut(binding.pod().scheduler_name)?;
-        let snapshot = self.cache.snapshot();
-        let row = snapshot.find(binding.node).unwrap_or(binding.row);
-        let call = Call { cycle: binding.cycle, pod: binding.pod(), snapshot };
+        let table = self.cache.table();
+        let row = table.find(binding.node).unwrap_or(binding.row);
+        let call = Call { cycle: binding.cycle, pod: binding.pod(), table };
         Some(work(profile, &call, row))
     }
 

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use berth_cache::{Added, ObjectKey};
+use berth_cache::Added;
 use berth_framework::{ClusterEvent, ObjectKind};
-use berth_model::{Pod, api, intern};
-use berth_queue::{Occurrence, Subject, Time};
+use berth_model::{ObjectKey, Pod, Time, api, intern};
+use berth_queue::{Occurrence, Subject};
 
 use crate::{action::Level, changes, pending::PendingPod, permit::Resolution, scheduler::Scheduler};
 
@@ -110,7 +110,7 @@ impl Scheduler {
     }
 
     pub(crate) fn node_deleted(&mut self, name: &str, now: Time) {
-        let Some(name) = self.cache.snapshot().symbols.lookup(name) else { return };
+        let Some(name) = self.cache.table().symbols.lookup(name) else { return };
         self.node_conditions.remove(&name);
         let node = self.cache.node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
         if let Some(node) = node {

@@ -6,8 +6,8 @@ use berth_framework::{
     Call, CycleId, DryRunCase, Effect, PluginIdx, Status,
     run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PostFilterRun},
 };
-use berth_model::{NodeIdx, Pod, Snapshot};
-use berth_queue::{QueuedPod, Time};
+use berth_model::{ClusterTable, NodeIdx, Pod, Time};
+use berth_queue::QueuedPod;
 
 use crate::{
     action::{Action, Level},
@@ -66,11 +66,11 @@ impl Scheduler {
         };
         let claims = claims(&self.queue, &self.cache, pod);
         let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
-        let snapshot = self.cache.snapshot();
-        let call = Call { cycle, pod, snapshot };
+        let table = self.cache.table();
+        let call = Call { cycle, pod, table };
         let signature = self.batching.sign(profile, pod);
         let when = (cycle.0, now);
-        let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, snapshot);
+        let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
         let circumstances = Circumstances {
             order: self.cache.order(),
             start: self.next_start,
@@ -83,7 +83,7 @@ impl Scheduler {
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &result {
             Ok(node) => {
-                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, snapshot));
+                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table));
             }
             Err(_) => self.batching.failed(profile),
         }
@@ -102,7 +102,7 @@ impl Scheduler {
             NoNode::Rejected(mut diagnosis) => {
                 let run = self.post_filter(&record.pod, cycle, &mut diagnosis);
                 let nominate =
-                    |node: Option<NodeIdx>| node.map(|node| self.cache.snapshot().name(node)).unwrap_or_default();
+                    |node: Option<NodeIdx>| node.map(|node| self.cache.table().name(node)).unwrap_or_default();
                 let nomination = run.nominate.map_or(Nomination::Keep, |node| Nomination::Set(nominate(node)));
                 follow_up = self.follow_up(&record.pod, cycle, run.effects, now);
                 let status = Status::unschedulable(diagnosis.message());
@@ -117,13 +117,13 @@ impl Scheduler {
 
     /// Nothing fits: asks PostFilter plugins for a way out.
     fn post_filter(&mut self, pod: &Arc<Pod>, cycle: CycleId, diagnosis: &mut Diagnosis) -> PostFilterRun {
-        let snapshot = self.cache.snapshot();
+        let table = self.cache.table();
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
-        let call = Call { cycle, pod, snapshot };
+        let call = Call { cycle, pod, table };
         let claims = claims(&self.queue, &self.cache, pod);
         let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
         let rivals = Nominated { pods: &pods, cases: &claims.cases };
-        let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, snapshot);
+        let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, table);
         let nominations = Nominations { rivals, all: &all };
         run::post_filter(profile, &call, &self.attempt, &nominations, diagnosis)
     }
@@ -156,8 +156,8 @@ struct Claims {
 }
 
 /// Every nomination, in the order of nodes and priority.
-fn nominations(queue: &berth_queue::Queue, snapshot: &Snapshot) -> Vec<(NodeIdx, Arc<Pod>)> {
-    let known = queue.nominator().iter().filter_map(|(node, pods)| Some((snapshot.find(node)?, pods)));
+fn nominations(queue: &berth_queue::Queue, table: &ClusterTable) -> Vec<(NodeIdx, Arc<Pod>)> {
+    let known = queue.nominator().iter().filter_map(|(node, pods)| Some((table.find(node)?, pods)));
     let mut all: Vec<_> = known.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, Arc::clone(pod)))).collect();
     all.sort_by(|(left, one), (right, other)| {
         (left, -i64::from(one.priority), &one.uid).cmp(&(right, -i64::from(other.priority), &other.uid))
@@ -171,7 +171,7 @@ fn claims(queue: &berth_queue::Queue, cache: &berth_cache::Cache, pod: &Pod) -> 
         return claims;
     }
     for (node, nominated) in queue.nominator().iter() {
-        let Some(node) = cache.snapshot().find(node) else { continue };
+        let Some(node) = cache.table().find(node) else { continue };
         let mut case = DryRunCase { node, ..DryRunCase::default() };
         for other in nominated.iter().filter(|other| other.priority >= pod.priority && other.uid != pod.uid) {
             case.plus.push(u32::try_from(claims.pods.len()).unwrap_or(u32::MAX));

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{CycleId, Effect, PluginIdx, Status};
-use berth_model::Pod;
-use berth_queue::Time;
+use berth_model::{Pod, PodUid, Time};
 
 use crate::{
     action::{Action, Level},
@@ -90,7 +89,7 @@ impl Scheduler {
             Effect::Allow { uid } => self.resolve_wait(&uid, Resolution::Allow { plugin }, now),
             Effect::Reject { uid, reason } => self.resolve_wait(&uid, Resolution::Reject { plugin, reason }, now),
             Effect::Activate { uids } => {
-                let uids: Vec<Arc<str>> = uids.into_iter().map(Arc::from).collect();
+                let uids: Vec<PodUid> = uids.into_iter().map(PodUid::from).collect();
                 self.with_queue(|queue, policy| queue.activate(&uids, now, policy));
             }
             Effect::Nominate { uid, node } => self.nominate(&uid, node.unwrap_or_default()),

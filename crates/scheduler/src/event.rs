@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_cache::ObjectKey;
 use berth_framework::{CycleId, Grants, PluginFactory, Profile};
-use berth_model::api;
+use berth_model::{ObjectKey, PodUid, api};
 
 use crate::{preparation::Prepared, scheduler::Settings};
 
@@ -38,13 +37,13 @@ pub enum Event {
     /// How [`crate::Action::Bind`] went.
     BindFinished {
         cycle: CycleId,
-        uid: Arc<str>,
+        uid: PodUid,
         result: Result<(), String>,
     },
     /// How [`crate::Action::AwaitedEffects`] went.
     EffectsFinished {
         cycle: CycleId,
-        uid: Arc<str>,
+        uid: PodUid,
         result: Result<(), String>,
     },
     /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take

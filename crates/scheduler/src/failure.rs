@@ -6,8 +6,8 @@ use berth_framework::{
     CycleId, Status,
     run::{Diagnosis, PluginBits},
 };
-use berth_model::{Pod, Sym, api};
-use berth_queue::{Failure, QueuedPod, Time};
+use berth_model::{Pod, Sym, Time, api};
+use berth_queue::{Failure, QueuedPod};
 
 use crate::{
     action::{Action, EventRecord, Level},

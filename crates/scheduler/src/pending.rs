@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{Pod, Sym, api};
+use berth_model::{Pod, PodUid, Sym, api};
 use rustc_hash::FxHashMap;
 
 use crate::action::PodRef;
@@ -33,8 +33,8 @@ impl PendingPod {
 /// Pending pods by uid, and the uid behind each name, of placed pods too.
 #[derive(Debug, Default)]
 pub(crate) struct Pods {
-    pending: FxHashMap<Arc<str>, PendingPod>,
-    by_name: FxHashMap<(String, String), Arc<str>>,
+    pending: FxHashMap<PodUid, PendingPod>,
+    by_name: FxHashMap<(String, String), PodUid>,
 }
 
 impl Pods {
@@ -47,7 +47,7 @@ impl Pods {
     }
 
     pub(crate) fn insert(&mut self, pod: PendingPod) -> Option<PendingPod> {
-        self.pending.insert(Arc::clone(&pod.pod.uid), pod)
+        self.pending.insert(pod.pod.uid.clone(), pod)
     }
 
     pub(crate) fn remove(&mut self, uid: &str) -> Option<PendingPod> {
@@ -59,9 +59,9 @@ impl Pods {
     }
 
     /// Notes who bears the name; gives back the uid of another pod that bore it before.
-    pub(crate) fn name(&mut self, metadata: &api::ObjectMeta, uid: &Arc<str>) -> Option<Arc<str>> {
+    pub(crate) fn name(&mut self, metadata: &api::ObjectMeta, uid: &PodUid) -> Option<PodUid> {
         let key = (metadata.namespace.clone(), metadata.name.clone());
-        self.by_name.insert(key, Arc::clone(uid)).filter(|old| old != uid)
+        self.by_name.insert(key, uid.clone()).filter(|old| old != uid)
     }
 
     /// The name is free again, unless another pod took it.
@@ -77,7 +77,7 @@ impl Pods {
         PodRef {
             namespace: namespace.to_owned(),
             name: pod.name.to_string(),
-            uid: Arc::clone(&pod.uid),
+            uid: pod.uid.clone(),
             resource_version: known.map(|known| known.resource_version.clone()).unwrap_or_default(),
         }
     }

@@ -1,9 +1,9 @@
 //! Pods that Permit plugins hold, until all of them allow it, one rejects it, or time runs out.
 
+use berth_model::{PodUid, Time};
 use std::sync::Arc;
 
 use berth_framework::{PluginIdx, Status, run::Refusal};
-use berth_queue::Time;
 
 use crate::{
     binding::{Binding, Setback, Stage},
@@ -54,11 +54,11 @@ impl Scheduler {
             deadline: now + timeout,
         };
         let plugins: Vec<Wait> = waits.iter().map(wait).collect();
-        self.deadlines.extend(plugins.iter().map(|wait| (wait.deadline, Arc::clone(&pod.uid))));
+        self.deadlines.extend(plugins.iter().map(|wait| (wait.deadline, pod.uid.clone())));
         let node = binding.node;
         let is_held = !plugins.is_empty();
         binding.stage = Stage::Waiting(Waits { plugins, since: now });
-        self.bindings.insert(Arc::clone(&pod.uid), binding);
+        self.bindings.insert(pod.uid.clone(), binding);
         if is_held {
             self.publish_expectation(&pod, node);
         }
@@ -79,9 +79,9 @@ impl Scheduler {
                 let Some(position) = waits.plugins.iter().position(|wait| *wait.plugin == *plugin) else { return };
                 let wait = waits.plugins.remove(position);
                 let (is_last, waited) = (waits.plugins.is_empty(), now.since(waits.since));
-                let uid: Arc<str> = Arc::from(uid);
+                let uid = PodUid::from(uid);
                 if waits.plugins.iter().all(|other| other.deadline != wait.deadline) {
-                    self.deadlines.remove(&(wait.deadline, Arc::clone(&uid)));
+                    self.deadlines.remove(&(wait.deadline, uid.clone()));
                 }
                 if is_last {
                     self.observations.push(Observation::PermitWait { result: "Success", milliseconds: waited });
@@ -109,7 +109,7 @@ impl Scheduler {
         while let Some((deadline, uid)) = self.deadlines.first().cloned()
             && deadline <= now
         {
-            self.deadlines.remove(&(deadline, Arc::clone(&uid)));
+            self.deadlines.remove(&(deadline, uid.clone()));
             self.end_watch(&uid, now);
             let Some(waits) = self.waits(&uid) else { continue };
             let Some(wait) = waits.plugins.iter().find(|wait| wait.deadline == deadline) else { continue };

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{Grants, Plugin, PluginFactory, PluginIdx, PluginVersion, Point, Profile, State, run};
-use berth_model::Sym;
-use berth_queue::Time;
+use berth_model::{PodUid, Sym, Time};
 
 use crate::{
     action::{Action, Level},
@@ -178,7 +177,7 @@ impl Scheduler {
     /// Tells a new instance, or all plugins of a profile, of every pod between Reserve and PostBind. They cannot
     /// refuse: the decision was made.
     fn announce_reservations(&mut self, scheduler_name: Sym, plugin: Option<PluginIdx>) {
-        let mut uids: Vec<Arc<str>> = self.bindings.keys().cloned().collect();
+        let mut uids: Vec<PodUid> = self.bindings.keys().cloned().collect();
         uids.sort_unstable();
         for uid in uids {
             let Some(binding) = self.bindings.remove(&uid) else { continue };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{Plugin, PluginIdx, Point, Profile, Status};
-use berth_model::{Pod, Sym};
-use berth_queue::{Gate, Occurrence, PluginEvents, Policy, Subject, Time};
+use berth_model::{Pod, Sym, Time};
+use berth_queue::{Gate, Occurrence, PluginEvents, Policy, Subject};
 use rustc_hash::FxHashMap;
 
 use crate::preemption::Preemptions;

@@ -3,14 +3,13 @@
 //! A plugin that returns [`Effect::Wait`] is asked again whenever one of the objects that it named has changed, until
 //! it has nothing more to ask for or its time is over.
 
+use berth_model::{ObjectKey, PodUid, Time};
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_cache::ObjectKey;
 use berth_framework::{
     CycleId, Effect, ObjectRef, PluginIdx, Point, Profile, Status,
     run::{self, PreBindRun},
 };
-use berth_queue::Time;
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -31,12 +30,12 @@ pub(crate) struct Awaited {
 
 /// Who waits for which object.
 #[derive(Debug, Default)]
-pub(crate) struct Watchers(FxHashMap<ObjectKey, BTreeSet<Arc<str>>>);
+pub(crate) struct Watchers(FxHashMap<ObjectKey, BTreeSet<PodUid>>);
 
 impl Watchers {
-    fn add(&mut self, uid: &Arc<str>, awaited: &Awaited) {
+    fn add(&mut self, uid: &PodUid, awaited: &Awaited) {
         for object in &awaited.objects {
-            self.0.entry(object.clone()).or_default().insert(Arc::clone(uid));
+            self.0.entry(object.clone()).or_default().insert(uid.clone());
         }
     }
 
@@ -78,7 +77,7 @@ impl Scheduler {
             };
             binding.stage = Stage::PreBinding { next, awaited: None };
             let (pod, cycle, node) = (Arc::clone(binding.pod()), binding.cycle, binding.node);
-            self.bindings.insert(Arc::clone(&pod.uid), binding);
+            self.bindings.insert(pod.uid.clone(), binding);
             let mut effects = match self.perform_own(&pod, plugin, effects, now) {
                 Ok(effects) => effects,
                 Err(status) => return self.fail_binding(uid, status, now),
@@ -113,7 +112,7 @@ impl Scheduler {
         let objects = objects.into_iter().map(key).collect();
         let wait = Awaited { objects, deadline, timeout_message, has_changed: false };
         self.watchers.add(&binding.record.pod.uid, &wait);
-        self.deadlines.insert((deadline, Arc::clone(&binding.record.pod.uid)));
+        self.deadlines.insert((deadline, binding.record.pod.uid.clone()));
         *awaited = Some(wait);
         let scheduler_name = binding.pod().scheduler_name;
         if n_dropped > 0 {
@@ -173,7 +172,7 @@ impl Scheduler {
             Stage::Waiting(_) | Stage::PreBinding { awaited: None, .. } | Stage::Sent { .. } => return,
         };
         self.watchers.remove(uid, awaited);
-        self.deadlines.remove(&(awaited.deadline, Arc::from(uid)));
+        self.deadlines.remove(&(awaited.deadline, PodUid::from(uid)));
     }
 
     /// The deadline of a pod has passed: if a PreBind plugin waits, or what it waits for is not even asked for yet, the

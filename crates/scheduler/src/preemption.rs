@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Effect, PluginIdx, Status};
-use berth_model::Pod;
-use berth_queue::Time;
+use berth_model::{Pod, PodUid, Time};
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -26,7 +25,7 @@ struct Preemption {
 
 /// Pods that must not be tried before their victims have been told to leave.
 #[derive(Debug, Default)]
-pub(crate) struct Preemptions(FxHashMap<Arc<str>, Preemption>);
+pub(crate) struct Preemptions(FxHashMap<PodUid, Preemption>);
 
 impl Preemptions {
     /// Why the pod may not enter activeQ, and the plugin whose doing that is. The answer of the executor need not be
@@ -58,7 +57,7 @@ impl Scheduler {
         let victims: Vec<Arc<str>> = effects.iter().filter_map(victim).collect();
         let Some(last_victim) = victims.last().cloned() else { return false };
         let plugin = self.plugin_name(pod.scheduler_name, plugin);
-        self.preemptions.0.insert(Arc::clone(&pod.uid), Preemption { cycle, plugin, last_victim });
+        self.preemptions.0.insert(pod.uid.clone(), Preemption { cycle, plugin, last_victim });
         self.observations.push(Observation::Preemption { victims: victims.len() });
         true
     }
@@ -71,7 +70,7 @@ impl Scheduler {
         }
         self.preemptions.forget(uid);
         if result.is_err() {
-            self.with_queue(|queue, policy| queue.activate(&[Arc::from(uid)], now, policy));
+            self.with_queue(|queue, policy| queue.activate(&[PodUid::from(uid)], now, policy));
         }
     }
 

@@ -15,8 +15,7 @@ use std::{
 };
 
 use berth_framework::{DeltaSource, Grants, Needs, Plugin, PluginFactory};
-use berth_model::{Delta, Symbols};
-use berth_queue::Time;
+use berth_model::{Delta, Symbols, Time};
 use rustc_hash::FxHashMap;
 
 use crate::{action::Action, scheduler::Scheduler};

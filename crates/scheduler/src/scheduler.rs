@@ -1,11 +1,11 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::collections::BTreeSet;
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Plugin, Profile, run::Attempt};
-use berth_model::{Pod, Sym};
-use berth_queue::{Policy, Queue, Time};
+use berth_model::{Pod, PodUid, Sym, Time};
+use berth_queue::{Policy, Queue};
 use rustc_hash::FxHashMap;
 
 use crate::{
@@ -46,12 +46,12 @@ pub struct Scheduler {
     pub(crate) queue: Queue,
     pub(crate) profiles: Profiles,
     pub(crate) pods: Pods,
-    pub(crate) bindings: FxHashMap<Arc<str>, Binding>,
+    pub(crate) bindings: FxHashMap<PodUid, Binding>,
     /// Pods that PreBind plugins hold until objects change.
     pub(crate) watchers: Watchers,
     pub(crate) preemptions: Preemptions,
     /// When pods that wait on Permit or PreBind run out of time.
-    pub(crate) deadlines: BTreeSet<(Time, Arc<str>)>,
+    pub(crate) deadlines: BTreeSet<(Time, PodUid)>,
     pub(crate) node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
     pub(crate) settings: Settings,
     pub(crate) phase: Phase,
@@ -236,6 +236,6 @@ impl Scheduler {
     }
 
     pub(crate) fn text(&self, sym: Sym) -> &str {
-        self.cache.snapshot().symbols.text(sym)
+        self.cache.table().symbols.text(sym)
     }
 }

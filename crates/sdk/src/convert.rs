@@ -7,7 +7,7 @@ use berth_framework::{
     Removal, Status,
 };
 use berth_model::{
-    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx,
+    Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
     ResourceColumns, Sym,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
@@ -38,7 +38,7 @@ fn nodes(rows: Vec<u32>) -> Vec<NodeIdx> {
 
 pub(crate) fn pod(pod: wit::Pod) -> Pod {
     Pod {
-        uid: Arc::from(pod.uid),
+        uid: PodUid::from(pod.uid),
         namespace: Sym(pod.namespace),
         name: Arc::from(pod.name),
         labels: pairs(pod.labels),

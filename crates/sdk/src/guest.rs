@@ -1,7 +1,7 @@
 //! One plugin inside a component: the replica, the open cycles, and the plugin itself.
 
 use berth_framework::{Call, Configure, CycleId, Manifest, Plugin, Status};
-use berth_model::{Delta, Pod, Snapshot};
+use berth_model::{ClusterTable, Delta, Pod};
 
 /// What a component holds between calls.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub struct Guest {
     describe: fn() -> Manifest,
     configure: fn(&str) -> Result<Box<dyn Plugin>, String>,
     plugin: Option<Box<dyn Plugin>>,
-    snapshot: Snapshot,
+    table: ClusterTable,
     cycles: Vec<OpenCycle>,
 }
 
@@ -28,7 +28,7 @@ impl Guest {
             describe: P::describe,
             configure: |args| P::configure(args).map(|plugin| Box::new(plugin) as Box<dyn Plugin>),
             plugin: None,
-            snapshot: Snapshot::default(),
+            table: ClusterTable::default(),
             cycles: Vec::new(),
         }
     }
@@ -43,9 +43,9 @@ impl Guest {
     }
 
     pub(crate) fn apply(&mut self, delta: &Delta) {
-        self.snapshot.apply(delta);
+        self.table.apply(delta);
         if let Some(plugin) = &mut self.plugin {
-            plugin.follow(&self.snapshot);
+            plugin.follow(&self.table);
         }
     }
 
@@ -104,7 +104,7 @@ impl Guest {
         let Some(plugin) = &mut self.plugin else {
             return Err(Status::error("called before configure"));
         };
-        answer(plugin.as_mut(), &Call { cycle, pod, snapshot: &self.snapshot }, tried)
+        answer(plugin.as_mut(), &Call { cycle, pod, table: &self.table }, tried)
     }
 }
 

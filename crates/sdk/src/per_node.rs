@@ -122,14 +122,14 @@ impl<P: NodePlugin> PerNode<P> {
 
 impl<P: NodePlugin> Filter for PerNode<P> {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        candidates.retain(|node| self.verdict(call, NodeView::new(call.snapshot, node)).is_success());
+        candidates.retain(|node| self.verdict(call, NodeView::new(call.table, node)).is_success());
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         let mut explanations: Vec<Explanation> = Vec::new();
         for node in rejected.iter() {
-            let status = self.verdict(call, NodeView::new(call.snapshot, node));
+            let status = self.verdict(call, NodeView::new(call.table, node));
             match explanations.iter_mut().find(|explanation| explanation.status == status) {
                 Some(explanation) => explanation.nodes.insert(node),
                 None => explanations.push(Explanation { status, nodes: NodeSet::from_iter([node]) }),
@@ -139,14 +139,14 @@ impl<P: NodePlugin> Filter for PerNode<P> {
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(cases.iter().map(|case| self.verdict(call, NodeView::of_case(call.snapshot, pods, case))).collect())
+        Ok(cases.iter().map(|case| self.verdict(call, NodeView::of_case(call.table, pods, case))).collect())
     }
 }
 
 impl<P: NodePlugin> Score for PerNode<P> {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let pod = PodView::new(call);
-        scores.extend(nodes.iter().map(|node| self.plugin.score(pod, NodeView::new(call.snapshot, node))));
+        scores.extend(nodes.iter().map(|node| self.plugin.score(pod, NodeView::new(call.table, node))));
         Ok(())
     }
 }

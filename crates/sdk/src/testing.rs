@@ -13,12 +13,12 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{Call, CycleId, Plugin, Status};
-use berth_model::{NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, Snapshot, api, intern};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, api, intern};
 
 /// Nodes, pods on them, and other objects.
 #[derive(Debug, Default)]
 pub struct Cluster {
-    snapshot: Snapshot,
+    table: ClusterTable,
     n_nodes: u32,
     n_pods: u32,
     n_cycles: u64,
@@ -40,37 +40,37 @@ fn read<T: serde::de::DeserializeOwned>(json: &str) -> T {
 impl Cluster {
     /// Adds a node.
     pub fn node(&mut self, json: &str) -> NodeIdx {
-        let node = intern::node(&read::<api::Node>(json), &mut self.snapshot.symbols);
+        let node = intern::node(&read::<api::Node>(json), &mut self.table.symbols);
         let idx = NodeIdx(self.n_nodes);
         self.n_nodes += 1;
-        let snapshot = &mut self.snapshot;
-        snapshot.add_node(idx);
-        snapshot.set_name(idx, node.name);
-        snapshot.set_unschedulable(idx, node.unschedulable);
-        snapshot.set_labels(idx, &node.labels);
-        snapshot.set_taints(idx, &node.taints);
-        snapshot.set_allocatable(idx, &node.allocatable, node.allowed_pods);
-        snapshot.set_images(idx, &node.images);
-        snapshot.set_declared_features(idx, &node.declared_features);
-        snapshot.set_annotations(idx, Arc::clone(&node.annotations));
+        let table = &mut self.table;
+        table.add_node(idx);
+        table.set_name(idx, node.name);
+        table.set_unschedulable(idx, node.unschedulable);
+        table.set_labels(idx, &node.labels);
+        table.set_taints(idx, &node.taints);
+        table.set_allocatable(idx, &node.allocatable, node.allowed_pods);
+        table.set_images(idx, &node.images);
+        table.set_declared_features(idx, &node.declared_features);
+        table.set_annotations(idx, Arc::clone(&node.annotations));
         idx
     }
 
     /// Adds a pod to the node that its `spec.nodeName` names; one without a known node is left out.
     pub fn pod(&mut self, json: &str) {
         let pod = self.pending(json);
-        let Some(node) = self.snapshot.find(pod.node_name) else { return };
-        self.snapshot.add_requested(node, &pod.placed_requests, pod.placed_non_zero, 1);
-        let mut ports = self.snapshot.host_ports(node).to_vec();
+        let Some(node) = self.table.find(pod.node_name) else { return };
+        self.table.add_requested(node, &pod.placed_requests, pod.placed_non_zero, 1);
+        let mut ports = self.table.host_ports(node).to_vec();
         ports.extend_from_slice(&pod.host_ports);
-        self.snapshot.set_host_ports(node, ports);
-        self.snapshot.pods_mut().place(PodIdx(self.n_pods), Arc::new(pod), node);
+        self.table.set_host_ports(node, ports);
+        self.table.pods_mut().place(PodIdx(self.n_pods), Arc::new(pod), node);
         self.n_pods += 1;
     }
 
     /// Takes the pods of this name off their nodes, whose columns stay as they are.
     pub fn remove_pod(&mut self, name: &str) {
-        let table = self.snapshot.pods_mut();
+        let table = self.table.pods_mut();
         let gone: Vec<PodIdx> = table.iter().filter(|(_, pod, _)| *pod.name == *name).map(|(idx, _, _)| idx).collect();
         for idx in gone {
             table.remove(idx);
@@ -88,20 +88,20 @@ impl Cluster {
             name: text("/metadata/name"),
             json: Some(Arc::from(json.as_bytes())),
         };
-        self.snapshot.objects_mut().apply(&change);
+        self.table.objects_mut().apply(&change);
     }
 
     /// A pod to ask about.
     pub fn pending(&mut self, json: &str) -> Pod {
         let mut pod: api::Pod = read(json);
         pod.json = Some(Arc::from(json.as_bytes()));
-        intern::pod(&pod, &mut self.snapshot.symbols)
+        intern::pod(&pod, &mut self.table.symbols)
     }
 
     /// The table that plugins see.
     #[must_use]
-    pub fn snapshot(&self) -> &Snapshot {
-        &self.snapshot
+    pub fn table(&self) -> &ClusterTable {
+        &self.table
     }
 
     /// Runs PreFilter, Filter, PreScore, Score and normalising over all nodes in one cycle.
@@ -110,7 +110,7 @@ impl Cluster {
     /// The status with which the plugin turned the pod down before Filter, or broke.
     pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: &self.snapshot };
+        let call = Call { cycle: CycleId(self.n_cycles), pod, table: &self.table };
         let answers = ask(plugin, &call);
         plugin.end_cycle(call.cycle);
         answers
@@ -118,15 +118,15 @@ impl Cluster {
 }
 
 fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
-    let snapshot = call.snapshot;
-    let name = |node: NodeIdx| snapshot.symbols.text(snapshot.name(node)).to_owned();
+    let table = call.table;
+    let name = |node: NodeIdx| table.symbols.text(table.name(node)).to_owned();
     let mut answers = Answers::default();
-    let mut passed = snapshot.nodes().clone();
+    let mut passed = table.nodes().clone();
     if !skipped(plugin.pre_filter().map(|point| point.pre_filter(call)))?
         && let Some(filter) = plugin.filter()
     {
         filter.filter(call, &mut passed)?;
-        let mut rejected = snapshot.nodes().clone();
+        let mut rejected = table.nodes().clone();
         rejected.subtract(&passed);
         for explanation in filter.explain(call, &rejected)? {
             let statuses = explanation.nodes.iter().map(|node| (name(node), explanation.status.clone()));

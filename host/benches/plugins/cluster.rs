@@ -5,13 +5,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_cache::{Cache, ObjectKey};
+use berth_cache::Cache;
 use berth_framework::{
     Call, CycleId, PluginFactory, Point,
     profile::{PluginIdx, Profile},
     run::{self, Attempt, Diagnosis, Nominated, Nominations, PreFilterOutcome},
 };
-use berth_model::{Pod, api, intern};
+use berth_model::{ObjectKey, Pod, api, intern};
 use serde_json::{Value, json};
 
 use crate::scenario::{Scenario, node};
@@ -90,18 +90,18 @@ impl Cluster {
     }
 
     fn place(&mut self) -> bool {
-        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, snapshot: self.cache.snapshot() };
+        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, table: self.cache.table() };
         let (profile, attempt) = (&mut self.profile, &mut self.attempt);
         let answer = run::pre_filter(profile, &call, attempt).expect("pre-filter");
         assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
         run::list_candidates(&call, self.cache.order(), attempt);
-        let everything = (0, call.snapshot.n_nodes());
+        let everything = (0, call.table.n_nodes());
         run::filter(profile, &call, everything, &Nominated::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
             if !attempt.feasible_order.is_empty() {
                 return false;
             }
-            let mut diagnosis = Diagnosis { n_all_nodes: call.snapshot.n_nodes(), ..Diagnosis::default() };
+            let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
             run::explain(profile, &call, attempt, &mut diagnosis).expect("explain");
             let answer = run::post_filter(profile, &call, attempt, &Nominations::default(), &mut diagnosis);
             assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);

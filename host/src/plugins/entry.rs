@@ -3,11 +3,11 @@
 //! Every method that changes something leaves it to the roster to find out what that changes for the profiles:
 //! [`Entry::choose`] is a function of the entry alone.
 
+use berth_model::Time;
 use std::collections::{BTreeMap, VecDeque};
 
 use berth_config::{Execution, FailurePolicy, ProbationSpan};
 use berth_framework::Manifest;
-use berth_queue::Time;
 
 use super::{binary::Binary, rules::Rules};
 

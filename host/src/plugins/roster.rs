@@ -3,6 +3,7 @@
 //! Pure: it compiles nothing, waits for nothing and is told the time. Each method takes a fact or a wish and gives back a
 //! [`Consequences`]: the swaps that bring the scheduler to what the roster has decided, and the news for log and metrics.
 
+use berth_model::Time;
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -10,7 +11,6 @@ use std::{
 
 use berth_config::PluginHostSettings;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
-use berth_queue::Time;
 use berth_wasm_host::Limits;
 
 use super::{

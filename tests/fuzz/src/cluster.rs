@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
-use berth_cache::{Cache, ObjectKey};
+use berth_cache::Cache;
 use berth_framework::DryRunCase;
-use berth_model::{NodeIdx, Pod, api, intern};
+use berth_model::{NodeIdx, ObjectKey, Pod, api, intern};
 use serde_json::{Value, json};
 
 /// More of each kind only costs time.
@@ -79,7 +79,7 @@ impl Cluster {
         let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
         let mut cases: Vec<DryRunCase> = Vec::new();
         for (index, pod) in (0u32..).zip(&pods) {
-            let Some(node) = self.cache.snapshot().find(pod.nominated_node_name) else { continue };
+            let Some(node) = self.cache.table().find(pod.nominated_node_name) else { continue };
             match cases.iter_mut().find(|case| case.node == node) {
                 Some(case) => case.plus.push(index),
                 None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
@@ -89,7 +89,7 @@ impl Cluster {
     }
 
     pub(crate) fn nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
-        let find = |pod: &Arc<Pod>| Some((self.cache.snapshot().find(pod.nominated_node_name)?, Arc::clone(pod)));
+        let find = |pod: &Arc<Pod>| Some((self.cache.table().find(pod.nominated_node_name)?, Arc::clone(pod)));
         self.nominated.iter().filter_map(find).collect()
     }
 }

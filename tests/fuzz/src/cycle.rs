@@ -8,7 +8,7 @@ use berth_framework::{
     Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Point, Profile, Removal,
     run::{self, Attempt, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PreBindRun},
 };
-use berth_model::{Columns, NodeIdx, NodeSet, Pod, Snapshot, Symbols, intern};
+use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, Symbols, intern};
 use serde_json::Value;
 
 use crate::{
@@ -66,7 +66,7 @@ fn profile(document: Option<&Value>) -> Profile {
 
 /// One attempt as the scheduler makes it, up to the binding and back. The node that was found.
 fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
-    let call = Call { cycle: id, pod, snapshot: cluster.cache.snapshot() };
+    let call = Call { cycle: id, pod, table: cluster.cache.table() };
     let (pods, cases) = cluster.rivals(pod);
     let rivals = Nominated { pods: &pods, cases: &cases };
     let order = cluster.cache.order();
@@ -104,7 +104,7 @@ fn rejected(
 ) {
     assert!(diagnosis.message().contains("nodes are available"), "{}", diagnosis.message());
     let removals: Vec<Removal> =
-        call.snapshot.nodes().iter().map(|node| Removal { node, pods: pods_on(cluster, node) }).collect();
+        call.table.nodes().iter().map(|node| Removal { node, pods: pods_on(cluster, node) }).collect();
     if let Ok(statuses) = run::dry_run(profile, call, attempt, &rivals, &removals) {
         assert_eq!(statuses.len(), removals.len());
     }
@@ -135,12 +135,12 @@ fn alone(profile: &mut Profile, cluster: &Cluster, pod: &Pod) {
 /// Pods and objects go, nodes change, and the pod is assumed where it was to go.
 fn change(cluster: &mut Cluster, pod: &Pod, chosen: Option<NodeIdx>) {
     let leaving: Vec<Arc<str>> =
-        cluster.cache.snapshot().pods().iter().map(|(_, pod, _)| Arc::clone(&pod.uid)).step_by(2).collect();
+        cluster.cache.table().pods().iter().map(|(_, pod, _)| pod.uid.clone()).step_by(2).collect();
     for uid in leaving {
         cluster.cache.remove_pod(&uid);
     }
     if let Some(node) = chosen {
-        let name = cluster.cache.snapshot().name(node);
+        let name = cluster.cache.table().name(node);
         if let Ok(assumed) = cluster.cache.assume(&Arc::new(pod.clone()), name) {
             assumed.settled();
         }
@@ -164,7 +164,7 @@ fn change(cluster: &mut Cluster, pod: &Pod, chosen: Option<NodeIdx>) {
 /// A table as a component keeps it.
 #[derive(Default)]
 struct Replica {
-    snapshot: Snapshot,
+    table: ClusterTable,
     generation: u64,
 }
 
@@ -177,10 +177,10 @@ impl Replica {
         };
         let needs =
             Needs { columns: Columns::all(), pods: true, objects: objects.map(kind).to_vec(), ..Needs::default() };
-        let delta = source.delta_since(&needs, self.generation, self.snapshot.symbols.len());
+        let delta = source.delta_since(&needs, self.generation, self.table.symbols.len());
         self.generation = delta.generation;
-        self.snapshot.apply(&delta);
-        let (own, other) = (&self.snapshot, source.snapshot());
+        self.table.apply(&delta);
+        let (own, other) = (&self.table, source.table());
         assert!(own.nodes() == other.nodes(), "a replica has the nodes of its source");
         assert_eq!(own.pods().n_pods(), other.pods().n_pods(), "and its pods");
         assert!(own.symbols.len() >= Symbols::default().len());

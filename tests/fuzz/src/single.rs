@@ -18,7 +18,7 @@ impl DryRun for AllFits {
 
 /// Asks `plugin` everything; its answers must agree with each other.
 pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
-    let call = Call { cycle: CYCLE, pod, snapshot: cluster.cache.snapshot() };
+    let call = Call { cycle: CYCLE, pod, table: cluster.cache.table() };
     if let Some(point) = plugin.pre_enqueue() {
         point.pre_enqueue(pod);
     }
@@ -30,7 +30,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
         point.sign(pod);
     }
     let is_ready = plugin.pre_filter().is_none_or(|point| point.pre_filter(&call).is_ok());
-    let mut nodes = call.snapshot.nodes().clone();
+    let mut nodes = call.table.nodes().clone();
     if is_ready {
         nodes = filter(plugin, &call, cluster);
     }
@@ -41,7 +41,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
     }
     hints(plugin, cluster, pod);
     if let Some(state) = plugin.state() {
-        let saved = state.snapshot();
+        let saved = state.table();
         assert!(state.restore(&saved).is_ok(), "a plugin must take back the state that it gave");
         for (_, json) in cluster.others.iter().take(4) {
             let _ = state.restore(json);
@@ -53,7 +53,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
 /// The nodes that pass. Filter, explain and a dry run of no change must say the same.
 fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) -> NodeSet {
     let name = plugin.manifest().name.clone();
-    let all = call.snapshot.nodes().clone();
+    let all = call.table.nodes().clone();
     let Some(point) = plugin.filter() else { return all };
     let mut passed = all.clone();
     let answer = point.filter(call, &mut passed);
@@ -82,14 +82,13 @@ fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) -> NodeSe
 /// Nodes without each of their pods, and with each nominated pod and the pod itself in addition.
 fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
     let Some(point) = plugin.filter() else { return };
-    let placed: Vec<(NodeIdx, &Pod)> =
-        call.snapshot.pods().iter().map(|(_, pod, node)| (node, &**pod)).take(16).collect();
+    let placed: Vec<(NodeIdx, &Pod)> = call.table.pods().iter().map(|(_, pod, node)| (node, &**pod)).take(16).collect();
     let mut pods: Vec<&Pod> = placed.iter().map(|(_, pod)| *pod).collect();
     pods.push(call.pod);
     pods.extend(cluster.nominated.iter().map(|pod| &**pod));
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let mut cases: Vec<DryRunCase> = Vec::new();
-    for node in call.snapshot.nodes().iter().take(8) {
+    for node in call.table.nodes().iter().take(8) {
         let here = placed.iter().enumerate().filter(|(_, (on, _))| *on == node).map(|(at, _)| index(at));
         let others = (placed.len()..pods.len()).map(index);
         cases.push(DryRunCase { node, minus: here.collect(), plus: others.collect() });
@@ -166,5 +165,5 @@ fn hints(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
 
 /// Pods of a node, for dry runs of preemption.
 pub(crate) fn pods_on(cluster: &Cluster, node: NodeIdx) -> Vec<PodIdx> {
-    cluster.cache.snapshot().pods().on(node).map(|(idx, _)| idx).collect()
+    cluster.cache.table().pods().on(node).map(|(idx, _)| idx).collect()
 }

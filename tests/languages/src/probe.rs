@@ -5,7 +5,7 @@
 
 use anyhow::{Context, Result};
 use berth_author::Step;
-use berth_model::{NodeIdx, Pod, Snapshot, Sym, pod::TaintEffect};
+use berth_model::{ClusterTable, NodeIdx, Pod, Sym, pod::TaintEffect};
 
 const NODES: &str = include_str!("probe.yaml");
 
@@ -19,14 +19,14 @@ pub fn awkward_cluster() -> Result<Vec<Step>> {
 
 /// What a probe says about a node: its columns one after the other, with `;` behind each.
 #[must_use]
-pub fn dump(snapshot: &Snapshot, node: NodeIdx, pod: &Pod) -> String {
-    let text = |sym: Sym| snapshot.symbols.text(sym).to_owned();
+pub fn dump(table: &ClusterTable, node: NodeIdx, pod: &Pod) -> String {
+    let text = |sym: Sym| table.symbols.text(sym).to_owned();
     let list = |items: Vec<String>| items.join(",");
-    let gpu = snapshot.symbols.lookup("example.com/gpu").unwrap_or(Sym::NONE);
-    let amounts = |table: &berth_model::snapshot::ResourceTable| {
+    let gpu = table.symbols.lookup("example.com/gpu").unwrap_or(Sym::NONE);
+    let amounts = |table: &berth_model::cluster_table::ResourceTable| {
         list([Sym::CPU, Sym::MEMORY, Sym::PODS, gpu].map(|name| table.get(name, node).to_string()).into())
     };
-    let taints = &snapshot.taint_sets()[snapshot.taint_set_id(node) as usize];
+    let taints = &table.taint_sets()[table.taint_set_id(node) as usize];
     let taint = |taint: &berth_model::pod::Taint| {
         let effect = match taint.effect {
             TaintEffect::NoSchedule => "NoSchedule",
@@ -35,26 +35,24 @@ pub fn dump(snapshot: &Snapshot, node: NodeIdx, pod: &Pod) -> String {
         };
         format!("{}={}:{effect}", text(taint.key), text(taint.value))
     };
-    let image = |name: &Sym| format!("{}={}", text(*name), snapshot.images().get(*name).map_or(0, |image| image.size));
-    let ports = snapshot.host_ports(node).iter();
-    let annotations = snapshot.annotations(node);
+    let image = |name: &Sym| format!("{}={}", text(*name), table.images().get(*name).map_or(0, |image| image.size));
+    let ports = table.host_ports(node).iter();
+    let annotations = table.annotations(node);
     let is_asked = |(key, _): &(&String, &String)| ["example.com/empty", "example.com/note"].contains(&key.as_str());
-    let placed = snapshot.pods().on(node);
+    let placed = table.pods().on(node);
     let pod_labels = pod.labels.iter().map(|(key, value)| format!("{}={}", text(*key), text(*value)));
     [
-        text(snapshot.name(node)),
-        u8::from(snapshot.unschedulable().contains(node)).to_string(),
-        list(
-            snapshot.labels().of(node).iter().map(|(key, value)| format!("{}={}", text(*key), text(*value))).collect(),
-        ),
+        text(table.name(node)),
+        u8::from(table.unschedulable().contains(node)).to_string(),
+        list(table.labels().of(node).iter().map(|(key, value)| format!("{}={}", text(*key), text(*value))).collect()),
         list(taints.iter().map(taint).collect()),
-        amounts(snapshot.allocatable()),
-        amounts(snapshot.requested()),
-        format!("{},{}", at(snapshot.non_zero_cpu(), node), at(snapshot.non_zero_memory(), node)),
-        at(snapshot.pod_counts(), node).to_string(),
-        list(snapshot.images().of(node).iter().map(image).collect()),
+        amounts(table.allocatable()),
+        amounts(table.requested()),
+        format!("{},{}", at(table.non_zero_cpu(), node), at(table.non_zero_memory(), node)),
+        at(table.pod_counts(), node).to_string(),
+        list(table.images().of(node).iter().map(image).collect()),
         list(ports.map(|it| format!("{}/{}/{}", text(it.address), text(it.protocol), it.port)).collect()),
-        list(snapshot.declared_features(node).iter().map(|name| text(*name)).collect()),
+        list(table.declared_features(node).iter().map(|name| text(*name)).collect()),
         format!("{}/{}", text(pod.namespace), pod.name),
         list(pod_labels.collect()),
         list(annotations.into_iter().flatten().filter(is_asked).map(|(key, value)| format!("{key}={value}")).collect()),

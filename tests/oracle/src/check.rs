@@ -55,7 +55,7 @@ fn show_status(plugin: &str, status: &Status) -> String {
 
 /// The call that every plugin of the cycle sees.
 fn call(cluster: &Cluster) -> Call<'_> {
-    Call { cycle: CycleId(1), pod: &cluster.pod, snapshot: cluster.cache.snapshot() }
+    Call { cycle: CycleId(1), pod: &cluster.pod, table: cluster.cache.table() }
 }
 
 impl<'a> Check<'a> {

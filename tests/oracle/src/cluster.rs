@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use berth_cache::{Cache, ObjectKey};
+use berth_cache::Cache;
 use berth_framework::DryRunCase;
-use berth_model::{NodeIdx, Pod, intern};
+use berth_model::{NodeIdx, ObjectKey, Pod, intern};
 use serde_json::Value;
 
 use crate::case::Case;
@@ -51,7 +51,7 @@ impl Cluster {
         let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
         let mut cases: Vec<DryRunCase> = Vec::new();
         for (index, pod) in (0u32..).zip(&pods) {
-            let Some(node) = self.cache.snapshot().find(pod.nominated_node_name) else { continue };
+            let Some(node) = self.cache.table().find(pod.nominated_node_name) else { continue };
             match cases.iter_mut().find(|case| case.node == node) {
                 Some(case) => case.plus.push(index),
                 None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
@@ -62,14 +62,14 @@ impl Cluster {
 
     /// Every nomination of another pod, whatever its priority.
     pub(crate) fn all_nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
-        let find = |pod: &Arc<Pod>| Some((self.cache.snapshot().find(pod.nominated_node_name)?, Arc::clone(pod)));
+        let find = |pod: &Arc<Pod>| Some((self.cache.table().find(pod.nominated_node_name)?, Arc::clone(pod)));
         self.nominated.iter().filter_map(find).collect()
     }
 
     /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.
     pub(crate) fn nominated_nodes(&self) -> BTreeSet<&str> {
         let pods = self.nominated.iter().map(|pod| &**pod).chain([&self.pod]);
-        pods.map(|pod| self.cache.snapshot().symbols.text(pod.nominated_node_name)).collect()
+        pods.map(|pod| self.cache.table().symbols.text(pod.nominated_node_name)).collect()
     }
 }
 

@@ -3,10 +3,10 @@
 //! Every placement is checked in the moment in which the scheduler assumes it; volumes and devices once more when the pod
 //! is bound, since until then they are being made.
 
+use berth_model::Time;
 use std::collections::BTreeMap;
 
 use berth_framework::{Effect, Profile};
-use berth_queue::Time;
 use berth_scheduler::{Action, Event, PodRef, Scheduler, Settings};
 use serde_json::{Value, json};
 
@@ -220,11 +220,11 @@ impl Drive {
 
     /// Pods that the scheduler has just placed.
     fn look(&mut self) {
-        let snapshot = self.scheduler.cache();
+        let table = self.scheduler.cache();
         let mut assumed = BTreeMap::new();
         for uid in self.pods.keys() {
-            if let Some(pod) = snapshot.pod(uid).filter(|pod| pod.is_assumed()) {
-                assumed.insert(uid.clone(), snapshot.snapshot().symbols.text(pod.node()).to_owned());
+            if let Some(pod) = table.pod(uid).filter(|pod| pod.is_assumed()) {
+                assumed.insert(uid.clone(), table.table().symbols.text(pod.node()).to_owned());
             }
         }
         let new: Vec<String> = assumed.keys().filter(|uid| !self.assumed.contains_key(*uid)).cloned().collect();

@@ -97,7 +97,7 @@ impl Interview<'_> {
 
     /// PreFilter until one turns the pod down; each Filter on all nodes, by itself; dry runs.
     fn one_by_one(&mut self, answers: &mut Answers) {
-        let call = Call { cycle: CycleId(self.cycle), pod: self.pod, snapshot: self.world.cache.snapshot() };
+        let call = Call { cycle: CycleId(self.cycle), pod: self.pod, table: self.world.cache.table() };
         let mut attempt = Attempt::default();
         let outcome = run::pre_filter(self.profile, &call, &mut attempt);
         for answer in &attempt.pre_filters {
@@ -115,7 +115,7 @@ impl Interview<'_> {
     }
 
     fn filters(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
-        match run::explain_every_plugin(self.profile, call, call.snapshot.nodes(), attempt) {
+        match run::explain_every_plugin(self.profile, call, call.table.nodes(), attempt) {
             Ok(rejections) => {
                 for Rejection { plugin, status, nodes } in rejections {
                     for node in self.names(&nodes) {
@@ -132,20 +132,20 @@ impl Interview<'_> {
         let mut random = Random::new(self.seed);
         let (mut pods, nominated) = self.world.rivals(self.pod);
         let mut cases = Vec::new();
-        let mut slots: Vec<(PodIdx, NodeIdx)> = call.snapshot.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
+        let mut slots: Vec<(PodIdx, NodeIdx)> = call.table.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
         slots.sort_unstable_by_key(|(idx, _)| *idx);
         // The choice follows names: rows differ from cache to cache.
-        let mut nodes: Vec<NodeIdx> = call.snapshot.nodes().iter().collect();
+        let mut nodes: Vec<NodeIdx> = call.table.nodes().iter().collect();
         nodes.sort_unstable_by_key(|node| self.world.node_name(*node));
         nodes.retain(|_| random.chance(60));
         for node in nodes {
             let mut on_node: Vec<&Pod> = slots
                 .iter()
                 .filter(|(_, home)| *home == node)
-                .filter_map(|(idx, _)| call.snapshot.pods().get(*idx))
+                .filter_map(|(idx, _)| call.table.pods().get(*idx))
                 .map(|(pod, _)| &**pod)
                 .collect();
-            on_node.sort_unstable_by_key(|pod| Arc::clone(&pod.uid));
+            on_node.sort_unstable_by_key(|pod| pod.uid.clone());
             let mut minus = Vec::new();
             on_node.retain(|_| random.chance(60));
             for pod in on_node {
@@ -182,7 +182,7 @@ impl Interview<'_> {
 
     /// The cycle as the scheduler runs it.
     fn together(&mut self, answers: &mut Answers) -> Outcome {
-        let call = Call { cycle: CycleId(self.cycle + 1), pod: self.pod, snapshot: self.world.cache.snapshot() };
+        let call = Call { cycle: CycleId(self.cycle + 1), pod: self.pod, table: self.world.cache.table() };
         let mut attempt = Attempt::default();
         let (pods, cases) = self.world.rivals(self.pod);
         let nominated = Nominated { pods: &pods, cases: &cases };

@@ -2,9 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_cache::{Cache, ObjectKey};
+use berth_cache::Cache;
 use berth_framework::DryRunCase;
-use berth_model::{NodeIdx, Pod, api, intern};
+use berth_model::{NodeIdx, ObjectKey, Pod, api, intern};
 use serde_json::Value;
 
 use crate::generate::{ClusterObjects, objects::Kind, text};
@@ -57,12 +57,12 @@ impl World {
     #[must_use]
     pub fn recount(other: &World) -> Self {
         let mut world = Self::new(1 << 15);
-        let snapshot = other.cache.snapshot();
-        for node in snapshot.nodes().iter() {
-            let name = snapshot.symbols.text(snapshot.name(node));
+        let table = other.cache.table();
+        for node in table.nodes().iter() {
+            let name = table.symbols.text(table.name(node));
             world.set_node(name, &other.objects.nodes[name]);
         }
-        let mut uids: Vec<&str> = snapshot.pods().iter().map(|(_, pod, _)| &*pod.uid).collect();
+        let mut uids: Vec<&str> = table.pods().iter().map(|(_, pod, _)| &*pod.uid).collect();
         uids.extend(
             other.objects.pods.keys().map(String::as_str).filter(|uid| !uids.contains(uid)).collect::<Vec<_>>(),
         );
@@ -166,7 +166,7 @@ impl World {
         let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
         let mut cases: Vec<DryRunCase> = Vec::new();
         for (index, pod) in (0u32..).zip(&pods) {
-            let Some(node) = self.cache.snapshot().find(pod.nominated_node_name) else { continue };
+            let Some(node) = self.cache.table().find(pod.nominated_node_name) else { continue };
             match cases.iter_mut().find(|case| case.node == node) {
                 Some(case) => case.plus.push(index),
                 None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
@@ -177,12 +177,12 @@ impl World {
 
     /// Every nomination, whatever its priority.
     pub(crate) fn nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
-        let find = |pod: &Arc<Pod>| Some((self.cache.snapshot().find(pod.nominated_node_name)?, Arc::clone(pod)));
+        let find = |pod: &Arc<Pod>| Some((self.cache.table().find(pod.nominated_node_name)?, Arc::clone(pod)));
         self.nominated.values().filter_map(find).collect()
     }
 
     pub(crate) fn node_name(&self, node: NodeIdx) -> String {
-        let snapshot = self.cache.snapshot();
-        snapshot.symbols.text(snapshot.name(node)).to_owned()
+        let table = self.cache.table();
+        table.symbols.text(table.name(node)).to_owned()
     }
 }

@@ -49,7 +49,7 @@ fn ask(
         .iter()
         .map(|name| {
             let name = world.cache.symbols_mut().intern(name);
-            world.cache.snapshot().find(name).unwrap()
+            world.cache.table().find(name).unwrap()
         })
         .collect();
     sync(subject, world);
@@ -57,8 +57,8 @@ fn ask(
 }
 
 fn order(world: &World) -> Vec<String> {
-    let snapshot = world.cache.snapshot();
-    world.cache.order().iter().map(|node| snapshot.symbols.text(snapshot.name(*node)).to_owned()).collect()
+    let table = world.cache.table();
+    world.cache.order().iter().map(|node| table.symbols.text(table.name(*node)).to_owned()).collect()
 }
 
 /// What is needed to understand a difference.

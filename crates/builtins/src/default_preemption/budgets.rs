@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{ObjectTable, ObjectView, Pod, Snapshot, api, selector::LabelMatcher};
+use berth_model::{ClusterTable, ObjectTable, ObjectView, Pod, api, selector::LabelMatcher};
 use serde::Deserialize;
 
 /// The `PodDisruptionBudget`s of the cluster.
@@ -72,15 +72,15 @@ impl Budgets {
     /// Whether evicting each of `pods`, in this order, breaks a budget.
     ///
     /// Every budget that covers a pod pays for it, also when another one is overdrawn already.
-    pub(super) fn violated<'a>(&self, snapshot: &Snapshot, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {
+    pub(super) fn violated<'a>(&self, table: &ClusterTable, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {
         let mut left: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         let mut violated = Vec::new();
         for pod in pods {
-            let namespace = snapshot.symbols.text(pod.namespace);
+            let namespace = table.symbols.text(pod.namespace);
             let mut budgets = self.0.in_namespace(namespace).peekable();
             let mut is_violated = false;
             if budgets.peek().is_some() && !pod.labels.is_empty() {
-                let labels = texts(snapshot, pod);
+                let labels = texts(table, pod);
                 for (name, budget) in budgets.filter(|(_, budget)| budget.covers(pod, &labels)) {
                     let left = left.entry((namespace, name)).or_insert(budget.disruptions_allowed);
                     *left -= 1;
@@ -93,7 +93,7 @@ impl Budgets {
     }
 }
 
-fn texts(snapshot: &Snapshot, pod: &Pod) -> api::StringMap {
-    let text = |sym| snapshot.symbols.text(sym).to_owned();
+fn texts(table: &ClusterTable, pod: &Pod) -> api::StringMap {
+    let text = |sym| table.symbols.text(sym).to_owned();
     pod.labels.iter().map(|&(key, value)| (text(key), text(value))).collect()
 }

@@ -3,7 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use berth_framework::{Call, CycleId, Explanation, Removal};
-use berth_model::{Delta, Node, ObjectChange, PodIdx, Snapshot, Sym};
+use berth_model::{ClusterTable, Delta, Node, ObjectChange, PodIdx, PodUid, Sym};
 use proptest::prelude::*;
 
 use super::*;
@@ -19,7 +19,7 @@ struct Bench {
 }
 
 struct Room<'a> {
-    snapshot: &'a Snapshot,
+    table: &'a ClusterTable,
     capacity: usize,
     n_asked: &'a Cell<usize>,
 }
@@ -28,7 +28,7 @@ impl DryRun for Room<'_> {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.n_asked.set(self.n_asked.get() + cases.len());
         let fits = |case: &Removal| {
-            let left = self.snapshot.pods().on(case.node).filter(|(idx, _)| !case.pods.contains(idx)).count();
+            let left = self.table.pods().on(case.node).filter(|(idx, _)| !case.pods.contains(idx)).count();
             if left < self.capacity { Status::success() } else { Status::unschedulable("Insufficient cpu") }
         };
         Ok(cases.iter().map(fits).collect())
@@ -45,14 +45,14 @@ impl Bench {
     }
 
     fn place(&mut self, node: u32, name: &str, edit: impl FnOnce(&mut Pod)) {
-        let idx = PodIdx(u32::try_from(self.cluster.snapshot.pods().n_pods()).unwrap());
+        let idx = PodIdx(u32::try_from(self.cluster.table.pods().n_pods()).unwrap());
         let pod = self.pod(name, 0, edit);
-        self.cluster.snapshot.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
+        self.cluster.table.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
     }
 
     fn pod(&mut self, name: &str, priority: i32, edit: impl FnOnce(&mut Pod)) -> Pod {
         let namespace = self.cluster.sym("default");
-        let mut pod = Pod { name: Arc::from(name), uid: Arc::from(name), namespace, priority, ..Pod::default() };
+        let mut pod = Pod { name: Arc::from(name), uid: PodUid::from(name), namespace, priority, ..Pod::default() };
         edit(&mut pod);
         pod
     }
@@ -66,14 +66,14 @@ impl Bench {
             name: name.to_owned(),
             json: Some(Arc::from(json.to_string().into_bytes())),
         };
-        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
     }
 
     /// Every node rejected the pod for want of room.
     fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
         let rejection = Explanation {
             status: Status::unschedulable("Insufficient cpu"),
-            nodes: self.cluster.snapshot.nodes().clone(),
+            nodes: self.cluster.table.nodes().clone(),
         };
         self.preempt_after(pod, args, &[rejection], None)
     }
@@ -85,10 +85,10 @@ impl Bench {
         rejections: &[Explanation],
         absent: Option<&Status>,
     ) -> PostFilterOutcome {
-        let snapshot = &self.cluster.snapshot;
-        let mut room = Room { snapshot, capacity: self.capacity, n_asked: &self.n_asked };
+        let table = &self.cluster.table;
+        let mut room = Room { table, capacity: self.capacity, n_asked: &self.n_asked };
         let failure = Failure { rejections, absent, nominated: &self.nominated };
-        let call = Call { cycle: CycleId(7), pod, snapshot };
+        let call = Call { cycle: CycleId(7), pod, table };
         DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut room).unwrap()
     }
 }
@@ -261,10 +261,10 @@ fn every_matching_budget_pays_for_a_victim() {
         bench.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
     }
     let mut budgets = Budgets::new();
-    let snapshot = &bench.cluster.snapshot;
-    budgets.refresh(snapshot.objects());
-    let pods: Vec<&Pod> = snapshot.pods().iter().map(|(_, pod, _)| &**pod).collect();
-    assert_eq!(budgets.violated(snapshot, pods.into_iter()), [true, true]);
+    let table = &bench.cluster.table;
+    budgets.refresh(table.objects());
+    let pods: Vec<&Pod> = table.pods().iter().map(|(_, pod, _)| &**pod).collect();
+    assert_eq!(budgets.violated(table, pods.into_iter()), [true, true]);
 }
 
 #[test]
@@ -387,9 +387,9 @@ fn many_victims_take_few_dry_runs() {
     let mut bench = Bench::new(1, 1);
     (0..100).for_each(|index| bench.place(0, &format!("p{index}"), |_| {}));
     let pod = bench.pod("pod", 10, |_| {});
-    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &bench.cluster.snapshot };
+    let call = Call { cycle: CycleId(1), pod: &pod, table: &bench.cluster.table };
     for capacity in [1, 50, 100] {
-        let room = Room { snapshot: &bench.cluster.snapshot, capacity, n_asked: &bench.n_asked };
+        let room = Room { table: &bench.cluster.table, capacity, n_asked: &bench.n_asked };
         let mut counted = Counted(room, 0);
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut counted).unwrap();
         assert_eq!(answers.first().unwrap().as_ref().unwrap().victims.len(), 101 - capacity);
@@ -404,7 +404,7 @@ proptest! {
         let mut bench = Bench::new(1, 1);
         (0..24).for_each(|index| bench.place(0, &format!("p{index:02}"), |_| {}));
         let pod = bench.pod("pod", 10, |_| {});
-        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &bench.cluster.snapshot };
+        let call = Call { cycle: CycleId(1), pod: &pod, table: &bench.cluster.table };
         let mut whim = Whim { seed, n_calls: 0 };
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut whim).unwrap();
         let mut away: Vec<PodIdx> = (0..24).map(PodIdx).collect();
@@ -436,23 +436,23 @@ proptest! {
             bench.place(*node, &format!("p{index}"), |pod| (pod.priority, pod.started_at) = (*priority, *started_at));
         }
         let pod = bench.pod("pod", 6, |_| {});
-        let snapshot = &bench.cluster.snapshot;
-        let call = Call { cycle: CycleId(1), pod: &pod, snapshot };
-        let mut room = Room { snapshot, capacity, n_asked: &bench.n_asked };
-        let nodes: Vec<NodeIdx> = snapshot.nodes().iter().collect();
+        let table = &bench.cluster.table;
+        let call = Call { cycle: CycleId(1), pod: &pod, table };
+        let mut room = Room { table, capacity, n_asked: &bench.n_asked };
+        let nodes: Vec<NodeIdx> = table.nodes().iter().collect();
         let budgets = Budgets::new();
         let together = victims::dry_run(&call, &nodes, &budgets, &mut room).unwrap();
         for (&node, answer) in nodes.iter().zip(together) {
             let alone = victims::dry_run(&call, &[node], &budgets, &mut room).unwrap().remove(0);
-            let n_pods = snapshot.pods().on(node).count();
-            let n_lesser = snapshot.pods().on(node).filter(|(_, other)| other.priority < 6).count();
+            let n_pods = table.pods().on(node).count();
+            let n_lesser = table.pods().on(node).filter(|(_, other)| other.priority < 6).count();
             match (answer, alone) {
                 (Ok(together), Ok(alone)) => {
                     prop_assert_eq!(&together.victims, &alone.victims);
                     prop_assert_eq!(together.victims.len(), n_pods + 1 - capacity);
                     let highest = together.victims.first().unwrap().priority;
                     let stays = |other: &Pod| !together.victims.iter().any(|victim| victim.uid == other.uid);
-                    let lesser = snapshot.pods().on(node).filter(|(_, other)| other.priority < highest);
+                    let lesser = table.pods().on(node).filter(|(_, other)| other.priority < highest);
                     prop_assert!(lesser.into_iter().all(|(_, other)| !stays(other)));
                 }
                 (Err(together), Err(alone)) => {

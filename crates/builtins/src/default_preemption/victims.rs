@@ -92,7 +92,7 @@ pub(super) fn dry_run(
     }
     reprieve(&mut helped, filters)?;
     for trial in helped {
-        let name = call.snapshot.symbols.text(call.snapshot.name(trial.node));
+        let name = call.table.symbols.text(call.table.name(trial.node));
         if let Some(answer) = answers.get_mut(trial.at) {
             *answer = trial.conclude(name);
         }
@@ -102,7 +102,7 @@ pub(super) fn dry_run(
 
 /// All pods of lower priority, the most important one first.
 fn potential_victims<'a>(call: &Call<'a>, node: NodeIdx) -> Vec<Potential<'a>> {
-    let pods = call.snapshot.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
+    let pods = call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
     let mut potential: Vec<Potential<'_>> = pods.map(|(idx, pod)| Potential { idx, pod, violates: false }).collect();
     potential.sort_by(|left, right| importance(left.pod).cmp(&importance(right.pod)));
     potential
@@ -147,7 +147,7 @@ impl<'a> Trial<'a> {
     }
 
     fn put_in_order(&mut self, call: &Call<'_>, budgets: &Budgets) {
-        let violated = budgets.violated(call.snapshot, self.potential.iter().map(|it| &**it.pod));
+        let violated = budgets.violated(call.table, self.potential.iter().map(|it| &**it.pod));
         for (potential, violates) in self.potential.iter_mut().zip(violated) {
             potential.violates = violates;
         }

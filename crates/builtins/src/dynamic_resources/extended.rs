@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    NodeIdx, Pod, Snapshot, Sym, Symbols,
+    ClusterTable, NodeIdx, Pod, Sym, Symbols,
     pod::{ContainerKind, ExtendedRequest},
 };
 use serde::{Deserialize, Serialize};
@@ -47,11 +47,11 @@ pub(super) struct RequestMapping {
 
 impl ExtendedResources {
     /// `None` if devices stand for none of the pod's resources.
-    pub(super) fn of(pod: &Pod, snapshot: &Snapshot, cluster: &Cluster) -> Option<Self> {
+    pub(super) fn of(pod: &Pod, table: &ClusterTable, cluster: &Cluster) -> Option<Self> {
         let mut names: Vec<Sym> = pod.extended_requests.iter().map(|request| request.resource).collect();
-        names.sort_unstable_by_key(|name| snapshot.symbols.text(*name));
+        names.sort_unstable_by_key(|name| table.symbols.text(*name));
         names.dedup();
-        let class_of = |name: Sym| cluster.class_of(snapshot.symbols.text(name)).map(str::to_owned);
+        let class_of = |name: Sym| cluster.class_of(table.symbols.text(name)).map(str::to_owned);
         let resources: Vec<(Sym, Option<String>)> = names.into_iter().map(|name| (name, class_of(name))).collect();
         if resources.iter().all(|(_, class)| class.is_none()) {
             return None;
@@ -60,10 +60,10 @@ impl ExtendedResources {
     }
 
     /// Positions of the resources that the node does not serve by itself; `None` if it has no way to serve one.
-    pub(super) fn missing_on(&self, snapshot: &Snapshot, node: NodeIdx) -> Option<Vec<usize>> {
+    pub(super) fn missing_on(&self, table: &ClusterTable, node: NodeIdx) -> Option<Vec<usize>> {
         let mut missing = Vec::new();
         for (position, (resource, class)) in self.resources.iter().enumerate() {
-            if snapshot.allocatable().get(*resource, node) <= 0 {
+            if table.allocatable().get(*resource, node) <= 0 {
                 class.as_ref()?;
                 missing.push(position);
             }

@@ -58,7 +58,7 @@ impl Reservation {
     pub(super) fn new(call: &Call<'_>) -> Self {
         Self {
             pod_uid: call.pod.uid.to_string(),
-            namespace: call.snapshot.symbols.text(call.pod.namespace).to_owned(),
+            namespace: call.table.symbols.text(call.pod.namespace).to_owned(),
             pod_name: call.pod.name.to_string(),
             claims: Vec::new(),
             extended: None,

@@ -86,9 +86,7 @@ fn pods_without_claims_are_none_of_its_business() {
     assert_eq!(world.pre_bind(1, &pod, 0), Err("Skip: ".to_owned()));
     assert_eq!(world.post_filter(1, &pod).0, "Unschedulable: no new claims to deallocate");
     let mut scores = vec![7];
-    world
-        .call(1, &pod, |plugin, call| plugin.score().unwrap().score(call, call.snapshot.nodes(), &mut scores))
-        .unwrap();
+    world.call(1, &pod, |plugin, call| plugin.score().unwrap().score(call, call.table.nodes(), &mut scores)).unwrap();
     assert_eq!(scores, [7, 0, 0]);
     assert_eq!(world.plugin.sign().unwrap().sign(&pod), Some(String::new()));
     let with_claims = world.pod("p", &["c"], json!({}));
@@ -256,9 +254,9 @@ fn preferred_alternatives_score_higher() {
     assert_eq!(world.verdicts(1, &pod), ["", ""]);
     let mut scores = Vec::new();
     world.call(1, &pod, |plugin, call| {
-        plugin.score().unwrap().score(call, call.snapshot.nodes(), &mut scores).unwrap();
+        plugin.score().unwrap().score(call, call.table.nodes(), &mut scores).unwrap();
         assert_eq!(scores, [7, 8]);
-        plugin.normalize().unwrap().normalize(call, call.snapshot.nodes(), &mut scores).unwrap();
+        plugin.normalize().unwrap().normalize(call, call.table.nodes(), &mut scores).unwrap();
     });
     assert_eq!(scores, [87, 100]);
 }

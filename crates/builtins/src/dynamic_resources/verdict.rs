@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Call, CycleId, Status};
-use berth_model::{NodeIdx, Snapshot, Sym, api::StringMap, selector::NodeMatcher};
+use berth_model::{ClusterTable, NodeIdx, Sym, api::StringMap, selector::NodeMatcher};
 
 use super::{
     allocator::{self, AllocationError, Devices, Inventory, Offer, Plan},
@@ -73,7 +73,7 @@ pub(super) struct Answer<'a> {
 /// A node as an attempt looks at it.
 #[derive(Clone, Copy)]
 struct Node<'a> {
-    snapshot: &'a Snapshot,
+    table: &'a ClusterTable,
     name: &'a str,
     /// Left out when no slice goes by labels.
     labels: &'a [(Sym, Sym)],
@@ -185,7 +185,7 @@ impl Attempt {
         }
         let rejection = verdict.rejection.clone();
         if self.verdicts.len() <= node.index() {
-            let n_nodes = call.snapshot.n_nodes().max(node.index() + 1);
+            let n_nodes = call.table.n_nodes().max(node.index() + 1);
             self.verdicts.resize_with(n_nodes, || None);
         }
         if let Some(slot) = self.verdicts.get_mut(node.index()) {
@@ -202,21 +202,21 @@ impl Attempt {
         max_steps: u64,
         found: &mut Option<Found>,
     ) -> Result<(), Arc<Status>> {
-        let snapshot = call.snapshot;
+        let table = call.table;
         let mut missing = Vec::new();
         if let Some(extended) = &self.extended {
             let no_way = || Status::unresolvable("cannot fit resource");
-            missing = extended.missing_on(snapshot, node_idx).ok_or_else(no_way)?;
+            missing = extended.missing_on(table, node_idx).ok_or_else(no_way)?;
             if extended.existing.as_ref().is_some_and(|it| it.status.allocation.is_none()) {
                 return Err(Status::unresolvable("cannot schedule extended resource claim").into());
             }
         }
-        let labels = snapshot.labels().of(node_idx);
-        let name = snapshot.symbols.text(snapshot.name(node_idx));
-        let is_available = self.note_unavailable(name, || text_of(labels, &snapshot.symbols))?;
+        let labels = table.labels().of(node_idx);
+        let name = table.symbols.text(table.name(node_idx));
+        let is_available = self.note_unavailable(name, || text_of(labels, &table.symbols))?;
         let labels = if cluster.slices.has_shared_slices() { labels } else { &[] };
         let wish_idx = self.wish(cluster, call, missing);
-        let node = Node { snapshot, name, labels };
+        let node = Node { table, name, labels };
         *found = Some(Found { wish_idx, devices: self.devices(cluster, wish_idx, node, max_steps)? });
         if is_available {
             return Ok(());
@@ -246,7 +246,7 @@ impl Attempt {
         if let Some(known) = self.wishes.iter().position(|wish| wish.missing == missing) {
             return known;
         }
-        let symbols = &call.snapshot.symbols;
+        let symbols = &call.table.symbols;
         let needs = self.extended.as_ref().map(|extended| extended.needs(call.pod, symbols, &missing));
         let needs = needs.unwrap_or_default();
         let makes_claim = !needs.requests.is_empty() && self.existing.is_none();
@@ -267,7 +267,7 @@ impl Attempt {
         let Some(plan) = self.wishes.get(wish_idx).and_then(|wish| wish.plan.as_ref()) else { return Ok(None) };
         let Cluster { slices, claims, selectors, layouts, .. } = cluster;
         let make = || {
-            let labels = text_of(node.labels, &node.snapshot.symbols);
+            let labels = text_of(node.labels, &node.table.symbols);
             Layout::new(slices, NodeView { name: node.name, labels: &labels })
         };
         let layout = layouts.of(node.name, node.labels, make).map_err(Status::error)?;

@@ -217,12 +217,12 @@ mod tests {
         let mut domains = Domains::default();
         let numbers = |domains: &mut Domains, cluster: &Cluster| {
             domains.begin();
-            let domain = domains.follow(zone, cluster.snapshot.labels()).unwrap();
+            let domain = domains.follow(zone, cluster.table.labels()).unwrap();
             (0..5).map(|node| domain.at(NodeIdx(node))).collect::<Vec<_>>()
         };
         assert_eq!(numbers(&mut domains, &cluster), [Some(0), Some(1), None, Some(0), Some(2)]);
-        assert!(domains.follow(other, cluster.snapshot.labels()).is_none());
-        cluster.snapshot.set_labels(NodeIdx(0), &[]);
+        assert!(domains.follow(other, cluster.table.labels()).is_none());
+        cluster.table.set_labels(NodeIdx(0), &[]);
         assert_eq!(numbers(&mut domains, &cluster), [None, Some(0), None, Some(1), Some(2)]);
     }
 
@@ -236,7 +236,7 @@ mod tests {
         let mut domains = Domains::default();
         for (key, _) in &labels {
             domains.begin();
-            domains.follow(*key, cluster.snapshot.labels());
+            domains.follow(*key, cluster.table.labels());
         }
         assert!(domains.by_key.len() <= CAPACITY + 1);
         let (last, _) = labels.last().unwrap();
@@ -254,7 +254,7 @@ mod tests {
         }
         let mut domains = Domains::default();
         domains.begin();
-        let domain = domains.follow(zone, cluster.snapshot.labels());
+        let domain = domains.follow(zone, cluster.table.labels());
         let share = |node, amount| Share { node: NodeIdx(node), n_pods: 1, amount };
         let mut sums = DomainSums::default();
         for _ in 0..2 {

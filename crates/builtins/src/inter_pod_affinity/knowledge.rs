@@ -1,6 +1,6 @@
 //! What the plugin remembers from cycle to cycle, kept in step with the cluster at the cost of what changed.
 
-use berth_model::{Pod, Snapshot, Sym, Symbols};
+use berth_model::{ClusterTable, Pod, Sym, Symbols};
 
 use super::{domains::Domains, namespaces::Namespaces, placed_terms::PlacedTerms};
 use crate::pod_counts::PodCounts;
@@ -19,13 +19,13 @@ impl Knowledge {
         Self { placed: PlacedTerms::new(required_weight), ..Self::default() }
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        self.namespaces.refresh(snapshot.objects());
-        self.placed.follow(snapshot.pods(), &mut self.namespaces);
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        self.namespaces.refresh(table.objects());
+        self.placed.follow(table.pods(), &mut self.namespaces);
     }
 
-    pub(super) fn catch_up(&mut self, snapshot: &Snapshot) {
-        self.follow(snapshot);
+    pub(super) fn catch_up(&mut self, table: &ClusterTable) {
+        self.follow(table);
         self.domains.begin();
     }
 

@@ -20,8 +20,8 @@ pub(super) struct Preferred {
 impl Preferred {
     /// Whether anything speaks for or against any domain.
     pub(super) fn prepare(&mut self, call: &Call<'_>, known: &mut Knowledge) -> bool {
-        let Call { pod, snapshot, .. } = *call;
-        known.catch_up(snapshot);
+        let Call { pod, table, .. } = *call;
+        known.catch_up(table);
         self.sums.clear();
         for it in &pod.affinity.preferred {
             self.add_own(it, it.weight.into(), call, known);
@@ -29,21 +29,21 @@ impl Preferred {
         for it in &pod.affinity.anti_preferred {
             self.add_own(it, -i64::from(it.weight), call, known);
         }
-        let namespace_labels = known.labels_of_namespace(pod, &snapshot.symbols);
+        let namespace_labels = known.labels_of_namespace(pod, &table.symbols);
         let Knowledge { domains, placed, .. } = known;
         placed.attracting.visit(pod, &namespace_labels, |key, carriers| {
             let shares = carriers.iter().map(|it| Share { node: it.node, n_pods: it.n_pods, amount: it.weight });
-            self.sums.add(key, domains.follow(key, snapshot.labels()), shares);
+            self.sums.add(key, domains.follow(key, table.labels()), shares);
         });
         !self.sums.is_empty()
     }
 
     fn add_own(&mut self, preference: &WeightedPodTerm, weight: i64, call: &Call<'_>, known: &mut Knowledge) {
-        let snapshot = call.snapshot;
+        let table = call.table;
         let Knowledge { counts, namespaces, domains, .. } = known;
-        let term = OwnTerm::new(&preference.term, namespaces, &snapshot.symbols);
-        let counts = counts.ask(snapshot.pods(), &term.question());
-        let domain = domains.follow(term.topology_key, snapshot.labels());
+        let term = OwnTerm::new(&preference.term, namespaces, &table.symbols);
+        let counts = counts.ask(table.pods(), &term.question());
+        let domain = domains.follow(term.topology_key, table.labels());
         self.sums.add(term.topology_key, domain, Share::of_each(counts, weight));
     }
 

@@ -1,7 +1,7 @@
 //! The required terms: the pod's own, and those of placed pods that keep it away.
 
 use berth_framework::{Call, CycleId, DryRunCase, Status};
-use berth_model::{NodeIdx, NodeSet, Pod, Snapshot, Sym};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym};
 
 use super::{
     domains::{DomainSums, Domains, Share},
@@ -48,23 +48,23 @@ impl Required {
     }
 
     pub(super) fn prepare(&mut self, call: &Call<'_>, known: &mut Knowledge) {
-        let Call { pod, snapshot, .. } = *call;
+        let Call { pod, table, .. } = *call;
         self.cycle = Some(call.cycle);
-        known.catch_up(snapshot);
-        self.namespace_labels = known.labels_of_namespace(pod, &snapshot.symbols);
-        let own = |term, known: &mut Knowledge| OwnTerm::new(term, &mut known.namespaces, &snapshot.symbols);
+        known.catch_up(table);
+        self.namespace_labels = known.labels_of_namespace(pod, &table.symbols);
+        let own = |term, known: &mut Knowledge| OwnTerm::new(term, &mut known.namespaces, &table.symbols);
         self.affinity = pod.affinity.required.iter().map(|term| own(term, known)).collect();
         self.anti_affinity = pod.affinity.anti_required.iter().map(|term| own(term, known)).collect();
-        self.is_its_own_kind = self.affinity.iter().all(|term| term.matches(pod, &known.namespaces, &snapshot.symbols));
-        self.count(pod, snapshot, known);
+        self.is_its_own_kind = self.affinity.iter().all(|term| term.matches(pod, &known.namespaces, &table.symbols));
+        self.count(pod, table, known);
     }
 
-    fn count(&mut self, pod: &Pod, snapshot: &Snapshot, known: &mut Knowledge) {
-        let labels = snapshot.labels();
+    fn count(&mut self, pod: &Pod, table: &ClusterTable, known: &mut Knowledge) {
+        let labels = table.labels();
         let Knowledge { counts, domains, placed, .. } = known;
         self.wanted.clear();
         if !self.affinity.is_empty() {
-            let counts = counts.ask(snapshot.pods(), &question_of_all(&self.affinity));
+            let counts = counts.ask(table.pods(), &question_of_all(&self.affinity));
             for term in &self.affinity {
                 let key = term.topology_key;
                 // One count serves all terms of a key.
@@ -75,7 +75,7 @@ impl Required {
         }
         self.unwanted.clear();
         for term in &self.anti_affinity {
-            let counts = counts.ask(snapshot.pods(), &term.question());
+            let counts = counts.ask(table.pods(), &term.question());
             let key = term.topology_key;
             self.unwanted.add(key, domains.follow(key, labels), Share::of_each(counts, 1));
         }
@@ -119,7 +119,7 @@ impl Required {
     pub(super) fn follow_keys(&self, call: &Call<'_>, known: &mut Knowledge, pods: &[&Pod]) {
         for term in pods.iter().flat_map(|pod| &pod.affinity.anti_required) {
             if self.hostile.of(term.topology_key).is_none() {
-                known.domains.follow(term.topology_key, call.snapshot.labels());
+                known.domains.follow(term.topology_key, call.table.labels());
             }
         }
     }
@@ -141,7 +141,7 @@ impl Required {
     }
 
     fn note(&self, change: &mut Change, call: &Call<'_>, known: &Knowledge, pod: &Pod, sign: i64) {
-        let symbols = &call.snapshot.symbols;
+        let symbols = &call.table.symbols;
         let is_meant = |term: &OwnTerm| term.matches(pod, &known.namespaces, symbols);
         if !self.affinity.is_empty() && self.affinity.iter().all(is_meant) {
             change.wanted += sign;

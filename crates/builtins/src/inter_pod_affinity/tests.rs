@@ -5,7 +5,7 @@ mod random;
 mod world;
 
 use berth_framework::{Call, CycleId, DryRunCase};
-use berth_model::{NodeIdx, Snapshot, api};
+use berth_model::{ClusterTable, NodeIdx, api};
 use serde_json::{Value, json};
 
 use self::world::{World, labels, pod};
@@ -16,15 +16,15 @@ fn plugin(args: &Value) -> InterPodAffinity {
     InterPodAffinity::new(&args.to_string()).unwrap()
 }
 
-fn call<'a>(snapshot: &'a Snapshot, pod: &'a Pod) -> Call<'a> {
-    Call { cycle: CycleId(1), pod, snapshot }
+fn call<'a>(table: &'a ClusterTable, pod: &'a Pod) -> Call<'a> {
+    Call { cycle: CycleId(1), pod, table }
 }
 
 /// What Filter says about every node, in all three ways, whether or not PreFilter skipped.
 fn verdicts(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Vec<String> {
-    let call = call(&world.snapshot, pod);
+    let call = call(&world.table, pod);
     let skipped = plugin.pre_filter(&call).is_err();
-    let nodes = world.snapshot.nodes();
+    let nodes = world.table.nodes();
     let mut survivors = nodes.clone();
     plugin.filter(&call, &mut survivors).unwrap();
     assert!(!skipped || survivors == *nodes, "a skipped Filter rejects nothing");
@@ -41,7 +41,7 @@ fn verdicts(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Vec<Stri
 
 /// Raw and normalised scores of all nodes; `None` if PreScore skips.
 fn scores(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Option<(Vec<i64>, Vec<i64>)> {
-    let (call, nodes) = (call(&world.snapshot, pod), world.snapshot.nodes());
+    let (call, nodes) = (call(&world.table, pod), world.table.nodes());
     if let Err(status) = plugin.pre_score(&call, nodes) {
         assert_eq!(status, Status::skip());
         return None;
@@ -235,7 +235,7 @@ fn preferences_of_placed_pods_can_be_ignored() {
 fn nothing_to_say_is_skipped() {
     let mut world = zones();
     let plain = world.intern(&pod("default", &[("app", "api")], &json!({})));
-    assert_eq!(plugin(&json!({})).pre_filter(&call(&world.snapshot, &plain)), Err(Status::skip()));
+    assert_eq!(plugin(&json!({})).pre_filter(&call(&world.table, &plain)), Err(Status::skip()));
     assert_eq!(scores(&mut plugin(&json!({})), &world, &plain), None);
     world.place(0, pod("default", &[], &prefers(7, &term("api", "host"))), 0);
     world.place(1, pod("default", &[], &dislikes(7, &term("api", "host"))), 0);
@@ -257,7 +257,7 @@ fn dry_run_takes_pods_away_and_brings_others() {
         })),
     ));
     let mut plugin = plugin(&json!({}));
-    let call = call(&world.snapshot, &api);
+    let call = call(&world.table, &api);
     plugin.pre_filter(&call).unwrap();
     let case =
         |node, minus: &[u32], plus: &[u32]| DryRunCase { node: NodeIdx(node), minus: minus.into(), plus: plus.into() };
@@ -303,9 +303,9 @@ fn impossible_terms_turn_the_pod_down_and_harm_nobody() {
         assert_eq!(passing(&mut world, &pod("default", &[], &json!({}))), "0123456", "{affinity}");
         let pod = world.intern(&pod("default", &[], &affinity));
         let mut plugin = plugin(&json!({}));
-        let status = plugin.pre_filter(&call(&world.snapshot, &pod)).unwrap_err();
+        let status = plugin.pre_filter(&call(&world.table, &pod)).unwrap_err();
         assert!(show(&status).starts_with("UnschedulableAndUnresolvable: parsing pod: "), "{status:?}");
-        let status = plugin.pre_score(&call(&world.snapshot, &pod), world.snapshot.nodes()).unwrap_err();
+        let status = plugin.pre_score(&call(&world.table, &pod), world.table.nodes()).unwrap_err();
         assert!(show(&status).starts_with("Error: failed to parse pod: "), "{status:?}");
     }
     let without_selector = json!({ "topologyKey": "zone" });

@@ -92,7 +92,7 @@ fn dry_run_counts_pods_that_go_and_come() {
     ];
     for (minus, plus, expected) in cases {
         let case = DryRunCase { node, minus: minus.to_vec(), plus: plus.to_vec() };
-        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &cluster.snapshot };
+        let call = Call { cycle: CycleId(1), pod: &pod, table: &cluster.table };
         let statuses = fit("null").dry_run(&call, &[&small, &large], &[case]).unwrap();
         assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [expected], "-{minus:?} +{plus:?}");
     }
@@ -150,10 +150,10 @@ fn devices_serve_what_the_node_does_not_offer() {
         let explained = plugin.explain(&cluster.call(&pod), &rejected).unwrap();
         explained.first().map_or_else(String::new, |explanation| show(&explanation.status))
     };
-    let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.snapshot.symbols.text(gpu));
+    let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.table.symbols.text(gpu));
     assert_eq!(status(&cluster, without), insufficient);
-    let class = format!(r#"{{"spec": {{"extendedResourceName": "{}"}}}}"#, cluster.snapshot.symbols.text(gpu));
-    cluster.snapshot.objects_mut().apply(&berth_model::ObjectChange {
+    let class = format!(r#"{{"spec": {{"extendedResourceName": "{}"}}}}"#, cluster.table.symbols.text(gpu));
+    cluster.table.objects_mut().apply(&berth_model::ObjectChange {
         api_version: device_classes::API_VERSION.to_owned(),
         kind: device_classes::KIND.to_owned(),
         namespace: String::new(),

@@ -1,6 +1,6 @@
 //! `VolumeAttachment`s in the ledger: a volume may still be attached where no pod uses it any more.
 
-use berth_model::{Catchup, NodeIdx, ObjectView, Snapshot};
+use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -51,19 +51,19 @@ impl Attachments {
 
     pub(super) fn follow(
         &mut self,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
         volumes: &ObjectView<CountedVolume>,
         changed_volumes: &Catchup,
         ledger: &mut Ledger,
     ) {
-        let changed = self.view.catch_up(snapshot.objects());
-        let moved = self.moved(snapshot);
+        let changed = self.view.catch_up(table.objects());
+        let moved = self.moved(table);
         let is_empty = self.place_version.is_none();
         match (changed, changed_volumes) {
             (Catchup::Some(_) | Catchup::Nothing, Catchup::Everything) | (Catchup::Everything, _) => {
-                self.recount(snapshot, volumes, ledger);
+                self.recount(table, volumes, ledger);
             }
-            _ if is_empty => self.recount(snapshot, volumes, ledger),
+            _ if is_empty => self.recount(table, volumes, ledger),
             (changed, changed_volumes) => {
                 let mut names = moved;
                 if let Catchup::Some(changed) = changed {
@@ -72,37 +72,37 @@ impl Attachments {
                 if let Catchup::Some(changed) = changed_volumes {
                     names.extend(changed.iter().filter_map(|(_, name)| self.by_volume.get(name)).flatten().cloned());
                 }
-                names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
+                names.iter().for_each(|name| self.settle(name, table, volumes, ledger));
             }
         }
-        self.place_version = Some(snapshot.place_version());
+        self.place_version = Some(table.place_version());
     }
 
     /// Attachments to nodes that came, went or got another row.
-    fn moved(&self, snapshot: &Snapshot) -> Vec<String> {
-        if self.place_version == Some(snapshot.place_version()) {
+    fn moved(&self, table: &ClusterTable) -> Vec<String> {
+        if self.place_version == Some(table.place_version()) {
             return Vec::new();
         }
-        let moved = self.by_node.iter().filter(|(node, (row, _))| *row != row_of(node, snapshot));
+        let moved = self.by_node.iter().filter(|(node, (row, _))| *row != row_of(node, table));
         moved.flat_map(|(_, (_, names))| names.iter().cloned()).collect()
     }
 
-    fn recount(&mut self, snapshot: &Snapshot, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
+    fn recount(&mut self, table: &ClusterTable, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
         for (volume, node) in self.known.drain().filter_map(|(_, known)| known.counted) {
             ledger.count(&volume, node, Holder::Attachment, -1);
         }
         self.by_volume.clear();
         self.by_node.clear();
         let names: Vec<String> = self.view.iter().map(|(_, name, _)| name.to_owned()).collect();
-        names.iter().for_each(|name| self.settle(name, snapshot, volumes, ledger));
+        names.iter().for_each(|name| self.settle(name, table, volumes, ledger));
     }
 
-    fn settle(&mut self, name: &str, snapshot: &Snapshot, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
+    fn settle(&mut self, name: &str, table: &ClusterTable, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
         self.drop_known(name, ledger);
         let Some(attachment) = self.view.get("", name) else { return };
         let Some(volume_name) = attachment.spec.source.persistent_volume_name.clone() else { return };
         let node_name = attachment.spec.node_name.clone();
-        let node = row_of(&node_name, snapshot);
+        let node = row_of(&node_name, table);
         let volume = volumes.get("", &volume_name).filter(|volume| volume.is_csi);
         let counted = volume.and_then(|volume| volume.id.clone()).zip(node);
         if let Some((volume, node)) = &counted {
@@ -135,6 +135,6 @@ impl Attachments {
     }
 }
 
-fn row_of(node: &str, snapshot: &Snapshot) -> Option<NodeIdx> {
-    snapshot.symbols.lookup(node).and_then(|name| snapshot.find(name))
+fn row_of(node: &str, table: &ClusterTable) -> Option<NodeIdx> {
+    table.symbols.lookup(node).and_then(|name| table.find(name))
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use berth_framework::Status;
-use berth_model::{Catchup, NodeIdx, ObjectView, Pod, Snapshot, Sym, Symbols};
+use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView, Pod, PodUid, Sym, Symbols};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -52,7 +52,7 @@ struct HeldClaim {
 struct ClaimUse {
     node: NodeIdx,
     /// Uid and name of the pod, if the claim must be its own.
-    owner: Option<(Arc<str>, Arc<str>)>,
+    owner: Option<(PodUid, Arc<str>)>,
 }
 
 impl Census {
@@ -84,35 +84,35 @@ impl Census {
         self.problems.get(&node)?.first()
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        let objects = snapshot.objects();
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        let objects = table.objects();
         let claims = self.claims.catch_up(objects);
         let volumes = self.volumes.catch_up(objects);
         let classes_changed = self.classes.refresh(objects);
         let is_everything = |found: &Catchup| *found == Catchup::Everything;
-        let pods = snapshot.pods();
+        let pods = table.pods();
         let changes = self.position.and_then(|position| pods.since(position));
         match changes {
             Some(changes) if !classes_changed && !is_everything(&claims) && !is_everything(&volumes) => {
-                self.follow_objects(claims, &volumes, &snapshot.symbols);
+                self.follow_objects(claims, &volumes, &table.symbols);
                 for change in changes {
-                    self.count(&change.pod, change.node, change.sign > 0, &snapshot.symbols);
+                    self.count(&change.pod, change.node, change.sign > 0, &table.symbols);
                 }
             }
-            Some(_) | None => self.recount(snapshot),
+            Some(_) | None => self.recount(table),
         }
         self.position = Some(pods.position());
-        self.attachments.follow(snapshot, &self.volumes, &volumes, &mut self.ledger);
+        self.attachments.follow(table, &self.volumes, &volumes, &mut self.ledger);
     }
 
-    fn recount(&mut self, snapshot: &Snapshot) {
+    fn recount(&mut self, table: &ClusterTable) {
         self.held.clear();
         self.by_volume.clear();
         self.ledger = Ledger::default();
         self.problems.clear();
         self.attachments.forget();
-        for (_, pod, node) in snapshot.pods().iter() {
-            self.count(pod, node, true, &snapshot.symbols);
+        for (_, pod, node) in table.pods().iter() {
+            self.count(pod, node, true, &table.symbols);
         }
     }
 
@@ -145,7 +145,7 @@ impl Census {
     fn count(&mut self, pod: &Pod, node: NodeIdx, came: bool, symbols: &Symbols) {
         for volume in &pod.volumes {
             if let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) {
-                let owner = is_ephemeral.then(|| (Arc::clone(&pod.uid), Arc::clone(&pod.name)));
+                let owner = is_ephemeral.then(|| (pod.uid.clone(), Arc::clone(&pod.name)));
                 let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node, owner });
                 if came {
                     self.add_use(&key, claim_use, symbols);
@@ -250,7 +250,7 @@ impl Census {
             };
             let namespace = storage::namespace(pod, symbols);
             let claim = self.claims.get(namespace, &name);
-            let owner = is_ephemeral.then(|| (Arc::clone(&pod.uid), Arc::clone(&pod.name)));
+            let owner = is_ephemeral.then(|| (pod.uid.clone(), Arc::clone(&pod.name)));
             let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node: NodeIdx(0), owner });
             let problem = problem(claim.map(|claim| &**claim), &key, &claim_use, symbols);
             first_problem = first_problem.or(problem);

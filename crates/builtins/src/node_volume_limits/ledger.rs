@@ -1,6 +1,6 @@
 //! Which volumes are on which node, and how many of each driver.
 
-use berth_model::{NodeIdx, snapshot::at};
+use berth_model::{NodeIdx, cluster_table::at};
 use rustc_hash::FxHashMap;
 
 use super::identity::{Driver, VolumeId};

@@ -1,6 +1,6 @@
 //! How many volumes of each driver a node can hold, from its `CSINode`.
 
-use berth_model::{NodeIdx, NodeSet, ObjectView, Snapshot};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
 
 use super::identity::Driver;
@@ -29,9 +29,9 @@ impl Limits {
         }
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        self.csi_nodes.refresh(snapshot.objects());
-        let version = Some((self.csi_nodes.version(), snapshot.place_version()));
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        self.csi_nodes.refresh(table.objects());
+        let version = Some((self.csi_nodes.version(), table.place_version()));
         if self.version == version {
             return;
         }
@@ -40,7 +40,7 @@ impl Limits {
         self.limited.clear();
         self.migrated.clear();
         for (_, name, csi_node) in self.csi_nodes.iter() {
-            let Some(node) = snapshot.symbols.lookup(name).and_then(|name| snapshot.find(name)) else { continue };
+            let Some(node) = table.symbols.lookup(name).and_then(|name| table.find(name)) else { continue };
             for plugin in csi_node.migrated_plugins() {
                 self.migrated.entry(plugin.to_owned()).or_default().insert(node);
             }

@@ -95,7 +95,7 @@ fn an_attachment_counts_once_its_node_is_there() {
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
     let late = node(&mut cluster, "late", &[]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED]);
-    cluster.snapshot.remove_node(late);
+    cluster.table.remove_node(late);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
 }
 
@@ -141,7 +141,7 @@ fn claims_that_cannot_be_looked_up() {
     let mut plugin = plugin();
     plugin.pre_filter(&cluster.call(&ephemeral)).unwrap();
     let not_owned = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
-    let mut nodes = cluster.snapshot.nodes().clone();
+    let mut nodes = cluster.table.nodes().clone();
     assert_eq!(plugin.filter(&cluster.call(&ephemeral), &mut nodes), Err(Status::error(not_owned)));
     // The same volume of a pod on the node is in the way of every pod with volumes of its own.
     place(&mut cluster, 1, ephemeral, here);
@@ -261,7 +261,7 @@ fn follow(step: &Step, cluster: &mut Cluster, naive: &mut Naive) {
     match step {
         Step::Place(..) => {}
         Step::Leave(slot) => {
-            cluster.snapshot.pods_mut().remove(PodIdx(*slot));
+            cluster.table.pods_mut().remove(PodIdx(*slot));
             naive.pods.remove(slot);
         }
         Step::Bind(index, volume) => {
@@ -307,7 +307,7 @@ proptest! {
         for step in &steps {
             follow(step, &mut cluster, &mut naive);
             let Step::Place(slot, claims) = step else { continue };
-            cluster.snapshot.pods_mut().remove(PodIdx(*slot));
+            cluster.table.pods_mut().remove(PodIdx(*slot));
             naive.pods.remove(slot);
             let names: Vec<String> = claims.iter().map(|claim| format!("claim{claim}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -320,7 +320,7 @@ proptest! {
             prop_assert_eq!(kept.census.ledger().picture(), fresh.census.ledger().picture());
             if let Some(chosen) = got.iter().position(|passes| *passes) {
                 let row = NodeIdx(u32::try_from(chosen).unwrap());
-                cluster.snapshot.pods_mut().place(PodIdx(*slot), pod.into(), row);
+                cluster.table.pods_mut().place(PodIdx(*slot), pod.into(), row);
                 naive.pods.insert(*slot, (chosen, claims.clone()));
             }
         }
@@ -345,7 +345,7 @@ proptest! {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let pod = pod(&mut cluster, "pod", &names);
             let Some(chosen) = verdicts(&mut plugin, &cluster, &pod).iter().position(String::is_empty) else { continue };
-            cluster.snapshot.pods_mut().place(PodIdx(slot), pod.into(), NodeIdx(u32::try_from(chosen).unwrap()));
+            cluster.table.pods_mut().place(PodIdx(slot), pod.into(), NodeIdx(u32::try_from(chosen).unwrap()));
             naive.pods.insert(slot, (chosen, claims.clone()));
         }
         for (node, limits) in LIMITS.iter().enumerate() {

@@ -90,8 +90,8 @@ impl Default for DefaultSelector {
 impl DefaultSelector {
     /// What the pods that belong to the pod's group have in common; without requirements if it belongs to none.
     pub(super) fn of(&mut self, call: &Call<'_>) -> LabelSelector {
-        self.refresh(call.snapshot.objects());
-        let symbols = &call.snapshot.symbols;
+        self.refresh(call.table.objects());
+        let symbols = &call.table.symbols;
         let namespace = symbols.text(call.pod.namespace);
         let services = self.service_selectors.entry(call.pod.namespace).or_insert_with(|| ServiceSelectors {
             unresolved: self.services.in_namespace(namespace).map(|(_, service)| Arc::clone(service)).collect(),

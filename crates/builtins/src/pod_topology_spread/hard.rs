@@ -56,15 +56,15 @@ impl HardConstraints {
         (inclusion, pod_counts): (&mut Inclusion, &mut PodCounts),
     ) {
         let mut buffers: Vec<Vec<Option<i64>>> = self.0.drain(..).map(|it| it.counts).collect();
-        let mut with_all_keys = call.snapshot.nodes().clone();
+        let mut with_all_keys = call.table.nodes().clone();
         for constraint in &constraints {
-            with_all_keys.intersect(topologies.get(call.snapshot, constraint.topology_key).nodes());
+            with_all_keys.intersect(topologies.get(call.table, constraint.topology_key).nodes());
         }
         inclusion.begin();
         for constraint in constraints {
             let mut eligible = with_all_keys.clone();
             inclusion.narrow(call, &constraint, &mut eligible);
-            let topology = topologies.get(call.snapshot, constraint.topology_key);
+            let topology = topologies.get(call.table, constraint.topology_key);
             let mut prepared = HardConstraint {
                 own: i64::from(constraint.selector.as_ref().is_some_and(|it| it.matches(&call.pod.labels))),
                 namespace: call.pod.namespace,
@@ -78,7 +78,7 @@ impl HardConstraints {
                 constraint,
             };
             let question = matching_pods(call.pod, prepared.constraint.selector.as_ref());
-            prepared.count(question.map(|question| pod_counts.ask(call.snapshot.pods(), &question)));
+            prepared.count(question.map(|question| pod_counts.ask(call.table.pods(), &question)));
             self.0.push(prepared);
         }
     }

@@ -31,14 +31,14 @@ impl Inclusion {
         let rules = &call.pod.node_rules;
         if constraint.honor_node_affinity && (rules.selector.is_some() || rules.required.is_some()) {
             nodes.intersect(self.selected.get_or_insert_with(|| {
-                let mut selected = call.snapshot.nodes().clone();
-                self.scratch.narrow_to_required(call.pod, call.snapshot, &mut selected);
+                let mut selected = call.table.nodes().clone();
+                self.scratch.narrow_to_required(call.pod, call.table, &mut selected);
                 selected
             }));
         }
         if constraint.honor_node_taints {
             nodes.intersect(self.tolerated.get_or_insert_with(|| {
-                let mut tolerated = call.snapshot.nodes().clone();
+                let mut tolerated = call.table.nodes().clone();
                 tolerated.retain(once_per_set(call, &mut self.verdicts, admits));
                 tolerated
             }));

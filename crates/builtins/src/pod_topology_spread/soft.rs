@@ -40,10 +40,10 @@ impl SoftConstraints {
         topologies: &mut Topologies,
         (inclusion, pod_counts): (&mut Inclusion, &mut PodCounts),
     ) {
-        let mut relevant = call.snapshot.nodes().clone();
+        let mut relevant = call.table.nodes().clone();
         if requires_all_keys {
             for constraint in constraints {
-                relevant.intersect(topologies.get(call.snapshot, constraint.topology_key).nodes());
+                relevant.intersect(topologies.get(call.table, constraint.topology_key).nodes());
             }
         }
         let mut scored = nodes.clone();
@@ -55,9 +55,9 @@ impl SoftConstraints {
         self.penalties.resize(relevant.words().len() * 64, 0.0);
         inclusion.begin();
         for constraint in constraints {
-            let topology = topologies.get(call.snapshot, constraint.topology_key);
+            let topology = topologies.get(call.table, constraint.topology_key);
             let question = matching_pods(call.pod, constraint.selector.as_ref());
-            let pods = question.map(|question| pod_counts.ask(call.snapshot.pods(), &question));
+            let pods = question.map(|question| pod_counts.ask(call.table.pods(), &question));
             // On the host name every node is taken for a domain of its own, whatever its label says.
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));

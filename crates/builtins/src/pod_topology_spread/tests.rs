@@ -36,13 +36,13 @@ impl World {
 
     fn node(&mut self, node: &Value) -> NodeIdx {
         let node = serde_json::from_value(node.clone()).unwrap();
-        let node = intern::node(&node, &mut self.cluster.snapshot.symbols);
+        let node = intern::node(&node, &mut self.cluster.table.symbols);
         self.cluster.node("", |it| *it = node)
     }
 
     fn pod(&mut self, pod: &Value) -> Pod {
         let pod = serde_json::from_value(pod.clone()).unwrap();
-        intern::pod(&pod, &mut self.cluster.snapshot.symbols)
+        intern::pod(&pod, &mut self.cluster.table.symbols)
     }
 
     /// Puts `count` pods with label `app: web` on a node.
@@ -56,7 +56,7 @@ impl World {
         let pod = self.pod(pod);
         let idx = PodIdx(self.n_pods);
         self.n_pods += 1;
-        self.cluster.snapshot.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
+        self.cluster.table.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
         idx
     }
 
@@ -69,7 +69,7 @@ impl World {
             name: text("/metadata/name"),
             json: Some(Arc::from(object.to_string().into_bytes())),
         };
-        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
     }
 
     fn verdicts(&mut self, pod: &Value) -> Vec<String> {
@@ -253,7 +253,7 @@ fn impossible_constraints_fail_the_attempt_and_harm_nobody() {
 fn filter_needs_pre_filter() {
     let mut world = World::zones(&["a"]);
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
-    let mut nodes = world.cluster.snapshot.nodes().clone();
+    let mut nodes = world.cluster.table.nodes().clone();
     let status = Filter::filter(&mut plugin("null"), &world.cluster.call(&pod), &mut nodes).unwrap_err();
     assert_eq!(status.message(), "error reading \"PreFilterPodTopologySpread\" from cycleState: not found");
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{NodeIdx, NodeSet, Snapshot, Sym};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym};
 use rustc_hash::FxHashMap;
 
 /// Topology keys kept at a time. Clusters use a handful.
@@ -32,12 +32,12 @@ pub(super) struct Topology {
 }
 
 impl Topology {
-    fn of(snapshot: &Snapshot, key: Sym) -> Self {
+    fn of(table: &ClusterTable, key: Sym) -> Self {
         let mut topology = Self { n_domains: 1, ..Self::default() };
-        let Some(column) = snapshot.labels().column(key) else { return topology };
+        let Some(column) = table.labels().column(key) else { return topology };
         let mut by_value = FxHashMap::from_iter([(Sym::NONE, UNNAMED)]);
         let mut next = UNNAMED.0 + 1;
-        for node in snapshot.nodes().iter() {
+        for node in table.nodes().iter() {
             let Some(value) = column.get(node) else { continue };
             let domain = *by_value.entry(value).or_insert(Domain(next));
             next = next.max(domain.0 + 1);
@@ -78,13 +78,13 @@ pub(super) struct Topologies {
 }
 
 impl Topologies {
-    pub(super) fn get(&mut self, snapshot: &Snapshot, key: Sym) -> Arc<Topology> {
-        let version = snapshot.labels().version();
+    pub(super) fn get(&mut self, table: &ClusterTable, key: Sym) -> Arc<Topology> {
+        let version = table.labels().version();
         if version != self.version || (self.by_key.len() >= CAPACITY && !self.by_key.contains_key(&key)) {
             self.by_key.clear();
             self.version = version;
         }
-        Arc::clone(self.by_key.entry(key).or_insert_with(|| Arc::new(Topology::of(snapshot, key))))
+        Arc::clone(self.by_key.entry(key).or_insert_with(|| Arc::new(Topology::of(table, key))))
     }
 }
 
@@ -102,15 +102,15 @@ mod tests {
             cluster.node(name, |node| node.labels = labels);
         }
         let mut topologies = Topologies::default();
-        let topology = topologies.get(&cluster.snapshot, zone);
+        let topology = topologies.get(&cluster.table, zone);
         let domains: Vec<u32> = (0..6).map(|node| topology.domain(NodeIdx(node)).0).collect();
         assert_eq!(domains, [1, 0, 0, 2, 1, 0]);
         assert_eq!(topology.n_domains(), 3);
         assert_eq!(topology.nodes().iter().map(|node| node.0).collect::<Vec<_>>(), [0, 2, 3, 4]);
 
         let labels = cluster.labels(&[("zone", "c")]);
-        cluster.snapshot.set_labels(NodeIdx(1), &labels);
-        assert!(topologies.get(&cluster.snapshot, zone).nodes().contains(NodeIdx(1)));
-        assert_eq!(topologies.get(&cluster.snapshot, Sym(999)).n_domains(), 1);
+        cluster.table.set_labels(NodeIdx(1), &labels);
+        assert!(topologies.get(&cluster.table, zone).nodes().contains(NodeIdx(1)));
+        assert_eq!(topologies.get(&cluster.table, Sym(999)).n_domains(), 1);
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use berth_model::{
-    NodeIdx, NodeSet, Snapshot, Sym,
+    ClusterTable, NodeIdx, NodeSet, Sym,
     api::{LabelSelector, NodeSelector, NodeSelectorRequirement},
     pod::Operator,
     selector::{LabelMatcher, node_term_error},
@@ -218,30 +218,30 @@ impl Places {
     }
 
     /// Forgets what nodes answered if they are others by now. Comes before [`Self::reach`] in each cycle.
-    pub(crate) fn refresh(&mut self, snapshot: &Snapshot) {
-        if self.version == Some(snapshot.place_version()) {
+    pub(crate) fn refresh(&mut self, table: &ClusterTable) {
+        if self.version == Some(table.place_version()) {
             return;
         }
-        self.version = Some(snapshot.place_version());
+        self.version = Some(table.place_version());
         self.by_value.clear();
         self.places.iter_mut().for_each(|(_, reach)| *reach = None);
     }
 
-    pub(crate) fn reach(&mut self, id: PlaceId, snapshot: &Snapshot) -> &Reach {
+    pub(crate) fn reach(&mut self, id: PlaceId, table: &ClusterTable) -> &Reach {
         static NOWHERE: Reach = Reach::Few(Vec::new());
         let Some((place, reach)) = self.places.get_mut(id.0 as usize) else { return &NOWHERE };
-        reach.get_or_insert_with(|| nodes_of(place, snapshot, &mut self.by_value))
+        reach.get_or_insert_with(|| nodes_of(place, table, &mut self.by_value))
     }
 }
 
 type ByValue = FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>;
 
-fn nodes_of(place: &Place, snapshot: &Snapshot, by_value: &mut ByValue) -> Reach {
+fn nodes_of(place: &Place, table: &ClusterTable, by_value: &mut ByValue) -> Reach {
     match place.terms.as_slice() {
-        [term] => nodes_of_term(term, snapshot, by_value),
+        [term] => nodes_of_term(term, table, by_value),
         terms => {
             let mut nodes = NodeSet::default();
-            terms.iter().for_each(|term| nodes_of_term(term, snapshot, by_value).add_to(&mut nodes));
+            terms.iter().for_each(|term| nodes_of_term(term, table, by_value).add_to(&mut nodes));
             Reach::of(nodes)
         }
     }
@@ -250,8 +250,8 @@ fn nodes_of(place: &Place, snapshot: &Snapshot, by_value: &mut ByValue) -> Reach
 /// Strings without a symbol stand nowhere in the node table.
 const UNKNOWN: Sym = Sym(u32::MAX);
 
-fn nodes_of_term(term: &[Requirement], snapshot: &Snapshot, by_value: &mut ByValue) -> Reach {
-    let symbols = &snapshot.symbols;
+fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut ByValue) -> Reach {
+    let symbols = &table.symbols;
     let lookup = |text: &String| symbols.lookup(text).unwrap_or(UNKNOWN);
     let values: Vec<Vec<Sym>> = term.iter().map(|it| it.values.iter().map(lookup).collect()).collect();
     let rules: Vec<Rule<'_>> = term
@@ -266,24 +266,24 @@ fn nodes_of_term(term: &[Requirement], snapshot: &Snapshot, by_value: &mut ByVal
         .collect();
     let listed = rules.iter().find(|rule| rule.operator == Operator::In);
     if let Some(Rule { subject: Subject::Label(key), values, .. }) = listed {
-        let index = by_value.entry(*key).or_insert_with(|| index_of(*key, snapshot));
+        let index = by_value.entry(*key).or_insert_with(|| index_of(*key, table));
         let mut nodes: Vec<NodeIdx> = values.iter().filter_map(|value| index.get(value)).flatten().copied().collect();
         if nodes.len() <= FEW {
             nodes.sort_unstable();
             nodes.dedup();
-            nodes.retain(|node| rules.iter().all(|rule| rule.matches(snapshot, *node)));
+            nodes.retain(|node| rules.iter().all(|rule| rule.matches(table, *node)));
             return Reach::Few(nodes);
         }
     }
-    let mut nodes = snapshot.nodes().clone();
-    rules.iter().for_each(|rule| rule.narrow(snapshot, &mut nodes));
+    let mut nodes = table.nodes().clone();
+    rules.iter().for_each(|rule| rule.narrow(table, &mut nodes));
     Reach::of(nodes)
 }
 
-fn index_of(key: Sym, snapshot: &Snapshot) -> FxHashMap<Sym, Vec<NodeIdx>> {
+fn index_of(key: Sym, table: &ClusterTable) -> FxHashMap<Sym, Vec<NodeIdx>> {
     let mut index: FxHashMap<Sym, Vec<NodeIdx>> = FxHashMap::default();
-    let Some(column) = snapshot.labels().column(key) else { return index };
-    for node in snapshot.nodes().iter() {
+    let Some(column) = table.labels().column(key) else { return index };
+    for node in table.nodes().iter() {
         if let Some(value) = column.get(node) {
             index.entry(value).or_default().push(node);
         }

@@ -30,7 +30,7 @@ fn apply(cluster: &mut Cluster, object: &Value, exists: bool) {
         name: text("/metadata/name"),
         json: exists.then(|| object.to_string().into_bytes().into()),
     };
-    cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+    cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
 }
 
 /// `object` with what `changes` says, as a JSON merge patch does it.
@@ -102,7 +102,7 @@ pub(crate) fn pod_with(cluster: &mut Cluster, name: &str, volumes: &[Value]) -> 
         "spec": {"volumes": volumes},
     }))
     .unwrap();
-    intern::pod(&pod, &mut cluster.snapshot.symbols)
+    intern::pod(&pod, &mut cluster.table.symbols)
 }
 
 pub(crate) fn pod(cluster: &mut Cluster, name: &str, claims: &[&str]) -> Pod {
@@ -111,5 +111,5 @@ pub(crate) fn pod(cluster: &mut Cluster, name: &str, claims: &[&str]) -> Pod {
 }
 
 pub(crate) fn place(cluster: &mut Cluster, slot: u32, pod: Pod, node: NodeIdx) {
-    cluster.snapshot.pods_mut().place(PodIdx(slot), pod.into(), node);
+    cluster.table.pods_mut().place(PodIdx(slot), pod.into(), node);
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{Call, Status};
-use berth_model::{Catchup, ObjectView, Snapshot};
+use berth_model::{Catchup, ClusterTable, ObjectView};
 use rustc_hash::FxHashMap;
 
 use super::version::is_newer;
@@ -34,8 +34,8 @@ impl Claims {
         Self { view: storage::view(storage::CLAIM), assumed: FxHashMap::default() }
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        if self.view.catch_up(snapshot.objects()) == Catchup::Nothing || self.assumed.is_empty() {
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        if self.view.catch_up(table.objects()) == Catchup::Nothing || self.assumed.is_empty() {
             return;
         }
         let view = &self.view;
@@ -71,7 +71,7 @@ impl Claims {
     /// # Errors
     /// `Skip` for a pod without claims, a rejection for one whose claims are not ready, or an error.
     pub(super) fn of_pod(&self, call: &Call<'_>, classes: &ObjectView<StorageClass>) -> Result<PodClaims, Status> {
-        let namespace = storage::namespace(call.pod, &call.snapshot.symbols);
+        let namespace = storage::namespace(call.pod, &call.table.symbols);
         let names = || call.pod.volumes.iter().filter_map(|volume| claim_name(call.pod, volume));
         if names().next().is_none() {
             return Err(Status::skip());

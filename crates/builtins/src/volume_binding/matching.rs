@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{NodeIdx, NodeSet, Snapshot, quantity::Quantity, selector::LabelMatcher};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, quantity::Quantity, selector::LabelMatcher};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -44,7 +44,7 @@ pub(super) struct Choices {
 pub(super) struct Matching<'a> {
     pub(super) shelf: &'a mut Shelf,
     pub(super) provisioning: &'a mut Provisioning,
-    pub(super) snapshot: &'a Snapshot,
+    pub(super) table: &'a ClusterTable,
     pub(super) choices: Option<&'a mut Choices>,
     /// Where an earlier claim of the pod took which volume.
     taken: FxHashMap<String, NodeSet>,
@@ -57,10 +57,10 @@ impl<'a> Matching<'a> {
     pub(super) fn new(
         shelf: &'a mut Shelf,
         provisioning: &'a mut Provisioning,
-        snapshot: &'a Snapshot,
+        table: &'a ClusterTable,
         choices: Option<&'a mut Choices>,
     ) -> Self {
-        Self { shelf, provisioning, snapshot, choices, taken: FxHashMap::default() }
+        Self { shelf, provisioning, table, choices, taken: FxHashMap::default() }
     }
 
     pub(super) fn run(mut self, claims: &PodClaims, nodes: &NodeSet) -> Verdicts {
@@ -84,7 +84,7 @@ impl<'a> Matching<'a> {
                 return;
             };
             let place = entry.place;
-            let reach = self.shelf.places.reach(place, self.snapshot);
+            let reach = self.shelf.places.reach(place, self.table);
             let mut out_of_reach = fine.clone();
             reach.take_from(&mut out_of_reach);
             fine.subtract(&out_of_reach);
@@ -101,7 +101,7 @@ impl<'a> Matching<'a> {
                 to_match.push(claim);
                 continue;
             };
-            let node = self.snapshot.symbols.lookup(selected).and_then(|name| self.snapshot.find(name));
+            let node = self.table.symbols.lookup(selected).and_then(|name| self.table.find(name));
             let selected: NodeSet = node.into_iter().collect();
             open.intersect(&selected);
             to_provision.push((Arc::clone(claim), NodeSet::default()));
@@ -131,7 +131,7 @@ impl<'a> Matching<'a> {
             if nodes.is_empty() {
                 continue;
             }
-            let obstacles = match self.provisioning.obstacles(&claim, &nodes, self.snapshot) {
+            let obstacles = match self.provisioning.obstacles(&claim, &nodes, self.table) {
                 Ok(obstacles) => obstacles,
                 Err(text) => {
                     verdicts.failed.get_or_insert((nodes.clone(), text));
@@ -169,7 +169,7 @@ impl<'a> Matching<'a> {
                 decided.subtract(taken);
             }
             undecided.subtract(&decided);
-            let served = self.shelf.places.reach(entry.place, self.snapshot).within(&decided);
+            let served = self.shelf.places.reach(entry.place, self.table).within(&decided);
             self.serve(claim, &entry, &served, &mut unserved, others_follow);
         }
         let mut refused = unserved.clone();
@@ -195,7 +195,7 @@ impl<'a> Matching<'a> {
             if !wish.suits(entry) {
                 continue;
             }
-            let reach = self.shelf.places.reach(entry.place, self.snapshot);
+            let reach = self.shelf.places.reach(entry.place, self.table);
             if !others_follow && self.taken.is_empty() {
                 let n_served = reach.count_from(unserved);
                 n_unserved -= n_served;

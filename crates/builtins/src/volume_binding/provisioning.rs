@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Catchup, NodeSet, ObjectView, Snapshot};
+use berth_model::{Catchup, ClusterTable, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
 
 use crate::storage::{
@@ -51,12 +51,12 @@ impl Provisioning {
         }
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        self.drivers.refresh(snapshot.objects());
-        if self.classes.refresh(snapshot.objects()) {
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        self.drivers.refresh(table.objects());
+        if self.classes.refresh(table.objects()) {
             self.topologies.clear();
         }
-        let found = self.capacities.catch_up(snapshot.objects());
+        let found = self.capacities.catch_up(table.objects());
         if found == Catchup::Everything || self.places.len() > 2 * self.known.len() + 1024 {
             self.known.clear();
             self.room.clear();
@@ -68,7 +68,7 @@ impl Provisioning {
         } else if let Catchup::Some(changed) = found {
             changed.into_iter().for_each(|key| self.put(key));
         }
-        self.places.refresh(snapshot);
+        self.places.refresh(table);
     }
 
     fn put(&mut self, key: CapacityKey) {
@@ -98,7 +98,7 @@ impl Provisioning {
         &mut self,
         claim: &PersistentVolumeClaim,
         nodes: &NodeSet,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
     ) -> Result<Obstacles, String> {
         let name = claim.class();
         if name.is_empty() {
@@ -120,7 +120,7 @@ impl Provisioning {
                 place
             }
         };
-        let class_reach = self.places.reach(place, snapshot);
+        let class_reach = self.places.reach(place, table);
         class_reach.take_from(&mut obstacles.unsatisfied);
         let driver = self.drivers.get("", &class.provisioner);
         let knows_room = driver.is_some_and(|driver| driver.spec.storage_capacity == Some(true));
@@ -131,7 +131,7 @@ impl Provisioning {
         for place in
             self.room.get(name).into_iter().flat_map(|room| room.range(enough.clone()..)).map(|(_, place)| *place)
         {
-            self.places.reach(place, snapshot).take_from(&mut obstacles.no_space);
+            self.places.reach(place, table).take_from(&mut obstacles.no_space);
         }
         Ok(obstacles)
     }

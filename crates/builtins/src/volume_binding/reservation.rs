@@ -2,7 +2,7 @@
 //! everything, or given back.
 
 use berth_framework::{Effect, ObjectRef};
-use berth_model::Snapshot;
+use berth_model::ClusterTable;
 use serde_json::{Value, json};
 
 use super::{
@@ -105,14 +105,19 @@ impl Reservation {
 
     /// # Errors
     /// Why it will never be bound.
-    pub(super) fn progress(&self, snapshot: &Snapshot, shelf: &mut Shelf, claims: &Claims) -> Result<Progress, String> {
+    pub(super) fn progress(
+        &self,
+        table: &ClusterTable,
+        shelf: &mut Shelf,
+        claims: &Claims,
+    ) -> Result<Progress, String> {
         for chosen in &self.chosen {
-            if self.progress_of_chosen(chosen, snapshot, shelf, claims)? == Progress::Waiting {
+            if self.progress_of_chosen(chosen, table, shelf, claims)? == Progress::Waiting {
                 return Ok(Progress::Waiting);
             }
         }
         for written in &self.provisioned {
-            if self.progress_of_provisioned(written, snapshot, shelf, claims)? == Progress::Waiting {
+            if self.progress_of_provisioned(written, table, shelf, claims)? == Progress::Waiting {
                 return Ok(Progress::Waiting);
             }
         }
@@ -122,7 +127,7 @@ impl Reservation {
     fn progress_of_chosen(
         &self,
         Chosen { volume: written, claim: (namespace, name) }: &Chosen,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
         shelf: &mut Shelf,
         claims: &Claims,
     ) -> Result<Progress, String> {
@@ -136,7 +141,7 @@ impl Reservation {
         if !written.shows_in(&volume.metadata.resource_version) {
             return Ok(Progress::Waiting);
         }
-        self.check_reach(&volume, snapshot, shelf)?;
+        self.check_reach(&volume, table, shelf)?;
         if volume.spec.claim_ref.as_ref().is_none_or(|claim_ref| claim_ref.uid.is_empty()) {
             return Err(format!("ClaimRef got reset for pv {:?}", written.name));
         }
@@ -146,7 +151,7 @@ impl Reservation {
     fn progress_of_provisioned(
         &self,
         written: &Written,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
         shelf: &mut Shelf,
         claims: &Claims,
     ) -> Result<Progress, String> {
@@ -167,19 +172,19 @@ impl Reservation {
         if !claim.spec.volume_name.is_empty() {
             // The volume's own event may still be under way.
             let Some(volume) = shelf.seen(&claim.spec.volume_name).cloned() else { return Ok(Progress::Waiting) };
-            self.check_reach(&volume, snapshot, shelf)?;
+            self.check_reach(&volume, table, shelf)?;
         }
         Ok(if claim.is_fully_bound() { Progress::Done } else { Progress::Waiting })
     }
 
-    fn check_reach(&self, volume: &PersistentVolume, snapshot: &Snapshot, shelf: &mut Shelf) -> Result<(), String> {
-        let node = snapshot.symbols.lookup(&self.node).and_then(|name| snapshot.find(name));
+    fn check_reach(&self, volume: &PersistentVolume, table: &ClusterTable, shelf: &mut Shelf) -> Result<(), String> {
+        let node = table.symbols.lookup(&self.node).and_then(|name| table.find(name));
         let Some(node) = node else {
             return Err(format!("failed to get node {:?}: node {:?} not found", self.node, self.node));
         };
         let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
         let place: PlaceId = shelf.places.intern(Place::of_volume(required));
-        if shelf.places.reach(place, snapshot).contains(node) {
+        if shelf.places.reach(place, table).contains(node) {
             return Ok(());
         }
         let volume = &volume.metadata.name;

@@ -8,7 +8,7 @@ use std::{
     sync::Arc,
 };
 
-use berth_model::{Catchup, ObjectView, Snapshot, quantity::Quantity};
+use berth_model::{Catchup, ClusterTable, ObjectView, quantity::Quantity};
 use rustc_hash::FxHashMap;
 
 use super::version::is_newer;
@@ -91,8 +91,8 @@ impl Shelf {
         }
     }
 
-    pub(super) fn follow(&mut self, snapshot: &Snapshot) {
-        match self.view.catch_up(snapshot.objects()) {
+    pub(super) fn follow(&mut self, table: &ClusterTable) {
+        match self.view.catch_up(table.objects()) {
             Catchup::Nothing => {}
             Catchup::Some(changed) => {
                 for (_, name) in changed {
@@ -109,7 +109,7 @@ impl Shelf {
         if self.places.len() > 2 * self.stock.entries.len() + 1024 {
             self.rebuild();
         }
-        self.places.refresh(snapshot);
+        self.places.refresh(table);
     }
 
     fn rebuild(&mut self) {

@@ -296,7 +296,7 @@ fn nonsense_is_passed_over() {
     let mut plugin = plugin();
     let call = cluster.call(&pod);
     plugin.pre_filter(&call).unwrap();
-    let status = plugin.filter(&call, &mut cluster.snapshot.nodes().clone()).unwrap_err();
+    let status = plugin.filter(&call, &mut cluster.table.nodes().clone()).unwrap_err();
     assert!(status.message().starts_with("error creating internal label selector for claim: default/data: "));
     assert_eq!(call.cycle, CycleId(1));
 }

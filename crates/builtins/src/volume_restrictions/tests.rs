@@ -78,7 +78,7 @@ fn an_exclusive_claim_in_use_rejects_every_node() {
     let lost = pod(&mut cluster, "pod", &["gone"]);
     let expected = Status::unresolvable("persistentvolumeclaim \"gone\" not found");
     assert_eq!(plugin.pre_filter(&cluster.call(&lost)), Err(expected));
-    cluster.snapshot.pods_mut().remove(PodIdx(0));
+    cluster.table.pods_mut().remove(PodIdx(0));
     assert_eq!(plugin.pre_filter(&cluster.call(&pod_of_one)), Err(Status::skip()));
 }
 
@@ -119,9 +119,9 @@ proptest! {
             let chosen = [volumes[variant % 4].clone(), volumes[(variant / 2) % 4].clone()];
             let pod = pod_with(&mut cluster, "pod", &chosen);
             if goes {
-                cluster.snapshot.pods_mut().remove(PodIdx(slot));
+                cluster.table.pods_mut().remove(PodIdx(slot));
             } else {
-                cluster.snapshot.pods_mut().place(PodIdx(slot), Arc::new(pod.clone()), NodeIdx(at));
+                cluster.table.pods_mut().place(PodIdx(slot), Arc::new(pod.clone()), NodeIdx(at));
             }
             let mut fresh = plugin();
             let call = cluster.call(&pod);

@@ -60,7 +60,7 @@ fn a_node_that_moves_is_judged_anew() {
     let mut plugin = plugin();
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [REJECTED]);
     let labels = cluster.labels(&[(ZONE, "a")]);
-    cluster.snapshot.set_labels(moving, &labels);
+    cluster.table.set_labels(moving, &labels);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{NodeIdx, Pod, PodIdx, Snapshot};
+use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
 use super::{Attempt, Nominated, PluginBits, filter::broken};
 use crate::{
@@ -60,7 +60,7 @@ impl DryRun for Trial<'_> {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.check(cases)?;
         let mut statuses = vec![Status::success(); cases.len()];
-        let alone = self.cast.spell_out(self.call.snapshot, cases);
+        let alone = self.cast.spell_out(self.call.table, cases);
         let crowded = self.crowded(&alone);
         self.filter(crowded, &mut statuses)?;
         let alone = alone.retain(|at| statuses.get(at).is_some_and(Status::is_success));
@@ -71,22 +71,22 @@ impl DryRun for Trial<'_> {
 
 impl<'a> Cast<'a> {
     /// The cases as if no pods were nominated.
-    fn spell_out(&mut self, snapshot: &'a Snapshot, removals: &[Removal]) -> Round {
+    fn spell_out(&mut self, table: &'a ClusterTable, removals: &[Removal]) -> Round {
         let mut alone = Round::default();
         for (at, removal) in removals.iter().enumerate() {
             let mut minus = Vec::with_capacity(removal.pods.len());
-            minus.extend(removal.pods.iter().filter_map(|&idx| self.place_of(snapshot, idx)));
+            minus.extend(removal.pods.iter().filter_map(|&idx| self.place_of(table, idx)));
             alone.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
         }
         alone
     }
 
     /// Where the pod is in `pods`; `None` for a slot without one.
-    fn place_of(&mut self, snapshot: &'a Snapshot, idx: PodIdx) -> Option<u32> {
+    fn place_of(&mut self, table: &'a ClusterTable, idx: PodIdx) -> Option<u32> {
         if let Some(place) = self.places.get(idx.index()).and_then(|place| place.checked_sub(1)) {
             return Some(place);
         }
-        let (pod, _) = snapshot.pods().get(idx)?;
+        let (pod, _) = table.pods().get(idx)?;
         self.pods.push(pod);
         let n_pods = u32::try_from(self.pods.len()).ok()?;
         if idx.index() >= self.places.len() {
@@ -125,7 +125,7 @@ impl<'a> Trial<'a> {
 
     /// A component may ask anything, and those who answer pay for it.
     fn check(&self, cases: &[Removal]) -> Result<(), Status> {
-        let nodes = self.call.snapshot.nodes();
+        let nodes = self.call.table.nodes();
         if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
             return Err(Status::error(format!("dry run of row {}, which holds no node", stray.node.0)));
         }

@@ -30,7 +30,7 @@ pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt
     match &attempt.restriction {
         None => attempt.candidates.extend_from_slice(order),
         Some(restriction) => {
-            let find = |name: &String| call.snapshot.symbols.lookup(name).and_then(|name| call.snapshot.find(name));
+            let find = |name: &String| call.table.symbols.lookup(name).and_then(|name| call.table.find(name));
             let allowed: NodeSet = restriction.names.iter().filter_map(find).collect();
             attempt.candidates.extend(order.iter().copied().filter(|&node| allowed.contains(node)));
         }

@@ -151,7 +151,7 @@ fn nominated_node(
     if name.is_none() {
         return None;
     }
-    let node = call.snapshot.find(name)?;
+    let node = call.table.find(name)?;
     let passed = filter_one(profile, call, node, &circumstances.nominated, attempt);
     let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {

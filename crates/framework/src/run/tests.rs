@@ -4,7 +4,7 @@ mod dry_run;
 
 use std::sync::Arc;
 
-use berth_model::{Node, NodeIdx, NodeSet, Pod, Snapshot, Sym, pod::Resources};
+use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, pod::Resources};
 
 use super::*;
 use crate::{
@@ -157,15 +157,15 @@ fn profile(plugins: Vec<Scripted>) -> Profile {
     profile
 }
 
-fn snapshot(n_nodes: u32) -> Snapshot {
-    let mut snapshot = Snapshot::default();
+fn table(n_nodes: u32) -> ClusterTable {
+    let mut table = ClusterTable::default();
     for index in 0..n_nodes {
-        let node = Node { name: snapshot.symbols.intern(&format!("n{index}")), ..Node::default() };
-        snapshot.add_node(NodeIdx(index));
-        snapshot.set_name(NodeIdx(index), node.name);
-        snapshot.set_allocatable(NodeIdx(index), &Resources::default(), 110);
+        let node = Node { name: table.symbols.intern(&format!("n{index}")), ..Node::default() };
+        table.add_node(NodeIdx(index));
+        table.set_name(NodeIdx(index), node.name);
+        table.set_allocatable(NodeIdx(index), &Resources::default(), 110);
     }
-    snapshot
+    table
 }
 
 struct Placed {
@@ -174,17 +174,17 @@ struct Placed {
 }
 
 fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: Nominated<'_>) -> Placed {
-    let snapshot = snapshot(n_nodes);
-    let order: Vec<NodeIdx> = snapshot.nodes().iter().collect();
+    let table = table(n_nodes);
+    let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let pod = Pod {
         nominated_node_name: if pod.nominated_node_name.is_none() {
             Sym::NONE
         } else {
-            snapshot.symbols.lookup("n1").expect("a node")
+            table.symbols.lookup("n1").expect("a node")
         },
         ..pod.clone()
     };
-    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+    let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
     let circumstances =
         Circumstances { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
@@ -359,9 +359,9 @@ fn post_filter_goes_on_until_someone_knows() {
     let no = || answer("No", Status::unschedulable("no victims"), Some(None));
     let yes = || answer("Yes", Status::success(), Some(Some(NodeIdx(1))));
     let run = |plugins| {
-        let (snapshot, pod, mut diagnosis) =
-            (snapshot(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
-        let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+        let (table, pod, mut diagnosis) =
+            (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
+        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
         let (attempt, nobody) = (Attempt::default(), Nominations::default());
         let run = post_filter(&mut profile(plugins), &call, &attempt, &nobody, &mut diagnosis);
         (run.nominate, diagnosis.message())

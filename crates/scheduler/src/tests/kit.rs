@@ -13,8 +13,7 @@ use berth_framework::{
     Grants, Manifest, ObjectKind, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind,
     PostFilter, PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, Score, Sign, State, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Pod, Sym, api, snapshot::at};
-use berth_queue::Time;
+use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use serde_json::json;
 
 use crate::{Action, Event, Scheduler, Settings};
@@ -110,8 +109,8 @@ impl Fake {
 }
 
 fn fits(call: &Call<'_>, node: NodeIdx, extra: i64) -> bool {
-    let used = call.snapshot.requested().get(Sym::CPU, node) + extra + call.pod.requests.milli_cpu;
-    used <= call.snapshot.allocatable().get(Sym::CPU, node)
+    let used = call.table.requested().get(Sym::CPU, node) + extra + call.pod.requests.milli_cpu;
+    used <= call.table.allocatable().get(Sym::CPU, node)
 }
 
 impl Plugin for Fake {
@@ -236,7 +235,7 @@ impl PostFilter for Fake {
 impl Score for Fake {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         self.with(|script| script.n_scored += 1);
-        scores.extend(nodes.iter().map(|node| 100 - at(call.snapshot.pod_counts(), node)));
+        scores.extend(nodes.iter().map(|node| 100 - at(call.table.pod_counts(), node)));
         Ok(())
     }
 }
@@ -430,7 +429,7 @@ pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
 /// The answer to the last binding of the pod.
 pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), String>) -> Event {
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Bind { cycle, pod, .. } if pod.name == name => Some((*cycle, Arc::clone(&pod.uid))),
+        Action::Bind { cycle, pod, .. } if pod.name == name => Some((*cycle, pod.uid.clone())),
         _ => None,
     });
     let (cycle, uid) = sent.expect("a binding of that pod");
@@ -440,7 +439,7 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), S
 /// The answer to the last effects that somebody waits for.
 pub(super) fn effects_finished(actions: &[Action], result: Result<(), String>) -> Event {
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::AwaitedEffects { cycle, pod, .. } => Some((*cycle, Arc::clone(&pod.uid))),
+        Action::AwaitedEffects { cycle, pod, .. } => Some((*cycle, pod.uid.clone())),
         _ => None,
     });
     let (cycle, uid) = sent.expect("awaited effects");

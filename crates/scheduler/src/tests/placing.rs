@@ -134,7 +134,7 @@ fn a_pod_bound_elsewhere_meanwhile_is_let_go() {
     bench.apply(assigned("a", 1, "n1"));
     bench.event(bind_finished(&sent, "a", Err("conflict".to_owned())));
     assert!(events(&bench.settle()).is_empty());
-    assert_eq!(bench.scheduler.cache().snapshot().pod_counts(), [0, 1]);
+    assert_eq!(bench.scheduler.cache().table().pod_counts(), [0, 1]);
     assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
 }
 

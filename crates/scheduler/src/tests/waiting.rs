@@ -1,8 +1,8 @@
 //! PreBind plugins that wait until the cluster has answered.
 
+use berth_model::ObjectKey;
 use std::sync::Arc;
 
-use berth_cache::ObjectKey;
 use berth_framework::{Effect, Grants, ObjectRef};
 
 use super::kit::{Bench, Shared, awaited, binds, effects_finished, events, node, pod};

@@ -2,7 +2,7 @@
 
 use berth_framework::{Call, DryRunCase};
 use berth_model::{
-    NodeIdx, Pod, Snapshot, Sym,
+    ClusterTable, NodeIdx, Pod, Sym,
     pod::{Resources, Taint},
 };
 
@@ -10,12 +10,12 @@ use berth_model::{
 #[derive(Clone, Copy, Debug)]
 pub struct PodView<'a> {
     pod: &'a Pod,
-    snapshot: &'a Snapshot,
+    table: &'a ClusterTable,
 }
 
 impl<'a> PodView<'a> {
     pub(super) fn new(call: &Call<'a>) -> Self {
-        Self { pod: call.pod, snapshot: call.snapshot }
+        Self { pod: call.pod, table: call.table }
     }
 
     #[must_use]
@@ -25,7 +25,7 @@ impl<'a> PodView<'a> {
 
     #[must_use]
     pub fn namespace(&self) -> &'a str {
-        self.snapshot.symbols.text(self.pod.namespace)
+        self.table.symbols.text(self.pod.namespace)
     }
 
     #[must_use]
@@ -35,13 +35,13 @@ impl<'a> PodView<'a> {
 
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        value_of(self.snapshot, &self.pod.labels, key)
+        value_of(self.table, &self.pod.labels, key)
     }
 
     /// The amount that the pod requests: milli-CPU for `cpu`, bytes, or units.
     #[must_use]
     pub fn request(&self, resource: &str) -> i64 {
-        amount(self.snapshot, &self.pod.requests, resource)
+        amount(self.table, &self.pod.requests, resource)
     }
 
     /// The whole object, if [`berth_framework::Needs::pod_json`] asks for it.
@@ -60,79 +60,79 @@ impl<'a> PodView<'a> {
 /// A node as it is, or as a dry run pretends that it were.
 #[derive(Clone, Copy, Debug)]
 pub struct NodeView<'a> {
-    snapshot: &'a Snapshot,
+    table: &'a ClusterTable,
     node: NodeIdx,
     change: Option<(&'a [&'a Pod], &'a DryRunCase)>,
 }
 
 impl<'a> NodeView<'a> {
-    pub(super) fn new(snapshot: &'a Snapshot, node: NodeIdx) -> Self {
-        Self { snapshot, node, change: None }
+    pub(super) fn new(table: &'a ClusterTable, node: NodeIdx) -> Self {
+        Self { table, node, change: None }
     }
 
-    pub(super) fn of_case(snapshot: &'a Snapshot, pods: &'a [&'a Pod], case: &'a DryRunCase) -> Self {
-        Self { snapshot, node: case.node, change: Some((pods, case)) }
+    pub(super) fn of_case(table: &'a ClusterTable, pods: &'a [&'a Pod], case: &'a DryRunCase) -> Self {
+        Self { table, node: case.node, change: Some((pods, case)) }
     }
 
     /// Needs the column `Name`.
     #[must_use]
     pub fn name(&self) -> &'a str {
-        self.snapshot.symbols.text(self.snapshot.name(self.node))
+        self.table.symbols.text(self.table.name(self.node))
     }
 
     /// Needs the column `Unschedulable`.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
-        self.snapshot.unschedulable().contains(self.node)
+        self.table.unschedulable().contains(self.node)
     }
 
     /// Needs the column `Labels`.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
-        let key = self.snapshot.symbols.lookup(key)?;
-        let value = self.snapshot.labels().column(key)?.get(self.node)?;
-        Some(self.snapshot.symbols.text(value))
+        let key = self.table.symbols.lookup(key)?;
+        let value = self.table.labels().column(key)?.get(self.node)?;
+        Some(self.table.symbols.text(value))
     }
 
     /// Needs the column `Labels`.
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
-        let snapshot = self.snapshot;
-        let text = |sym: Sym| snapshot.symbols.text(sym);
-        snapshot.labels().of(self.node).iter().map(move |(key, value)| (text(*key), text(*value)))
+        let table = self.table;
+        let text = |sym: Sym| table.symbols.text(sym);
+        table.labels().of(self.node).iter().map(move |(key, value)| (text(*key), text(*value)))
     }
 
     /// Needs the column `Annotations` with this key among `annotation_keys`.
     #[must_use]
     pub fn annotation(&self, key: &str) -> Option<&'a str> {
-        self.snapshot.annotations(self.node)?.get(key).map(String::as_str)
+        self.table.annotations(self.node)?.get(key).map(String::as_str)
     }
 
     /// Needs the column `Taints`.
     #[must_use]
     pub fn taints(&self) -> &'a [Taint] {
-        let set = usize::try_from(self.snapshot.taint_set_id(self.node)).unwrap_or_default();
-        self.snapshot.taint_sets().get(set).map_or(&[], |taints| taints)
+        let set = usize::try_from(self.table.taint_set_id(self.node)).unwrap_or_default();
+        self.table.taint_sets().get(set).map_or(&[], |taints| taints)
     }
 
     /// Milli-CPU for `cpu`, bytes, or units. Needs the column `Allocatable`.
     #[must_use]
     pub fn allocatable(&self, resource: &str) -> i64 {
-        let resource = self.snapshot.symbols.lookup(resource).unwrap_or_default();
-        self.snapshot.allocatable().get(resource, self.node)
+        let resource = self.table.symbols.lookup(resource).unwrap_or_default();
+        self.table.allocatable().get(resource, self.node)
     }
 
     /// What the pods on the node request. Needs the column `Requested`.
     #[must_use]
     pub fn requested(&self, resource: &str) -> i64 {
-        let sym = self.snapshot.symbols.lookup(resource).unwrap_or_default();
+        let sym = self.table.symbols.lookup(resource).unwrap_or_default();
         let of = |pods: Vec<&Pod>| pods.iter().map(|pod| pod.placed_requests.get(sym)).sum::<i64>();
-        self.snapshot.requested().get(sym, self.node) - of(self.gone()) + of(self.come())
+        self.table.requested().get(sym, self.node) - of(self.gone()) + of(self.come())
     }
 
     /// Needs the column `PodCount`.
     #[must_use]
     pub fn pod_count(&self) -> usize {
-        let counted = self.snapshot.pod_counts().get(self.node.index()).copied().unwrap_or(0);
+        let counted = self.table.pod_counts().get(self.node.index()).copied().unwrap_or(0);
         let counted = usize::try_from(counted).unwrap_or(0) + self.come().len();
         counted.saturating_sub(self.gone().len())
     }
@@ -141,13 +141,13 @@ impl<'a> NodeView<'a> {
     #[must_use]
     pub fn pods(&self) -> Vec<&'a Pod> {
         let gone = self.gone();
-        let there = self.snapshot.pods().on(self.node).map(|(_, pod)| &**pod);
+        let there = self.table.pods().on(self.node).map(|(_, pod)| &**pod);
         let mut pods: Vec<&Pod> = there.filter(|pod| !gone.iter().any(|gone| gone.uid == pod.uid)).collect();
         pods.extend(self.come());
         pods
     }
 
-    /// The node's slot in the columns of [`Self::snapshot`].
+    /// The node's slot in the columns of [`Self::table`].
     #[must_use]
     pub fn idx(&self) -> NodeIdx {
         self.node
@@ -155,8 +155,8 @@ impl<'a> NodeView<'a> {
 
     /// The whole table, as it is.
     #[must_use]
-    pub fn snapshot(&self) -> &'a Snapshot {
-        self.snapshot
+    pub fn table(&self) -> &'a ClusterTable {
+        self.table
     }
 
     fn gone(&self) -> Vec<&'a Pod> {
@@ -172,12 +172,12 @@ fn named<'a>(pods: &[&'a Pod], indices: &[u32]) -> Vec<&'a Pod> {
     indices.iter().filter_map(|index| pods.get(*index as usize).copied()).collect()
 }
 
-fn value_of<'a>(snapshot: &'a Snapshot, labels: &[(Sym, Sym)], key: &str) -> Option<&'a str> {
-    let key = snapshot.symbols.lookup(key)?;
+fn value_of<'a>(table: &'a ClusterTable, labels: &[(Sym, Sym)], key: &str) -> Option<&'a str> {
+    let key = table.symbols.lookup(key)?;
     let (_, value) = labels.iter().find(|(other, _)| *other == key)?;
-    Some(snapshot.symbols.text(*value))
+    Some(table.symbols.text(*value))
 }
 
-fn amount(snapshot: &Snapshot, amounts: &Resources, resource: &str) -> i64 {
-    snapshot.symbols.lookup(resource).map_or(0, |resource| amounts.get(resource))
+fn amount(table: &ClusterTable, amounts: &Resources, resource: &str) -> i64 {
+    table.symbols.lookup(resource).map_or(0, |resource| amounts.get(resource))
 }

@@ -118,7 +118,7 @@ impl PostFilter for ComponentPlugin {
             let guest = guest(&asking.exports.post_filter)?;
             let answer = OTHERS.set(dry_run, || guest.call_post_filter(asking.store, call.cycle.0, &failure))?;
             match lift::outcome(answer, asking.limits)? {
-                Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.snapshot.nodes(), asking.limits)?)),
+                Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.table.nodes(), asking.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?

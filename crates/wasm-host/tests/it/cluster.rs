@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_framework::{Call, CycleId, DeltaSource, Needs, Plugin, PluginFactory, Status};
-use berth_model::{ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Snapshot, Sym};
+use berth_model::{ClusterTable, ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Sym};
 use berth_test_guests::Mood;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
 
@@ -20,23 +20,23 @@ pub(crate) fn moody(engine: &Engine) -> ComponentFactory {
 
 /// A cluster whose nodes are rows 0 to `n_nodes` and never change after generation 1.
 pub(crate) struct Cluster {
-    snapshot: Snapshot,
+    table: ClusterTable,
 }
 
 impl Cluster {
     pub(crate) fn new(n_nodes: u32) -> Self {
-        let mut snapshot = Snapshot::default();
-        snapshot.set_generation(1);
+        let mut table = ClusterTable::default();
+        table.set_generation(1);
         for row in 0..n_nodes {
-            let name = snapshot.symbols.intern(&format!("node-{row}"));
-            snapshot.add_node(NodeIdx(row));
-            snapshot.set_name(NodeIdx(row), name);
+            let name = table.symbols.intern(&format!("node-{row}"));
+            table.add_node(NodeIdx(row));
+            table.set_name(NodeIdx(row), name);
         }
-        Self { snapshot }
+        Self { table }
     }
 
     pub(crate) fn nodes(&self) -> &NodeSet {
-        self.snapshot.nodes()
+        self.table.nodes()
     }
 
     /// Filters and scores for a pod in this mood, as one cycle.
@@ -54,26 +54,26 @@ impl Cluster {
     }
 
     pub(crate) fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(cycle), pod, snapshot: &self.snapshot }
+        Call { cycle: CycleId(cycle), pod, table: &self.table }
     }
 }
 
 impl DeltaSource for Cluster {
     fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
         assert!(needs.columns.contains(berth_model::Column::Name));
-        let symbols = self.snapshot.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
+        let symbols = self.table.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
         let delta = Delta { generation: self.generation(), symbols, ..Delta::default() };
         if generation == self.generation() {
             return delta;
         }
         let rows: Vec<NodeIdx> = self.nodes().iter().collect();
-        let names: Vec<Sym> = rows.iter().map(|&row| self.snapshot.name(row)).collect();
+        let names: Vec<Sym> = rows.iter().map(|&row| self.table.name(row)).collect();
         let columns = vec![ColumnChange { rows: rows.clone(), data: ColumnData::Name(names) }];
         Delta { full: true, added: rows, columns, ..delta }
     }
 
     fn generation(&self) -> u64 {
-        self.snapshot.generation()
+        self.table.generation()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use berth_config::Execution;
 use berth_framework::{ObjectKind, Plugin, PluginVersion, Point};
+use berth_model::Time;
 
 use super::{
     super::{

@@ -22,7 +22,7 @@ impl Gathering {
     pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &Arc<str>) {
         if self.group.get_or_insert_with(|| group.clone()) == &group {
             self.waiting.retain(|(_, other)| other != uid);
-            self.waiting.push((cycle, Arc::clone(uid)));
+            self.waiting.push((cycle, uid.clone()));
         }
     }
 

@@ -8,7 +8,7 @@ use std::{
 
 use berth_sdk::{
     framework::Call,
-    model::{ObjectView, Pod, PodTable, Snapshot, Sym},
+    model::{ClusterTable, ObjectView, Pod, PodTable, Sym},
 };
 use serde::Deserialize;
 
@@ -62,11 +62,11 @@ impl Default for Groups {
 
 impl Groups {
     /// Whether a pod left a node since the last time, of no group or of one that counts.
-    pub(crate) fn refresh(&mut self, snapshot: &Snapshot, mut counts: impl FnMut(&GroupName) -> bool) -> bool {
-        self.objects.refresh(snapshot.objects());
-        let symbols = &snapshot.symbols;
+    pub(crate) fn refresh(&mut self, table: &ClusterTable, mut counts: impl FnMut(&GroupName) -> bool) -> bool {
+        self.objects.refresh(table.objects());
+        let symbols = &table.symbols;
         let Some(label) = symbols.lookup(LABEL) else { return false };
-        let pods = snapshot.pods();
+        let pods = table.pods();
         let mut has_room = false;
         match self.position.and_then(|position| pods.since(position)) {
             Some(changes) => changes.for_each(|change| {
@@ -90,7 +90,7 @@ impl Groups {
 
     /// The group that the pod of this cycle belongs to.
     pub(crate) fn of(&self, call: &Call<'_>) -> Option<GroupName> {
-        let symbols = &call.snapshot.symbols;
+        let symbols = &call.table.symbols;
         let name = value(call.pod, symbols.lookup(LABEL)?)?;
         Some(GroupName { namespace: symbols.text(call.pod.namespace).to_owned(), name: symbols.text(name).to_owned() })
     }
@@ -102,11 +102,11 @@ impl Groups {
     /// How many members have a node: those seen there, and these.
     pub(crate) fn count_with<'a>(
         &self,
-        snapshot: &Snapshot,
+        table: &ClusterTable,
         group: &GroupName,
         waiting: impl Iterator<Item = &'a Arc<str>>,
     ) -> usize {
-        let key = snapshot.symbols.lookup(&group.namespace).zip(snapshot.symbols.lookup(&group.name));
+        let key = table.symbols.lookup(&group.namespace).zip(table.symbols.lookup(&group.name));
         let placed = key.and_then(|key| self.placed.get(&key));
         let n_unseen = waiting.filter(|uid| !placed.is_some_and(|placed| placed.contains(&**uid))).count();
         placed.map_or(0, BTreeSet::len) + n_unseen
@@ -122,7 +122,7 @@ impl Note for BTreeMap<(Sym, Sym), BTreeSet<Arc<str>>> {
         let Some(name) = value(pod, label) else { return };
         let members = self.entry((pod.namespace, name)).or_default();
         if sign > 0 {
-            members.insert(Arc::clone(&pod.uid));
+            members.insert(pod.uid.clone());
         } else {
             members.remove(&pod.uid);
         }

@@ -64,8 +64,8 @@ impl Coscheduling {
     fn refresh(&mut self, call: &Call<'_>) {
         let now = (self.clock)();
         let rest = &mut self.rest;
-        let has_room = self.groups.refresh(call.snapshot, |group| !rest.contains(group, now));
-        let n_nodes = call.snapshot.n_nodes();
+        let has_room = self.groups.refresh(call.table, |group| !rest.contains(group, now));
+        let n_nodes = call.table.n_nodes();
         if has_room || n_nodes > self.n_nodes {
             self.rest.end_all();
         }
@@ -206,7 +206,7 @@ impl Permit for Coscheduling {
             let status = Status::unschedulable(format!("pod group {group} was deleted"));
             return (PermitVerdict::Deny(status), Vec::new());
         };
-        let n_members = self.groups.count_with(call.snapshot, &group, self.gathering.waiting_of(&group));
+        let n_members = self.groups.count_with(call.table, &group, self.gathering.waiting_of(&group));
         if n_members >= spec.min_member {
             let others = self.gathering.waiting_of(&group).filter(|uid| **uid != call.pod.uid);
             let effects = others.map(|uid| Effect::Allow { uid: uid.to_string() }).collect();

@@ -132,7 +132,7 @@ impl Scene {
     fn call<R>(&mut self, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R>) -> Result<R> {
         self.n_cycles += 1;
         self.plugin.sync(self.trial.cache()).map_err(failed)?;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, snapshot: self.trial.cache().snapshot() };
+        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.trial.cache().table() };
         let answer = ask(&mut *self.plugin, &call);
         self.plugin.end_cycle(call.cycle);
         answer
@@ -140,7 +140,7 @@ impl Scene {
 
     fn row(&mut self, name: &str) -> Result<NodeIdx> {
         let name = self.trial.cache_mut().symbols_mut().intern(name);
-        self.trial.cache().snapshot().find(name).context("no such node")
+        self.trial.cache().table().find(name).context("no such node")
     }
 }
 
@@ -199,7 +199,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
     ensure!(scores == [1, 11], "{answers:?}");
     for (name, expected) in [("unscored", Err(Status::skip())), ("free", Ok(()))] {
         let pod = scene.pod(name)?;
-        let nodes = scene.trial.cache().snapshot().nodes().clone();
+        let nodes = scene.trial.cache().table().nodes().clone();
         let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_score).pre_score(call, &nodes)))?;
         ensure!(answer == expected, "{name}: {answer:?}");
     }
@@ -317,7 +317,7 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
 
 /// The diary of what was reserved and bound goes from one instance to the next.
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
-    let diary = point!(scene.plugin, state).snapshot();
+    let diary = point!(scene.plugin, state).table();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
     ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
     let mut next = factory.build("null").map_err(anyhow::Error::msg)?;
@@ -325,6 +325,6 @@ fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
     let refused = state.restore(b"bad");
     ensure!(refused == Err("not a diary".to_owned()), "{refused:?}");
     state.restore(&diary).map_err(anyhow::Error::msg)?;
-    ensure!(state.snapshot() == diary);
+    ensure!(state.table() == diary);
     Ok(())
 }

@@ -70,13 +70,13 @@ fn sorted(dump: &str) -> String {
 }
 
 fn told(trial: &Trial, node: NodeIdx, pod: &Pod) -> String {
-    sorted(&dump(trial.cache().snapshot(), node, pod))
+    sorted(&dump(trial.cache().table(), node, pod))
 }
 
 /// What a dry run shows is what the table would be.
 fn check_dry_run(trial: &mut Trial, pod: &Pod) -> Result<()> {
     let name = trial.cache_mut().symbols_mut().intern("full");
-    let node = trial.cache().snapshot().find(name).context("no node")?;
+    let node = trial.cache().table().find(name).context("no node")?;
     let placed: Vec<_> = trial.cache().pods_on(name).cloned().collect();
     let [first, .., last] = placed.as_slice() else { anyhow::bail!("{} pods on the node", placed.len()) };
     let mut guest = Pod::clone(first);
@@ -101,9 +101,9 @@ fn check_probe(trial: &mut Trial, pod: &Pod) -> Result<()> {
 }
 
 fn compare(trial: &Trial, pod: &Pod, answers: &Answers) -> Result<()> {
-    let snapshot = trial.cache().snapshot();
-    for node in snapshot.nodes().iter() {
-        let name = snapshot.symbols.text(snapshot.name(node));
+    let table = trial.cache().table();
+    for node in table.nodes().iter() {
+        let name = table.symbols.text(table.name(node));
         let rejection = answers.rejected.get(name).with_context(|| format!("{name} passed"))?;
         let reasons: Vec<String> = rejection.reasons.iter().map(|reason| sorted(reason)).collect();
         let expected = told(trial, node, pod);

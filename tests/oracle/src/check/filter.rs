@@ -60,10 +60,10 @@ impl Check<'_> {
         let (pods, cases) = self.cluster.nominations();
         let nominated = Nominated { pods: &pods, cases: &cases };
         let call = call(&self.cluster);
-        let mut diagnosis = Diagnosis { n_all_nodes: call.snapshot.n_nodes(), ..Diagnosis::default() };
+        let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         // The node nominated for the pod is tried first, even if PreFilter left it out, and its status stays.
-        if let Some(node) = call.snapshot.find(call.pod.nominated_node_name)
+        if let Some(node) = call.table.find(call.pod.nominated_node_name)
             && !attempt.candidates.contains(&node)
         {
             run::filter_one(profile, &call, node, &nominated, attempt)?;
@@ -95,7 +95,7 @@ impl Check<'_> {
     /// Every plugin's own rejections, by node and plugin.
     fn failing(&mut self) -> Result<ByNode<BTreeMap<String, Status>>, Status> {
         let call = call(&self.cluster);
-        let nodes = call.snapshot.nodes();
+        let nodes = call.table.nodes();
         let rejections = run::explain_every_plugin(&mut self.subject.profile, &call, nodes, &self.attempt)?;
         let mut failing: ByNode<BTreeMap<String, Status>> = ByNode::new();
         for Rejection { plugin, status, nodes } in rejections {
@@ -155,9 +155,8 @@ impl Check<'_> {
 
     /// Names in order.
     pub(super) fn node_names(&self, nodes: &berth_model::NodeSet) -> Vec<String> {
-        let snapshot = self.cluster.cache.snapshot();
-        let mut names: Vec<String> =
-            nodes.iter().map(|node| snapshot.symbols.text(snapshot.name(node)).to_owned()).collect();
+        let table = self.cluster.cache.table();
+        let mut names: Vec<String> = nodes.iter().map(|node| table.symbols.text(table.name(node)).to_owned()).collect();
         names.sort_unstable();
         names
     }

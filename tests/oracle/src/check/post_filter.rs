@@ -135,7 +135,7 @@ impl Check<'_> {
     }
 
     fn potential_nodes(&self, diagnosis: &Diagnosis) -> Vec<String> {
-        let mut absent = self.cluster.cache.snapshot().nodes().clone();
+        let mut absent = self.cluster.cache.table().nodes().clone();
         let mut potential = NodeSet::default();
         for Rejection { status, nodes, .. } in &diagnosis.rejections {
             absent.subtract(nodes);
@@ -158,7 +158,7 @@ impl Check<'_> {
             nodes: self.nodes_called(&names),
         };
         let mut diagnosis = Diagnosis {
-            n_all_nodes: self.cluster.cache.snapshot().n_nodes(),
+            n_all_nodes: self.cluster.cache.table().n_nodes(),
             rejections: vec![rejection],
             absent: Some(Status::unresolvable("not asked about")),
             ..Diagnosis::default()
@@ -172,7 +172,7 @@ impl Check<'_> {
         let expected = if verdict.code == "Error" {
             format!("preemption: {}", verdict.reasons.join(", "))
         } else {
-            let n_nodes = self.cluster.cache.snapshot().n_nodes();
+            let n_nodes = self.cluster.cache.table().n_nodes();
             let status = Status::new(Code::Unschedulable, verdict.reasons.clone());
             let others = Status::unresolvable(NOT_HELPFUL);
             let text = run::histogram([(&status, 1), (&others, n_nodes - 1)]);
@@ -191,7 +191,7 @@ impl Check<'_> {
         let (pods, cases) = self.cluster.nominations();
         let nominated = Nominated { pods: &pods, cases: &cases };
         let call = call(&self.cluster);
-        let lesser = |node| call.snapshot.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
+        let lesser = |node| call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
         let removals: Vec<Removal> =
             nodes.iter().map(|node| Removal { node, pods: lesser(node).map(|(idx, _)| idx).collect() }).collect();
         let statuses = run::dry_run(&mut self.subject.profile, &call, &self.attempt, &nominated, &removals)?;

@@ -97,7 +97,7 @@ impl Check<'_> {
 
     fn rejection_message(&self, result: &PreFilterResult) -> String {
         let diagnosis = run::Diagnosis {
-            n_all_nodes: self.cluster.cache.snapshot().n_nodes(),
+            n_all_nodes: self.cluster.cache.table().n_nodes(),
             pre_filter_message: result.reasons.join(", "),
             ..run::Diagnosis::default()
         };

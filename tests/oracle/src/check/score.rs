@@ -44,8 +44,8 @@ impl Check<'_> {
     }
 
     pub(super) fn nodes_called(&self, names: &[String]) -> NodeSet {
-        let snapshot = self.cluster.cache.snapshot();
-        names.iter().filter_map(|name| snapshot.find(snapshot.symbols.lookup(name)?)).collect()
+        let table = self.cluster.cache.table();
+        names.iter().filter_map(|name| table.find(table.symbols.lookup(name)?)).collect()
     }
 
     /// Without a Score plugin the cycle gives every node 1 and asks nobody, while the record asks PreScore and sums up

@@ -22,8 +22,8 @@ impl Check<'_> {
             return;
         }
         for name in &self.case.expect.feasible {
-            let snapshot = self.cluster.cache.snapshot();
-            let Some(node) = snapshot.symbols.lookup(name).and_then(|name| snapshot.find(name)) else { continue };
+            let table = self.cluster.cache.table();
+            let Some(node) = table.symbols.lookup(name).and_then(|name| table.find(name)) else { continue };
             let mut expected = expected.get(name).cloned().unwrap_or_default();
             expected.provision.sort_unstable();
             let what = format!("volumes {name}");

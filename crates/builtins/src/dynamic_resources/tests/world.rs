@@ -82,7 +82,7 @@ impl World {
         let (kind, namespace, name) = key.clone();
         let json = object.map(|object| Arc::from(object.to_string().into_bytes()));
         let change = ObjectChange { api_version: objects::API_VERSION.to_owned(), kind, namespace, name, json };
-        self.cluster.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
     }
 
     pub(super) fn object(&self, kind: &str, name: &str) -> &Value {
@@ -145,11 +145,11 @@ impl World {
 
     pub(super) fn decode_pod(&mut self, pod: Value) -> Pod {
         let pod: api::Pod = serde_json::from_value(pod).unwrap();
-        intern::pod(&pod, &mut self.cluster.snapshot.symbols)
+        intern::pod(&pod, &mut self.cluster.table.symbols)
     }
 
     pub(super) fn call<R>(&mut self, cycle: u64, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
-        let call = Call { cycle: CycleId(cycle), pod, snapshot: &self.cluster.snapshot };
+        let call = Call { cycle: CycleId(cycle), pod, table: &self.cluster.table };
         ask(self.plugin.as_mut(), &call)
     }
 
@@ -165,7 +165,7 @@ impl World {
             return vec![turned_down];
         }
         self.call(cycle, pod, |plugin, call| {
-            let all = call.snapshot.nodes();
+            let all = call.table.nodes();
             let mut candidates = all.clone();
             if let Err(status) = plugin.filter().unwrap().filter(call, &mut candidates) {
                 return vec![show(&status)];

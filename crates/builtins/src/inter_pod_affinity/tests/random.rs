@@ -165,14 +165,14 @@ fn dry_runs_agree(
             let mut minus = Vec::new();
             for slot in &gone {
                 minus.push(u32::try_from(pods.len()).unwrap());
-                pods.push((**world.snapshot.pods().get(PodIdx(*slot)).unwrap().0).clone());
+                pods.push((**world.table.pods().get(PodIdx(*slot)).unwrap().0).clone());
             }
             cases.push(DryRunCase { node: NodeIdx(node), minus, plus: (0..guests).collect() });
             expected.push(naive_case(world, pod, node, &gone, &vec![guest.clone(); guests as usize]));
         }
     }
     let pods: Vec<&Pod> = pods.iter().collect();
-    let statuses = plugin.dry_run(&super::call(&world.snapshot, interned), &pods, &cases).unwrap();
+    let statuses = plugin.dry_run(&super::call(&world.table, interned), &pods, &cases).unwrap();
     prop_assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), expected);
     Ok(())
 }
@@ -192,7 +192,7 @@ proptest! {
         for (step, pod) in steps {
             world.take(step);
             let interned = world.intern(&pod);
-            let is_skipped = plugin.pre_filter(&super::call(&world.snapshot, &interned)) == Err(Status::skip());
+            let is_skipped = plugin.pre_filter(&super::call(&world.table, &interned)) == Err(Status::skip());
             prop_assert_eq!(is_skipped, naive::skips(&world, &pod));
             prop_assert_eq!(verdicts(&mut plugin, &world, &interned), world.naive_verdicts(&pod));
             dry_runs_agree(&mut plugin, &mut world, (&pod, &interned), &guest)?;
@@ -212,11 +212,11 @@ proptest! {
             if at % 3 == 0 {
                 continue;
             }
-            kept.catch_up(&world.snapshot);
+            kept.catch_up(&world.table);
             let mut rebuilt = Knowledge::new(weight);
-            rebuilt.catch_up(&world.snapshot);
+            rebuilt.catch_up(&world.table);
             prop_assert_eq!(picture(&kept), picture(&rebuilt));
-            let symbols = &world.snapshot.symbols;
+            let symbols = &world.table.symbols;
             for term in interned.affinity.required.iter().chain(&interned.affinity.anti_required) {
                 let Some(selector) = &term.namespace_selector else { continue };
                 let spell_out = |known: &mut Knowledge| known.namespaces.spell_out(selector, symbols).to_vec();
@@ -238,8 +238,8 @@ proptest! {
         let mut plugin = plugin(&json!({}));
         for (slot, (pod, choice)) in (0..).zip(pods) {
             let interned = world.intern(&pod);
-            let mut nodes: NodeSet = world.snapshot.nodes().clone();
-            let call = super::call(&world.snapshot, &interned);
+            let mut nodes: NodeSet = world.table.nodes().clone();
+            let call = super::call(&world.table, &interned);
             if plugin.pre_filter(&call) != Err(Status::skip()) {
                 plugin.filter(&call, &mut nodes).unwrap();
             }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_model::{Delta, NodeIdx, ObjectChange, PodIdx, Snapshot, api, intern};
+use berth_model::{ClusterTable, Delta, NodeIdx, ObjectChange, PodIdx, api, intern};
 use serde_json::{Value, json};
 
 /// The cluster as the API shows it; nodes and pods by slot.
@@ -12,7 +12,7 @@ pub(super) struct World {
     /// Labels of namespaces.
     pub(super) namespaces: BTreeMap<String, api::StringMap>,
     pub(super) pods: BTreeMap<u32, (api::Pod, u32)>,
-    pub(super) snapshot: Snapshot,
+    pub(super) table: ClusterTable,
 }
 
 pub(super) fn labels(pairs: &[(&str, &str)]) -> api::StringMap {
@@ -30,11 +30,11 @@ impl World {
     pub(super) fn set_node(&mut self, node: u32, labels: api::StringMap) {
         let mut interned: Vec<_> = labels
             .iter()
-            .map(|(key, value)| (self.snapshot.symbols.intern(key), self.snapshot.symbols.intern(value)))
+            .map(|(key, value)| (self.table.symbols.intern(key), self.table.symbols.intern(value)))
             .collect();
         interned.sort_unstable();
-        self.snapshot.add_node(NodeIdx(node));
-        self.snapshot.set_labels(NodeIdx(node), &interned);
+        self.table.add_node(NodeIdx(node));
+        self.table.set_labels(NodeIdx(node), &interned);
         self.nodes.insert(node, labels);
     }
 
@@ -42,18 +42,18 @@ impl World {
     pub(super) fn remove_node(&mut self, node: u32) {
         let gone: Vec<u32> = self.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
         gone.into_iter().for_each(|slot| self.remove(slot));
-        self.snapshot.remove_node(NodeIdx(node));
+        self.table.remove_node(NodeIdx(node));
         self.nodes.remove(&node);
     }
 
     pub(super) fn place(&mut self, slot: u32, pod: api::Pod, node: u32) {
-        let interned = intern::pod(&pod, &mut self.snapshot.symbols);
-        self.snapshot.pods_mut().place(PodIdx(slot), Arc::new(interned), NodeIdx(node));
+        let interned = intern::pod(&pod, &mut self.table.symbols);
+        self.table.pods_mut().place(PodIdx(slot), Arc::new(interned), NodeIdx(node));
         self.pods.insert(slot, (pod, node));
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
-        self.snapshot.pods_mut().remove(PodIdx(slot));
+        self.table.pods_mut().remove(PodIdx(slot));
         self.pods.remove(&slot);
     }
 
@@ -67,7 +67,7 @@ impl World {
             name: name.to_owned(),
             json: json.map(|json| Arc::from(json.as_bytes())),
         };
-        self.snapshot.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.table.apply(&Delta { objects: vec![change], ..Delta::default() });
         match labels {
             Some(labels) => self.namespaces.insert(name.to_owned(), labels),
             None => self.namespaces.remove(name),
@@ -75,6 +75,6 @@ impl World {
     }
 
     pub(super) fn intern(&mut self, pod: &api::Pod) -> berth_model::Pod {
-        intern::pod(pod, &mut self.snapshot.symbols)
+        intern::pod(pod, &mut self.table.symbols)
     }
 }

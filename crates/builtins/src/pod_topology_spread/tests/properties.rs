@@ -251,21 +251,21 @@ impl Twins {
                 let node = node % self.nodes.len();
                 let interned = Arc::new(self.world.pod(&pod.to_json()));
                 let node_idx = NodeIdx(u32::try_from(node).unwrap());
-                self.world.cluster.snapshot.pods_mut().place(PodIdx(slot), interned, node_idx);
+                self.world.cluster.table.pods_mut().place(PodIdx(slot), interned, node_idx);
                 self.placed.insert(slot, (node, pod));
             }
             Step::Remove(slot) => {
-                self.world.cluster.snapshot.pods_mut().remove(PodIdx(slot));
+                self.world.cluster.table.pods_mut().remove(PodIdx(slot));
                 self.placed.remove(&slot);
             }
             Step::Change(at, node) => {
                 let at = at % self.nodes.len();
                 let interned = serde_json::from_value(node.to_json(at)).unwrap();
-                let snapshot = &mut self.world.cluster.snapshot;
-                let interned = intern::node(&interned, &mut snapshot.symbols);
+                let table = &mut self.world.cluster.table;
+                let interned = intern::node(&interned, &mut table.symbols);
                 let idx = NodeIdx(u32::try_from(at).unwrap());
-                snapshot.set_labels(idx, &interned.labels);
-                snapshot.set_taints(idx, &interned.taints);
+                table.set_labels(idx, &interned.labels);
+                table.set_taints(idx, &interned.taints);
                 self.nodes[at] = node;
             }
             Step::Add(node) => {

@@ -41,9 +41,9 @@ fn what_one_pod_takes_no_other_gets() {
     let mut plugin = plugin();
     let nothing = [rejected(&[UNSATISFIED]), rejected(&[UNSATISFIED])];
     reserve(&mut plugin, &cluster, &first);
-    let next = Call { cycle: CycleId(2), pod: &second, snapshot: &cluster.snapshot };
+    let next = Call { cycle: CycleId(2), pod: &second, table: &cluster.table };
     plugin.pre_filter(&next).unwrap();
-    let mut nodes = cluster.snapshot.nodes().clone();
+    let mut nodes = cluster.table.nodes().clone();
     plugin.filter(&next, &mut nodes).unwrap();
     assert!(nodes.is_empty());
     plugin.unreserve(&cluster.call(&first), NodeIdx(0));
@@ -221,7 +221,7 @@ fn binding_fails_when_volume_claim_or_node_is_gone() {
         match index {
             0 => crate::storage::testing::remove(&mut cluster, &pv),
             1 => crate::storage::testing::remove(&mut cluster, &data),
-            _ => cluster.snapshot.remove_node(NodeIdx(0)),
+            _ => cluster.table.remove_node(NodeIdx(0)),
         }
         assert_eq!(effects(&mut plugin, &cluster, &pod), Err(format!("Error: binding volumes: {expected}")));
     }

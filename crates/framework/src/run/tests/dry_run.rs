@@ -42,7 +42,7 @@ impl Filter for Room {
         let mut asked = self.asked.lock().expect("one thread");
         asked.extend(cases.iter().map(|it| format!("n{} -{} +{}", it.node.0, named(&it.minus), named(&it.plus))));
         let fits = |case: &DryRunCase| {
-            let n_pods = call.snapshot.pods().on(case.node).count() + case.plus.len() - case.minus.len();
+            let n_pods = call.table.pods().on(case.node).count() + case.plus.len() - case.minus.len();
             if n_pods < 2 { Status::success() } else { Status::unschedulable(format!("{n_pods} pods")) }
         };
         self.answer.clone().unwrap_or_else(|| Ok(cases.iter().map(fits).collect()))
@@ -56,13 +56,13 @@ fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<V
     for plugin in plugins {
         profile.add_everywhere(Box::new(plugin), "null");
     }
-    let mut snapshot = snapshot(2);
+    let mut table = table(2);
     for (idx, name) in (0u32..).zip(["a", "b", "c", "d"]) {
         let pod = Arc::new(Pod { name: Arc::from(name), ..Pod::default() });
-        snapshot.pods_mut().place(PodIdx(idx), pod, NodeIdx(idx / 2));
+        table.pods_mut().place(PodIdx(idx), pod, NodeIdx(idx / 2));
     }
     let (pod, rival) = (Pod::default(), Pod { name: Arc::from("rival"), ..Pod::default() });
-    let call = Call { cycle: CycleId(1), pod: &pod, snapshot: &snapshot };
+    let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
     let mut attempt = Attempt::default();
     skipped.into_iter().for_each(|plugin| attempt.skipped_filters.insert(PluginIdx(plugin)));
     let nominated = [DryRunCase { node: NodeIdx(1), plus: vec![0], ..DryRunCase::default() }];

@@ -1,7 +1,7 @@
 //! The node table: what plugins read, in the host and in every replica.
 //!
 //! Columns are indexed by [`NodeIdx`]; a slot that no node holds keeps zeroes. The host's cache writes rows through the
-//! `set_*` methods, a guest's replica through [`Snapshot::apply`]. Both read through the same accessors, so a rule
+//! `set_*` methods, a guest's replica through [`ClusterTable::apply`]. Both read through the same accessors, so a rule
 //! cannot tell where it runs.
 
 use std::sync::Arc;
@@ -149,7 +149,7 @@ impl ImageTable {
 
 /// The node table and the symbols it is written in.
 #[derive(Clone, Debug, Default)]
-pub struct Snapshot {
+pub struct ClusterTable {
     /// The strings behind all symbols here and in pods.
     pub symbols: Symbols,
     generation: u64,
@@ -175,7 +175,7 @@ pub struct Snapshot {
     objects: ObjectTable,
 }
 
-impl Snapshot {
+impl ClusterTable {
     /// The generation of the last change.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -281,7 +281,7 @@ impl Snapshot {
     }
 }
 
-impl Snapshot {
+impl ClusterTable {
     /// `metadata.annotations` of `node`; in a replica, those under the keys that its manifest names.
     #[must_use]
     pub fn annotations(&self, node: NodeIdx) -> Option<&StringMap> {
@@ -312,7 +312,7 @@ impl Snapshot {
 }
 
 /// Writing rows: for the owner of the table.
-impl Snapshot {
+impl ClusterTable {
     pub fn set_generation(&mut self, generation: u64) {
         self.generation = generation;
     }
@@ -451,7 +451,7 @@ impl Snapshot {
 }
 
 /// Following another table: for replicas.
-impl Snapshot {
+impl ClusterTable {
     /// Brings this replica up to `delta.generation`.
     pub fn apply(&mut self, delta: &Delta) {
         for (sym, text) in &delta.symbols {
