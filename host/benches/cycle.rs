@@ -16,7 +16,7 @@ use berth_cache::Cache;
 use berth_framework::{
     Call, CycleId, PluginFactory,
     profile::Profile,
-    run::{self, Attempt, Nominated},
+    run::{self, Attempt, NominatedPods},
 };
 use berth_model::{Pod, api, intern};
 use berth_wasm_host::{Binary, Engine, EngineOptions};
@@ -121,7 +121,7 @@ impl Cluster {
         run::pre_filter(&mut self.profile, &call, &mut self.attempt).expect("pre-filter");
         run::list_candidates(&call, self.cache.order(), &mut self.attempt);
         let all = (0, usize::MAX);
-        run::filter(&mut self.profile, &call, all, &Nominated::default(), &mut self.attempt).expect("filter");
+        run::filter(&mut self.profile, &call, all, &NominatedPods::default(), &mut self.attempt).expect("filter");
         run::score(&mut self.profile, &call, &mut self.attempt).expect("score");
         let chosen = run::select(&self.attempt.feasible_order, &self.attempt.feasible, &self.attempt.totals);
         self.profile.end_cycle(CycleId(self.cycle));

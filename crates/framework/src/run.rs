@@ -8,6 +8,7 @@ mod bind;
 mod diagnosis;
 mod dry_run;
 mod filter;
+mod nominated;
 mod place;
 mod pre_filter;
 mod score;
@@ -20,13 +21,14 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
     bind::{
-        BindRun, Nominations, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind,
-        reserve, unreserve,
+        BindRun, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind, reserve,
+        unreserve,
     },
     diagnosis::{Diagnosis, Rejection, histogram},
     dry_run::dry_run,
-    filter::{Nominated, explain, explain_every_plugin, filter, filter_one, list_candidates},
-    place::{Circumstances, Hint, HintOutcome, NoNode, place},
+    filter::{explain, explain_every_plugin, filter, filter_one, list_candidates},
+    nominated::NominatedPods,
+    place::{Hint, HintOutcome, NoNode, NodeSearch, place},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
     select::{Ranking, best, select},
@@ -97,7 +99,7 @@ pub struct Attempt {
     /// Scores of each plugin that scored, in the order of the plugins.
     pub scores: Vec<PluginScores>,
     n_scored: usize,
-    /// What became of [`Circumstances::hint`].
+    /// What became of [`NodeSearch::hint`].
     pub hint: HintOutcome,
     /// Weighted sums, one for each member of `feasible` in ascending order.
     pub totals: Vec<i64>,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, CycleId, DryRunCase, Effect, PluginIdx, Status,
-    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PostFilterRun},
+    Call, CycleId, Effect, PluginIdx, Status,
+    run::{self, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Time};
-use berth_queue::QueuedPod;
+use berth_queue::{Queue, QueuedPod};
 
 use crate::{
     action::{Action, Level},
@@ -64,22 +64,21 @@ impl Scheduler {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else {
             return Err(NoNode::Broken(Status::error("no profile")));
         };
-        let claims = claims(&self.queue, &self.cache, pod);
-        let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
         let table = self.cache.table();
+        let nominated = nominated_pods(&self.queue, table, pod);
         let call = Call { cycle, pod, table };
         let signature = self.batching.sign(profile, pod);
         let when = (cycle.0, now);
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
-        let circumstances = Circumstances {
+        let search = NodeSearch {
             order: self.cache.order(),
             start: self.next_start,
             percentage_of_nodes_to_score: self.settings.percentage_of_nodes_to_score,
-            nominated: Nominated { pods: &pods, cases: &claims.cases },
+            nominated: &nominated,
             hint,
         };
-        let result = run::place(profile, &call, &circumstances, &mut self.attempt);
-        let n_nodes = circumstances.order.len();
+        let result = run::place(profile, &call, &search, &mut self.attempt);
+        let n_nodes = search.order.len();
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &result {
             Ok(node) => {
@@ -120,12 +119,8 @@ impl Scheduler {
         let table = self.cache.table();
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
         let call = Call { cycle, pod, table };
-        let claims = claims(&self.queue, &self.cache, pod);
-        let pods: Vec<&Pod> = claims.pods.iter().map(|pod| &**pod).collect();
-        let rivals = Nominated { pods: &pods, cases: &claims.cases };
-        let all: Vec<(NodeIdx, Arc<Pod>)> = nominations(&self.queue, table);
-        let nominations = Nominations { rivals, all: &all };
-        run::post_filter(profile, &call, &self.attempt, &nominations, diagnosis)
+        let nominated = nominated_pods(&self.queue, table, pod);
+        run::post_filter(profile, &call, &self.attempt, &nominated, diagnosis)
     }
 
     /// Does what PostFilter plugins want of the scheduler, and gives back what others must do for them. From here on the
@@ -149,38 +144,8 @@ impl Scheduler {
     }
 }
 
-/// Pods nominated to nodes that count against `pod`: of its priority or above, and not itself.
-struct Claims {
-    pods: Vec<Arc<Pod>>,
-    cases: Vec<DryRunCase>,
-}
-
-/// Every nomination, in the order of nodes and priority.
-fn nominations(queue: &berth_queue::Queue, table: &ClusterTable) -> Vec<(NodeIdx, Arc<Pod>)> {
-    let known = queue.nominator().iter().filter_map(|(node, pods)| Some((table.find(node)?, pods)));
-    let mut all: Vec<_> = known.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, Arc::clone(pod)))).collect();
-    all.sort_by(|(left, one), (right, other)| {
-        (left, -i64::from(one.priority), &one.uid).cmp(&(right, -i64::from(other.priority), &other.uid))
-    });
-    all
-}
-
-fn claims(queue: &berth_queue::Queue, cache: &berth_cache::Cache, pod: &Pod) -> Claims {
-    let mut claims = Claims { pods: Vec::new(), cases: Vec::new() };
-    if queue.nominator().is_empty() {
-        return claims;
-    }
-    for (node, nominated) in queue.nominator().iter() {
-        let Some(node) = cache.table().find(node) else { continue };
-        let mut case = DryRunCase { node, ..DryRunCase::default() };
-        for other in nominated.iter().filter(|other| other.priority >= pod.priority && other.uid != pod.uid) {
-            case.plus.push(u32::try_from(claims.pods.len()).unwrap_or(u32::MAX));
-            claims.pods.push(Arc::clone(other));
-        }
-        if !case.plus.is_empty() {
-            claims.cases.push(case);
-        }
-    }
-    claims.cases.sort_unstable_by_key(|case| case.node);
-    claims
+/// The nominations that the queue knows, as they are for `pod`.
+fn nominated_pods<'a>(queue: &'a Queue, table: &ClusterTable, pod: &Pod) -> NominatedPods<'a> {
+    let by_node = queue.nominator().iter();
+    NominatedPods::new(table, pod, by_node.flat_map(|(node, pods)| pods.iter().map(move |pod| (node, pod))))
 }

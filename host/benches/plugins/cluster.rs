@@ -9,7 +9,7 @@ use berth_cache::Cache;
 use berth_framework::{
     Call, CycleId, PluginFactory, Point,
     profile::{PluginIdx, Profile},
-    run::{self, Attempt, Diagnosis, Nominated, Nominations, PreFilterOutcome},
+    run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome},
 };
 use berth_model::{ObjectKey, Pod, api, intern};
 use serde_json::{Value, json};
@@ -96,14 +96,14 @@ impl Cluster {
         assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
         run::list_candidates(&call, self.cache.order(), attempt);
         let everything = (0, call.table.n_nodes());
-        run::filter(profile, &call, everything, &Nominated::default(), attempt).expect("filter");
+        run::filter(profile, &call, everything, &NominatedPods::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
             if !attempt.feasible_order.is_empty() {
                 return false;
             }
             let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
             run::explain(profile, &call, attempt, &mut diagnosis).expect("explain");
-            let answer = run::post_filter(profile, &call, attempt, &Nominations::default(), &mut diagnosis);
+            let answer = run::post_filter(profile, &call, attempt, &NominatedPods::default(), &mut diagnosis);
             assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
             return true;
         }

@@ -6,7 +6,7 @@ use berth_cache::Cache;
 use berth_config::{InTree, Point as ConfigPoint};
 use berth_framework::{
     Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Point, Profile, Removal,
-    run::{self, Attempt, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PreBindRun},
+    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreBindRun},
 };
 use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, Symbols, intern};
 use serde_json::Value;
@@ -67,16 +67,14 @@ fn profile(document: Option<&Value>) -> Profile {
 /// One attempt as the scheduler makes it, up to the binding and back. The node that was found.
 fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
     let call = Call { cycle: id, pod, table: cluster.cache.table() };
-    let (pods, cases) = cluster.rivals(pod);
-    let rivals = Nominated { pods: &pods, cases: &cases };
+    let nominated = &cluster.nominated_pods(pod);
     let order = cluster.cache.order();
-    let circumstances =
-        Circumstances { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated: rivals, hint: None };
+    let search = NodeSearch { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
-    let found = match run::place(profile, &call, &circumstances, &mut attempt) {
+    let found = match run::place(profile, &call, &search, &mut attempt) {
         Ok(node) => Some(node),
         Err(NoNode::Rejected(mut diagnosis)) => {
-            rejected(profile, cluster, &call, &attempt, rivals, &mut diagnosis);
+            rejected(profile, cluster, &call, &attempt, nominated, &mut diagnosis);
             None
         }
         Err(NoNode::Broken(status)) => {
@@ -99,17 +97,16 @@ fn rejected(
     cluster: &Cluster,
     call: &Call<'_>,
     attempt: &Attempt,
-    rivals: Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     diagnosis: &mut Diagnosis,
 ) {
     assert!(diagnosis.message().contains("nodes are available"), "{}", diagnosis.message());
     let removals: Vec<Removal> =
         call.table.nodes().iter().map(|node| Removal { node, pods: pods_on(cluster, node) }).collect();
-    if let Ok(statuses) = run::dry_run(profile, call, attempt, &rivals, &removals) {
+    if let Ok(statuses) = run::dry_run(profile, call, attempt, nominated, &removals) {
         assert_eq!(statuses.len(), removals.len());
     }
-    let all = cluster.nominations();
-    run::post_filter(profile, call, attempt, &Nominations { rivals, all: &all }, diagnosis);
+    run::post_filter(profile, call, attempt, nominated, diagnosis);
 }
 
 fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {

@@ -100,7 +100,7 @@ fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
 
 fn post_filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
     let Some(point) = plugin.post_filter() else { return };
-    let nominated = cluster.nominations();
+    let nominated = cluster.nominated_pods(call.pod).all();
     let absent = Status::unschedulable("no");
     let failure = Failure { rejections: &[], absent: Some(&absent), nominated: &nominated };
     let _ = point.post_filter(call, &failure, &mut AllFits);

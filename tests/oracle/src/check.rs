@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use berth_framework::{
     Call, CycleId, Point, Status,
-    run::{self, Attempt, Nominated},
+    run::{self, Attempt},
 };
 
 use crate::{case::Case, cluster::Cluster, execution::Execution, findings::Findings, subject::Subject};
@@ -126,8 +126,7 @@ impl<'a> Check<'a> {
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         let answer = run::pre_filter(profile, &call, attempt).and_then(|_| {
             run::list_candidates(&call, self.cluster.cache.order(), attempt);
-            let (pods, cases) = self.cluster.nominations();
-            run::filter(profile, &call, (0, usize::MAX), &Nominated { pods: &pods, cases: &cases }, attempt)
+            run::filter(profile, &call, (0, usize::MAX), &self.cluster.nominated_pods(), attempt)
         });
         findings.compare("cycleError", &self.case.expect.cycle_error, &answer.err().map(|status| status.message()));
     }

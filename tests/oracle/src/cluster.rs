@@ -3,8 +3,8 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::DryRunCase;
-use berth_model::{NodeIdx, ObjectKey, Pod, intern};
+use berth_framework::run::NominatedPods;
+use berth_model::{ObjectKey, Pod, intern};
 use serde_json::Value;
 
 use crate::case::Case;
@@ -45,25 +45,10 @@ impl Cluster {
         Ok(Self { cache, pod, nominated })
     }
 
-    /// The pods nominated to some node with at least the priority of the pending pod, and a case for each such node.
-    pub(crate) fn nominations(&self) -> (Vec<&Pod>, Vec<DryRunCase>) {
-        let rivals = self.nominated.iter().filter(|it| it.uid != self.pod.uid && it.priority >= self.pod.priority);
-        let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
-        let mut cases: Vec<DryRunCase> = Vec::new();
-        for (index, pod) in (0u32..).zip(&pods) {
-            let Some(node) = self.cache.table().find(pod.nominated_node_name) else { continue };
-            match cases.iter_mut().find(|case| case.node == node) {
-                Some(case) => case.plus.push(index),
-                None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
-            }
-        }
-        (pods, cases)
-    }
-
-    /// Every nomination of another pod, whatever its priority.
-    pub(crate) fn all_nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
-        let find = |pod: &Arc<Pod>| Some((self.cache.table().find(pod.nominated_node_name)?, Arc::clone(pod)));
-        self.nominated.iter().filter_map(find).collect()
+    /// The nominations of other pods, as they are for the pending one.
+    pub(crate) fn nominated_pods(&self) -> NominatedPods<'_> {
+        let nominations = self.nominated.iter().map(|pod| (pod.nominated_node_name, pod));
+        NominatedPods::new(self.cache.table(), &self.pod, nominations)
     }
 
     /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.

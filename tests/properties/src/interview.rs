@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{
     Call, CycleId, DryRunCase, Effect, PluginIdx, Point, Profile, Status,
-    run::{self, Attempt, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PreFilterOutcome, Rejection},
+    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreFilterOutcome, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
 
@@ -130,7 +130,8 @@ impl Interview<'_> {
     /// A few nodes without some of their pods, and with nominated ones.
     fn dry_runs(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
         let mut random = Random::new(self.seed);
-        let (mut pods, nominated) = self.world.rivals(self.pod);
+        let nominated = self.world.nominated_pods(self.pod);
+        let mut pods = nominated.competing().to_vec();
         let mut cases = Vec::new();
         let mut slots: Vec<(PodIdx, NodeIdx)> = call.table.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
         slots.sort_unstable_by_key(|(idx, _)| *idx);
@@ -152,8 +153,8 @@ impl Interview<'_> {
                 minus.push(u32::try_from(pods.len()).unwrap_or(u32::MAX));
                 pods.push(pod);
             }
-            let plus =
-                nominated.iter().find(|case| case.node == node).map(|case| case.plus.clone()).unwrap_or_default();
+            let with_nominated = nominated.cases().iter().find(|case| case.node == node);
+            let plus = with_nominated.map(|case| case.plus.clone()).unwrap_or_default();
             cases.push(DryRunCase { node, minus, plus });
         }
         for plugin in self.profile.plugins.at(Point::Filter).to_vec() {
@@ -184,12 +185,10 @@ impl Interview<'_> {
     fn together(&mut self, answers: &mut Answers) -> Outcome {
         let call = Call { cycle: CycleId(self.cycle + 1), pod: self.pod, table: self.world.cache.table() };
         let mut attempt = Attempt::default();
-        let (pods, cases) = self.world.rivals(self.pod);
-        let nominated = Nominated { pods: &pods, cases: &cases };
+        let nominated = &self.world.nominated_pods(self.pod);
         let start = usize::try_from(self.seed % 64).unwrap_or(0);
-        let circumstances =
-            Circumstances { order: self.order, start, percentage_of_nodes_to_score: 100, nominated, hint: None };
-        let outcome = match run::place(self.profile, &call, &circumstances, &mut attempt) {
+        let search = NodeSearch { order: self.order, start, percentage_of_nodes_to_score: 100, nominated, hint: None };
+        let outcome = match run::place(self.profile, &call, &search, &mut attempt) {
             Ok(node) => {
                 answers.insert("chosen".to_owned(), self.world.node_name(node));
                 self.scores(&attempt, answers);
@@ -250,14 +249,12 @@ impl Interview<'_> {
         &mut self,
         call: &Call<'_>,
         attempt: &Attempt,
-        rivals: Nominated<'_>,
+        nominated: &NominatedPods<'_>,
         mut diagnosis: Diagnosis,
         answers: &mut Answers,
     ) -> Outcome {
         let before_nodes = !diagnosis.pre_filter_message.is_empty();
-        let all = self.world.nominations();
-        let nominations = Nominations { rivals, all: &all };
-        let run = run::post_filter(self.profile, call, attempt, &nominations, &mut diagnosis);
+        let run = run::post_filter(self.profile, call, attempt, nominated, &mut diagnosis);
         answers.insert("message".to_owned(), diagnosis.message());
         let rejectors: Vec<Arc<str>> = diagnosis.rejectors.iter().map(|plugin| self.name(plugin)).collect();
         let pending: Vec<Arc<str>> = diagnosis.pending.iter().map(|plugin| self.name(plugin)).collect();

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::DryRunCase;
+use berth_framework::run::NominatedPods;
 use berth_model::{NodeIdx, ObjectKey, Pod, api, intern};
 use serde_json::Value;
 
@@ -160,25 +160,10 @@ impl World {
         Arc::new(intern::pod(&decode_pod(pod), self.cache.symbols_mut()))
     }
 
-    /// The pods nominated to some node with at least the priority of `pod`, and a case for each such node.
-    pub(crate) fn rivals(&self, pod: &Pod) -> (Vec<&Pod>, Vec<DryRunCase>) {
-        let rivals = self.nominated.values().filter(|it| it.uid != pod.uid && it.priority >= pod.priority);
-        let pods: Vec<&Pod> = rivals.map(|pod| &**pod).collect();
-        let mut cases: Vec<DryRunCase> = Vec::new();
-        for (index, pod) in (0u32..).zip(&pods) {
-            let Some(node) = self.cache.table().find(pod.nominated_node_name) else { continue };
-            match cases.iter_mut().find(|case| case.node == node) {
-                Some(case) => case.plus.push(index),
-                None => cases.push(DryRunCase { node, minus: Vec::new(), plus: vec![index] }),
-            }
-        }
-        (pods, cases)
-    }
-
-    /// Every nomination, whatever its priority.
-    pub(crate) fn nominations(&self) -> Vec<(NodeIdx, Arc<Pod>)> {
-        let find = |pod: &Arc<Pod>| Some((self.cache.table().find(pod.nominated_node_name)?, Arc::clone(pod)));
-        self.nominated.values().filter_map(find).collect()
+    /// The nominations as they are for `pod`.
+    pub(crate) fn nominated_pods(&self, pod: &Pod) -> NominatedPods<'_> {
+        let nominations = self.nominated.values().map(|pod| (pod.nominated_node_name, pod));
+        NominatedPods::new(self.cache.table(), pod, nominations)
     }
 
     pub(crate) fn node_name(&self, node: NodeIdx) -> String {

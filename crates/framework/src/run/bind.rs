@@ -2,11 +2,9 @@
 //!
 //! Nothing here acts: what plugins want done is collected with their names and handed back.
 
-use std::sync::Arc;
+use berth_model::NodeIdx;
 
-use berth_model::{NodeIdx, Pod};
-
-use super::{Attempt, Diagnosis, Nominated, Refusal, dry_run::Trial};
+use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::Trial};
 use crate::{
     effect::Effect,
     manifest::Point,
@@ -153,22 +151,13 @@ pub struct PostFilterRun {
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
-/// Who else wants nodes.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Nominations<'a> {
-    /// Those that count against the pod in Filter.
-    pub rivals: Nominated<'a>,
-    /// All, of any priority.
-    pub all: &'a [(NodeIdx, Arc<Pod>)],
-}
-
 /// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
 /// `attempt` is the one that found nothing.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     attempt: &Attempt,
-    nominations: &Nominations<'_>,
+    nominated: &NominatedPods<'_>,
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let mut run = PostFilterRun::default();
@@ -176,13 +165,14 @@ pub fn post_filter(
     let rejections: Vec<Explanation> = rejections
         .map(|rejection| Explanation { status: rejection.status.clone(), nodes: rejection.nodes.clone() })
         .collect();
-    let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: nominations.all };
+    let all = nominated.all();
+    let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: &all };
     let mut verdict: Option<Status> = None;
     for position in 0..profile.plugins.at(Point::PostFilter).len() {
         let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
         let outcome = profile.without(plugin, |profile, plugin| {
             let skipped_filters = &attempt.skipped_filters;
-            let mut trial = Trial::new(profile, *call, skipped_filters, nominations.rivals);
+            let mut trial = Trial::new(profile, *call, skipped_filters, nominated);
             plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut trial))
         });
         let Some(Some(outcome)) = outcome else { continue };

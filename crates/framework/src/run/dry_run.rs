@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
-use super::{Attempt, Nominated, PluginBits, filter::broken};
+use super::{Attempt, NominatedPods, PluginBits, filter::broken};
 use crate::{
     manifest::Point,
     plugin::{Call, DryRun, DryRunCase, Removal},
@@ -23,11 +23,11 @@ pub fn dry_run(
     profile: &mut Profile,
     call: &Call<'_>,
     attempt: &Attempt,
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     cases: &[Removal],
 ) -> Result<Vec<Status>, Status> {
     let skipped_filters = &attempt.skipped_filters;
-    Trial::new(profile, *call, skipped_filters, *nominated).dry_run(cases)
+    Trial::new(profile, *call, skipped_filters, nominated).dry_run(cases)
 }
 
 /// The Filter plugins of a profile, for one pod.
@@ -116,10 +116,10 @@ impl<'a> Trial<'a> {
         profile: &'a mut Profile,
         call: Call<'a>,
         skipped_filters: &'a PluginBits,
-        nominated: Nominated<'a>,
+        nominated: &'a NominatedPods<'a>,
     ) -> Self {
-        let crowds = nominated.cases.iter().map(|case| (case.node, case)).collect();
-        let cast = Cast { pods: nominated.pods.to_vec(), places: Vec::new() };
+        let crowds = nominated.cases().iter().map(|case| (case.node, case)).collect();
+        let cast = Cast { pods: nominated.competing().to_vec(), places: Vec::new() };
         Self { profile, call, skipped_filters, crowds, cast }
     }
 

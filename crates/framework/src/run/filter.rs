@@ -3,9 +3,9 @@
 //! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and
 //! without. Why a node was rejected is asked only afterwards, by [`explain`].
 
-use berth_model::{NodeIdx, NodeSet, Pod};
+use berth_model::{NodeIdx, NodeSet};
 
-use super::{Attempt, Diagnosis, Rejection};
+use super::{Attempt, Diagnosis, NominatedPods, Rejection};
 use crate::{
     manifest::Point,
     plugin::{Call, DryRunCase, Explanation, Filter},
@@ -15,14 +15,6 @@ use crate::{
 
 /// Chunks smaller than this are not worth a call.
 const MIN_CHUNK: usize = 64;
-
-/// Pods nominated to nodes, of at least the priority of the pod in question and other than it.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Nominated<'a> {
-    pub pods: &'a [&'a Pod],
-    /// One case a node; only `plus` is used.
-    pub cases: &'a [DryRunCase],
-}
 
 /// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
 pub fn list_candidates(call: &Call<'_>, order: &[NodeIdx], attempt: &mut Attempt) {
@@ -45,7 +37,7 @@ pub fn filter(
     profile: &mut Profile,
     call: &Call<'_>,
     (start, limit): (usize, usize),
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     attempt.clear_verdicts();
@@ -63,7 +55,7 @@ pub fn filter_one(
     profile: &mut Profile,
     call: &Call<'_>,
     node: NodeIdx,
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     attempt.clear_verdicts();
@@ -75,7 +67,7 @@ fn visit(
     call: &Call<'_>,
     candidates: &[NodeIdx],
     (start, limit): (usize, usize),
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
     let n_candidates = candidates.len();
@@ -122,11 +114,11 @@ impl Turn<'_> {
 fn filter_batch(
     profile: &mut Profile,
     call: &Call<'_>,
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     batch: &mut NodeSet,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    if !nominated.cases.is_empty() {
+    if !nominated.cases().is_empty() {
         filter_with_nominated(profile, call, nominated, batch, attempt)?;
     }
     let n_filters = profile.plugins.at(Point::Filter).len();
@@ -166,17 +158,18 @@ fn filter_at<'a>(
 fn filter_with_nominated(
     profile: &mut Profile,
     call: &Call<'_>,
-    nominated: &Nominated<'_>,
+    nominated: &NominatedPods<'_>,
     batch: &mut NodeSet,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    let mut cases: Vec<DryRunCase> = nominated.cases.iter().filter(|case| batch.contains(case.node)).cloned().collect();
+    let mut cases: Vec<DryRunCase> =
+        nominated.cases().iter().filter(|case| batch.contains(case.node)).cloned().collect();
     for position in 0..profile.plugins.at(Point::Filter).len() {
         if cases.is_empty() {
             break;
         }
         let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
-        let answer = point.dry_run(call, nominated.pods, &cases);
+        let answer = point.dry_run(call, nominated.competing(), &cases);
         let statuses = answer.map_err(|status| broken(profile, plugin, &status))?;
         if statuses.len() != cases.len() {
             let text = format!("{} statuses for {} cases", statuses.len(), cases.len());

@@ -3,21 +3,21 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, Diagnosis, Nominated, PreFilterOutcome, explain, filter, filter_one, list_candidates, pre_filter, score,
-    select,
+    Attempt, Diagnosis, NominatedPods, PreFilterOutcome, explain, filter, filter_one, list_candidates, pre_filter,
+    score, select,
 };
 use crate::{manifest::Point, plugin::Call, profile::Profile, status::Status};
 
 /// What a placement depends on besides the pod and the node table.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Circumstances<'a> {
+#[derive(Clone, Copy, Debug)]
+pub struct NodeSearch<'a> {
     /// All nodes in the order in which they are visited.
     pub order: &'a [NodeIdx],
     /// Where in `order` to begin.
     pub start: usize,
     /// The global setting; a profile may override it.
     pub percentage_of_nodes_to_score: i32,
-    pub nominated: Nominated<'a>,
+    pub nominated: &'a NominatedPods<'a>,
     /// Left by the pod before, if this one is like it.
     pub hint: Option<Hint>,
 }
@@ -70,14 +70,14 @@ impl From<Status> for NoNode {
 pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
-    circumstances: &Circumstances<'_>,
+    search: &NodeSearch<'_>,
     attempt: &mut Attempt,
 ) -> Result<NodeIdx, NoNode> {
     attempt.clear();
-    if circumstances.order.is_empty() {
+    if search.order.is_empty() {
         return Err(NoNode::EmptyCluster);
     }
-    let n_all_nodes = circumstances.order.len();
+    let n_all_nodes = search.order.len();
     if let PreFilterOutcome::Rejected { status, plugins } = pre_filter(profile, call, attempt)? {
         let pre_filter_message = status.message();
         let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message, ..Diagnosis::default() };
@@ -85,21 +85,21 @@ pub fn place(
         diagnosis.absent = Some(status);
         return Err(NoNode::Rejected(Box::new(diagnosis)));
     }
-    list_candidates(call, circumstances.order, attempt);
+    list_candidates(call, search.order, attempt);
     let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
-    if let Some(node) = nominated_node(profile, call, circumstances, attempt, &mut diagnosis) {
+    if let Some(node) = nominated_node(profile, call, search, attempt, &mut diagnosis) {
         return Ok(node);
     }
-    if let Some(node) = hinted_node(profile, call, circumstances, attempt) {
+    if let Some(node) = hinted_node(profile, call, search, attempt) {
         return Ok(node);
     }
     let limit = if profile.plugins.at(Point::Score).is_empty() {
         1
     } else {
         let percentage = profile.percentage_of_nodes_to_score;
-        num_feasible_nodes_to_find(attempt.candidates.len(), percentage, circumstances.percentage_of_nodes_to_score)
+        num_feasible_nodes_to_find(attempt.candidates.len(), percentage, search.percentage_of_nodes_to_score)
     };
-    filter(profile, call, (circumstances.start, limit), &circumstances.nominated, attempt)?;
+    filter(profile, call, (search.start, limit), search.nominated, attempt)?;
     match attempt.feasible_order.as_slice() {
         [] => {
             explain(profile, call, attempt, &mut diagnosis)?;
@@ -118,12 +118,12 @@ pub fn place(
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
-    circumstances: &Circumstances<'_>,
+    search: &NodeSearch<'_>,
     attempt: &mut Attempt,
 ) -> Option<NodeIdx> {
-    let hint = circumstances.hint.filter(|_| call.pod.nominated_node_name.is_none())?;
+    let hint = search.hint.filter(|_| call.pod.nominated_node_name.is_none())?;
     let mut passes = |node, attempt: &mut Attempt| {
-        let answer = filter_one(profile, call, node, &circumstances.nominated, attempt);
+        let answer = filter_one(profile, call, node, search.nominated, attempt);
         answer.is_ok() && attempt.feasible.contains(node)
     };
     attempt.hint = if passes(hint.last, attempt) {
@@ -143,7 +143,7 @@ fn hinted_node(
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,
-    circumstances: &Circumstances<'_>,
+    search: &NodeSearch<'_>,
     attempt: &mut Attempt,
     diagnosis: &mut Diagnosis,
 ) -> Option<NodeIdx> {
@@ -152,7 +152,7 @@ fn nominated_node(
         return None;
     }
     let node = call.table.find(name)?;
-    let passed = filter_one(profile, call, node, &circumstances.nominated, attempt);
+    let passed = filter_one(profile, call, node, search.nominated, attempt);
     let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
         // If it cannot be explained, the node counts as one that PreFilter left out.

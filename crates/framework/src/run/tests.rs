@@ -173,7 +173,7 @@ struct Placed {
     attempt: Attempt,
 }
 
-fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: Nominated<'_>) -> Placed {
+fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &NominatedPods<'_>) -> Placed {
     let table = table(n_nodes);
     let order: Vec<NodeIdx> = table.nodes().iter().collect();
     let pod = Pod {
@@ -185,16 +185,15 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: Nominated
         ..pod.clone()
     };
     let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
-    let circumstances =
-        Circumstances { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
+    let search = NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
-    let result = place(profile, &call, &circumstances, &mut attempt);
+    let result = place(profile, &call, &search, &mut attempt);
     Placed { result, attempt }
 }
 
 fn place_on(n_nodes: u32, plugins: Vec<Scripted>) -> (Placed, Profile) {
     let mut profile = profile(plugins);
-    (place_in(n_nodes, &mut profile, &Pod::default(), Nominated::default()), profile)
+    (place_in(n_nodes, &mut profile, &Pod::default(), &NominatedPods::default()), profile)
 }
 
 /// The message of a pod that fits nowhere, and who is to blame.
@@ -290,10 +289,9 @@ fn promised_nodes_must_pass_with_the_promise_kept() {
     let mut plugin = Scripted::called("A").rejecting(&[1], Status::unschedulable("full"));
     plugin.with_nominated = vec![0];
     let mut profile = profile(vec![plugin]);
-    let other = Pod::default();
-    let case = DryRunCase { node: NodeIdx(0), plus: vec![0], ..DryRunCase::default() };
-    let nominated = Nominated { pods: &[&other], cases: &[case] };
-    let placed = place_in(2, &mut profile, &Pod::default(), nominated);
+    let (table, other) = (table(2), Arc::new(Pod { uid: "other".into(), ..Pod::default() }));
+    let nominated = NominatedPods::new(&table, &Pod::default(), [(table.name(NodeIdx(0)), &other)]);
+    let placed = place_in(2, &mut profile, &Pod::default(), &nominated);
     let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
     assert_eq!(diagnosis.message(), "0/2 nodes are available: 1 full, 1 promised to others.");
 }
@@ -302,11 +300,11 @@ fn promised_nodes_must_pass_with_the_promise_kept() {
 fn the_pods_own_nomination_comes_first() {
     let scoring = || Scripted::called("A").scoring(&[100, 0, 100]);
     let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
-    let placed = place_in(3, &mut profile(vec![scoring()]), &pod, Nominated::default());
+    let placed = place_in(3, &mut profile(vec![scoring()]), &pod, &NominatedPods::default());
     assert!(matches!(placed.result, Ok(NodeIdx(1))));
     assert_eq!(placed.attempt.n_visited, 0, "the rotation does not move on");
     let full = Scripted::called("F").rejecting(&[1], Status::unschedulable("full"));
-    let placed = place_in(3, &mut profile(vec![scoring(), full]), &pod, Nominated::default());
+    let placed = place_in(3, &mut profile(vec![scoring(), full]), &pod, &NominatedPods::default());
     assert!(matches!(placed.result, Ok(NodeIdx(0))));
 }
 
@@ -319,7 +317,7 @@ fn scores_are_normalised_weighted_and_summed() {
     let plugins = vec![large, silent, Scripted::called("Small").scoring(&[7, 0, 9])];
     let mut profile = profile(plugins);
     profile.plugins.set_weight(PluginIdx(2), 3);
-    let placed = place_in(3, &mut profile, &Pod::default(), Nominated::default());
+    let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
     assert_eq!(placed.attempt.totals, [1 + 21, 30, 50 + 27]);
     let raw: Vec<_> = placed.attempt.plugin_scores().iter().map(|scores| scores.raw.clone()).collect();
     assert_eq!(raw, [vec![10, 300, 500], vec![7, 0, 9]]);
@@ -362,7 +360,7 @@ fn post_filter_goes_on_until_someone_knows() {
         let (table, pod, mut diagnosis) =
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
         let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
-        let (attempt, nobody) = (Attempt::default(), Nominations::default());
+        let (attempt, nobody) = (Attempt::default(), NominatedPods::default());
         let run = post_filter(&mut profile(plugins), &call, &attempt, &nobody, &mut diagnosis);
         (run.nominate, diagnosis.message())
     };
@@ -377,10 +375,10 @@ fn post_filter_goes_on_until_someone_knows() {
 fn a_nomination_outlives_the_restriction_of_pre_filter() {
     let narrow = || Scripted::called("A").pre_filter(names(&["n0"]));
     let pod = Pod { nominated_node_name: Sym(1), ..Pod::default() };
-    let placed = place_in(3, &mut profile(vec![narrow()]), &pod, Nominated::default());
+    let placed = place_in(3, &mut profile(vec![narrow()]), &pod, &NominatedPods::default());
     assert!(matches!(placed.result, Ok(NodeIdx(1))));
     let full = Scripted::called("F").rejecting(&[0, 1], Status::unschedulable("full"));
-    let placed = place_in(3, &mut profile(vec![narrow(), full]), &pod, Nominated::default());
+    let placed = place_in(3, &mut profile(vec![narrow(), full]), &pod, &NominatedPods::default());
     let Err(NoNode::Rejected(diagnosis)) = placed.result else { panic!("it fits nowhere") };
     assert_eq!(diagnosis.message(), "0/3 nodes are available: 1 node(s) didn't satisfy plugin(s) [A], 2 full.");
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::{
     Status,
-    run::{self, Diagnosis, Nominated, Rejection},
+    run::{self, Diagnosis, Rejection},
 };
 
 use super::{Check, call, show, show_status};
@@ -57,8 +57,7 @@ impl Check<'_> {
 
     /// Filters what is listed as candidates.
     fn filter_candidates(&mut self) -> Result<Diagnosis, Status> {
-        let (pods, cases) = self.cluster.nominations();
-        let nominated = Nominated { pods: &pods, cases: &cases };
+        let nominated = self.cluster.nominated_pods();
         let call = call(&self.cluster);
         let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use berth_framework::{
     Code, Effect, PluginIdx, Removal, Status,
-    run::{self, Circumstances, Diagnosis, NoNode, Nominated, Nominations, PostFilterRun, Rejection},
+    run::{self, Diagnosis, NoNode, NodeSearch, PostFilterRun, Rejection},
 };
 use berth_model::NodeSet;
 
@@ -70,12 +70,12 @@ impl Check<'_> {
 
     /// The scheduling cycle as the scheduler runs it.
     fn place(&mut self) -> Result<Diagnosis, String> {
-        let (pods, cases) = self.cluster.nominations();
-        let nominated = Nominated { pods: &pods, cases: &cases };
+        let nominated = self.cluster.nominated_pods();
         let order = self.cluster.cache.order();
-        let circumstances = Circumstances { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None };
+        let nominated = &nominated;
+        let search = NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None };
         let call = call(&self.cluster);
-        match run::place(&mut self.subject.profile, &call, &circumstances, &mut self.attempt) {
+        match run::place(&mut self.subject.profile, &call, &search, &mut self.attempt) {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),
             Err(NoNode::EmptyCluster) => Err("no nodes".to_owned()),
             Err(NoNode::Broken(status)) => Err(show_status("", &status)),
@@ -84,11 +84,8 @@ impl Check<'_> {
     }
 
     fn ask_plugins(&mut self, diagnosis: &mut Diagnosis) -> PostFilterRun {
-        let (pods, cases) = self.cluster.nominations();
-        let rivals = Nominated { pods: &pods, cases: &cases };
-        let all = self.cluster.all_nominations();
-        let nominations = Nominations { rivals, all: &all };
-        run::post_filter(&mut self.subject.profile, &call(&self.cluster), &self.attempt, &nominations, diagnosis)
+        let nominated = self.cluster.nominated_pods();
+        run::post_filter(&mut self.subject.profile, &call(&self.cluster), &self.attempt, &nominated, diagnosis)
     }
 
     fn whole_phase(&mut self, expected: &PostFilter, mut diagnosis: Diagnosis, findings: &mut Findings) {
@@ -188,8 +185,7 @@ impl Check<'_> {
     /// What the filters say of a node without all pods of lower priority.
     fn without_lesser_pods(&mut self, node: &str) -> Result<String, Status> {
         let nodes = self.nodes_called(&[node.to_owned()]);
-        let (pods, cases) = self.cluster.nominations();
-        let nominated = Nominated { pods: &pods, cases: &cases };
+        let nominated = self.cluster.nominated_pods();
         let call = call(&self.cluster);
         let lesser = |node| call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
         let removals: Vec<Removal> =

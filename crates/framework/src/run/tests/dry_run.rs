@@ -61,12 +61,12 @@ fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<V
         let pod = Arc::new(Pod { name: Arc::from(name), ..Pod::default() });
         table.pods_mut().place(PodIdx(idx), pod, NodeIdx(idx / 2));
     }
-    let (pod, rival) = (Pod::default(), Pod { name: Arc::from("rival"), ..Pod::default() });
+    let pod = Pod::default();
+    let rival = Arc::new(Pod { name: Arc::from("rival"), uid: "rival".into(), ..Pod::default() });
     let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
     let mut attempt = Attempt::default();
     skipped.into_iter().for_each(|plugin| attempt.skipped_filters.insert(PluginIdx(plugin)));
-    let nominated = [DryRunCase { node: NodeIdx(1), plus: vec![0], ..DryRunCase::default() }];
-    let nominated = Nominated { pods: &[&rival], cases: &nominated };
+    let nominated = NominatedPods::new(&table, &pod, [(table.name(NodeIdx(1)), &rival)]);
     let statuses = dry_run(&mut profile, &call, &attempt, &nominated, cases);
     let asked = std::mem::take(&mut *asked.lock().expect("one thread"));
     (statuses, asked)
