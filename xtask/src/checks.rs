@@ -49,7 +49,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "berth-wasm-host",
         ],
     ),
-    ("berth-framework", &["berth-model", "berth-cluster", "berth-sandbox", "berth-config"]),
+    ("berth-framework", &["berth-model", "berth-cluster", "berth-sandbox"]),
     ("berth-scheduler", &["berth-wasm-host", "berth-cluster", "berth-sandbox", "berth-queue", "berth-cache"]),
     ("berth-cache", &["berth-queue"]),
     ("berth-queue", &["berth-cache"]),

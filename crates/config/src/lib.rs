@@ -5,8 +5,9 @@
 //! plugin lists are laid over the defaults in `merge` and spread over the extension points in `expand`. Whatever is
 //! wrong is gathered with its field path and returned as one [`ConfigError`].
 //!
-//! This crate knows no plugin code and no other crate: a [`PluginCatalogue`] tells it which plugin implements which
-//! extension point. It neither reads files nor watches them.
+//! This crate knows no plugin code and, beside the framework's types, no other crate: a [`PluginCatalogue`] tells it
+//! which plugin implements which extension point, and [`Profile::build`] is given the plugins. It neither reads files nor
+//! watches them.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
@@ -19,6 +20,8 @@ mod extender;
 mod leader;
 mod profile;
 
+mod build;
+
 mod expand;
 mod in_tree;
 mod merge;
@@ -29,6 +32,7 @@ mod error;
 mod fields;
 mod names;
 
+pub use build::ProvidedPlugin;
 pub use error::{ConfigError, Problem};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};

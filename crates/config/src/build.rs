@@ -1,0 +1,133 @@
+//! From a configured profile to the profile that a scheduler runs.
+//!
+//! The caller provides the plugins, one by one; where each stands and what its scores weigh is decided by the
+//! configuration. This is the only way from the one to the other.
+
+use berth_framework::{Grants, Plugin, Point as FrameworkPoint};
+
+use crate::{point::Point, profile::Profile};
+
+/// A plugin that takes its place in a profile.
+#[derive(Debug)]
+pub struct ProvidedPlugin {
+    /// Built with the arguments that the profile gives it. Its manifest says the name that it was asked for.
+    pub plugin: Box<dyn Plugin>,
+    /// What it may ask for.
+    pub grants: Grants,
+}
+
+impl Profile {
+    /// Builds the profile. `provide` is called once for each plugin that the profile enables, in order, with the
+    /// plugin's name and its arguments as JSON (`null` when there are none); a plugin for which it gives `None` is
+    /// left out.
+    ///
+    /// A plugin stands at every point at which the configuration wants it, and runs there for as long as its binary
+    /// implements the point.
+    ///
+    /// # Errors
+    /// The first error of `provide`.
+    pub fn build<E>(
+        &self,
+        mut provide: impl FnMut(&str, &str) -> Result<Option<ProvidedPlugin>, E>,
+    ) -> Result<berth_framework::Profile, E> {
+        let mut profile = berth_framework::Profile::new(&self.scheduler_name);
+        profile.percentage_of_nodes_to_score = self.percentage_of_nodes_to_score.map(i32::from);
+        for name in self.plugins.named() {
+            let args = self.plugin_config.get(name).map_or_else(|| "null".to_owned(), ToString::to_string);
+            let Some(ProvidedPlugin { plugin, grants }) = provide(name, &args)? else { continue };
+            let plugin = profile.add(plugin, &args, grants);
+            profile.plugins.set_weight(plugin, self.plugins.weight(name));
+        }
+        for (point, framework_point) in POINTS {
+            for name in self.plugins.wanted_at(point) {
+                if let Some(plugin) = profile.find(name) {
+                    profile.want(framework_point, plugin);
+                }
+            }
+        }
+        Ok(profile)
+    }
+}
+
+/// The points that a configuration file knows, beside the framework's.
+const POINTS: [(Point, FrameworkPoint); 12] = [
+    (Point::PreEnqueue, FrameworkPoint::PreEnqueue),
+    (Point::QueueSort, FrameworkPoint::QueueSort),
+    (Point::PreFilter, FrameworkPoint::PreFilter),
+    (Point::Filter, FrameworkPoint::Filter),
+    (Point::PostFilter, FrameworkPoint::PostFilter),
+    (Point::PreScore, FrameworkPoint::PreScore),
+    (Point::Score, FrameworkPoint::Score),
+    (Point::Reserve, FrameworkPoint::Reserve),
+    (Point::Permit, FrameworkPoint::Permit),
+    (Point::PreBind, FrameworkPoint::PreBind),
+    (Point::Bind, FrameworkPoint::Bind),
+    (Point::PostBind, FrameworkPoint::PostBind),
+];
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::{Manifest, PluginVersion, Points};
+    use serde_json::json;
+
+    use super::*;
+    use crate::InTree;
+
+    #[derive(Debug)]
+    struct FilterAndScore(Manifest);
+
+    impl Plugin for FilterAndScore {
+        fn manifest(&self) -> &Manifest {
+            &self.0
+        }
+        fn points(&self) -> Points {
+            [FrameworkPoint::Filter, FrameworkPoint::Score].into_iter().collect()
+        }
+        fn version(&self) -> PluginVersion {
+            PluginVersion::default()
+        }
+    }
+
+    fn provided(name: &str) -> ProvidedPlugin {
+        let manifest = Manifest { name: name.to_owned(), ..Manifest::default() };
+        ProvidedPlugin { plugin: Box::new(FilterAndScore(manifest)), grants: Grants::ALL }
+    }
+
+    #[test]
+    fn plugins_stand_where_the_configuration_wants_them_and_their_binary_can() {
+        let entry = json!({
+            "schedulerName": "main",
+            "percentageOfNodesToScore": 30,
+            "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeAffinity", "weight": 7}]}},
+            "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 3}}],
+        });
+        let configured = Profile::from_json(Some(&entry), &InTree).expect("valid");
+        let mut args_of_affinity = String::new();
+        let profile = configured.build(|name, args| {
+            if name == "InterPodAffinity" {
+                args.clone_into(&mut args_of_affinity);
+            }
+            Ok::<_, ()>((name != "NodePorts").then(|| provided(name)))
+        });
+        let profile = profile.expect("nothing fails");
+        assert_eq!((profile.scheduler_name.as_str(), profile.percentage_of_nodes_to_score), ("main", Some(30)));
+        assert!(args_of_affinity.contains("\"hardPodAffinityWeight\":3"), "{args_of_affinity}");
+        assert!(profile.find("NodePorts").is_none(), "left out");
+        let affinity = profile.find("NodeAffinity").expect("provided");
+        assert_eq!(profile.plugins.at(FrameworkPoint::Score), [affinity]);
+        assert_eq!(profile.plugins.weight(affinity), 7);
+        assert!(profile.plugins.at(FrameworkPoint::Filter).contains(&affinity));
+        assert!(profile.plugins.at(FrameworkPoint::PreFilter).is_empty(), "no binary implements it");
+    }
+
+    #[test]
+    fn the_first_plugin_that_cannot_be_provided_ends_it() {
+        let configured = Profile::from_json(None, &InTree).expect("valid");
+        let mut n_asked = 0;
+        let error = configured.build(|name, _| {
+            n_asked += 1;
+            Err::<Option<ProvidedPlugin>, _>(name.to_owned())
+        });
+        assert_eq!((error.expect_err("fails"), n_asked), (configured.plugins.named()[0].clone(), 1));
+    }
+}
