@@ -1,6 +1,6 @@
 //! Why a pod went where it went, for people.
 
-use berth_scheduler::{Action, Scheduler};
+use berth_scheduler::{Action, PodRequest, Request, Scheduler};
 use serde::Serialize;
 
 /// What one scheduling cycle decided.
@@ -36,7 +36,7 @@ impl Decision {
 pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
     let attempt = scheduler.last_attempt();
     for action in scheduler.pending_actions() {
-        let Action::Bind { pod, node, .. } = action else { continue };
+        let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) = action else { continue };
         let table = scheduler.cache().table();
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let scored = || attempt.feasible.iter().zip(&attempt.totals);

@@ -10,7 +10,10 @@ use std::{
 use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
 };
-use berth_scheduler::{Action, Event, EventRecord, Level, PodRef, Preparation};
+use berth_scheduler::{
+    Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
+    StatusChange,
+};
 use berth_wasm_host::threads;
 use tokio::{
     sync::{mpsc, oneshot},
@@ -48,7 +51,7 @@ impl Executor {
 
     async fn dispatch(self, mut actions: mpsc::Receiver<Action>) {
         let mut workers = JoinSet::new();
-        let queues: Vec<mpsc::Sender<Action>> = (0..WORKERS)
+        let queues: Vec<mpsc::Sender<PodRequest>> = (0..WORKERS)
             .map(|_| {
                 let (queue, waiting) = mpsc::channel(WORKER_BOUND);
                 workers.spawn(self.clone().work(waiting));
@@ -56,30 +59,19 @@ impl Executor {
             })
             .collect();
         while let Some(action) = actions.recv().await {
-            match uid(&action) {
-                None => self.pass_on(action).await,
-                Some(uid) => {
-                    if let Some(queue) = queues.get(worker(uid)) {
+            match action {
+                Action::Pod(request) => {
+                    if let Some(queue) = queues.get(worker(&request.pod.uid)) {
                         // A worker ends only after its queue.
-                        let _ = queue.send(action).await;
+                        let _ = queue.send(request).await;
                     }
                 }
+                Action::PreparePlugin(preparation) => drop(tokio::spawn(self.clone().prepare(*preparation))),
+                Action::Notice(notice) => self.publish(notice).await,
             }
         }
         drop(queues);
         while workers.join_next().await.is_some() {}
-    }
-
-    /// What is about no pod.
-    async fn pass_on(&self, action: Action) {
-        match action {
-            // The supervisor ends before the executor does only when the process ends.
-            Action::PluginSwapped { scheduler_name, plugin, version, result } => {
-                let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
-            }
-            Action::PreparePlugin(preparation) => drop(tokio::spawn(self.clone().prepare(*preparation))),
-            other => self.note(other),
-        }
     }
 
     /// Builds and fills instances on a thread that may take its time.
@@ -97,60 +89,45 @@ impl Executor {
         self.report(Event::PluginPrepared(prepared)).await;
     }
 
-    async fn work(self, mut waiting: mpsc::Receiver<Action>) {
-        while let Some(action) = waiting.recv().await {
-            self.carry_out(action).await;
+    async fn work(self, mut waiting: mpsc::Receiver<PodRequest>) {
+        while let Some(request) = waiting.recv().await {
+            self.carry_out(request).await;
         }
     }
 
-    async fn carry_out(&self, action: Action) {
-        match action {
-            Action::Bind { cycle, pod, node } => {
-                let result = self.writer.bind(&target(&pod), &node).await.map_err(|error| error.to_string());
+    async fn carry_out(&self, PodRequest { pod, request }: PodRequest) {
+        match request {
+            Request::Bind { cycle, node } => {
+                let result = self.writer.bind(&target(&pod), &node).await;
+                let result = result.map_err(|error| RequestError::new(error.to_string()));
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
-                    Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, error, "binding failed"),
+                    Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "binding failed"),
                 }
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
-            Action::PatchStatus { pod, old_conditions, condition, old_nominated_node_name, nominated_node_name } => {
-                let nomination = match nominated_node_name {
-                    None => Nomination::Keep,
-                    Some(node) if node.is_empty() => Nomination::Clear,
-                    Some(node) => Nomination::Set(node),
-                };
-                let condition = condition.map(|condition| PodCondition {
-                    type_: condition.type_,
-                    status: condition.status,
-                    reason: condition.reason,
-                    message: condition.message,
-                    observed_generation: condition.observed_generation,
-                });
-                let patch = StatusPatch { old_conditions, old_nominated_node_name, condition, nomination };
-                if let Err(error) = self.writer.patch_status(&target(&pod), &patch).await {
+            Request::PatchStatus(change) => {
+                if let Err(error) = self.writer.patch_status(&target(&pod), &status_patch(change)).await {
                     warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
                 }
             }
-            Action::Effects { pod, scheduler_name, plugin, effects, .. } => {
-                let cause = Cause { pod: &pod, scheduler_name: &scheduler_name, plugin: &plugin };
-                if let Err(error) = self.effects(&cause, effects).await {
-                    warn!(plugin = %plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
-                }
-            }
-            Action::AwaitedEffects { cycle, pod, scheduler_name, plugin, effects } => {
-                let cause = Cause { pod: &pod, scheduler_name: &scheduler_name, plugin: &plugin };
-                let result = self.effects(&cause, effects).await;
-                if let Err(error) = &result {
-                    warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
-                }
+            Request::Effects(effects) => drop(self.plugin_effects(&pod, effects).await),
+            Request::AwaitedEffects(effects) => {
+                let cycle = effects.cycle;
+                let result = self.plugin_effects(&pod, effects).await;
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
             }
-            other @ (Action::Event(_)
-            | Action::PluginSwapped { .. }
-            | Action::PreparePlugin(_)
-            | Action::EffectRefused { .. }
-            | Action::Log { .. }) => self.note(other),
         }
+    }
+
+    async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {
+        let PluginEffects { scheduler_name, plugin, effects, .. } = effects;
+        let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin };
+        let result = self.effects(&cause, effects).await;
+        if let Err(error) = &result {
+            warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+        }
+        result.map_err(RequestError::new)
     }
 
     /// The scheduling thread ends before its channel does only when the process ends.
@@ -158,43 +135,48 @@ impl Executor {
         let _ = self.events.send(event).await;
     }
 
-    /// What needs no waiting for the API server.
-    fn note(&self, action: Action) {
-        match action {
-            Action::Event(record) => self.recorder.record(new_event(record)),
-            Action::Log { level, message } => match level {
+    /// What is not written about one pod in its turn.
+    async fn publish(&self, notice: Notice) {
+        match notice {
+            Notice::Event(record) => self.recorder.record(new_event(record)),
+            // The supervisor ends before the executor does only when the process ends.
+            Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
+                let result = result.map_err(|error| error.to_string());
+                let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+            }
+            Notice::EffectRefused { pod, plugin, permission } => {
+                let (permission, namespace) = (permission.as_str(), &pod.namespace);
+                warn!(%plugin, permission, pod = pod.name, namespace, "asked for an effect that it was not granted");
+                self.metrics.effect_refused(&plugin, permission);
+            }
+            Notice::Log { level, message } => match level {
                 Level::Debug => debug!("{message}"),
                 Level::Info => info!("{message}"),
                 Level::Warn => warn!("{message}"),
                 Level::Error => error!("{message}"),
             },
-            Action::EffectRefused { pod, plugin, permission } => {
-                let (permission, namespace) = (permission.as_str(), &pod.namespace);
-                warn!(%plugin, permission, pod = pod.name, namespace, "asked for an effect that it was not granted");
-                self.metrics.effect_refused(&plugin, permission);
-            }
-            Action::PluginSwapped { .. }
-            | Action::PreparePlugin(_)
-            | Action::Bind { .. }
-            | Action::PatchStatus { .. }
-            | Action::Effects { .. }
-            | Action::AwaitedEffects { .. } => {}
         }
     }
 }
 
-/// The pod that an action is about, for its place in line.
-fn uid(action: &Action) -> Option<&str> {
-    match action {
-        Action::Bind { pod, .. }
-        | Action::PatchStatus { pod, .. }
-        | Action::Effects { pod, .. }
-        | Action::AwaitedEffects { pod, .. } => Some(&pod.uid),
-        Action::Event(_)
-        | Action::PluginSwapped { .. }
-        | Action::PreparePlugin(_)
-        | Action::EffectRefused { .. }
-        | Action::Log { .. } => None,
+fn status_patch(change: StatusChange) -> StatusPatch {
+    let nomination = match change.nominated_node_name {
+        None => Nomination::Keep,
+        Some(node) if node.is_empty() => Nomination::Clear,
+        Some(node) => Nomination::Set(node),
+    };
+    let condition = change.condition.map(|condition| PodCondition {
+        type_: condition.type_,
+        status: condition.status,
+        reason: condition.reason,
+        message: condition.message,
+        observed_generation: condition.observed_generation,
+    });
+    StatusPatch {
+        old_conditions: change.old_conditions,
+        old_nominated_node_name: change.old_nominated_node_name,
+        condition,
+        nomination,
     }
 }
 

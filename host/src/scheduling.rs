@@ -100,7 +100,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
         if !retired.is_empty() {
             drop(runtime.spawn_blocking(move || drop(retired)));
         }
-        backlog.extend(parts.scheduler.drain_effects());
+        backlog.extend(parts.scheduler.drain_actions());
         let blocked = !send(&parts.actions, &mut backlog);
         if gauges_at.elapsed() >= GAUGES_EVERY {
             publish(&mut parts);

@@ -1,69 +1,163 @@
-//! All that the scheduler wants done.
+//! What the scheduler asks the host to do.
 
 use std::sync::Arc;
 
 use berth_framework::{CycleId, Effect, Permission, PluginVersion};
 use berth_model::{PodUid, api};
 
-use crate::preparation::Preparation;
+use crate::swaps::{Preparation, SwapError};
+
+/// Something to be done. The host takes actions in order; requests about one pod stay in order, requests about
+/// different pods may overtake each other.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Action {
+    /// A write about one pod.
+    Pod(PodRequest),
+    /// Run this on a thread of its own, and answer with [`crate::Event::PluginPrepared`].
+    PreparePlugin(Box<Preparation>),
+    /// Something to be told; nothing is answered.
+    Notice(Notice),
+}
 
 /// A pod as API calls name it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRef {
+    /// `metadata.namespace`.
     pub namespace: String,
+    /// `metadata.name`.
     pub name: String,
+    /// `metadata.uid`.
     pub uid: PodUid,
+    /// Empty when it is not known.
     pub resource_version: String,
 }
 
-/// A wish, to be carried out in order.
+/// A write to the API server about one pod.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Action {
+pub struct PodRequest {
+    /// Which pod.
+    pub pod: PodRef,
+    /// What to write.
+    pub request: Request,
+}
+
+/// What to write about a pod.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Request {
     /// Bind the pod; answer with [`crate::Event::BindFinished`].
-    Bind { cycle: CycleId, pod: PodRef, node: String },
-    /// Patch the pod's `status`, computed from what stands here alone.
-    PatchStatus {
-        pod: PodRef,
-        old_conditions: Vec<api::Condition>,
-        /// To be set; without `last_transition_time` it is now.
-        condition: Option<api::Condition>,
-        old_nominated_node_name: String,
-        /// To be set, or with the empty string cleared.
-        nominated_node_name: Option<String>,
+    Bind {
+        /// The attempt that the answer names.
+        cycle: CycleId,
+        /// `metadata.name` of the node.
+        node: String,
     },
-    /// Write an event about the pod.
+    /// Patch the pod's `status`, computed from what stands here alone.
+    PatchStatus(StatusChange),
+    /// Carry out a plugin's effects; nobody waits for them.
+    Effects(PluginEffects),
+    /// Carry out a plugin's effects in order, and answer with [`crate::Event::EffectsFinished`].
+    AwaitedEffects(PluginEffects),
+}
+
+/// A change of a pod's `status`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct StatusChange {
+    /// The conditions as the scheduler knows them.
+    pub old_conditions: Vec<api::Condition>,
+    /// To be set; without `last_transition_time` that time is now.
+    pub condition: Option<api::Condition>,
+    /// `status.nominatedNodeName` as the scheduler knows it.
+    pub old_nominated_node_name: String,
+    /// To be set, or with the empty string cleared.
+    pub nominated_node_name: Option<String>,
+}
+
+/// Effects that one plugin asked for in one cycle.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PluginEffects {
+    /// The attempt in which the plugin answered.
+    pub cycle: CycleId,
+    /// The profile's `schedulerName`.
+    pub scheduler_name: String,
+    /// The plugin's name.
+    pub plugin: Arc<str>,
+    /// In the order in which they are carried out.
+    pub effects: Vec<Effect>,
+}
+
+/// Something that somebody outside is told.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Notice {
+    /// Write an event about a pod.
     Event(EventRecord),
-    /// Do what a plugin asked for; nobody waits for it.
-    Effects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
-    /// Do what a plugin asked for, in order, and answer with [`crate::Event::EffectsFinished`].
-    AwaitedEffects { cycle: CycleId, pod: PodRef, scheduler_name: String, plugin: Arc<str>, effects: Vec<Effect> },
-    /// Run this where it holds nobody up, and answer with [`crate::Event::PluginPrepared`].
-    PreparePlugin(Box<Preparation>),
-    /// How [`crate::Event::PluginReady`] went in one profile. All profiles change over to a binary, or none.
-    PluginSwapped { scheduler_name: String, plugin: String, version: PluginVersion, result: Result<(), String> },
-    /// A plugin asked for something that the operator did not grant, in vain.
-    EffectRefused { pod: PodRef, plugin: Arc<str>, permission: Permission },
+    /// How [`crate::Event::PluginReady`] ended in one profile. All profiles change over to a binary, or none.
+    PluginSwapped {
+        /// The profile's `schedulerName`.
+        scheduler_name: String,
+        /// The plugin's name.
+        plugin: String,
+        /// The binary that was to take over.
+        version: PluginVersion,
+        /// Whether it serves now.
+        result: Result<(), SwapError>,
+    },
+    /// A plugin asked for an effect that the operator did not grant; the effect was not carried out.
+    EffectRefused {
+        /// The pod of the cycle.
+        pod: PodRef,
+        /// The plugin's name.
+        plugin: Arc<str>,
+        /// What it lacks.
+        permission: Permission,
+    },
     /// A line for the log.
-    Log { level: Level, message: String },
+    Log {
+        /// Its severity.
+        level: Level,
+        /// One line of text.
+        message: String,
+    },
 }
 
 /// An event of `events.k8s.io/v1`. The note may be longer than the API allows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EventRecord {
+    /// The pod that the event is about.
     pub regarding: PodRef,
     /// `Warning`; else `Normal`.
     pub warning: bool,
+    /// Why, in one word, such as `FailedScheduling`.
     pub reason: String,
+    /// What was done or tried, such as `Binding`.
     pub action: String,
+    /// The text for people.
     pub note: String,
+    /// The profile's `schedulerName`.
     pub reporting_controller: String,
 }
 
-/// How loud a line is.
+/// The severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
+    /// For whoever looks for a fault in Berth.
     Debug,
+    /// Normal operation.
     Info,
+    /// Something that an operator may want to change.
     Warn,
+    /// Something that should not happen.
     Error,
+}
+
+/// Why a [`Request`] was not carried out: the answer of the API server, or what kept the host from asking it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct RequestError(String);
+
+impl RequestError {
+    /// An error with this text, which reaches the pod's condition.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
 }

@@ -1,79 +1,98 @@
 //! The scheduling cycle: one pod from the queue to a node, or back.
 
+mod batching;
+
 use std::sync::Arc;
 
 use berth_framework::{
     Call, CycleId, Effect, PluginIdx, Status,
-    run::{self, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
+    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
 };
-use berth_model::{ClusterTable, NodeIdx, Pod, Time};
+use berth_model::{ClusterTable, NodeIdx, Pod};
 use berth_queue::{Queue, QueuedPod};
 
+pub use self::batching::BatchMetrics;
+use self::batching::Batching;
 use crate::{
-    action::{Action, Level},
-    failure::{Defeat, Nomination},
-    scheduler::Scheduler,
+    action::{Action, Level, PodRequest, Request},
+    bindings::{Bindings, Origin},
+    context::{Context, PodEvent},
+    failure::{AttemptFailure, Nomination},
+    metrics::Observation,
 };
 
-impl Scheduler {
-    pub(crate) fn schedule(&mut self, record: QueuedPod, now: Time) {
+/// What one attempt leaves for the next.
+#[derive(Debug, Default)]
+pub(crate) struct Cycle {
+    attempt: Attempt,
+    batching: Batching,
+    /// Where the next attempt begins to look for nodes.
+    next_start: usize,
+    n_cycles: u64,
+}
+
+impl Cycle {
+    /// Tries one pod. `percentage_of_nodes_to_score` is the global setting.
+    pub(crate) fn schedule(
+        &mut self,
+        record: QueuedPod,
+        percentage_of_nodes_to_score: i32,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) {
         let pod = Arc::clone(&record.pod);
-        if !self.profiles.serves(pod.scheduler_name) {
-            let message = format!("no profile serves pod {}", self.full_name(&pod));
-            self.log(Level::Error, message);
-            return self.queue.done(&pod.uid);
+        if !is_to_be_tried(&pod, context) {
+            return context.queue.done(&pod.uid);
         }
-        if pod.terminating {
-            let note = format!("skip schedule deleting pod: {}", self.full_name(&pod));
-            self.failed_scheduling_event(&pod, note);
-            return self.queue.done(&pod.uid);
+        self.n_cycles += 1;
+        let cycle = CycleId(self.n_cycles);
+        if let Err(failure) = catch_up(&pod, context) {
+            context.end_cycle(pod.scheduler_name, cycle);
+            return context.fail_attempt(record, failure);
         }
-        if self.cache.pod(&pod.uid).is_some() {
-            return self.queue.done(&pod.uid);
-        }
-        let cycle = self.next_cycle();
-        if let Err(defeat) = self.catch_up(&pod) {
-            self.end_cycle(pod.scheduler_name, cycle);
-            return self.defeated(record, defeat, now);
-        }
-        match self.find_node(&pod, cycle, now) {
-            Ok(node) => self.begin_binding(record, cycle, node, now),
-            Err(no_node) => self.found_none(record, cycle, no_node, now),
+        match self.find_node(&pod, cycle, percentage_of_nodes_to_score, context) {
+            Ok(node) => bindings.begin(record, cycle, node, context),
+            Err(no_node) => self.found_none(record, cycle, no_node, bindings, context),
         }
     }
 
-    /// Feeds the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another
-    /// binary takes its place: what the others would say, PostFilter among them, must not count without it.
-    fn catch_up(&mut self, pod: &Pod) -> Result<(), Defeat> {
-        self.cache.settle();
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
-        let Err((plugin, status)) = profile.sync(&self.cache) else { return Ok(()) };
-        if !status.code.is_rejected() {
-            let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
-            return Err(Defeat::broken(Status::error(text)));
-        }
-        let n_all_nodes = self.cache.order().len();
-        let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message: status.message(), ..Diagnosis::default() };
-        diagnosis.blame(plugin, status.code);
-        let status = Status::new(status.code, [diagnosis.message()]);
-        let nomination = Nomination::Set(crate::pending::NO_NODE);
-        Err(Defeat { status, diagnosis: Some(Box::new(diagnosis)), nomination })
+    /// Other plugins than those that ranked the nodes will be asked.
+    pub(crate) fn plugins_replaced(&mut self) {
+        self.batching.forget();
     }
 
-    fn find_node(&mut self, pod: &Arc<Pod>, cycle: CycleId, now: Time) -> Result<NodeIdx, NoNode> {
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else {
+    pub(crate) fn last_attempt(&self) -> &Attempt {
+        &self.attempt
+    }
+
+    pub(crate) fn n_cycles(&self) -> u64 {
+        self.n_cycles
+    }
+
+    pub(crate) fn batch_metrics(&self) -> &BatchMetrics {
+        self.batching.metrics()
+    }
+
+    fn find_node(
+        &mut self,
+        pod: &Arc<Pod>,
+        cycle: CycleId,
+        percentage_of_nodes_to_score: i32,
+        context: &mut Context,
+    ) -> Result<NodeIdx, NoNode> {
+        let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else {
             return Err(NoNode::Broken(Status::error("no profile")));
         };
-        let table = self.cache.table();
-        let nominated = nominated_pods(&self.queue, table, pod);
+        let table = context.cache.table();
+        let nominated = nominated_pods(&context.queue, table, pod);
         let call = Call { cycle, pod, table };
         let signature = self.batching.sign(profile, pod);
-        let when = (cycle.0, now);
+        let when = (cycle.0, context.outbox.now());
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
         let search = NodeSearch {
-            order: self.cache.order(),
+            order: context.cache.order(),
             start: self.next_start,
-            percentage_of_nodes_to_score: self.settings.percentage_of_nodes_to_score,
+            percentage_of_nodes_to_score,
             nominated: &nominated,
             hint,
         };
@@ -81,67 +100,119 @@ impl Scheduler {
         let n_nodes = search.order.len();
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &result {
-            Ok(node) => {
-                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table));
-            }
+            Ok(node) => self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table)),
             Err(_) => self.batching.failed(profile),
         }
         result
     }
 
-    fn found_none(&mut self, record: QueuedPod, cycle: CycleId, no_node: NoNode, now: Time) {
-        let mut follow_up = Vec::new();
-        let defeat = match no_node {
-            NoNode::EmptyCluster => Defeat {
+    fn found_none(
+        &mut self,
+        record: QueuedPod,
+        cycle: CycleId,
+        no_node: NoNode,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) {
+        let mut requests = Vec::new();
+        let failure = match no_node {
+            NoNode::EmptyCluster => AttemptFailure {
                 status: Status::unresolvable("no nodes available to schedule pods"),
                 diagnosis: None,
-                nomination: Nomination::Set(crate::pending::NO_NODE),
+                nomination: Nomination::Clear,
             },
-            NoNode::Broken(status) => Defeat::broken(status),
+            NoNode::Broken(status) => AttemptFailure::error(&status),
             NoNode::Rejected(mut diagnosis) => {
-                let run = self.post_filter(&record.pod, cycle, &mut diagnosis);
-                let nominate =
-                    |node: Option<NodeIdx>| node.map(|node| self.cache.table().name(node)).unwrap_or_default();
-                let nomination = run.nominate.map_or(Nomination::Keep, |node| Nomination::Set(nominate(node)));
-                follow_up = self.follow_up(&record.pod, cycle, run.effects, now);
+                let run = self.post_filter(&record.pod, cycle, &mut diagnosis, context);
+                let nomination = match run.nominate {
+                    None => Nomination::Keep,
+                    Some(None) => Nomination::Clear,
+                    Some(Some(node)) => Nomination::Set(context.cache.table().name(node)),
+                };
+                requests = follow_post_filter(&record.pod, cycle, run.effects, bindings, context);
                 let status = Status::unschedulable(diagnosis.message());
-                Defeat { status, diagnosis: Some(diagnosis), nomination }
+                AttemptFailure { status, diagnosis: Some(diagnosis), nomination }
             }
         };
-        self.end_cycle(record.pod.scheduler_name, cycle);
-        self.defeated(record, defeat, now);
-        // The nomination is written before the victims are touched.
-        self.actions.extend(follow_up);
+        context.end_cycle(record.pod.scheduler_name, cycle);
+        context.fail_attempt(record, failure);
+        // The nomination is written before the victims are evicted.
+        for request in requests {
+            context.outbox.push(Action::Pod(request));
+        }
     }
 
-    /// Nothing fits: asks PostFilter plugins for a way out.
-    fn post_filter(&mut self, pod: &Arc<Pod>, cycle: CycleId, diagnosis: &mut Diagnosis) -> PostFilterRun {
-        let table = self.cache.table();
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
-        let call = Call { cycle, pod, table };
-        let nominated = nominated_pods(&self.queue, table, pod);
-        run::post_filter(profile, &call, &self.attempt, &nominated, diagnosis)
-    }
-
-    /// Does what PostFilter plugins want of the scheduler, and gives back what others must do for them. From here on the
-    /// pod is held back until its victims have been told to leave.
-    fn follow_up(
-        &mut self,
+    /// Nothing fits: asks the PostFilter plugins for a way out.
+    fn post_filter(
+        &self,
         pod: &Arc<Pod>,
         cycle: CycleId,
-        effects: Vec<(PluginIdx, Effect)>,
-        now: Time,
-    ) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for (plugin, effects) in self.perform_own_of_each(pod, effects, now) {
-            let evicts = self.begin_preemption(pod, cycle, plugin, &effects);
-            actions.push(match evicts {
-                true => self.awaited_effects(pod, cycle, plugin, effects),
-                false => self.effects(pod, cycle, plugin, effects),
-            });
-        }
-        actions
+        diagnosis: &mut Diagnosis,
+        context: &mut Context,
+    ) -> PostFilterRun {
+        let table = context.cache.table();
+        let nominated = nominated_pods(&context.queue, table, pod);
+        let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
+        let call = Call { cycle, pod, table };
+        run::post_filter(profile, &call, &self.attempt, &nominated, diagnosis)
     }
+}
+
+/// Whether there is still something to decide about a pod that the queue gave out; if that is worth telling, it is told.
+fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
+    if !context.profiles.serves(pod.scheduler_name) {
+        let message = format!("no profile serves pod {}", context.full_name(pod));
+        context.outbox.log(Level::Error, message);
+        return false;
+    }
+    if pod.terminating {
+        let note = format!("skip schedule deleting pod: {}", context.full_name(pod));
+        context.pod_event(pod, &PodEvent::FAILED_SCHEDULING, note);
+        return false;
+    }
+    context.cache.pod(&pod.uid).is_none()
+}
+
+/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary
+/// takes its place: the answers of the other plugins, PostFilter among them, must not count without it.
+fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
+    context.cache.settle();
+    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
+    let Err((plugin, status)) = profile.sync(&context.cache) else { return Ok(()) };
+    if !status.code.is_rejected() {
+        let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
+        return Err(AttemptFailure::error(&Status::error(text)));
+    }
+    let n_all_nodes = context.cache.order().len();
+    let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message: status.message(), ..Diagnosis::default() };
+    diagnosis.blame(plugin, status.code);
+    let status = Status::new(status.code, [diagnosis.message()]);
+    Err(AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear })
+}
+
+/// Does what PostFilter plugins want of the scheduler, and gives back what the host must do for them. If that evicts pods,
+/// the preemptor is held back until they have been told to leave.
+fn follow_post_filter(
+    pod: &Arc<Pod>,
+    cycle: CycleId,
+    effects: Vec<(PluginIdx, Effect)>,
+    bindings: &mut Bindings,
+    context: &mut Context,
+) -> Vec<PodRequest> {
+    let mut requests = Vec::new();
+    for (plugin, effects) in bindings.carry_out(pod, cycle, effects, context) {
+        let name = context.plugin_name(pod.scheduler_name, plugin);
+        let n_victims = context.preemptions.begin(&pod.uid, cycle, &name, &effects);
+        let effects = Origin { pod, cycle, plugin }.request(context, effects);
+        let request = if n_victims > 0 {
+            context.outbox.observe(Observation::Preemption { victims: n_victims });
+            Request::AwaitedEffects(effects)
+        } else {
+            Request::Effects(effects)
+        };
+        requests.push(PodRequest { pod: context.pod_ref(pod), request });
+    }
+    requests
 }
 
 /// The nominations that the queue knows, as they are for `pod`.

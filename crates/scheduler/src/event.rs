@@ -1,13 +1,13 @@
-//! All that can happen to the scheduler.
+//! Everything that the host tells the scheduler.
 
 use std::sync::Arc;
 
 use berth_framework::{CycleId, Grants, PluginFactory, Profile};
 use berth_model::{ObjectKey, PodUid, api};
 
-use crate::{preparation::Prepared, scheduler::Settings};
+use crate::{action::RequestError, scheduler::Settings, swaps::Prepared};
 
-/// A fact, in the order in which the host learned of it.
+/// Something that happened, in the order in which the host learned of it.
 #[derive(Debug)]
 pub enum Event {
     /// A pod appeared or changed. One in a terminal phase counts as deleted.
@@ -34,17 +34,17 @@ pub enum Event {
     },
     /// The initial lists are complete: cycles may begin.
     Synced,
-    /// How [`crate::Action::Bind`] went.
+    /// How [`crate::Request::Bind`] went.
     BindFinished {
         cycle: CycleId,
         uid: PodUid,
-        result: Result<(), String>,
+        result: Result<(), RequestError>,
     },
-    /// How [`crate::Action::AwaitedEffects`] went.
+    /// How [`crate::Request::AwaitedEffects`] went.
     EffectsFinished {
         cycle: CycleId,
         uid: PodUid,
-        result: Result<(), String>,
+        result: Result<(), RequestError>,
     },
     /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
     /// long, they are first prepared elsewhere, while the old binary goes on.

@@ -1,37 +1,41 @@
 //! How one pod is placed, and what follows: the scheduler as a state machine.
 //!
-//! Facts come in as [`Event`]s, wishes leave as [`Action`]s, time is a parameter. The host feeds events to
-//! [`Scheduler::handle`], calls [`Scheduler::run`] as long as it did something, carries out what
-//! [`Scheduler::drain_effects`] hands over, and sleeps until an event comes or [`Scheduler::next_wakeup`].
+//! [`Event`]s come in, [`Action`]s leave, time is a parameter. The host passes events to [`Scheduler::handle`], calls
+//! [`Scheduler::run`] as long as it did something, carries out what [`Scheduler::drain_actions`] hands over, and sleeps
+//! until an event comes or [`Scheduler::next_wakeup`].
+//!
+//! [`Scheduler`] routes between four machines, each the owner of its state: `Intake` enters objects into cache and queue,
+//! `Cycle` makes one attempt, `Bindings` takes a pod from Reserve to PostBind, and `Swaps` replaces plugins. What they share
+//! is a `Context`; what they want done goes to its `Outbox`.
 //! **Invariant:** a pending pod is waiting in the queue, or being placed, or known not to be ours; no failure loses it,
 //! and a pod is sent to the API server for binding by one attempt at a time.
 
 #![warn(clippy::wildcard_enum_match_arm)]
 
 mod action;
-mod batching;
-mod binding;
+mod bindings;
 mod changes;
-mod cluster;
+mod context;
 mod cycle;
-mod effects;
 mod event;
 mod failure;
+mod intake;
 mod metrics;
-mod pending;
-mod permit;
-mod plugins;
+mod outbox;
+mod pending_pods;
 mod policy;
-mod pre_bind;
-mod preemption;
-mod preparation;
+mod preemptions;
+mod profiles;
 mod scheduler;
+mod swaps;
 #[cfg(test)]
 mod tests;
 
-pub use action::{Action, EventRecord, Level, PodRef};
-pub use batching::BatchMetrics;
+pub use action::{
+    Action, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
+};
+pub use cycle::BatchMetrics;
 pub use event::Event;
 pub use metrics::{AttemptResult, Metrics, Observation};
-pub use preparation::{Preparation, Prepared};
 pub use scheduler::{Scheduler, Settings};
+pub use swaps::{Preparation, Prepared, SwapError};

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use berth_cache::Sizes;
 use berth_queue::{PendingPods, QueueMetrics};
 
-use crate::batching::BatchMetrics;
+use crate::cycle::BatchMetrics;
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -30,6 +30,8 @@ impl AttemptResult {
 /// Counters and gauges as they stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {
+    /// Scheduling cycles that began.
+    pub cycles: u64,
     /// By profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
     pub batching: BatchMetrics,

@@ -1,24 +1,23 @@
-//! The scheduler's parts, and its borders: events in, cycles, actions out.
-
-use std::collections::BTreeSet;
+//! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
 use berth_cache::Cache;
-use berth_framework::{CycleId, Plugin, Profile, run::Attempt};
-use berth_model::{Pod, PodUid, Sym, Time};
-use berth_queue::{Policy, Queue};
-use rustc_hash::FxHashMap;
+use berth_framework::{Plugin, PluginVersion, Profile, run::Attempt};
+use berth_model::{PodUid, Time};
+use berth_queue::Queue;
 
 use crate::{
-    action::{Action, Level, PodRef},
-    batching::Batching,
-    binding::Binding,
+    action::Action,
+    bindings::{Bindings, Input},
+    context::{Context, Phase},
+    cycle::Cycle,
     event::Event,
+    intake::{self, Intake},
     metrics::{Metrics, Observation},
-    pending::Pods,
-    policy::{PluginPolicy, Profiles},
-    pre_bind::Watchers,
-    preemption::Preemptions,
-    preparation::{Preparing, Swap},
+    outbox::Outbox,
+    pending_pods::PendingPods,
+    preemptions::Preemptions,
+    profiles::Profiles,
+    swaps::{self, Swap, Swaps},
 };
 
 /// What an operator can set, plugins aside.
@@ -26,216 +25,189 @@ use crate::{
 pub struct Settings {
     /// 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
+    /// Backoff, and how long a pod stays in the unschedulable pool.
     pub queue: berth_queue::Settings,
 }
 
-/// Whether cycles may begin.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// The cluster's state is not complete yet.
-    #[default]
-    Syncing,
-    Running,
-    ShuttingDown,
-}
-
-/// Queue, cache, profiles, and every pod between Reserve and PostBind.
+/// Schedules pods: four machines, and what they share.
 #[derive(Debug)]
 pub struct Scheduler {
-    pub(crate) cache: Cache,
-    pub(crate) queue: Queue,
-    pub(crate) profiles: Profiles,
-    pub(crate) pods: Pods,
-    pub(crate) bindings: FxHashMap<PodUid, Binding>,
-    /// Pods that PreBind plugins hold until objects change.
-    pub(crate) watchers: Watchers,
-    pub(crate) preemptions: Preemptions,
-    /// When pods that wait on Permit or PreBind run out of time.
-    pub(crate) deadlines: BTreeSet<(Time, PodUid)>,
-    pub(crate) node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
-    pub(crate) settings: Settings,
-    pub(crate) phase: Phase,
-    pub(crate) attempt: Attempt,
-    pub(crate) batching: Batching,
-    /// Where the next cycle begins to look for nodes.
-    pub(crate) next_start: usize,
-    pub(crate) n_cycles: u64,
-    pub(crate) preparing: Preparing,
-    /// Instances that were replaced.
-    pub(crate) retired: Vec<Box<dyn Plugin>>,
-    pub(crate) actions: Vec<Action>,
-    pub(crate) observations: Vec<Observation>,
-    pub(crate) metrics: Metrics,
+    context: Context,
+    intake: Intake,
+    cycle: Cycle,
+    bindings: Bindings,
+    swaps: Swaps,
+    settings: Settings,
 }
 
 impl Scheduler {
+    /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
-        let mut scheduler = Self {
+        let mut context = Context {
             cache: Cache::new(),
             queue: Queue::new(settings.queue),
             profiles: Profiles::default(),
-            pods: Pods::default(),
-            bindings: FxHashMap::default(),
-            watchers: Watchers::default(),
+            pending_pods: PendingPods::default(),
             preemptions: Preemptions::default(),
-            deadlines: BTreeSet::new(),
-            node_conditions: FxHashMap::default(),
-            settings,
+            outbox: Outbox::default(),
             phase: Phase::default(),
-            attempt: Attempt::default(),
-            batching: Batching::default(),
-            next_start: 0,
-            n_cycles: 0,
-            preparing: Preparing::default(),
-            retired: Vec::new(),
-            actions: Vec::new(),
-            observations: Vec::new(),
-            metrics: Metrics::default(),
         };
-        scheduler.install_profiles(profiles);
-        scheduler
+        swaps::install_profiles(profiles, &mut context);
+        Self {
+            context,
+            intake: Intake::default(),
+            cycle: Cycle::default(),
+            bindings: Bindings::default(),
+            swaps: Swaps::default(),
+            settings,
+        }
     }
 
-    /// Takes a fact in.
+    /// Takes an event in.
     pub fn handle(&mut self, event: Event, now: Time) {
+        let Self { context, intake, cycle, bindings, swaps, settings } = self;
+        context.outbox.set_now(now);
         match event {
-            Event::PodApplied(pod) => self.pod_applied(&pod, now),
+            Event::PodApplied(pod) => intake.pod_applied(&pod, bindings, context),
             Event::PodDeleted { namespace, name, uid } => {
-                self.pods.unname(&namespace, &name, &uid);
-                self.pod_deleted(&uid, now);
+                intake.pod_deleted(&namespace, &name, PodUid::from(uid), bindings, context);
             }
-            Event::NodeApplied(node) => self.node_applied(&node, now),
-            Event::NodeDeleted { name } => self.node_deleted(&name, now),
-            Event::ObjectApplied { resource, key, json } => self.object_changed(&resource, key, Some(json), now),
-            Event::ObjectDeleted { resource, key } => self.object_changed(&resource, key, None, now),
+            Event::NodeApplied(node) => intake.node_applied(&node, context),
+            Event::NodeDeleted { name } => intake.node_deleted(&name, context),
+            Event::ObjectApplied { resource, key, json } => {
+                intake::object_changed(&resource, key, Some(json), bindings, context);
+            }
+            Event::ObjectDeleted { resource, key } => {
+                intake::object_changed(&resource, key, None, bindings, context);
+            }
             Event::Synced => {
-                if self.phase == Phase::Syncing {
-                    self.phase = Phase::Running;
+                if context.phase == Phase::Syncing {
+                    context.phase = Phase::Running;
                 }
             }
-            Event::BindFinished { cycle, uid, result } => self.bind_finished(cycle, &uid, result, now),
-            Event::EffectsFinished { cycle, uid, result } => self.effects_finished(cycle, &uid, result, now),
+            Event::BindFinished { cycle, uid, result } => {
+                bindings.answer(&uid, cycle, Input::BindFinished(result), context);
+            }
+            Event::EffectsFinished { cycle, uid, result } => {
+                let failed = result.is_err();
+                let is_of_binding = bindings.answer(&uid, cycle, Input::EffectsFinished(result), context);
+                // Victims that were told to leave bring the preemptor back; after a failure nothing else does.
+                if !is_of_binding && context.preemptions.finish(&uid, cycle) && failed {
+                    context.with_queue(|queue, policy| queue.activate(&[uid], now, policy));
+                }
+            }
             Event::PluginReady { name, scheduler_names, factory, grants } => {
-                self.plugin_ready(Swap { name, scheduler_names, factory, grants }, now);
+                let swap = Swap { name, scheduler_names, factory, grants };
+                if swaps.ready(swap, bindings, context) {
+                    cycle.plugins_replaced();
+                }
             }
-            Event::PluginPrepared(prepared) => self.plugin_prepared(prepared, now),
-            Event::ProfilesChanged(profiles) => self.change_profiles(profiles, now),
-            Event::SettingsChanged(settings) => {
-                self.queue.set_settings(settings.queue);
-                self.settings = settings;
+            Event::PluginPrepared(prepared) => {
+                if swaps.prepared(prepared, bindings, context) {
+                    cycle.plugins_replaced();
+                }
             }
-            Event::Shutdown => self.phase = Phase::ShuttingDown,
+            Event::ProfilesChanged(profiles) => {
+                swaps.change_profiles(profiles, bindings, context);
+                cycle.plugins_replaced();
+            }
+            Event::SettingsChanged(changed) => {
+                context.queue.set_settings(changed.queue);
+                *settings = changed;
+            }
+            Event::Shutdown => context.phase = Phase::ShuttingDown,
         }
     }
 
     /// Does what is due, and tries the next pod. Whether there was one: if so, call again.
     pub fn run(&mut self, now: Time) -> bool {
-        self.end_waits(now);
-        self.with_queue(|queue, policy| queue.flush(now, policy));
-        if self.phase != Phase::Running {
+        let Self { context, cycle, bindings, settings, .. } = self;
+        context.outbox.set_now(now);
+        bindings.expire(context);
+        context.with_queue(|queue, policy| queue.flush(now, policy));
+        if context.phase != Phase::Running {
             return false;
         }
-        let Some(record) = self.queue.pop(now) else { return false };
-        self.schedule(record, now);
+        let Some(record) = context.queue.pop(now) else { return false };
+        cycle.schedule(record, settings.percentage_of_nodes_to_score, bindings, context);
         true
     }
 
     /// When [`Self::run`] has something to do although no event comes. `None`: not before the next event.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        if self.phase == Phase::ShuttingDown {
+        if self.context.is_shutting_down() {
             return None;
         }
-        let ready = self.queue.ready_at().filter(|_| self.phase == Phase::Running);
-        let deadline = self.deadlines.first().map(|(deadline, _)| *deadline);
-        [ready, deadline, self.queue.next_wakeup()].into_iter().flatten().min()
+        let queue = &self.context.queue;
+        let ready = queue.ready_at().filter(|_| self.context.phase == Phase::Running);
+        [ready, self.bindings.next_deadline(), queue.next_wakeup()].into_iter().flatten().min()
     }
 
     /// What is to be done, in order.
-    pub fn drain_effects(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.actions)
+    pub fn drain_actions(&mut self) -> Vec<Action> {
+        self.context.outbox.take_actions()
     }
 
     /// The same, left where it is.
     #[must_use]
     pub fn pending_actions(&self) -> &[Action] {
-        &self.actions
+        self.context.outbox.actions()
     }
 
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
-        std::mem::take(&mut self.observations)
+        self.context.outbox.take_observations()
     }
 
     /// Plugins that were replaced since the last call. Dropping one gives its memory back, which takes a while.
     pub fn drain_retired(&mut self) -> Vec<Box<dyn Plugin>> {
-        std::mem::take(&mut self.retired)
+        self.swaps.take_retired()
     }
 
     /// Bindings that were sent and not answered: what a shutdown waits for.
     #[must_use]
     pub fn outstanding(&self) -> usize {
-        self.bindings.values().filter(|binding| binding.is_sent()).count()
+        self.bindings.n_sent()
     }
 
+    /// Counters and gauges as they stand.
     #[must_use]
     pub fn metrics(&self) -> Metrics {
         Metrics {
-            batching: self.batching.metrics.clone(),
-            queue: self.queue.metrics(),
-            pending_pods: self.queue.pending_pods(),
-            cache: self.cache.sizes(),
-            waiting_pods: self.bindings.values().filter(|binding| binding.is_waiting()).count(),
+            cycles: self.cycle.n_cycles(),
+            attempts: self.context.outbox.attempts().clone(),
+            batching: self.cycle.batch_metrics().clone(),
+            queue: self.context.queue.metrics(),
+            pending_pods: self.context.queue.pending_pods(),
+            cache: self.context.cache.sizes(),
+            waiting_pods: self.bindings.n_held_by_permit(),
             bindings: self.bindings.len(),
-            ..self.metrics.clone()
         }
     }
 
+    /// Which binaries answer, by profile.
     #[must_use]
-    pub fn cache(&self) -> &Cache {
-        &self.cache
+    pub fn plugins(&self) -> Vec<(String, Vec<PluginVersion>)> {
+        self.context.profiles.versions()
     }
 
+    /// Nodes, pods on them, and objects.
+    #[must_use]
+    pub fn cache(&self) -> &Cache {
+        &self.context.cache
+    }
+
+    /// Pods that wait for a node.
     #[must_use]
     pub fn queue(&self) -> &Queue {
-        &self.queue
+        &self.context.queue
     }
 
     /// The last attempt, with every plugin's answers.
     #[must_use]
     pub fn last_attempt(&self) -> &Attempt {
-        &self.attempt
-    }
-}
-
-/// Small services for the other modules.
-impl Scheduler {
-    pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
-        let mut policy =
-            PluginPolicy { profiles: &mut self.profiles, cache: &self.cache, preemptions: &self.preemptions };
-        work(&mut self.queue, &mut policy)
-    }
-
-    pub(crate) fn next_cycle(&mut self) -> CycleId {
-        self.n_cycles += 1;
-        CycleId(self.n_cycles)
-    }
-
-    pub(crate) fn log(&mut self, level: Level, message: String) {
-        self.actions.push(Action::Log { level, message });
-    }
-
-    pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {
-        self.pods.pod_ref(pod, self.text(pod.namespace))
-    }
-
-    /// `namespace/name`.
-    pub(crate) fn full_name(&self, pod: &Pod) -> String {
-        format!("{}/{}", self.text(pod.namespace), pod.name)
-    }
-
-    pub(crate) fn text(&self, sym: Sym) -> &str {
-        self.cache.table().symbols.text(sym)
+        self.cycle.last_attempt()
     }
 }

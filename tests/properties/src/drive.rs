@@ -7,7 +7,9 @@ use berth_model::Time;
 use std::collections::BTreeMap;
 
 use berth_framework::{Effect, Profile};
-use berth_scheduler::{Action, Event, PodRef, Scheduler, Settings};
+use berth_scheduler::{
+    Action, Event, PluginEffects, PodRef, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
+};
 use serde_json::{Value, json};
 
 use crate::{
@@ -209,7 +211,7 @@ impl Drive {
         for _ in 0..2000 {
             let did = self.scheduler.run(self.now);
             self.look();
-            let actions = self.scheduler.drain_effects();
+            let actions = self.scheduler.drain_actions();
             if !did && actions.is_empty() {
                 return;
             }
@@ -262,8 +264,8 @@ impl Drive {
 
     fn perform(&mut self, action: Action) {
         match action {
-            Action::Bind { cycle, pod, node } => {
-                let result = if self.refuses { Err("refused".to_owned()) } else { Ok(()) };
+            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+                let result = if self.refuses { Err(RequestError::new("refused")) } else { Ok(()) };
                 if self.refuses {
                     self.tally.refused += 1;
                 } else {
@@ -278,22 +280,23 @@ impl Drive {
                 }
             }
             Action::PreparePlugin(preparation) => self.tell(Event::PluginPrepared(preparation.run())),
-            Action::PatchStatus { pod, nominated_node_name: Some(node), .. } => {
+            Action::Pod(PodRequest {
+                pod,
+                request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }),
+            }) => {
                 if let Some(mut changed) = self.pods.get(&*pod.uid).cloned() {
                     changed["status"]["nominatedNodeName"] = json!(node);
                     self.apply_pod(changed);
                 }
             }
-            Action::Effects { pod, effects, .. } => effects.into_iter().for_each(|effect| self.carry_out(&pod, effect)),
-            Action::AwaitedEffects { cycle, pod, effects, .. } => {
+            Action::Pod(PodRequest { pod, request: Request::Effects(PluginEffects { effects, .. }) }) => {
+                effects.into_iter().for_each(|effect| self.carry_out(&pod, effect))
+            }
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, effects, .. }) }) => {
                 effects.into_iter().for_each(|effect| self.carry_out(&pod, effect));
                 self.tell(Event::EffectsFinished { cycle, uid: pod.uid, result: Ok(()) });
             }
-            Action::PatchStatus { .. }
-            | Action::Event(_)
-            | Action::PluginSwapped { .. }
-            | Action::EffectRefused { .. }
-            | Action::Log { .. } => {}
+            Action::Pod(PodRequest { request: Request::PatchStatus(_), .. }) | Action::Notice(_) => {}
         }
     }
 

@@ -16,7 +16,7 @@ use berth_framework::{
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use serde_json::json;
 
-use crate::{Action, Event, Scheduler, Settings};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings};
 
 pub(super) fn node(name: &str, cpu: u32) -> api::Node {
     serde_json::from_value(json!({
@@ -394,7 +394,7 @@ impl Bench {
             rounds += 1;
             assert!(rounds < 1000, "the scheduler never rests");
         }
-        let actions = self.scheduler.drain_effects();
+        let actions = self.scheduler.drain_actions();
         self.actions.extend(actions.iter().cloned());
         actions
     }
@@ -411,7 +411,7 @@ impl Bench {
 /// Pod and node of every binding asked for.
 pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
     let bind = |action: &Action| match action {
-        Action::Bind { pod, node, .. } => Some((pod.name.clone(), node.clone())),
+        Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => Some((pod.name.clone(), node.clone())),
         _ => None,
     };
     actions.iter().filter_map(bind).collect()
@@ -420,16 +420,19 @@ pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
 /// Reason and note of every event.
 pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
     let event = |action: &Action| match action {
-        Action::Event(event) => Some((event.reason.clone(), event.note.clone())),
+        Action::Notice(Notice::Event(event)) => Some((event.reason.clone(), event.note.clone())),
         _ => None,
     };
     actions.iter().filter_map(event).collect()
 }
 
 /// The answer to the last binding of the pod.
-pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), String>) -> Event {
+pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &str>) -> Event {
+    let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Bind { cycle, pod, .. } if pod.name == name => Some((*cycle, pod.uid.clone())),
+        Action::Pod(PodRequest { pod, request: Request::Bind { cycle, .. } }) if pod.name == name => {
+            Some((*cycle, pod.uid.clone()))
+        }
         _ => None,
     });
     let (cycle, uid) = sent.expect("a binding of that pod");
@@ -437,9 +440,12 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), S
 }
 
 /// The answer to the last effects that somebody waits for.
-pub(super) fn effects_finished(actions: &[Action], result: Result<(), String>) -> Event {
+pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> Event {
+    let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::AwaitedEffects { cycle, pod, .. } => Some((*cycle, pod.uid.clone())),
+        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, .. }) }) => {
+            Some((*cycle, pod.uid.clone()))
+        }
         _ => None,
     });
     let (cycle, uid) = sent.expect("awaited effects");
@@ -449,7 +455,9 @@ pub(super) fn effects_finished(actions: &[Action], result: Result<(), String>) -
 /// What somebody else must do and report.
 pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     let effects = |action: &Action| match action {
-        Action::AwaitedEffects { effects, .. } => effects.clone(),
+        Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { effects, .. }), .. }) => {
+            effects.clone()
+        }
         _ => Vec::new(),
     };
     actions.iter().flat_map(effects).collect()

@@ -3,7 +3,7 @@
 use berth_framework::{Effect, PermitVerdict};
 
 use super::kit::{Bench, awaited, bind_finished, binds, effects_finished, events, pod};
-use crate::{Action, Event, Observation};
+use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, RequestError, StatusChange};
 
 fn waiting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
@@ -13,7 +13,7 @@ fn waiting() -> Bench {
     assert!(binds(&actions).is_empty());
     let published = actions
         .iter()
-        .any(|action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0"));
+        .any(|action| matches!(action, Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }), .. }) if node == "n0"));
     assert!(published, "users see where the pod will go");
     assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
     bench
@@ -60,7 +60,7 @@ fn waiting_ends_when_time_is_up() {
     assert_eq!(events(&actions)[0].1, note);
     let cleared = actions
         .iter()
-        .any(|action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node.is_empty()));
+        .any(|action| matches!(action, Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }), .. }) if node.is_empty()));
     assert!(cleared, "the expectation is taken back");
     assert_eq!(bench.scheduler.cache().sizes().pods, 0);
     assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
@@ -91,7 +91,9 @@ fn binding_waits_for_the_effects_of_pre_bind() {
     bench.script(|script| script.pre_bind = vec![patch.clone()]);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    let Some(Action::AwaitedEffects { cycle, pod, effects, .. }) = actions.last() else {
+    let Some(Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, effects, .. }) })) =
+        actions.last()
+    else {
         panic!("nothing to await: {actions:?}");
     };
     assert_eq!(effects, &[patch]);
@@ -113,8 +115,16 @@ fn failed_effects_of_pre_bind_fail_the_binding() {
     bench.script(|script| script.pre_bind = vec![evict]);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    let Some(Action::AwaitedEffects { cycle, pod, .. }) = actions.last() else { panic!("nothing to await") };
-    bench.event(Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Err("denied".to_owned()) });
+    let Some(Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, .. }) })) =
+        actions.last()
+    else {
+        panic!("nothing to await")
+    };
+    bench.event(Event::EffectsFinished {
+        cycle: *cycle,
+        uid: pod.uid.clone(),
+        result: Err(RequestError::new("denied")),
+    });
     assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Fake\": denied");
     assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1);
 }
@@ -128,14 +138,14 @@ fn binding_comes_after_what_else_the_bind_plugin_asked_for() {
         subresource: None,
         patch: b"{}".to_vec(),
     };
-    for result in [Ok(()), Err("denied".to_owned())] {
+    for result in [Ok(()), Err("denied")] {
         let mut bench = Bench::with_nodes(1, 4);
         bench.script(|script| script.bind = vec![patch.clone()]);
         bench.apply(pod("a", 1));
         let actions = bench.settle();
         assert_eq!(awaited(&actions), std::slice::from_ref(&patch));
         assert!(binds(&actions).is_empty());
-        bench.event(effects_finished(&actions, result.clone()));
+        bench.event(effects_finished(&actions, result));
         let actions = bench.settle();
         assert_eq!(binds(&actions).len(), usize::from(result.is_ok()));
         if result.is_ok() {

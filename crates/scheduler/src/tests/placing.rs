@@ -5,7 +5,7 @@ use berth_model::api;
 use serde_json::json;
 
 use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_json, tally};
-use crate::{Action, Event, metrics::AttemptResult};
+use crate::{Action, Event, PodRequest, Request, StatusChange, metrics::AttemptResult};
 
 #[test]
 fn a_pod_is_bound_and_its_owner_told() {
@@ -45,7 +45,11 @@ fn a_pod_that_fits_nowhere_gets_a_reason_and_waits_for_a_node() {
     let actions = bench.settle();
     let message = "0/3 nodes are available: 3 Insufficient cpu.";
     assert_eq!(events(&actions), [("FailedScheduling".to_owned(), message.to_owned())]);
-    let Some(Action::PatchStatus { condition: Some(condition), nominated_node_name: None, .. }) = actions.last() else {
+    let Some(Action::Pod(PodRequest {
+        request: Request::PatchStatus(StatusChange { condition: Some(condition), nominated_node_name: None, .. }),
+        ..
+    })) = actions.last()
+    else {
         panic!("no condition: {actions:?}");
     };
     assert_eq!((condition.reason.as_str(), condition.observed_generation), ("Unschedulable", 1));
@@ -77,7 +81,10 @@ fn a_broken_plugin_costs_an_attempt() {
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "running \"Fake\" filter plugin: boom");
     let reason = actions.iter().find_map(|action| match action {
-        Action::PatchStatus { condition: Some(condition), .. } => Some(condition.reason.clone()),
+        Action::Pod(PodRequest {
+            request: Request::PatchStatus(StatusChange { condition: Some(condition), .. }),
+            ..
+        }) => Some(condition.reason.clone()),
         _ => None,
     });
     assert_eq!(reason.as_deref(), Some("SchedulerError"));
@@ -91,7 +98,7 @@ fn a_failed_binding_gives_everything_back_and_is_tried_again() {
     let mut bench = Bench::with_nodes(1, 1);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    bench.event(bind_finished(&actions, "a", Err("conflict".to_owned())));
+    bench.event(bind_finished(&actions, "a", Err("conflict")));
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "running Bind plugin \"Fake\": conflict");
     assert!(bench.scheduler.cache().pod("uid-a").is_none());
@@ -105,7 +112,7 @@ fn a_lost_answer_binds_nothing_twice() {
     let mut bench = Bench::with_nodes(1, 4);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    bench.event(bind_finished(&actions, "a", Err("timeout".to_owned())));
+    bench.event(bind_finished(&actions, "a", Err("timeout")));
     bench.settle();
     bench.apply(assigned("a", 1, "n0"));
     bench.advance(10_000);
@@ -121,7 +128,7 @@ fn the_api_servers_word_counts_before_the_answer() {
     let sent = bench.settle();
     bench.apply(assigned("a", 1, "n0"));
     assert_eq!(events(&bench.settle())[0].0, "Scheduled");
-    bench.event(bind_finished(&sent, "a", Err("late".to_owned())));
+    bench.event(bind_finished(&sent, "a", Err("late")));
     assert!(bench.settle().is_empty());
     assert_eq!(bench.scheduler.metrics().bindings, 0);
 }
@@ -132,7 +139,7 @@ fn a_pod_bound_elsewhere_meanwhile_is_let_go() {
     bench.apply(pod("a", 1));
     let sent = bench.settle();
     bench.apply(assigned("a", 1, "n1"));
-    bench.event(bind_finished(&sent, "a", Err("conflict".to_owned())));
+    bench.event(bind_finished(&sent, "a", Err("conflict")));
     assert!(events(&bench.settle()).is_empty());
     assert_eq!(bench.scheduler.cache().table().pod_counts(), [0, 1]);
     assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));

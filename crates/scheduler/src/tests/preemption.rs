@@ -5,7 +5,7 @@ use berth_model::{NodeIdx, api};
 use serde_json::json;
 
 use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, pod, pod_json};
-use crate::{Action, Event, Observation};
+use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, StatusChange};
 
 fn evict(name: &str) -> Effect {
     Effect::Evict {
@@ -39,10 +39,8 @@ fn preempting() -> Bench {
 fn the_nomination_is_written_before_the_victims_are_told() {
     let mut bench = preempting();
     let actions = bench.settle();
-    let nominated =
-        |action: &Action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0");
-    let told =
-        |action: &Action| matches!(action, Action::AwaitedEffects { scheduler_name, .. } if scheduler_name == "berth");
+    let nominated = |action: &Action| matches!(action, Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }), .. }) if node == "n0");
+    let told = |action: &Action| matches!(action, Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { scheduler_name, .. }), .. }) if scheduler_name == "berth");
     let (nominated, told) = (actions.iter().position(nominated), actions.iter().position(told));
     assert!(nominated.is_some() && nominated < told);
     assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
@@ -88,7 +86,7 @@ fn the_last_victims_departure_need_not_be_confirmed() {
 fn a_preemption_that_failed_is_tried_again() {
     let mut bench = preempting();
     let actions = bench.settle();
-    bench.event(effects_finished(&actions, Err("forbidden".to_owned())));
+    bench.event(effects_finished(&actions, Err("forbidden")));
     let actions = bench.settle();
     assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
     // The answer to the first attempt comes late.
@@ -100,7 +98,7 @@ fn a_preemptor_that_is_gone_is_forgotten() {
     let mut bench = preempting();
     let actions = bench.settle();
     bench.event(deleted("high"));
-    bench.event(effects_finished(&actions, Err("forbidden".to_owned())));
+    bench.event(effects_finished(&actions, Err("forbidden")));
     assert!(bench.settle().is_empty());
 }
 
@@ -134,7 +132,7 @@ fn a_lesser_pod_loses_its_nomination() {
     bench.apply(pod("high", 4));
     let actions = bench.settle();
     let cleared = actions.iter().any(|action| {
-        matches!(action, Action::PatchStatus { pod, nominated_node_name: Some(node), .. }
+        matches!(action, Action::Pod(PodRequest { pod, request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }) })
             if pod.name == "lesser" && node.is_empty())
     });
     assert!(cleared, "{actions:?}");

@@ -5,16 +5,16 @@ use std::sync::Arc;
 use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, Profile};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
-use crate::{Action, Event};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange};
 
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
-    let swapped = bench.scheduler.drain_effects().into_iter().find_map(|action| match action {
-        Action::PluginSwapped { version, result, .. } => Some(result.map(|()| version.version)),
+    let swapped = bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+        Action::Notice(Notice::PluginSwapped { version, result, .. }) => Some(result.map(|()| version.version)),
         _ => None,
     });
-    swapped.expect("a profile uses it")
+    swapped.expect("a profile uses it").map_err(|error| error.to_string())
 }
 
 #[test]
@@ -96,7 +96,9 @@ fn pods_wait_for_a_plugin_that_is_out_of_service() {
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "0/2 nodes are available: plugin \"Fake\" is missing.");
     let condition = actions.iter().find_map(|action| match action {
-        Action::PatchStatus { condition, .. } => condition.clone(),
+        Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { condition, .. }), .. }) => {
+            condition.clone()
+        }
         _ => None,
     });
     assert_eq!(condition.expect("a condition").reason, "Unschedulable");
@@ -120,8 +122,8 @@ fn state_goes_from_one_binary_to_the_next() {
     bench.script(|script| script.refuse_state = true);
     let factory = Factory::new("3", &bench.script, true);
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
-    let actions = bench.scheduler.drain_effects();
-    let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Log { .. })).collect();
+    let actions = bench.scheduler.drain_actions();
+    let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Notice(Notice::Log { .. }))).collect();
     assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "3");
 }
@@ -153,15 +155,15 @@ fn all_profiles_change_over_or_none() {
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
-        bench.scheduler.drain_effects().into_iter().filter(
-            |action| matches!(action, Action::PluginSwapped { result: Err(reason), .. } if reason == "no more"),
+        bench.scheduler.drain_actions().into_iter().filter(
+            |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no more"),
         );
     assert_eq!(refused.count(), 2);
 }
 
 /// What is to be prepared for the next swap, if anything.
 fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
-    bench.scheduler.drain_effects().into_iter().find_map(|action| match action {
+    bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
         Action::PreparePlugin(preparation) => Some(*preparation),
         _ => None,
     })
@@ -217,8 +219,8 @@ fn a_preparation_that_fails_leaves_the_old_binary() {
     bench.event(Event::PluginPrepared(failed));
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
-        bench.scheduler.drain_effects().into_iter().filter(
-            |action| matches!(action, Action::PluginSwapped { result: Err(reason), .. } if reason == "no thread"),
+        bench.scheduler.drain_actions().into_iter().filter(
+            |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no thread"),
         );
     assert_eq!(refused.count(), 2);
 }
@@ -256,7 +258,7 @@ fn granted(permissions: &[Permission]) -> Bench {
 
 fn refusals(actions: &[Action]) -> Vec<(String, Permission)> {
     let refusal = |action: &Action| match action {
-        Action::EffectRefused { plugin, permission, .. } => Some((plugin.to_string(), *permission)),
+        Action::Notice(Notice::EffectRefused { plugin, permission, .. }) => Some((plugin.to_string(), *permission)),
         _ => None,
     };
     actions.iter().filter_map(refusal).collect()
@@ -328,7 +330,7 @@ fn two_pre_binds() -> (Bench, Shared) {
 /// The plugin whose effects are being waited for, and the answer that they are done.
 fn awaited(actions: &[Action]) -> (String, Event) {
     let awaited = actions.iter().find_map(|action| match action {
-        Action::AwaitedEffects { cycle, pod, plugin, .. } => {
+        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
             Some((plugin.to_string(), Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Ok(()) }))
         }
         _ => None,

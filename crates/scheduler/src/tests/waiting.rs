@@ -6,7 +6,7 @@ use std::sync::Arc;
 use berth_framework::{Effect, Grants, ObjectRef};
 
 use super::kit::{Bench, Shared, awaited, binds, effects_finished, events, node, pod};
-use crate::{Action, Event};
+use crate::{Action, Event, PodRequest, Request, StatusChange};
 
 fn claim() -> ObjectKey {
     ObjectKey {
@@ -101,8 +101,7 @@ fn a_wait_without_effects_begins_at_once() {
     bench.apply(pod("a", 1));
     let actions = bench.settle();
     assert!(binds(&actions).is_empty() && awaited(&actions).is_empty());
-    let shown =
-        |action: &Action| matches!(action, Action::PatchStatus { nominated_node_name: Some(node), .. } if node == "n0");
+    let shown = |action: &Action| matches!(action, Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }), .. }) if node == "n0");
     assert!(actions.iter().any(shown), "users see where the pod will go");
     bench.script(|script| script.pre_bind = Vec::new());
     claim_changes(&mut bench, "1");
@@ -128,7 +127,7 @@ fn waiting_ends_with_the_deadline_however_often_it_is_renewed() {
 #[test]
 fn effects_that_fail_end_the_attempt() {
     let (mut bench, actions) = patching();
-    bench.event(effects_finished(&actions, Err("the object has been modified".to_owned())));
+    bench.event(effects_finished(&actions, Err("the object has been modified")));
     let note = "running PreBind plugin \"Fake\": the object has been modified";
     assert_eq!(events(&bench.settle())[0].1, note);
     claim_changes(&mut bench, "1");

@@ -1,8 +1,8 @@
-//! Pods that are alike and come one after the other: what was found out for one is used for the next (KEP-5598).
+//! Opportunistic batching (KEP-5598): pods of one signature that come one after the other share a ranking of nodes.
 //!
-//! A cycle that placed a signed pod leaves its ranking of nodes. If the very next cycle has a pod of the same signature, and
-//! the node of the pod before is full by now, the best of the others is tried alone. Whatever may have changed the ranking
-//! more than that closes the batch.
+//! A cycle that placed a signed pod leaves its ranking. If the next cycle has a pod of the same signature, and the node of
+//! the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed the ranking
+//! ends the batch.
 
 use std::collections::BTreeMap;
 
@@ -13,25 +13,25 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
 
-/// Older rankings are not trusted, in milliseconds.
+/// Rankings that are older than this are not used, in milliseconds.
 const MAX_AGE: u64 = 500;
 
 /// How batching went, for the host to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchMetrics {
-    /// Signed pods that were placed, by profile and what their hint was good for.
+    /// Signed pods that were placed, by profile and by whether the hint named their node.
     pub attempts: BTreeMap<(String, &'static str), u64>,
     /// Batches that ended, by profile and reason.
     pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 
-/// The open batch, and what is remembered of profiles.
+/// The open batch.
 #[derive(Debug, Default)]
 pub(crate) struct Batching {
     open: Option<Batch>,
-    /// By profile, the plugin that had no signature for the pod before.
-    doubters: FxHashMap<Sym, PluginIdx>,
-    pub(crate) metrics: BatchMetrics,
+    /// By profile, the plugin that gave the previous pod no signature. It is asked first.
+    last_unsigned: FxHashMap<Sym, PluginIdx>,
+    metrics: BatchMetrics,
 }
 
 #[derive(Debug)]
@@ -48,9 +48,13 @@ struct Batch {
 }
 
 impl Batching {
+    pub(crate) fn metrics(&self) -> &BatchMetrics {
+        &self.metrics
+    }
+
     pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod) -> Option<Signature> {
-        let doubter = self.doubters.entry(pod.scheduler_name).or_insert(PluginIdx::NOBODY);
-        run::sign(profile, pod, doubter)
+        let last_unsigned = self.last_unsigned.entry(pod.scheduler_name).or_insert(PluginIdx::NOBODY);
+        run::sign(profile, pod, last_unsigned)
     }
 
     /// Which node to try first for a pod of this signature.
@@ -80,7 +84,7 @@ impl Batching {
         None
     }
 
-    /// A pod was placed: what the attempt found is for the next one.
+    /// A pod was placed: keeps what the attempt found for the next one.
     pub(crate) fn placed(
         &mut self,
         profile: &Profile,
@@ -124,7 +128,7 @@ impl Batching {
     /// Other plugins than those that ranked the nodes will be asked.
     pub(crate) fn forget(&mut self) {
         self.open = None;
-        self.doubters.clear();
+        self.last_unsigned.clear();
     }
 
     fn flush(&mut self, scheduler_name: &str, reason: &'static str) {

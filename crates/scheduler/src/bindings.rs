@@ -1,0 +1,209 @@
+//! Every pod from Reserve to PostBind.
+//!
+//! [`Bindings`] keeps the pods that wait, knows what wakes each of them, and lets one at a time take a step
+//! (`bindings/steps.rs`). A pod that takes a step is out of the table, so the indexes always describe pods that wait.
+
+mod binding;
+mod effects;
+mod object_wait;
+mod peers;
+mod permit;
+mod steps;
+
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+
+use berth_framework::{CycleId, Effect, PluginIdx, Point, run};
+use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
+use berth_queue::QueuedPod;
+use rustc_hash::FxHashMap;
+
+pub(crate) use self::{binding::Input, effects::Origin};
+use self::{
+    binding::{Binding, Stage, Step},
+    peers::Peers,
+};
+use crate::{action::Level, context::Context};
+
+/// The pods between Reserve and PostBind.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
+    waiting: FxHashMap<PodUid, Binding>,
+    deadlines: BTreeSet<(Time, PodUid)>,
+    /// Pods that wait for an object to change.
+    watchers: FxHashMap<ObjectKey, BTreeSet<PodUid>>,
+    /// Inputs that are not delivered yet.
+    inbox: VecDeque<(PodUid, Input)>,
+}
+
+impl Bindings {
+    /// Assumes the pod on its node and takes it as far as nothing has to be waited for.
+    pub(crate) fn begin(&mut self, record: QueuedPod, cycle: CycleId, row: NodeIdx, context: &mut Context) {
+        if let Some(binding) = Binding::new(record, cycle, row, context) {
+            self.take_step(binding, context, Binding::reserve_and_permit);
+            self.deliver(context);
+        }
+    }
+
+    /// Tells a pod what happened, and others what follows from that. Nothing happens if the pod is not on its way.
+    pub(crate) fn send(&mut self, uid: PodUid, input: Input, context: &mut Context) {
+        self.inbox.push_back((uid, input));
+        self.deliver(context);
+    }
+
+    /// The answer to a request of an attempt; it is late if the attempt is over. Whether the attempt is here.
+    pub(crate) fn answer(&mut self, uid: &PodUid, cycle: CycleId, input: Input, context: &mut Context) -> bool {
+        let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle == cycle);
+        if is_here {
+            self.send(uid.clone(), input, context);
+        }
+        is_here
+    }
+
+    /// An object changed that a pod may wait for.
+    pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
+        let waiting = self.watchers.get(object).into_iter().flatten();
+        self.inbox.extend(waiting.map(|uid| (uid.clone(), Input::ObjectChanged)));
+        self.deliver(context);
+    }
+
+    /// Ends the waits whose time is out.
+    pub(crate) fn expire(&mut self, context: &mut Context) {
+        let now = context.outbox.now();
+        while let Some((deadline, uid)) = self.deadlines.first().cloned()
+            && deadline <= now
+        {
+            self.send(uid, Input::DeadlinePassed(deadline), context);
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Time> {
+        self.deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    pub(crate) fn contains(&self, uid: &str) -> bool {
+        self.waiting.contains_key(uid)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn n_held_by_permit(&self) -> usize {
+        self.waiting.values().filter(|binding| binding.is_held_by_permit()).count()
+    }
+
+    /// How many wait for the answer to a request that may bind them.
+    pub(crate) fn n_sent(&self) -> usize {
+        self.waiting.values().filter(|binding| binding.is_sent()).count()
+    }
+
+    /// Carries out the effects that PostFilter plugins asked for about a pod that has no node. What the host must do, by
+    /// plugin.
+    pub(crate) fn carry_out(
+        &mut self,
+        pod: &Arc<Pod>,
+        cycle: CycleId,
+        effects: Vec<(PluginIdx, Effect)>,
+        context: &mut Context,
+    ) -> Vec<(PluginIdx, Vec<Effect>)> {
+        let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
+        let for_host = effects::carry_out_each(context, &mut peers, (pod, cycle), effects);
+        self.deliver(context);
+        for_host
+    }
+
+    /// Tells a new instance, or with `None` all plugins of a profile, of every pod between Reserve and PostBind. They
+    /// cannot refuse: the decision was made.
+    pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: Option<PluginIdx>, context: &mut Context) {
+        let mut served: Vec<&Binding> =
+            self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name).collect();
+        served.sort_unstable_by(|left, right| left.uid().cmp(right.uid()));
+        for binding in served {
+            let refused = binding.call(context, |profile, call, row| match plugin {
+                None => run::reserve(profile, call, row).is_err(),
+                Some(plugin) if profile.plugins.at(Point::Reserve).contains(&plugin) => {
+                    let point = profile.get(plugin).and_then(|plugin| plugin.reserve());
+                    point.is_some_and(|point| !point.reserve(call, row).is_success())
+                }
+                Some(_) => false,
+            });
+            if refused == Some(true) {
+                let name = context.full_name(binding.pod());
+                let message = format!("a new plugin refused the placement of pod {name}");
+                context.outbox.log(Level::Warn, message);
+            }
+        }
+    }
+
+    /// PreBind has other plugins in this profile: pods in the middle of it go on behind the last plugin that is done with
+    /// them, wherever that stands now.
+    pub(crate) fn reorder_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {
+        if before == after {
+            return;
+        }
+        for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
+            if let Stage::PreBindEffects { next, .. } | Stage::PreBindObjects { next, .. } = &mut binding.stage {
+                let done = before.get(..*next).unwrap_or(before);
+                *next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
+            }
+        }
+    }
+
+    /// Delivers inputs until there are none; each may lead to others.
+    fn deliver(&mut self, context: &mut Context) {
+        while let Some((uid, input)) = self.inbox.pop_front() {
+            // The pod may have ended its way since.
+            if let Some(binding) = self.take(&uid) {
+                self.take_step(binding, context, |binding, context, peers| binding.step(input, context, peers));
+            }
+        }
+    }
+
+    fn take_step(
+        &mut self,
+        binding: Binding,
+        context: &mut Context,
+        step: impl FnOnce(Binding, &mut Context, &mut Peers<'_>) -> Step,
+    ) {
+        let stepping = Some(binding.uid().clone());
+        let mut peers = Peers { stepping, bindings: &self.waiting, inbox: &mut self.inbox };
+        match step(binding, context, &mut peers) {
+            Step::Waiting(binding) => self.put(binding),
+            Step::Bound(binding) => binding.finish(context),
+            Step::Failed(binding, failure) => binding.give_back(failure, context),
+            Step::Deleted(binding) => binding.abandon(context),
+            Step::BoundByOther(binding) => drop(binding.release(context)),
+        }
+    }
+
+    fn put(&mut self, binding: Binding) {
+        let uid = binding.uid();
+        self.deadlines.extend(binding.deadlines().into_iter().map(|deadline| (deadline, uid.clone())));
+        for object in binding.object_wait().into_iter().flat_map(|wait| &wait.objects) {
+            self.watchers.entry(object.clone()).or_default().insert(uid.clone());
+        }
+        let earlier = self.waiting.insert(uid.clone(), binding);
+        debug_assert!(earlier.is_none(), "a pod has one attempt at a time");
+    }
+
+    fn take(&mut self, uid: &PodUid) -> Option<Binding> {
+        let binding = self.waiting.remove(uid)?;
+        for deadline in binding.deadlines() {
+            self.deadlines.remove(&(deadline, uid.clone()));
+        }
+        for object in binding.object_wait().into_iter().flat_map(|wait| &wait.objects) {
+            if let Some(uids) = self.watchers.get_mut(object) {
+                uids.remove(uid);
+                if uids.is_empty() {
+                    self.watchers.remove(object);
+                }
+            }
+        }
+        let is_indexed = !self.deadlines.is_empty() || !self.watchers.is_empty();
+        debug_assert!(!self.waiting.is_empty() || !is_indexed, "an index names a pod that is not waiting");
+        Some(binding)
+    }
+}

@@ -1,0 +1,143 @@
+//! A pod between Reserve and PostBind, and what can happen to it.
+
+use std::sync::Arc;
+
+use berth_cache::Assumed;
+use berth_framework::{Call, CycleId, PluginIdx, Profile, Status, run::Refusal};
+use berth_model::{NodeIdx, Pod, PodUid, Sym, Time};
+use berth_queue::QueuedPod;
+
+use super::{object_wait::ObjectWait, permit::PermitWaits};
+use crate::{action::RequestError, context::Context};
+
+/// A pod on its way to a node.
+#[derive(Debug)]
+pub(crate) struct Binding {
+    pub(super) record: QueuedPod,
+    pub(super) cycle: CycleId,
+    pub(super) node: Sym,
+    /// The node's row when it was chosen: what plugins are told if the node is gone meanwhile.
+    pub(super) row: NodeIdx,
+    pub(super) assumed: Assumed,
+    pub(super) stage: Stage,
+    /// Until when the PreBind plugin before this position may wait in all.
+    pub(super) pre_bind_deadline: Option<(usize, Time)>,
+}
+
+/// What the pod waits for.
+#[derive(Debug)]
+pub(super) enum Stage {
+    /// For Permit plugins; empty only while the step goes on.
+    Permit(PermitWaits),
+    /// For the effects of the PreBind plugin before position `next`; then for objects, if it asked for that too.
+    PreBindEffects { next: usize, wait: Option<ObjectWait> },
+    /// For objects to change, in the name of the PreBind plugin before position `next`.
+    PreBindObjects { next: usize, wait: ObjectWait },
+    /// For the effects of a Bind plugin. If it asked for the binding as well, that comes last.
+    BindEffects { plugin: PluginIdx, then_bind: bool },
+    /// For the API server to bind the pod.
+    BindRequest { plugin: PluginIdx },
+    /// For the end of the process: the next scheduler finds the pod pending.
+    Shutdown,
+}
+
+/// What happens to a pod on its way.
+#[derive(Debug)]
+pub(crate) enum Input {
+    /// A Permit plugin lets the pod go on.
+    Allowed { plugin: Arc<str> },
+    /// A Permit plugin turns the pod down.
+    Rejected { plugin: Arc<str>, reason: String },
+    /// A higher-priority pod takes the place of this one.
+    Preempted { preemptor: Arc<Pod>, plugin: Arc<str> },
+    /// The pod has a `deletionTimestamp`.
+    Terminating,
+    /// The pod is gone from the API server.
+    Deleted,
+    /// The API server shows the pod on this node.
+    SeenOnNode(Sym),
+    /// One of the pod's deadlines has passed.
+    DeadlinePassed(Time),
+    /// An object changed that the pod waits for.
+    ObjectChanged,
+    /// The answer to [`crate::Request::AwaitedEffects`].
+    EffectsFinished(Result<(), RequestError>),
+    /// The answer to [`crate::Request::Bind`].
+    BindFinished(Result<(), RequestError>),
+}
+
+/// Where a step leaves the pod.
+pub(super) enum Step {
+    /// It waits for the next input.
+    Waiting(Binding),
+    /// The API server has bound it.
+    Bound(Binding),
+    /// The attempt failed; the pod goes back to the queue.
+    Failed(Binding, BindingFailure),
+    /// The pod was deleted.
+    Deleted(Binding),
+    /// Somebody else bound the pod.
+    BoundByOther(Binding),
+}
+
+/// Why a pod does not reach the node that was chosen for it.
+#[derive(Debug)]
+pub(super) enum BindingFailure {
+    /// A plugin rejected the pod before PreBind: the events that it registered for bring the pod back.
+    Rejected(Refusal),
+    /// A plugin or a request failed: the pod is tried again after backoff.
+    Error(Status),
+}
+
+impl Binding {
+    pub(super) fn pod(&self) -> &Arc<Pod> {
+        &self.record.pod
+    }
+
+    pub(super) fn uid(&self) -> &PodUid {
+        &self.record.pod.uid
+    }
+
+    pub(super) fn is_held_by_permit(&self) -> bool {
+        matches!(self.stage, Stage::Permit(_))
+    }
+
+    /// Whether a request is under way that may bind the pod.
+    pub(super) fn is_sent(&self) -> bool {
+        matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. })
+    }
+
+    /// When the pod's time is out if nothing happens.
+    pub(super) fn deadlines(&self) -> Vec<Time> {
+        match &self.stage {
+            Stage::Permit(waits) => waits.deadlines().collect(),
+            Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
+                self.object_wait().map(|wait| wait.deadline).into_iter().collect()
+            }
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => Vec::new(),
+        }
+    }
+
+    /// The wait of a PreBind plugin, also while its effects are being carried out.
+    pub(super) fn object_wait(&self) -> Option<&ObjectWait> {
+        match &self.stage {
+            Stage::PreBindEffects { wait, .. } => wait.as_ref(),
+            Stage::PreBindObjects { wait, .. } => Some(wait),
+            Stage::Permit(_) | Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => None,
+        }
+    }
+
+    /// Calls into the pod's profile, at the node's present row. `None` when the profiles were replaced and none serves the
+    /// pod any more.
+    pub(super) fn call<R>(
+        &self,
+        context: &mut Context,
+        work: impl FnOnce(&mut Profile, &Call<'_>, NodeIdx) -> R,
+    ) -> Option<R> {
+        let profile = context.profiles.get_mut(self.pod().scheduler_name)?;
+        let table = context.cache.table();
+        let row = table.find(self.node).unwrap_or(self.row);
+        let call = Call { cycle: self.cycle, pod: self.pod(), table };
+        Some(work(profile, &call, row))
+    }
+}

@@ -1,0 +1,43 @@
+//! The other pods between Reserve and PostBind, as a plugin's effects reach them.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use berth_model::{Pod, PodUid};
+use rustc_hash::FxHashMap;
+
+use super::binding::{Binding, Input};
+
+/// All pods that are not being stepped. What is sent to them is delivered when the step is over, so that a chain of pods
+/// that release each other needs no stack.
+pub(crate) struct Peers<'a> {
+    /// The pod whose step it is; `None` if that pod has no node yet.
+    pub(super) stepping: Option<PodUid>,
+    pub(super) bindings: &'a FxHashMap<PodUid, Binding>,
+    pub(super) inbox: &'a mut VecDeque<(PodUid, Input)>,
+}
+
+impl Peers<'_> {
+    /// Whether the pod is between Reserve and PostBind, this one included.
+    pub(crate) fn is_binding(&self, uid: &str) -> bool {
+        self.bindings.contains_key(uid) || self.stepping.as_deref() == Some(uid)
+    }
+
+    /// A pod that does not wait for the plugin ignores it.
+    pub(crate) fn allow(&mut self, uid: String, plugin: &Arc<str>) {
+        self.inbox.push_back((PodUid::from(uid), Input::Allowed { plugin: Arc::clone(plugin) }));
+    }
+
+    /// A pod that does not wait on Permit ignores it.
+    pub(crate) fn reject(&mut self, uid: String, plugin: &Arc<str>, reason: String) {
+        self.inbox.push_back((PodUid::from(uid), Input::Rejected { plugin: Arc::clone(plugin), reason }));
+    }
+
+    /// Takes a victim back that no request to bind it was sent for: the API server need not hear of it. Whether it is
+    /// one.
+    pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
+        let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
+        let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };
+        self.inbox.push_back((victim.uid().clone(), input));
+        true
+    }
+}

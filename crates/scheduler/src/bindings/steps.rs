@@ -1,0 +1,441 @@
+//! A pod's way from the chosen node to a bound pod, or back to the queue, top to bottom: Reserve and Permit, PreBind, Bind,
+//! PostBind.
+//!
+//! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
+
+use std::sync::Arc;
+
+use berth_framework::{
+    CycleId, Effect, PluginIdx, Point, Profile, Status,
+    run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
+};
+use berth_model::{NodeIdx, NodeSet, Pod, Time};
+use berth_queue::QueuedPod;
+
+use super::{
+    binding::{Binding, BindingFailure, Input, Stage, Step},
+    effects::{self, Origin},
+    object_wait::{ObjectWait, RequestedWait},
+    peers::Peers,
+    permit::PermitWaits,
+};
+use crate::{
+    action::{Level, Request, RequestError},
+    changes,
+    context::{Context, PodEvent},
+    failure::{AttemptFailure, Nomination},
+    metrics::{AttemptResult, Observation},
+};
+
+impl Binding {
+    /// Assumes the pod on its node. `None` if that cannot be: the attempt has failed then.
+    pub(super) fn new(record: QueuedPod, cycle: CycleId, row: NodeIdx, context: &mut Context) -> Option<Self> {
+        let pod = Arc::clone(&record.pod);
+        let node = context.cache.table().name(row);
+        match context.cache.assume(&pod, node) {
+            Ok(assumed) => {
+                context.queue.nominator_mut().remove(&pod.uid);
+                let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
+                Some(Self { record, cycle, node, row, assumed, stage, pre_bind_deadline: None })
+            }
+            Err(inconsistency) => {
+                context.end_cycle(pod.scheduler_name, cycle);
+                context.fail_attempt(record, AttemptFailure::error(&Status::error(inconsistency.to_string())));
+                None
+            }
+        }
+    }
+
+    /// Reserve, then Permit: every plugin may reject the pod, hold it, or let it go on.
+    pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        if let Some(Err(refusal)) = self.call(context, run::reserve) {
+            return Step::Failed(self, BindingFailure::of(refusal));
+        }
+        let PermitRun { waits, effects } = match self.call(context, run::permit) {
+            Some(Err(refusal)) => return Step::Failed(self, BindingFailure::of(refusal)),
+            Some(Ok(run)) => run,
+            None => PermitRun::default(),
+        };
+        let (pod, cycle) = (Arc::clone(self.pod()), self.cycle);
+        let named = |(plugin, timeout)| (context.plugin_name(pod.scheduler_name, plugin), timeout);
+        let waits = PermitWaits::new(waits.into_iter().map(named), context.outbox.now());
+        let is_held = !waits.is_empty();
+        self.stage = Stage::Permit(waits);
+        if is_held {
+            context.publish_expected_node(&pod, self.node);
+        }
+        for (plugin, effects) in effects::carry_out_each(context, peers, (&pod, cycle), effects) {
+            let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
+            context.outbox.request(context.pod_ref(&pod), Request::Effects(request));
+        }
+        if is_held { Step::Waiting(self) } else { self.permitted(context, peers) }
+    }
+
+    /// What the pod does upon an input. An input that does not concern its stage changes nothing: a plugin may allow a pod
+    /// that has gone on, and an object may change once more.
+    pub(super) fn step(self, input: Input, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        match input {
+            Input::Allowed { plugin } => self.allowed(&plugin, context, peers),
+            Input::Rejected { plugin, reason } => self.rejected_by_permit(&plugin, reason, context),
+            Input::Terminating => self.rejected_by_permit("", "removed".to_owned(), context),
+            Input::Preempted { preemptor, plugin } => self.preempted(&preemptor, &plugin, context),
+            Input::Deleted => Step::Deleted(self),
+            Input::SeenOnNode(node) if self.is_sent() && self.node == node => Step::Bound(self),
+            Input::SeenOnNode(_) => Step::BoundByOther(self),
+            Input::DeadlinePassed(deadline) => self.timed_out(deadline, context),
+            Input::ObjectChanged => self.object_changed(context, peers),
+            Input::EffectsFinished(result) => self.effects_finished(result, context, peers),
+            Input::BindFinished(result) => self.bind_finished(result, context),
+        }
+    }
+
+    fn allowed(mut self, plugin: &str, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        let Stage::Permit(waits) = &mut self.stage else { return Step::Waiting(self) };
+        if !waits.allow(plugin) || !waits.is_empty() {
+            return Step::Waiting(self);
+        }
+        let milliseconds = waits.waited(context.outbox.now());
+        context.outbox.observe(Observation::PermitWait { result: "Success", milliseconds });
+        self.permitted(context, peers)
+    }
+
+    fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
+        let Stage::Permit(waits) = &self.stage else { return Step::Waiting(self) };
+        let milliseconds = waits.waited(context.outbox.now());
+        context.outbox.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
+        let profile = context.profiles.get(self.pod().scheduler_name);
+        let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
+        let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
+        Step::Failed(self, BindingFailure::Rejected(refusal))
+    }
+
+    /// Permit said yes: for the queue the attempt is over, and PreBind begins.
+    fn permitted(self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        context.queue.done(self.uid());
+        self.pre_bind(0, context, peers)
+    }
+
+    /// Runs PreBind plugins from position `from` on, then Bind, as far as nothing has to be waited for.
+    fn pre_bind(mut self, mut from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        loop {
+            // A plugin may have gone out of service since the pod's cycle; the next cycle begins with waiting for it.
+            let absent = context.profiles.get(self.pod().scheduler_name).and_then(Profile::out_of_service);
+            if let Some((_, status)) = absent {
+                return Step::Failed(self, BindingFailure::Error(Status::error(status.message())));
+            }
+            let run = self.call(context, |profile, call, row| run::pre_bind(profile, call, row, from));
+            let (plugin, effects, next) = match run.unwrap_or(Ok(PreBindRun::Done)) {
+                Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+                Ok(PreBindRun::Done) => return self.bind(context, peers),
+                Ok(PreBindRun::Effects { plugin, effects, next }) => (plugin, effects, next),
+            };
+            let pod = Arc::clone(self.pod());
+            let origin = Origin { pod: &pod, cycle: self.cycle, plugin };
+            let mut effects = match effects::carry_out(context, peers, origin, effects) {
+                Ok(effects) => effects,
+                Err(status) => return Step::Failed(self, BindingFailure::Error(status)),
+            };
+            let wait = self.take_wait(origin, next, &mut effects, context);
+            if effects.is_empty() && wait.is_none() {
+                from = next;
+                continue;
+            }
+            context.publish_expected_node(&pod, self.node);
+            self.stage = match wait {
+                Some(wait) if effects.is_empty() => Stage::PreBindObjects { next, wait },
+                wait => {
+                    let request = origin.request(context, effects);
+                    context.outbox.request(context.pod_ref(&pod), Request::AwaitedEffects(request));
+                    Stage::PreBindEffects { next, wait }
+                }
+            };
+            return Step::Waiting(self);
+        }
+    }
+
+    /// Moves the wait out of `effects`. Asking again does not win a plugin more time: its first deadline stands.
+    fn take_wait(
+        &mut self,
+        origin: Origin<'_>,
+        next: usize,
+        effects: &mut Vec<Effect>,
+        context: &mut Context,
+    ) -> Option<ObjectWait> {
+        let requested = RequestedWait::take_from(effects)?;
+        if requested.n_dropped > 0 {
+            let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+            let message = format!("plugin {plugin} asked for {} effects after a wait: dropped", requested.n_dropped);
+            context.outbox.log(Level::Warn, message);
+        }
+        let deadline = context.outbox.now() + requested.timeout;
+        let first = self.pre_bind_deadline.filter(|(position, _)| *position == next).map(|(_, first)| first);
+        let deadline = first.map_or(deadline, |first| first.min(deadline));
+        self.pre_bind_deadline = Some((next, deadline));
+        let RequestedWait { objects, timeout_message, .. } = requested;
+        Some(ObjectWait { objects, deadline, timeout_message, has_changed: false })
+    }
+
+    fn object_changed(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        match self.stage {
+            Stage::PreBindEffects { wait: Some(ref mut wait), .. } => wait.has_changed = true,
+            Stage::PreBindObjects { next, .. } => return self.pre_bind_again(next, context, peers),
+            Stage::PreBindEffects { wait: None, .. }
+            | Stage::Permit(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::Shutdown => {}
+        }
+        Step::Waiting(self)
+    }
+
+    /// Asks the plugin before position `next` again, its replica caught up.
+    fn pre_bind_again(self, next: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        if context.is_shutting_down() {
+            return Step::Waiting(self);
+        }
+        let scheduler_name = self.pod().scheduler_name;
+        let profile = context.profiles.get_mut(scheduler_name);
+        if let Some(Err((plugin, status))) = profile.map(|profile| profile.sync(&context.cache)) {
+            let name = context.plugin_name(scheduler_name, plugin);
+            let status = Status::error(format!("syncing plugin \"{name}\": {}", status.message()));
+            return Step::Failed(self, BindingFailure::Error(status));
+        }
+        self.pre_bind(next.saturating_sub(1), context, peers)
+    }
+
+    fn effects_finished(
+        mut self,
+        result: Result<(), RequestError>,
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Step {
+        match (self.stage, result) {
+            (Stage::PreBindEffects { next, .. }, Err(error)) => {
+                self.stage = Stage::PreBindEffects { next, wait: None };
+                self.pre_bind_failed(next, &error.to_string(), context)
+            }
+            (Stage::PreBindEffects { next, wait: None }, Ok(())) => {
+                self.stage = Stage::PreBindEffects { next, wait: None };
+                self.pre_bind(next, context, peers)
+            }
+            (Stage::PreBindEffects { next, wait: Some(wait) }, Ok(())) => {
+                let has_changed = wait.has_changed;
+                self.stage = Stage::PreBindObjects { next, wait };
+                if has_changed { self.pre_bind_again(next, context, peers) } else { Step::Waiting(self) }
+            }
+            (Stage::BindEffects { plugin, then_bind: true }, Ok(())) => {
+                self.stage = Stage::BindRequest { plugin };
+                self.request_binding(plugin, context)
+            }
+            (Stage::BindEffects { plugin, then_bind: false }, Ok(())) => {
+                self.stage = Stage::BindRequest { plugin };
+                Step::Bound(self)
+            }
+            (Stage::BindEffects { plugin, .. }, Err(error)) => {
+                self.stage = Stage::BindRequest { plugin };
+                self.bind_failed(plugin, &error, context)
+            }
+            (
+                stage @ (Stage::Permit(_) | Stage::PreBindObjects { .. } | Stage::BindRequest { .. } | Stage::Shutdown),
+                _,
+            ) => {
+                self.stage = stage;
+                self.unexpected_answer("effects", context)
+            }
+        }
+    }
+
+    fn pre_bind_failed(self, next: usize, text: &str, context: &Context) -> Step {
+        let scheduler_name = self.pod().scheduler_name;
+        let plugins = |profile: &Profile| profile.plugins.at(Point::PreBind).get(next.wrapping_sub(1)).copied();
+        let plugin = context.profiles.get(scheduler_name).and_then(plugins).unwrap_or(PluginIdx::NOBODY);
+        let name = context.plugin_name(scheduler_name, plugin);
+        Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
+    }
+
+    /// Asks the Bind plugins, and sends what the first that takes the pod asks for.
+    fn bind(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        if context.is_shutting_down() {
+            self.stage = Stage::Shutdown;
+            return Step::Waiting(self);
+        }
+        if context.cache.table().find(self.node).is_none() {
+            let text = format!("node \"{}\" not found", context.text(self.node));
+            return Step::Failed(self, BindingFailure::Error(Status::error(text)));
+        }
+        let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
+        let run = match self.call(context, run::bind).unwrap_or_else(|| Err(no_profile())) {
+            Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+            Ok(run) => run,
+        };
+        let pod = Arc::clone(self.pod());
+        let origin = Origin { pod: &pod, cycle: self.cycle, plugin: run.plugin };
+        let then_bind = run.effects.contains(&Effect::Bind);
+        let carried_out = effects::check_grants(context, origin, &run.effects).and_then(|()| {
+            let others = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
+            effects::carry_out(context, peers, origin, others)
+        });
+        let effects = match carried_out {
+            Ok(effects) => effects,
+            Err(status) => return Step::Failed(self, BindingFailure::Error(status)),
+        };
+        if then_bind && effects.is_empty() {
+            return self.request_binding(run.plugin, context);
+        }
+        let request = origin.request(context, effects);
+        context.outbox.request(context.pod_ref(&pod), Request::AwaitedEffects(request));
+        self.stage = Stage::BindEffects { plugin: run.plugin, then_bind };
+        Step::Waiting(self)
+    }
+
+    fn request_binding(mut self, plugin: PluginIdx, context: &mut Context) -> Step {
+        let node = context.text(self.node).to_owned();
+        let pod = context.pod_ref(self.pod());
+        context.outbox.request(pod, Request::Bind { cycle: self.cycle, node });
+        self.stage = Stage::BindRequest { plugin };
+        Step::Waiting(self)
+    }
+
+    fn bind_finished(self, result: Result<(), RequestError>, context: &mut Context) -> Step {
+        match (&self.stage, result) {
+            (Stage::BindRequest { .. }, Ok(())) => Step::Bound(self),
+            (&Stage::BindRequest { plugin }, Err(error)) => self.bind_failed(plugin, &error, context),
+            (
+                Stage::Permit(_)
+                | Stage::PreBindEffects { .. }
+                | Stage::PreBindObjects { .. }
+                | Stage::BindEffects { .. }
+                | Stage::Shutdown,
+                _,
+            ) => self.unexpected_answer("binding", context),
+        }
+    }
+
+    fn bind_failed(self, plugin: PluginIdx, error: &RequestError, context: &Context) -> Step {
+        let name = context.plugin_name(self.pod().scheduler_name, plugin);
+        let status = Status::error(format!("running Bind plugin \"{name}\": {error}"));
+        Step::Failed(self, BindingFailure::Error(status))
+    }
+
+    /// The host answered a request that this attempt has not made.
+    fn unexpected_answer(self, to: &str, context: &mut Context) -> Step {
+        let message = format!("unexpected answer to the {to} of pod {}: ignored", context.full_name(self.pod()));
+        context.outbox.log(Level::Error, message);
+        Step::Waiting(self)
+    }
+
+    fn timed_out(self, deadline: Time, context: &mut Context) -> Step {
+        match &self.stage {
+            Stage::Permit(waits) => match waits.timed_out(deadline) {
+                Some((plugin, reason)) => self.rejected_by_permit(&plugin, reason, context),
+                None => Step::Waiting(self),
+            },
+            Stage::PreBindEffects { next, wait: Some(wait) } | Stage::PreBindObjects { next, wait } => {
+                let (next, text) = (*next, wait.timeout_message.clone());
+                self.pre_bind_failed(next, &text, context)
+            }
+            Stage::PreBindEffects { wait: None, .. }
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::Shutdown => Step::Waiting(self),
+        }
+    }
+
+    /// A pod of higher priority takes the node. The API server has not heard of this one's place on it.
+    fn preempted(self, preemptor: &Pod, plugin: &str, context: &mut Context) -> Step {
+        if self.is_sent() {
+            let message = format!("pod {} is being bound and was not preempted", context.full_name(self.pod()));
+            context.outbox.log(Level::Warn, message);
+            return Step::Waiting(self);
+        }
+        if let Stage::Permit(waits) = &self.stage {
+            let milliseconds = waits.waited(context.outbox.now());
+            context.outbox.observe(Observation::PermitWait { result: "Error", milliseconds });
+        }
+        let node = context.text(self.node);
+        let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
+        context.record_event(self.pod(), preemptor.scheduler_name, &PodEvent::PREEMPTED, note);
+        Step::Failed(self, BindingFailure::Error(Status::error(format!("preempted by {plugin}"))))
+    }
+
+    /// The pod is bound: PostBind, event, metrics.
+    pub(super) fn finish(self, context: &mut Context) {
+        self.call(context, run::post_bind);
+        let Binding { record, cycle, node, assumed, .. } = self;
+        assumed.settled();
+        let pod = &record.pod;
+        let note = format!("Successfully assigned {} to {}", context.full_name(pod), context.text(node));
+        context.pod_event(pod, &PodEvent::SCHEDULED, note);
+        context.end_cycle(pod.scheduler_name, cycle);
+        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled);
+        let now = context.outbox.now();
+        context.outbox.observe(Observation::Scheduled {
+            attempts: record.attempts,
+            milliseconds: now.since(record.first_queued_at.unwrap_or(now)),
+            after_flush: record.was_flushed,
+        });
+    }
+
+    /// The attempt failed: everything is given back, and the pod goes to the queue.
+    pub(super) fn give_back(self, failure: BindingFailure, context: &mut Context) {
+        self.call(context, run::unreserve);
+        let Binding { record, cycle, assumed, .. } = self;
+        let pod = Arc::clone(&record.pod);
+        context.end_cycle(pod.scheduler_name, cycle);
+        let freed = match context.cache.forget(assumed) {
+            Ok(freed) => freed.map(|pod| changes::pod_deleted(&pod)),
+            Err(inconsistency) => {
+                context.outbox.log(Level::Warn, inconsistency.to_string());
+                None
+            }
+        };
+        let failure = failure.into_attempt_failure();
+        // A pod that was rejected must not be woken by the room that it leaves itself.
+        let was_rejected = failure.status.code.is_rejected();
+        if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
+            context.move_all(freed);
+        }
+        context.fail_attempt(record, failure);
+        if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
+            context.move_some(freed, |other| other.uid != pod.uid);
+        }
+    }
+
+    /// The pod was deleted: everything is given back, and nobody is told.
+    pub(super) fn abandon(self, context: &mut Context) {
+        let pod = self.release(context);
+        context.cache.remove_pod(&pod.uid);
+        context.move_all(&changes::pod_deleted(&pod));
+    }
+
+    /// Ends the attempt without giving the node back: the cache holds what the API server shows.
+    pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
+        self.call(context, run::unreserve);
+        let Binding { record, cycle, assumed, .. } = self;
+        assumed.settled();
+        context.end_cycle(record.pod.scheduler_name, cycle);
+        context.queue.done(&record.pod.uid);
+        record.pod
+    }
+}
+
+impl BindingFailure {
+    fn of(refusal: Refusal) -> Self {
+        if refusal.status.code.is_rejected() { Self::Rejected(refusal) } else { Self::Error(refusal.status) }
+    }
+
+    fn into_attempt_failure(self) -> AttemptFailure {
+        match self {
+            Self::Error(status) => AttemptFailure { status, diagnosis: None, nomination: Nomination::Clear },
+            Self::Rejected(Refusal { plugin, status }) => {
+                let mut diagnosis = Diagnosis { n_all_nodes: 1, ..Diagnosis::default() };
+                diagnosis.blame(plugin, status.code);
+                let nodes = NodeSet::from_iter([NodeIdx(0)]);
+                let code = status.code;
+                diagnosis.rejections.push(Rejection { plugin, status, nodes });
+                let status = Status::new(code, [diagnosis.message()]);
+                AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear }
+            }
+        }
+    }
+}

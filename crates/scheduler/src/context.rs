@@ -1,0 +1,160 @@
+//! What the machines of the scheduler share, lent to one of them at a time, and the steps that need several parts of it.
+
+use std::sync::Arc;
+
+use berth_cache::Cache;
+use berth_framework::{CycleId, PluginIdx, Profile};
+use berth_model::{Pod, Sym};
+use berth_queue::{Occurrence, Policy, Queue};
+
+use crate::{
+    action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    outbox::Outbox,
+    pending_pods::PendingPods,
+    policy::PluginPolicy,
+    preemptions::Preemptions,
+    profiles::Profiles,
+};
+
+/// Whether cycles may begin.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The initial lists are not complete.
+    #[default]
+    Syncing,
+    Running,
+    /// No cycle and no binding begins any more.
+    ShuttingDown,
+}
+
+/// The cluster as the scheduler knows it, the profiles, and the outbox.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) cache: Cache,
+    pub(crate) queue: Queue,
+    pub(crate) profiles: Profiles,
+    pub(crate) pending_pods: PendingPods,
+    pub(crate) preemptions: Preemptions,
+    pub(crate) outbox: Outbox,
+    pub(crate) phase: Phase,
+}
+
+/// An event about a pod, without the pod.
+pub(crate) struct PodEvent<'a> {
+    pub(crate) warning: bool,
+    pub(crate) reason: &'a str,
+    pub(crate) action: &'a str,
+}
+
+impl PodEvent<'static> {
+    pub(crate) const FAILED_SCHEDULING: Self = Self { warning: true, reason: "FailedScheduling", action: "Scheduling" };
+    pub(crate) const SCHEDULED: Self = Self { warning: false, reason: "Scheduled", action: "Binding" };
+    pub(crate) const PREEMPTED: Self = Self { warning: false, reason: "Preempted", action: "Preempting" };
+}
+
+impl Context {
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.phase == Phase::ShuttingDown
+    }
+
+    /// Changes the queue while the plugins answer its questions.
+    pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
+        let mut policy =
+            PluginPolicy { profiles: &mut self.profiles, cache: &self.cache, preemptions: &self.preemptions };
+        work(&mut self.queue, &mut policy)
+    }
+
+    /// Tells all unschedulable pods of an event.
+    pub(crate) fn move_all(&mut self, occurrence: &Arc<Occurrence>) {
+        self.move_some(occurrence, |_| true);
+    }
+
+    /// Tells those unschedulable pods of an event for which `concerns` holds.
+    pub(crate) fn move_some(&mut self, occurrence: &Arc<Occurrence>, concerns: impl Fn(&Pod) -> bool) {
+        let now = self.outbox.now();
+        self.with_queue(|queue, policy| queue.move_all(occurrence, concerns, now, policy));
+    }
+
+    /// The attempt is over: the plugins of the pod's profile may forget it.
+    pub(crate) fn end_cycle(&mut self, scheduler_name: Sym, cycle: CycleId) {
+        // There is no profile if the configuration was replaced during the attempt; its plugins are gone as well.
+        if let Some(profile) = self.profiles.get_mut(scheduler_name) {
+            profile.end_cycle(cycle);
+        }
+    }
+
+    pub(crate) fn text(&self, sym: Sym) -> &str {
+        self.cache.table().symbols.text(sym)
+    }
+
+    /// `namespace/name`.
+    pub(crate) fn full_name(&self, pod: &Pod) -> String {
+        format!("{}/{}", self.text(pod.namespace), pod.name)
+    }
+
+    pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {
+        PodRef {
+            namespace: self.text(pod.namespace).to_owned(),
+            name: pod.name.to_string(),
+            uid: pod.uid.clone(),
+            resource_version: self.pending_pods.resource_version(&pod.uid).to_owned(),
+        }
+    }
+
+    /// The plugin's name; empty for [`PluginIdx::NOBODY`].
+    pub(crate) fn plugin_name(&self, scheduler_name: Sym, plugin: PluginIdx) -> Arc<str> {
+        let profile: Option<&Profile> = self.profiles.get(scheduler_name);
+        profile.map_or_else(|| Arc::from(""), |profile| Arc::clone(profile.name(plugin)))
+    }
+
+    /// Writes an event about `pod`, reported by the profile `reported_by`.
+    pub(crate) fn record_event(&mut self, pod: &Pod, reported_by: Sym, event: &PodEvent<'_>, note: String) {
+        let record = EventRecord {
+            regarding: self.pod_ref(pod),
+            warning: event.warning,
+            reason: event.reason.to_owned(),
+            action: event.action.to_owned(),
+            note,
+            reporting_controller: self.text(reported_by).to_owned(),
+        };
+        self.outbox.notice(Notice::Event(record));
+    }
+
+    /// The same, reported by the pod's own profile.
+    pub(crate) fn pod_event(&mut self, pod: &Pod, event: &PodEvent<'_>, note: String) {
+        self.record_event(pod, pod.scheduler_name, event, note);
+    }
+
+    /// Asks for a patch of what differs from the pod's status; of nothing when nothing does, or the pod is gone.
+    pub(crate) fn patch_status(
+        &mut self,
+        pod: &Pod,
+        condition: Option<berth_model::api::Condition>,
+        nominated: Option<String>,
+    ) {
+        let pod_ref = self.pod_ref(pod);
+        let Some(known) = self.pending_pods.get_mut(&pod.uid) else { return };
+        let nominated = nominated.filter(|node| *node != known.nominated_node_name);
+        if condition.is_none() && nominated.is_none() {
+            return;
+        }
+        let old_nominated_node_name = known.nominated_node_name.clone();
+        if let Some(node) = &nominated {
+            known.nominated_node_name.clone_from(node);
+        }
+        let change = StatusChange {
+            old_conditions: known.conditions.clone(),
+            condition,
+            old_nominated_node_name,
+            nominated_node_name: nominated,
+        };
+        self.outbox.request(pod_ref, Request::PatchStatus(change));
+    }
+
+    /// Writes the node that the pod is going to into its `nominatedNodeName`, since getting there takes a while
+    /// (KEP-5278).
+    pub(crate) fn publish_expected_node(&mut self, pod: &Pod, node: Sym) {
+        let node = self.text(node).to_owned();
+        self.patch_status(pod, None, Some(node));
+    }
+}

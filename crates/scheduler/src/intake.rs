@@ -1,0 +1,177 @@
+//! What the API server reports about objects, entered into cache and queue.
+
+use std::sync::Arc;
+
+use berth_cache::Added;
+use berth_framework::{ClusterEvent, ObjectKind};
+use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
+use berth_queue::{Occurrence, Subject};
+use rustc_hash::FxHashMap;
+
+use crate::{
+    action::Level,
+    bindings::{Bindings, Input},
+    changes,
+    context::Context,
+    pending_pods::PendingPod,
+};
+
+/// What the events about objects need to know of earlier ones, beyond what cache and queue hold.
+#[derive(Debug, Default)]
+pub(crate) struct Intake {
+    /// The uid behind each namespace and name of a pod: a pod that was deleted and created again has another.
+    uids: FxHashMap<(String, String), PodUid>,
+    /// Type and status of each node's conditions.
+    node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
+}
+
+impl Intake {
+    /// A pod appeared or changed. One in a terminal phase has left its node.
+    pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
+        let pod = Arc::new(intern::pod(api, context.cache.symbols_mut()));
+        let name = (api.metadata.namespace.clone(), api.metadata.name.clone());
+        let earlier = self.uids.insert(name, pod.uid.clone());
+        if let Some(replaced) = earlier.filter(|earlier| *earlier != pod.uid) {
+            remove_pod(replaced, bindings, context);
+        }
+        if matches!(api.status.phase.as_str(), "Succeeded" | "Failed") {
+            self.pod_deleted(&api.metadata.namespace, &api.metadata.name, pod.uid.clone(), bindings, context);
+        } else if pod.node_name.is_none() {
+            pending_pod_applied(api, &pod, bindings, context);
+        } else {
+            assigned_pod_applied(&pod, bindings, context);
+        }
+    }
+
+    pub(crate) fn pod_deleted(
+        &mut self,
+        namespace: &str,
+        name: &str,
+        uid: PodUid,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) {
+        let key = (namespace.to_owned(), name.to_owned());
+        // Another pod may have taken the name already.
+        if self.uids.get(&key) == Some(&uid) {
+            self.uids.remove(&key);
+        }
+        remove_pod(uid, bindings, context);
+    }
+
+    pub(crate) fn node_applied(&mut self, api: &api::Node, context: &mut Context) {
+        let node = intern::node(api, context.cache.symbols_mut());
+        let conditions = api.status.conditions.iter().map(|it| (it.type_.clone(), it.status.clone())).collect();
+        let old_conditions = self.node_conditions.insert(node.name, conditions);
+        let conditions_differ = old_conditions.as_ref() != self.node_conditions.get(&node.name);
+        match context.cache.set_node(node.clone()) {
+            None => context.move_all(&changes::node_added(node)),
+            Some(old) => {
+                for occurrence in changes::node_updates(old, node, conditions_differ) {
+                    context.move_all(&occurrence);
+                }
+            }
+        }
+    }
+
+    /// Nothing happens if the node was never seen.
+    pub(crate) fn node_deleted(&mut self, name: &str, context: &mut Context) {
+        let Some(name) = context.cache.table().symbols.lookup(name) else { return };
+        self.node_conditions.remove(&name);
+        let node = context.cache.node(name).and_then(|node| node.row()).map(|(_, node)| node.clone());
+        if let Some(node) = node {
+            context.move_all(&changes::node_deleted(node));
+        }
+        context.cache.remove_node(name);
+    }
+}
+
+/// An object of another kind changed, or with `None` was deleted. `resource` is the name under which plugins register
+/// for its events.
+pub(crate) fn object_changed(
+    resource: &str,
+    key: ObjectKey,
+    new: Option<Arc<[u8]>>,
+    bindings: &mut Bindings,
+    context: &mut Context,
+) {
+    let old = context.cache.set_object(key.clone(), new.clone());
+    let action = match (&old, &new) {
+        (None, Some(_)) => ClusterEvent::ADD,
+        (Some(old), Some(new)) if old == new => return,
+        (Some(_), Some(_)) => ClusterEvent::UPDATE,
+        (Some(_), None) => ClusterEvent::DELETE,
+        (None, None) => return,
+    };
+    bindings.object_changed(&key, context);
+    let kind = ObjectKind { api_version: key.api_version, kind: key.kind };
+    context.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { kind, old, new })));
+}
+
+fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
+    let pending = PendingPod::new(Arc::clone(pod), api);
+    let resource_version = pending.resource_version.clone();
+    let old = context.pending_pods.insert(pending);
+    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == resource_version) {
+        return;
+    }
+    if bindings.contains(&pod.uid) {
+        if pod.terminating {
+            bindings.send(pod.uid.clone(), Input::Terminating, context);
+        }
+        return;
+    }
+    if !context.profiles.serves(pod.scheduler_name) || context.cache.pod(&pod.uid).is_some() {
+        return;
+    }
+    let now = context.outbox.now();
+    let Some(old) = old.map(|old| old.pod) else {
+        return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
+    };
+    let updates = changes::pod_updates(&old, pod);
+    context.with_queue(|queue, policy| queue.update(pod, &updates, now, policy));
+    if !old.nominated_node_name.is_none() && old.nominated_node_name != pod.nominated_node_name {
+        nomination_ended(&old, context);
+    }
+}
+
+fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
+    let added = match context.cache.add_pod(Arc::clone(pod)) {
+        Ok(added) => added,
+        Err(inconsistency) => return context.outbox.log(Level::Error, inconsistency.to_string()),
+    };
+    match added {
+        Added::Updated { old } => {
+            for occurrence in changes::pod_updates(&old, pod) {
+                context.move_all(&occurrence);
+            }
+        }
+        Added::New | Added::Confirmed { .. } => {
+            bindings.send(pod.uid.clone(), Input::SeenOnNode(pod.node_name), context);
+            context.move_all(&changes::pod_added(pod));
+        }
+    }
+    context.queue.delete(&pod.uid);
+    context.pending_pods.remove(&pod.uid);
+}
+
+/// The pod is gone, wherever it was.
+fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
+    let was_nominated = context.queue.nominator().node_of(&uid).is_some();
+    let pending = context.pending_pods.remove(&uid);
+    context.preemptions.forget(&uid);
+    context.queue.delete(&uid);
+    if bindings.contains(&uid) {
+        bindings.send(uid, Input::Deleted, context);
+    } else if let Some(removed) = context.cache.remove_pod(&uid) {
+        context.move_all(&changes::pod_deleted(&removed.pod));
+    } else if let Some(pending) = pending.filter(|_| was_nominated) {
+        nomination_ended(&pending.pod, context);
+    }
+}
+
+/// The pod no longer keeps the room on the node that it was nominated to: pods of its priority or below may try.
+fn nomination_ended(pod: &Arc<Pod>, context: &mut Context) {
+    let priority = pod.priority;
+    context.move_some(&changes::pod_deleted(pod), |other| other.priority <= priority);
+}

@@ -1,0 +1,70 @@
+//! What leaves the scheduler: actions in order, measurements, and the time that all of one turn shares.
+
+use std::collections::BTreeMap;
+
+use berth_model::Time;
+
+use crate::{
+    action::{Action, Level, Notice, PodRef, PodRequest, Request},
+    metrics::{AttemptResult, Observation},
+};
+
+/// Where every machine of the scheduler leaves its results.
+#[derive(Debug, Default)]
+pub(crate) struct Outbox {
+    now: Time,
+    actions: Vec<Action>,
+    observations: Vec<Observation>,
+    attempts: BTreeMap<(String, AttemptResult), u64>,
+}
+
+impl Outbox {
+    /// The time of the event that is being handled.
+    pub(crate) fn now(&self) -> Time {
+        self.now
+    }
+
+    pub(crate) fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
+    pub(crate) fn push(&mut self, action: Action) {
+        self.actions.push(action);
+    }
+
+    pub(crate) fn request(&mut self, pod: PodRef, request: Request) {
+        self.actions.push(Action::Pod(PodRequest { pod, request }));
+    }
+
+    pub(crate) fn notice(&mut self, notice: Notice) {
+        self.actions.push(Action::Notice(notice));
+    }
+
+    pub(crate) fn log(&mut self, level: Level, message: String) {
+        self.notice(Notice::Log { level, message });
+    }
+
+    pub(crate) fn observe(&mut self, observation: Observation) {
+        self.observations.push(observation);
+    }
+
+    pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {
+        *self.attempts.entry((profile.to_owned(), result)).or_default() += 1;
+    }
+
+    pub(crate) fn actions(&self) -> &[Action] {
+        &self.actions
+    }
+
+    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    pub(crate) fn take_observations(&mut self) -> Vec<Observation> {
+        std::mem::take(&mut self.observations)
+    }
+
+    pub(crate) fn attempts(&self) -> &BTreeMap<(String, AttemptResult), u64> {
+        &self.attempts
+    }
+}

@@ -1,0 +1,87 @@
+//! The profiles by `schedulerName`, and what their plugins registered for.
+
+use std::sync::Arc;
+
+use berth_framework::{PluginIdx, PluginVersion, Point, Profile};
+use berth_model::{Sym, Symbols};
+use berth_queue::PluginEvents;
+use rustc_hash::FxHashMap;
+
+/// Every profile of the process. An index into it is good until the profiles are replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Profiles {
+    list: Vec<Profile>,
+    by_name: FxHashMap<Sym, usize>,
+}
+
+impl Profiles {
+    pub(crate) fn new(list: Vec<Profile>, symbols: &mut Symbols) -> Self {
+        let by_name =
+            list.iter().enumerate().map(|(index, profile)| (symbols.intern(&profile.scheduler_name), index)).collect();
+        Self { list, by_name }
+    }
+
+    pub(crate) fn serves(&self, scheduler_name: Sym) -> bool {
+        self.by_name.contains_key(&scheduler_name)
+    }
+
+    pub(crate) fn get_mut(&mut self, scheduler_name: Sym) -> Option<&mut Profile> {
+        self.list.get_mut(*self.by_name.get(&scheduler_name)?)
+    }
+
+    pub(crate) fn get(&self, scheduler_name: Sym) -> Option<&Profile> {
+        self.list.get(*self.by_name.get(&scheduler_name)?)
+    }
+
+    /// The profiles in the order of the configuration.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Profile> {
+        self.list.iter()
+    }
+
+    /// Their names in the order of the configuration.
+    pub(crate) fn names(&self) -> Vec<Sym> {
+        let mut names: Vec<(usize, Sym)> = self.by_name.iter().map(|(&name, &index)| (index, name)).collect();
+        names.sort_unstable();
+        names.into_iter().map(|(_, name)| name).collect()
+    }
+
+    /// The profiles that use a plugin, in the order of the configuration; of those named, if any are.
+    pub(crate) fn users_of(&self, plugin: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
+        let mut users = Vec::new();
+        for name in self.names() {
+            let wanted = self.get(name).filter(|profile| {
+                scheduler_names.is_none_or(|scheduler_names| scheduler_names.contains(&profile.scheduler_name))
+            });
+            users.extend(wanted.and_then(|profile| profile.find(plugin)).map(|plugin| (name, plugin)));
+        }
+        users
+    }
+
+    /// Which binaries answer, by profile.
+    pub(crate) fn versions(&self) -> Vec<(String, Vec<PluginVersion>)> {
+        let versions = |profile: &Profile| (profile.scheduler_name.clone(), profile.versions().collect());
+        self.list.iter().map(versions).collect()
+    }
+
+    /// The events that each profile's plugins registered for; only plugins that can reject a pod are asked.
+    pub(crate) fn registrations(&self) -> Vec<(Sym, Vec<PluginEvents>)> {
+        let of_profile = |name: Sym| Some((name, registrations(self.get(name)?)));
+        self.names().into_iter().filter_map(of_profile).collect()
+    }
+}
+
+fn registrations(profile: &Profile) -> Vec<PluginEvents> {
+    let instances = (0u32..).map(PluginIdx).zip(profile.instances());
+    let may_reject = |plugin| rejects(profile, plugin) || profile.plugins.at(Point::PostFilter).contains(&plugin);
+    let rejecting = instances.filter(|(plugin, _)| may_reject(*plugin)).map(|(_, instance)| instance);
+    rejecting
+        .map(|instance| PluginEvents::new(Arc::clone(instance.name()), instance.plugin.manifest().requeue.clone()))
+        .collect()
+}
+
+/// Whether the plugin itself can reject a pod. A PostFilter plugin that cannot still has pods held back in its name,
+/// until what it asked for is done.
+pub(crate) fn rejects(profile: &Profile, plugin: PluginIdx) -> bool {
+    const REJECTING: [Point; 5] = [Point::PreEnqueue, Point::PreFilter, Point::Filter, Point::Reserve, Point::Permit];
+    REJECTING.iter().any(|&point| profile.plugins.at(point).contains(&plugin))
+}

@@ -1,0 +1,202 @@
+//! Plugins are replaced between cycles, one binary or all profiles at a time.
+//!
+//! Swaps of one plugin happen in the order of their requests: the next one waits until the one before is over.
+
+mod preparation;
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    sync::Arc,
+};
+
+use berth_framework::{DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, State};
+use berth_model::{Sym, Symbols};
+use rustc_hash::FxHashMap;
+
+pub(crate) use self::preparation::Swap;
+use self::preparation::{Instances, build, fill};
+pub use self::preparation::{Preparation, Prepared, SwapError};
+use crate::{
+    action::{Action, Level, Notice},
+    bindings::Bindings,
+    context::Context,
+    profiles::Profiles,
+};
+
+/// Swaps that are under way, and what they replaced.
+#[derive(Debug, Default)]
+pub(crate) struct Swaps {
+    /// By plugin, the swaps that wait for the one that is being prepared.
+    preparing: FxHashMap<String, VecDeque<Swap>>,
+    /// Instances that were replaced.
+    retired: Vec<Box<dyn Plugin>>,
+}
+
+/// An instance that is about to take a plugin's place in a profile.
+struct Successor {
+    scheduler_name: Sym,
+    plugin: PluginIdx,
+    instance: Box<dyn Plugin>,
+}
+
+impl Swaps {
+    /// A binary is ready to serve: it takes over at once, or after a preparation if its instances take long. Whether
+    /// anything was replaced.
+    pub(crate) fn ready(&mut self, swap: Swap, bindings: &mut Bindings, context: &mut Context) -> bool {
+        if let Some(waiting) = self.preparing.get_mut(&swap.name) {
+            waiting.push_back(swap);
+            return false;
+        }
+        if !swap.factory.takes_long() {
+            return self.swap(&swap, Instances::new(), bindings, context);
+        }
+        let users = context.profiles.users_of(&swap.name, swap.scheduler_names.as_deref());
+        let args: BTreeMap<String, String> =
+            users.into_iter().filter_map(|(name, plugin)| args_of(context.profiles.get(name)?, plugin)).collect();
+        if args.is_empty() {
+            return false;
+        }
+        let full_delta = context.cache.delta_since(&swap.factory.manifest().needs, 0, Symbols::N_WELL_KNOWN);
+        self.preparing.insert(swap.name.clone(), VecDeque::new());
+        context.outbox.push(Action::PreparePlugin(Box::new(Preparation::new(swap, args, full_delta))));
+        false
+    }
+
+    /// The instances of a swap are prepared. Whether anything was replaced.
+    pub(crate) fn prepared(&mut self, prepared: Prepared, bindings: &mut Bindings, context: &mut Context) -> bool {
+        let Prepared { swap, instances } = prepared;
+        let mut is_replaced = self.swap(&swap, instances, bindings, context);
+        // If the first of the waiting swaps must be prepared, the rest waits for that.
+        for next in self.preparing.remove(&swap.name).into_iter().flatten() {
+            is_replaced |= self.ready(next, bindings, context);
+        }
+        is_replaced
+    }
+
+    /// Other profiles serve from here on. Pods that only they serve join the queue, pods that nobody serves leave it.
+    pub(crate) fn change_profiles(&mut self, profiles: Vec<Profile>, bindings: &mut Bindings, context: &mut Context) {
+        install_profiles(profiles, context);
+        for name in context.profiles.names() {
+            let synced = context.profiles.get_mut(name).map(|profile| profile.sync(&context.cache));
+            if let Some(Err((plugin, status))) = synced
+                && !status.code.is_rejected()
+            {
+                let plugin = context.plugin_name(name, plugin);
+                context.outbox.log(Level::Error, format!("syncing plugin {plugin}: {}", status.message()));
+            }
+            bindings.announce(name, None, context);
+        }
+        let now = context.outbox.now();
+        for pod in context.pending_pods.sorted() {
+            if bindings.contains(&pod.uid) || context.cache.pod(&pod.uid).is_some() {
+                continue;
+            }
+            if context.profiles.serves(pod.scheduler_name) {
+                context.with_queue(|queue, policy| queue.add(pod, now, policy));
+            } else {
+                context.queue.delete(&pod.uid);
+            }
+        }
+        let names = |profile: &Profile| {
+            profile.instances().iter().map(|instance| Arc::clone(instance.name())).collect::<Vec<_>>()
+        };
+        let plugins: Vec<Arc<str>> = context.profiles.iter().flat_map(names).collect();
+        for plugin in plugins {
+            context.with_queue(|queue, policy| queue.plugin_replaced(&plugin, now, policy));
+        }
+    }
+
+    pub(crate) fn take_retired(&mut self) -> Vec<Box<dyn Plugin>> {
+        std::mem::take(&mut self.retired)
+    }
+
+    /// Gives every profile that is to have it an instance of the new binary: a prepared one, or one that is built here. If
+    /// it cannot serve one of them, all keep the old one. Whether it serves.
+    fn swap(&mut self, swap: &Swap, mut prepared: Instances, bindings: &mut Bindings, context: &mut Context) -> bool {
+        let users = context.profiles.users_of(&swap.name, swap.scheduler_names.as_deref());
+        let mut successors = Vec::new();
+        let mut refusal = None;
+        for &(scheduler_name, plugin) in &users {
+            let instance = prepared.remove(context.text(scheduler_name));
+            match successor(scheduler_name, plugin, &*swap.factory, instance, context) {
+                Ok(instance) => successors.push(Successor { scheduler_name, plugin, instance }),
+                Err(error) => refusal = refusal.or(Some(error)),
+            }
+        }
+        if refusal.is_none() {
+            for successor in successors {
+                self.replace(successor, swap.grants, bindings, context);
+            }
+            let registrations = context.profiles.registrations();
+            context.queue.register(registrations);
+            let now = context.outbox.now();
+            context.with_queue(|queue, policy| queue.plugin_replaced(&swap.name, now, policy));
+        }
+        for (scheduler_name, _) in users {
+            let scheduler_name = context.text(scheduler_name).to_owned();
+            let (plugin, version) = (swap.name.clone(), swap.factory.version());
+            let result = refusal.clone().map_or(Ok(()), Err);
+            context.outbox.notice(Notice::PluginSwapped { scheduler_name, plugin, version, result });
+        }
+        refusal.is_none()
+    }
+
+    fn replace(
+        &mut self,
+        successor: Successor,
+        grants: Option<Grants>,
+        bindings: &mut Bindings,
+        context: &mut Context,
+    ) {
+        let Successor { scheduler_name, plugin, instance } = successor;
+        if let Some(profile) = context.profiles.get_mut(scheduler_name) {
+            let before = profile.plugins.at(Point::PreBind).to_vec();
+            self.retired.extend(profile.replace(plugin, instance));
+            if let Some(grants) = grants {
+                profile.set_grants(plugin, grants);
+            }
+            let after = profile.plugins.at(Point::PreBind).to_vec();
+            bindings.reorder_pre_bind(scheduler_name, &before, &after);
+        }
+        bindings.announce(scheduler_name, Some(plugin), context);
+    }
+}
+
+/// Puts these profiles in the place of all that there are.
+pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) {
+    context.profiles = Profiles::new(profiles, context.cache.symbols_mut());
+    let registrations = context.profiles.registrations();
+    context.queue.register(registrations);
+}
+
+/// The profile's name with the plugin's arguments in it.
+fn args_of(profile: &Profile, plugin: PluginIdx) -> Option<(String, String)> {
+    let instance = profile.instances().get(plugin.index())?;
+    Some((profile.scheduler_name.clone(), instance.args.clone()))
+}
+
+/// An instance that could take the plugin's place at once: configured, with its predecessor's state, and synced.
+fn successor(
+    scheduler_name: Sym,
+    plugin: PluginIdx,
+    factory: &dyn PluginFactory,
+    prepared: Option<Result<Box<dyn Plugin>, SwapError>>,
+    context: &mut Context,
+) -> Result<Box<dyn Plugin>, SwapError> {
+    let profile = context.profiles.get_mut(scheduler_name).ok_or(SwapError::NoProfile)?;
+    let (_, args) = args_of(profile, plugin).ok_or(SwapError::NoProfile)?;
+    let mut new = prepared.unwrap_or_else(|| build(factory, &args))?;
+    let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
+    let state = state.filter(|state| !state.is_empty());
+    let restored = state.map(|state| match new.state() {
+        Some(point) => point.restore(&state).map_err(|error| error.to_string()),
+        None => Err("it takes over none".to_owned()),
+    });
+    if let Some(Err(reason)) = restored {
+        let name = profile.name(plugin);
+        let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
+        context.outbox.log(Level::Warn, message);
+    }
+    fill(&mut *new, &context.cache)?;
+    Ok(new)
+}

@@ -1,0 +1,133 @@
+//! Instances of a new binary are prepared on another thread while the old one serves.
+//!
+//! Starting a component, configuring it and filling its replica takes milliseconds to seconds, and no cycle should wait for
+//! it. So a swap takes three steps: the scheduler copies out the full delta ([`Preparation`]); the host builds instances and
+//! feeds them that copy on a thread of its choice; and between two cycles the scheduler catches them up with what changed
+//! meanwhile and exchanges pointers. A plugin that hands its state on is filled by the scheduler instead: the state must
+//! come before the first delta, and only the old instance has it.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::{DeltaSource, Grants, Needs, Plugin, PluginFactory, Status};
+use berth_model::Delta;
+
+/// Another binary under a plugin's name, in these profiles or in all that use it.
+#[derive(Clone, Debug)]
+pub(crate) struct Swap {
+    pub(crate) name: String,
+    pub(crate) scheduler_names: Option<Vec<String>>,
+    pub(crate) factory: Arc<dyn PluginFactory>,
+    /// What the plugin may ask for from then on; `None` leaves it.
+    pub(crate) grants: Option<Grants>,
+}
+
+/// By profile, an instance or why there is none.
+pub(crate) type Instances = BTreeMap<String, Result<Box<dyn Plugin>, SwapError>>;
+
+/// Why a binary does not take its plugin's place. The one that serves goes on.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SwapError {
+    /// The binary has no instance for the profile's arguments.
+    #[error("{0}")]
+    NotBuilt(String),
+    /// The instance did not take the full delta.
+    #[error("its replica could not be fed: {}", .0.message())]
+    NotFed(Status),
+    /// The preparation ended without an answer.
+    #[error("{0}")]
+    NotPrepared(String),
+    /// The profiles were replaced meanwhile.
+    #[error("no such profile")]
+    NoProfile,
+}
+
+/// All that is needed to prepare a swap.
+#[derive(Clone, Debug)]
+pub struct Preparation {
+    swap: Swap,
+    /// By profile, the plugin's arguments.
+    args: BTreeMap<String, String>,
+    full_delta: FullDelta,
+}
+
+/// Instances of a new binary that are almost up to date.
+#[derive(Debug)]
+pub struct Prepared {
+    pub(super) swap: Swap,
+    pub(super) instances: Instances,
+}
+
+/// A full delta for one plugin, as it was when the preparation began.
+#[derive(Clone, Debug)]
+struct FullDelta(Delta);
+
+impl DeltaSource for FullDelta {
+    fn delta_since(&self, _needs: &Needs, _generation: u64, _n_symbols: usize) -> Delta {
+        self.0.clone()
+    }
+
+    fn generation(&self) -> u64 {
+        self.0.generation
+    }
+}
+
+impl PartialEq for Preparation {
+    fn eq(&self, other: &Self) -> bool {
+        self.swap.name == other.swap.name && Arc::ptr_eq(&self.swap.factory, &other.swap.factory)
+    }
+}
+
+impl Preparation {
+    pub(super) fn new(swap: Swap, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
+        Self { swap, args, full_delta: FullDelta(full_delta) }
+    }
+
+    /// The plugin's name.
+    #[must_use]
+    pub fn plugin(&self) -> &str {
+        &self.swap.name
+    }
+
+    /// Builds the instances and feeds them. Takes up to seconds.
+    #[must_use]
+    pub fn run(self) -> Prepared {
+        let Self { swap, args, full_delta } = self;
+        let prepare = |args: &str| {
+            let mut instance = build(&*swap.factory, args)?;
+            if instance.state().is_none() {
+                fill(&mut *instance, &full_delta)?;
+            }
+            Ok(instance)
+        };
+        let instances = args.into_iter().map(|(scheduler_name, args)| (scheduler_name, prepare(&args))).collect();
+        Prepared { swap, instances }
+    }
+
+    /// The answer for a preparation that ended without one.
+    #[must_use]
+    pub fn failed(self, reason: &str) -> Prepared {
+        let failed = || Err(SwapError::NotPrepared(reason.to_owned()));
+        let instances = self.args.into_keys().map(|scheduler_name| (scheduler_name, failed())).collect();
+        Prepared { swap: self.swap, instances }
+    }
+}
+
+/// A configured instance.
+///
+/// # Errors
+/// The plugin refuses its arguments, or cannot be started.
+pub(crate) fn build(factory: &dyn PluginFactory, args: &str) -> Result<Box<dyn Plugin>, SwapError> {
+    factory.build(args).map_err(|error| SwapError::NotBuilt(error.to_string()))
+}
+
+/// Brings the instance up to date.
+///
+/// # Errors
+/// It does not take the delta.
+pub(crate) fn fill(instance: &mut dyn Plugin, source: &dyn DeltaSource) -> Result<(), SwapError> {
+    match instance.sync(source) {
+        // The placeholder of a plugin that is out of service rejects pods here, as it is meant to.
+        Err(status) if !status.code.is_rejected() => Err(SwapError::NotFed(status)),
+        Err(_) | Ok(()) => Ok(()),
+    }
+}
