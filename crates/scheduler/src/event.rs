@@ -12,46 +12,67 @@ use crate::{action::RequestError, scheduler::Settings, swaps::Prepared};
 pub enum Event {
     /// A pod appeared or changed. One in a terminal phase counts as deleted.
     PodApplied(Box<api::Pod>),
+    /// A pod is gone from the API server.
     PodDeleted {
+        /// `metadata.namespace`.
         namespace: String,
+        /// `metadata.name`.
         name: String,
+        /// `metadata.uid`.
         uid: String,
     },
+    /// A node appeared or changed.
     NodeApplied(Box<api::Node>),
+    /// A node is gone from the API server.
     NodeDeleted {
+        /// `metadata.name`.
         name: String,
     },
-    /// Another kind, kept for plugins. `resource` is its name in registrations: `PersistentVolumeClaim`,
-    /// `storage.k8s.io/CSINode`, `<plural>.<version>.<group>`.
+    /// An object of another kind appeared or changed; it is kept for plugins.
     ObjectApplied {
+        /// The name under which plugins register for its events: `PersistentVolumeClaim`, `storage.k8s.io/CSINode`,
+        /// `<plural>.<version>.<group>`.
         resource: String,
+        /// Which object.
         key: ObjectKey,
+        /// The object as the API server sent it.
         json: Arc<[u8]>,
     },
+    /// An object of another kind is gone from the API server.
     ObjectDeleted {
+        /// As in [`Event::ObjectApplied`].
         resource: String,
+        /// Which object.
         key: ObjectKey,
     },
     /// The initial lists are complete: cycles may begin.
     Synced,
     /// How [`crate::Request::Bind`] went.
     BindFinished {
+        /// The attempt that the request named.
         cycle: CycleId,
+        /// The pod.
         uid: PodUid,
+        /// Whether it was carried out.
         result: Result<(), RequestError>,
     },
     /// How [`crate::Request::AwaitedEffects`] went.
     EffectsFinished {
+        /// The attempt that the request named.
         cycle: CycleId,
+        /// The pod.
         uid: PodUid,
+        /// Whether it was carried out.
         result: Result<(), RequestError>,
     },
     /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
     /// long, they are first prepared elsewhere, while the old binary goes on.
     PluginReady {
+        /// The plugin's name.
         name: String,
         /// In these profiles only, instead of in all that use the plugin.
         scheduler_names: Option<Vec<String>>,
+        /// Builds instances of the binary.
         factory: Arc<dyn PluginFactory>,
         /// What the plugin may ask for from then on; `None` leaves it.
         grants: Option<Grants>,
@@ -60,6 +81,7 @@ pub enum Event {
     PluginPrepared(Prepared),
     /// New profiles, complete, instead of all that there are.
     ProfilesChanged(Vec<Profile>),
+    /// Other settings, from here on.
     SettingsChanged(Settings),
     /// No more cycles and no more bindings. [`crate::Scheduler::outstanding`] bindings are still on their way.
     Shutdown,

@@ -10,8 +10,11 @@ use crate::cycle::BatchMetrics;
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AttemptResult {
+    /// A node was found and the pod was bound.
     Scheduled,
+    /// No node will do for now.
     Unschedulable,
+    /// Something failed.
     Error,
 }
 
@@ -34,9 +37,13 @@ pub struct Metrics {
     pub cycles: u64,
     /// By profile and result.
     pub attempts: BTreeMap<(String, AttemptResult), u64>,
+    /// How opportunistic batching went.
     pub batching: BatchMetrics,
+    /// Counters of the queue.
     pub queue: QueueMetrics,
+    /// Pods in each part of the queue.
     pub pending_pods: PendingPods,
+    /// Entries in the cache.
     pub cache: Sizes,
     /// Pods that wait on Permit.
     pub waiting_pods: usize,
@@ -47,10 +54,25 @@ pub struct Metrics {
 /// A single measurement for a histogram.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Observation {
-    /// A pod was bound. `milliseconds` since it first entered activeQ.
-    Scheduled { attempts: u32, milliseconds: u64, after_flush: bool },
-    /// A pod waited on Permit; `result` is the name of a status code.
-    PermitWait { result: &'static str, milliseconds: u64 },
-    /// So many pods were evicted for one.
-    Preemption { victims: usize },
+    /// A pod was bound.
+    Scheduled {
+        /// How many attempts it took.
+        attempts: u32,
+        /// Since the pod first entered activeQ.
+        milliseconds: u64,
+        /// Whether it was last moved because it had stayed too long in the unschedulable pool.
+        after_flush: bool,
+    },
+    /// A pod waited on Permit.
+    PermitWait {
+        /// The name of a status code.
+        result: &'static str,
+        /// How long it waited.
+        milliseconds: u64,
+    },
+    /// A PostFilter plugin asked for evictions.
+    Preemption {
+        /// How many pods are to be evicted for one.
+        victims: usize,
+    },
 }
