@@ -13,6 +13,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "berth-model",
             "berth-framework",
+            "berth-lifecycle",
             "berth-builtins",
             "berth-queue",
             "berth-cache",
@@ -27,6 +28,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "berth-model",
             "berth-framework",
+            "berth-lifecycle",
             "berth-builtins",
             "berth-queue",
             "berth-cache",
@@ -41,6 +43,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
         &[
             "berth-model",
             "berth-framework",
+            "berth-lifecycle",
             "berth-builtins",
             "berth-queue",
             "berth-cache",
@@ -49,7 +52,7 @@ const DIRECTIONS: &[(&str, &[&str])] = &[
             "berth-wasm-host",
         ],
     ),
-    ("berth-framework", &["berth-model", "berth-cluster", "berth-sandbox"]),
+    ("berth-framework", &["berth-model", "berth-lifecycle", "berth-cluster", "berth-sandbox"]),
     ("berth-scheduler", &["berth-wasm-host", "berth-cluster", "berth-sandbox", "berth-queue", "berth-cache"]),
     ("berth-cache", &["berth-queue"]),
     ("berth-queue", &["berth-cache"]),

@@ -14,6 +14,7 @@ pub mod node_set;
 pub mod object_key;
 pub mod object_table;
 pub mod plugin_name;
+pub mod plugin_policy;
 pub mod pod;
 pub mod pod_table;
 pub mod pod_uid;

@@ -1,0 +1,69 @@
+//! The binaries that can serve under a plugin's name, and who serves.
+
+use berth_model::Digest;
+
+/// Tells the binaries of one plugin apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BinaryId {
+    /// Linked into this program.
+    Native,
+    /// A component.
+    Component(Digest),
+}
+
+/// What a caller's handle on a binary must be able to tell.
+pub trait CountCalls {
+    /// How often all instances of the binary were called; 0 for native code, which nobody counts.
+    fn n_calls(&self) -> u64;
+}
+
+/// A component, compiled and checked, ready to make instances.
+#[derive(Clone, Debug)]
+pub struct Component<B> {
+    /// Of its bytes.
+    pub digest: Digest,
+    /// The caller's handle on it.
+    pub binary: B,
+}
+
+/// Who serves under a plugin's name.
+#[derive(Clone, Debug)]
+pub enum Service<B> {
+    /// The code that is linked into this program.
+    Native(B),
+    /// The component of a built-in that comes with this program.
+    Embedded(Component<B>),
+    /// A file of the plugins directory.
+    Directory(Component<B>),
+    /// Nobody, and pods are scheduled without the plugin; with the reason.
+    Pass(String),
+    /// Nobody, and pods wait; with the reason.
+    Hold(String),
+}
+
+impl<B> Service<B> {
+    /// Which binary serves, if one does.
+    pub fn id(&self) -> Option<BinaryId> {
+        match self {
+            Service::Native(_) => Some(BinaryId::Native),
+            Service::Embedded(component) | Service::Directory(component) => Some(component.id()),
+            Service::Pass(_) | Service::Hold(_) => None,
+        }
+    }
+
+    /// The binary that serves, if one does.
+    pub fn binary(&self) -> Option<&B> {
+        match self {
+            Service::Native(binary) => Some(binary),
+            Service::Embedded(component) | Service::Directory(component) => Some(&component.binary),
+            Service::Pass(_) | Service::Hold(_) => None,
+        }
+    }
+}
+
+impl<B> Component<B> {
+    /// Its digest as the id of a binary.
+    pub fn id(&self) -> BinaryId {
+        BinaryId::Component(self.digest)
+    }
+}

@@ -1,0 +1,28 @@
+//! The life of plugins: which binary of a plugin serves which profile, and what follows from whatever happens to it.
+//!
+//! Pure: it compiles nothing, waits for nothing and is told the time. Each method of [`PluginRegistry`] takes a fact or an
+//! operator's order and gives back [`Decisions`]: the swaps that bring the scheduler to what was decided, and notices for
+//! the log, metrics and Kubernetes events. Binaries are opaque to it; the caller knows how to make instances of them.
+//!
+//! The states and what leads from one to the next are in `life`, in one `match`.
+
+#![warn(clippy::wildcard_enum_match_arm)]
+
+mod binary;
+mod decisions;
+mod fault_history;
+mod policy;
+
+mod life;
+mod plugin;
+mod profile_slot;
+mod registry;
+mod status;
+
+pub use binary::{BinaryId, Component, CountCalls, Service};
+pub use decisions::{Decisions, Notice, NoticeKind, Swap};
+pub use life::Fallback;
+pub use plugin::{NoFallback, Rebuild, SettingsChange};
+pub use policy::{OperatorPolicy, PluginPolicy};
+pub use registry::{OrderError, PluginRegistry};
+pub use status::{PluginState, PluginStatus};

@@ -1,0 +1,448 @@
+//! The life of one plugin as binaries of the plugins directory come and go: its states, what can happen to it, and what
+//! leads from one state to the next.
+//!
+//! [`Life::next`] is the only place where a state changes. It decides nothing about profiles: who serves where follows
+//! from the state, the operator's policy and what this program has built in, and is found out in `plugin`.
+
+use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
+
+use crate::{
+    binary::{Component, CountCalls},
+    decisions::NoticeKind,
+    fault_history::FaultHistory,
+    policy::{PluginPolicy, milliseconds},
+};
+
+/// Where a plugin stands.
+#[derive(Debug, Default)]
+pub(crate) enum Life<B> {
+    /// The plugins directory has no file of its name. A built-in serves by itself.
+    #[default]
+    Absent,
+    /// The file is no plugin or may not serve, and no binary before it does. A built-in serves by itself.
+    Refused(RefusedFile),
+    /// The file's binary is offered to the profiles, but none has said that it took it.
+    Untried {
+        installed: Installed<B>,
+        /// Faults count even while the first instances are made. `None` without a fallback, and once it is over.
+        probation: Option<ProbationSoFar>,
+    },
+    /// The file's binary serves under observation: it has a fallback.
+    OnProbation { installed: Installed<B>, probation: ProbationSoFar },
+    /// The file's binary serves.
+    Serving { installed: Installed<B> },
+    /// The component in charge is out of service.
+    Quarantined {
+        quarantine: QuarantineRecord,
+        /// Where the plugin stands apart from that; any state but `Quarantined` and `Disabled`.
+        then: Box<Life<B>>,
+    },
+    /// An operator switched the plugin off.
+    Disabled {
+        /// Where the plugin stands apart from that; any state but `Disabled`.
+        then: Box<Life<B>>,
+    },
+}
+
+/// The binary of the plugins directory that is in charge.
+#[derive(Debug)]
+pub(crate) struct Installed<B> {
+    pub component: Component<B>,
+    /// What takes its place if it fails on probation, or if an operator wants it.
+    pub fallback: Option<Fallback<B>>,
+    /// What the file holds at present, if that may not take the component's place.
+    pub refused: Option<RefusedFile>,
+}
+
+/// What there is to go back to from the binary that is in charge.
+#[derive(Clone, Debug)]
+pub enum Fallback<B> {
+    /// The built-in of the plugin's name.
+    BuiltIn,
+    /// The binary of the plugins directory that served before.
+    Component(Component<B>),
+}
+
+/// Bytes of a file that are not tried again until the file changes.
+#[derive(Clone, Debug)]
+pub(crate) struct RefusedFile {
+    /// `None` if they could not even be read.
+    pub digest: Option<Digest>,
+    pub reason: String,
+}
+
+/// How a probation has gone so far.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProbationSoFar {
+    since: Time,
+    n_faults: u32,
+}
+
+/// Which component is out of service, why and until when.
+#[derive(Clone, Debug)]
+pub(crate) struct QuarantineRecord {
+    pub digest: Digest,
+    pub until: Time,
+    pub reason: String,
+}
+
+/// What can happen to a plugin.
+#[derive(Debug)]
+pub(crate) enum Event<B> {
+    /// The directory has a new binary, or the present one is to be tried once more.
+    Found(Component<B>),
+    FileRefused(RefusedFile),
+    FileRemoved,
+    /// A profile took the component with this digest.
+    Taken {
+        digest: Digest,
+    },
+    /// No profile could take the component with this digest.
+    NotTaken {
+        digest: Digest,
+        reason: String,
+    },
+    Faulted {
+        digest: Digest,
+        reason: String,
+    },
+    TimePassed,
+    /// The operator no longer allows the installed binary to serve.
+    Forbidden {
+        reason: String,
+    },
+    /// The operator no longer allows the fallback to serve.
+    FallbackForbidden,
+    /// An operator goes back to the binary before. Nothing happens if there is none.
+    RollBack,
+    SwitchedOff,
+    SwitchedOn,
+}
+
+/// What a transition may look at, remember and tell.
+#[derive(Debug)]
+pub(crate) struct Context<'a> {
+    pub has_built_in: bool,
+    /// The digest of the built-in's component.
+    pub embedded: Option<Digest>,
+    pub policy: PluginPolicy,
+    pub now: Time,
+    /// The faults of the component in charge.
+    pub history: &'a mut FaultHistory,
+    /// Why something last went wrong, or was changed by an operator.
+    pub last_reason: &'a mut Option<String>,
+    pub notices: &'a mut Vec<NoticeKind>,
+    /// The component in charge is out of service already, so that its faults do not put it there.
+    pub is_quarantined: bool,
+}
+
+/// What is told of a binary that an operator rolled back.
+const BY_AN_OPERATOR: &str = "rolled back by an operator";
+
+impl<B: CountCalls> Life<B> {
+    /// Where the plugin stands after `event`.
+    #[expect(clippy::too_many_lines, reason = "one table of all transitions is easier to check than its parts")]
+    pub(crate) fn next(self, event: Event<B>, context: &mut Context<'_>) -> Self {
+        use Event as E;
+        use Life::{Absent, Disabled, OnProbation, Quarantined, Refused, Serving, Untried};
+        match (self, event) {
+            (Disabled { then }, E::SwitchedOn) => *then,
+            (life @ Disabled { .. }, E::SwitchedOff) => life,
+            (Disabled { then }, event) => Disabled { then: Box::new(then.next(event, context)) },
+            (life, E::SwitchedOff) => Disabled { then: Box::new(life) },
+            (life, E::SwitchedOn) => life,
+
+            // Another binary, or the same one loaded again, gets another chance.
+            (Quarantined { then, .. }, event @ (E::Found(_) | E::FileRemoved)) => then.next(event, context),
+            (Quarantined { quarantine, then }, E::TimePassed) if quarantine.until <= context.now => {
+                let then = then.next(E::TimePassed, context);
+                context.release();
+                then
+            }
+            (Quarantined { quarantine, then }, event) => {
+                context.is_quarantined = true;
+                let then = then.next(event, context);
+                let is_in_charge = then.component_in_charge(context.embedded) == Some(quarantine.digest);
+                if is_in_charge { Quarantined { quarantine, then: Box::new(then) } } else { then }
+            }
+
+            (Absent | Refused(_), E::Found(component)) => {
+                let fallback = context.has_built_in.then_some(Fallback::BuiltIn);
+                Self::offer(component, fallback, context)
+            }
+            (Untried { installed, probation }, E::Found(component)) if installed.is(component.digest) => {
+                Untried { installed: installed.found_again(context), probation }
+            }
+            (OnProbation { installed, probation }, E::Found(component)) if installed.is(component.digest) => {
+                OnProbation { installed: installed.found_again(context), probation }
+            }
+            (Serving { installed }, E::Found(component)) if installed.is(component.digest) => {
+                Serving { installed: installed.found_again(context) }
+            }
+            // What was never tried is nothing to go back to: what was there before it still is.
+            (Untried { installed, .. }, E::Found(component)) => Self::offer(component, installed.fallback, context),
+            (OnProbation { installed, .. } | Serving { installed }, E::Found(component)) => {
+                Self::offer(component, Some(Fallback::Component(installed.component)), context)
+            }
+
+            (Absent | Refused(_), E::FileRefused(file)) => Refused(context.note(file)),
+            (Untried { installed, probation }, E::FileRefused(file)) => {
+                Untried { installed: installed.despite(context.note(file)), probation }
+            }
+            (OnProbation { installed, probation }, E::FileRefused(file)) => {
+                OnProbation { installed: installed.despite(context.note(file)), probation }
+            }
+            (Serving { installed }, E::FileRefused(file)) => {
+                Serving { installed: installed.despite(context.note(file)) }
+            }
+            (Absent | Refused(_) | Untried { .. } | OnProbation { .. } | Serving { .. }, E::FileRemoved) => {
+                context.forget_faults();
+                Absent
+            }
+
+            (Untried { installed, probation: Some(probation) }, E::Taken { digest }) if installed.is(digest) => {
+                OnProbation { installed, probation: ProbationSoFar { since: context.now, ..probation } }
+            }
+            (Untried { installed, probation: None }, E::Taken { digest }) if installed.is(digest) => {
+                Serving { installed }
+            }
+            (life, E::Taken { .. }) => life,
+            (Untried { installed, .. }, E::NotTaken { digest, reason }) if installed.is(digest) => {
+                installed.give_way(reason, context)
+            }
+            (life, E::NotTaken { digest, reason }) => life.quarantine(digest, reason, context),
+            (life, E::Faulted { digest, reason }) => life.fault(digest, reason, context),
+            (life, E::TimePassed) => life.end_probation(context),
+
+            (
+                Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed },
+                E::Forbidden { reason },
+            ) => installed.forbid(reason, context),
+            (life @ (Absent | Refused(_)), E::Forbidden { .. }) => life,
+            (Untried { installed, .. }, E::FallbackForbidden) => {
+                Untried { installed: Installed { fallback: None, ..installed }, probation: None }
+            }
+            (OnProbation { installed, .. } | Serving { installed }, E::FallbackForbidden) => {
+                Serving { installed: Installed { fallback: None, ..installed } }
+            }
+            (life @ (Absent | Refused(_)), E::FallbackForbidden) => life,
+            (Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed }, E::RollBack)
+                if installed.fallback.is_some() =>
+            {
+                installed.give_way(BY_AN_OPERATOR.to_owned(), context)
+            }
+            (life, E::RollBack) => life,
+        }
+    }
+
+    /// The binary of the plugins directory that is in charge, if there is one.
+    pub(crate) fn installed(&self) -> Option<&Installed<B>> {
+        match self {
+            Life::Absent | Life::Refused(_) => None,
+            Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
+                Some(installed)
+            }
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.installed(),
+        }
+    }
+
+    pub(crate) fn installed_mut(&mut self) -> Option<&mut Installed<B>> {
+        match self {
+            Life::Absent | Life::Refused(_) => None,
+            Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
+                Some(installed)
+            }
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.installed_mut(),
+        }
+    }
+
+    /// The file's bytes that are not tried again.
+    pub(crate) fn refused(&self) -> Option<&RefusedFile> {
+        match self {
+            Life::Absent => None,
+            Life::Refused(file) => Some(file),
+            Life::Untried { installed, .. } | Life::OnProbation { installed, .. } | Life::Serving { installed } => {
+                installed.refused.as_ref()
+            }
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.refused(),
+        }
+    }
+
+    pub(crate) fn quarantine_record(&self) -> Option<&QuarantineRecord> {
+        match self {
+            Life::Quarantined { quarantine, .. } => Some(quarantine),
+            Life::Disabled { then } => then.quarantine_record(),
+            Life::Absent
+            | Life::Refused(_)
+            | Life::Untried { .. }
+            | Life::OnProbation { .. }
+            | Life::Serving { .. } => None,
+        }
+    }
+
+    /// Whether the installed binary is under observation.
+    pub(crate) fn is_on_probation(&self) -> bool {
+        match self {
+            Life::Untried { probation, .. } => probation.is_some(),
+            Life::OnProbation { .. } => true,
+            Life::Quarantined { then, .. } | Life::Disabled { then } => then.is_on_probation(),
+            Life::Absent | Life::Refused(_) | Life::Serving { .. } => false,
+        }
+    }
+
+    /// The digest of the component that serves wherever one does; `embedded` is the built-in's.
+    fn component_in_charge(&self, embedded: Option<Digest>) -> Option<Digest> {
+        self.installed().map(|installed| installed.component.digest).or(embedded)
+    }
+
+    /// A new binary for the profiles to take.
+    fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
+        context.forget_faults();
+        let probation = fallback.is_some().then_some(ProbationSoFar { since: context.now, n_faults: 0 });
+        Life::Untried { installed: Installed { component, fallback, refused: None }, probation }
+    }
+
+    /// A component faulted: on probation it gives way if that was one too many; elsewhere it is quarantined.
+    fn fault(self, digest: Digest, reason: String, context: &mut Context<'_>) -> Self {
+        if self.component_in_charge(context.embedded) != Some(digest) {
+            // The last words of an instance that was replaced meanwhile.
+            return self;
+        }
+        *context.last_reason = Some(reason.clone());
+        let life = match self.end_probation(context) {
+            Life::Untried { installed, probation: Some(probation) } => match probation.fault(&reason, context) {
+                Ok(probation) => Life::Untried { installed, probation: Some(probation) },
+                Err(reason) => return installed.give_way(reason, context),
+            },
+            Life::OnProbation { installed, probation } => match probation.fault(&reason, context) {
+                Ok(probation) => Life::OnProbation { installed, probation },
+                Err(reason) => return installed.give_way(reason, context),
+            },
+            life @ (Life::Absent
+            | Life::Refused(_)
+            | Life::Untried { probation: None, .. }
+            | Life::Serving { .. }
+            | Life::Quarantined { .. }
+            | Life::Disabled { .. }) => life,
+        };
+        let policy = context.policy.quarantine;
+        let n_faults = context.history.add(context.now, &policy);
+        if n_faults < usize::try_from(policy.faults).unwrap_or(usize::MAX) {
+            return life;
+        }
+        let reason = format!("{n_faults} faults within {} s, the last: {reason}", policy.window.as_secs());
+        life.quarantine(digest, reason, context)
+    }
+
+    /// Takes the component in charge out of service, if it is the one with this digest and still in service.
+    fn quarantine(self, digest: Digest, reason: String, context: &mut Context<'_>) -> Self {
+        if context.is_quarantined || self.component_in_charge(context.embedded) != Some(digest) {
+            return self;
+        }
+        let milliseconds = context.history.begin_quarantine(context.now, &context.policy.quarantine);
+        *context.last_reason = Some(reason.clone());
+        context.notices.push(NoticeKind::Quarantined { milliseconds, reason: reason.clone() });
+        let quarantine = QuarantineRecord { digest, until: context.now + milliseconds, reason };
+        Life::Quarantined { quarantine, then: Box::new(self) }
+    }
+
+    /// Ends a probation that has lasted long enough.
+    fn end_probation(self, context: &mut Context<'_>) -> Self {
+        match self {
+            Life::Untried { installed, probation: Some(probation) } if probation.is_over(&installed, context) => {
+                context.notices.push(NoticeKind::ProbationOver);
+                Life::Untried { installed, probation: None }
+            }
+            Life::OnProbation { installed, probation } if probation.is_over(&installed, context) => {
+                context.notices.push(NoticeKind::ProbationOver);
+                Life::Serving { installed }
+            }
+            life @ (Life::Absent
+            | Life::Refused(_)
+            | Life::Untried { .. }
+            | Life::OnProbation { .. }
+            | Life::Serving { .. }
+            | Life::Quarantined { .. }
+            | Life::Disabled { .. }) => life,
+        }
+    }
+}
+
+impl<B> Installed<B> {
+    fn is(&self, digest: Digest) -> bool {
+        self.component.digest == digest
+    }
+
+    /// The file holds this very binary again.
+    fn found_again(self, context: &mut Context<'_>) -> Self {
+        context.forget_faults();
+        Self { refused: None, ..self }
+    }
+
+    /// The component goes on although the file holds something else.
+    fn despite(self, file: RefusedFile) -> Self {
+        Self { refused: Some(file), ..self }
+    }
+
+    /// The fallback takes the component's place; the component is not tried again.
+    fn give_way(self, reason: String, context: &mut Context<'_>) -> Life<B> {
+        let digest = self.component.digest;
+        context.forget_faults();
+        context.notices.push(NoticeKind::RolledBack { digest, reason: reason.clone() });
+        let refused = context.note(RefusedFile { digest: Some(digest), reason });
+        match self.fallback {
+            None | Some(Fallback::BuiltIn) => Life::Refused(refused),
+            Some(Fallback::Component(component)) => {
+                Life::Serving { installed: Installed { component, fallback: None, refused: Some(refused) } }
+            }
+        }
+    }
+
+    /// The component may not serve any more; nor may what it had replaced, as nobody asked for that.
+    fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
+        context.forget_faults();
+        context.notices.push(NoticeKind::Refused { reason: reason.clone() });
+        Life::Refused(context.note(RefusedFile { digest: Some(self.component.digest), reason }))
+    }
+}
+
+impl ProbationSoFar {
+    /// Counts a fault.
+    ///
+    /// # Errors
+    /// Why the binary gives way: it was one fault too many.
+    fn fault(self, reason: &str, context: &Context<'_>) -> Result<Self, String> {
+        let n_faults = self.n_faults + 1;
+        if n_faults > context.policy.probation.faults {
+            return Err(format!("{n_faults} faults on probation, the last: {reason}"));
+        }
+        Ok(Self { n_faults, ..self })
+    }
+
+    /// Whether it has lasted long enough.
+    fn is_over<B: CountCalls>(self, installed: &Installed<B>, context: &Context<'_>) -> bool {
+        match context.policy.probation.span {
+            ProbationSpan::Time(span) => context.now.since(self.since) >= milliseconds(span),
+            ProbationSpan::Calls(calls) => installed.component.binary.n_calls() >= calls,
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Another binary is in charge from here on, or the same one gets another chance.
+    fn forget_faults(&mut self) {
+        *self.history = FaultHistory::default();
+    }
+
+    /// The component is back in service.
+    fn release(&mut self) {
+        self.history.end_quarantine(self.now);
+        self.notices.push(NoticeKind::Released);
+    }
+
+    /// Remembers why a file is refused.
+    fn note(&mut self, file: RefusedFile) -> RefusedFile {
+        *self.last_reason = Some(file.reason.clone());
+        file
+    }
+}

@@ -1,0 +1,341 @@
+//! One plugin: what this program has under its name, its life, and who serves in which profile.
+
+use std::collections::BTreeMap;
+
+use berth_model::{PluginName, Time, plugin_policy::Execution};
+
+use crate::{
+    binary::{BinaryId, Component, CountCalls, Service},
+    decisions::{Decisions, NoticeKind},
+    fault_history::FaultHistory,
+    life::{Context, Event, Fallback, Installed, Life},
+    policy::OperatorPolicy,
+    profile_slot::ProfileSlot,
+};
+
+/// Everything that is known about one plugin.
+#[derive(Debug)]
+pub(crate) struct Plugin<B> {
+    name: PluginName,
+    built_in: BuiltIn<B>,
+    life: Life<B>,
+    /// The faults of the component in charge.
+    history: FaultHistory,
+    /// Why something last went wrong, or was changed by an operator.
+    last_reason: Option<String>,
+    /// By `schedulerName`, the profiles that use the plugin.
+    profiles: BTreeMap<String, ProfileSlot>,
+}
+
+/// What this program has under a plugin's name.
+#[derive(Debug)]
+pub(crate) enum BuiltIn<B> {
+    /// Nothing: only the plugins directory can bring it.
+    None,
+    /// Nothing, although kube-scheduler has such a plugin: pods are scheduled without it.
+    LeftOut,
+    /// The plugin as native code, and its component if it may have to run as one.
+    Present { native: B, embedded: Option<Component<B>> },
+}
+
+/// What other settings of the operator mean for one plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingsChange {
+    /// Why the directory's binary may no longer serve; `None` if it may.
+    pub forbidden: Option<String>,
+    /// Whether the component that there is to go back to may no longer serve.
+    pub is_fallback_forbidden: bool,
+    /// Which instances are to be made anew, as their limits or grants differ.
+    pub rebuild: Rebuild,
+}
+
+/// Which instances are made anew although the same binary goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Rebuild {
+    /// None.
+    Nothing,
+    /// Those of components.
+    Components,
+    /// All, native ones included.
+    Everything,
+}
+
+impl<B: Clone + CountCalls> Plugin<B> {
+    pub(crate) fn new(name: PluginName) -> Self {
+        Self {
+            name,
+            built_in: BuiltIn::None,
+            life: Life::Absent,
+            history: FaultHistory::default(),
+            last_reason: None,
+            profiles: BTreeMap::new(),
+        }
+    }
+
+    pub(crate) fn set_built_in(&mut self, built_in: BuiltIn<B>) {
+        self.built_in = built_in;
+    }
+
+    /// The directory's binary was there when the program started: it has been serving, for all that is known.
+    pub(crate) fn serve_from_the_start(&mut self, component: Component<B>) {
+        self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
+    }
+
+    /// A profile is built. From here on it is kept up to date.
+    pub(crate) fn join(&mut self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
+        let service = self.service(scheduler_name, policy);
+        self.profiles.insert(scheduler_name.to_owned(), ProfileSlot::new(&service));
+        service
+    }
+
+    /// Something happened.
+    pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let mut decisions = self.apply(event, now, policy);
+        decisions.add(self.settle(policy));
+        decisions
+    }
+
+    /// The operator's settings are others from here on.
+    pub(crate) fn settings_changed(
+        &mut self,
+        change: SettingsChange,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        let SettingsChange { forbidden, is_fallback_forbidden, rebuild } = change;
+        let mut decisions = Decisions::default();
+        if is_fallback_forbidden {
+            decisions.add(self.apply(Event::FallbackForbidden, now, policy));
+        }
+        if let Some(reason) = forbidden {
+            decisions.add(self.apply(Event::Forbidden { reason }, now, policy));
+        }
+        // A profile that is given another binary below needs no new instance of the one that it has.
+        let rebuilt = self.rebuild(rebuild, policy);
+        decisions.add(self.settle(policy));
+        decisions.add(rebuilt);
+        decisions
+    }
+
+    /// Changes the state, and nothing for the profiles yet.
+    fn apply(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let mut notices = Vec::new();
+        let mut context = Context {
+            has_built_in: matches!(self.built_in, BuiltIn::Present { .. }),
+            embedded: self.built_in.embedded().map(|component| component.digest),
+            policy: policy.plugin(&self.name),
+            now,
+            history: &mut self.history,
+            last_reason: &mut self.last_reason,
+            notices: &mut notices,
+            is_quarantined: false,
+        };
+        self.life = std::mem::take(&mut self.life).next(event, &mut context);
+        let mut decisions = Decisions::default();
+        for kind in notices {
+            decisions.tell(&self.name, kind);
+        }
+        decisions
+    }
+
+    /// A profile took what it was given; `None` is a stand-in.
+    pub(crate) fn taken(
+        &mut self,
+        scheduler_name: &str,
+        binary: Option<BinaryId>,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        if let Some(slot) = self.profiles.get_mut(scheduler_name) {
+            slot.take(binary);
+        }
+        match binary {
+            Some(BinaryId::Component(digest)) => self.handle(Event::Taken { digest }, now, policy),
+            Some(BinaryId::Native) | None => Decisions::default(),
+        }
+    }
+
+    /// No profile could take this binary; they go on with what they had.
+    pub(crate) fn not_taken(
+        &mut self,
+        binary: BinaryId,
+        reason: &str,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        let goes_on = self.profiles.values().any(|slot| slot.is_renewing(binary));
+        for slot in self.profiles.values_mut() {
+            slot.refuse(binary);
+        }
+        self.last_reason = Some(reason.to_owned());
+        match binary {
+            BinaryId::Component(digest) if !goes_on => {
+                self.handle(Event::NotTaken { digest, reason: reason.to_owned() }, now, policy)
+            }
+            BinaryId::Component(_) | BinaryId::Native => self.settle(policy),
+        }
+    }
+
+    /// What there is to go back to.
+    pub(crate) fn fallback(&self) -> Result<&Fallback<B>, NoFallback> {
+        let installed = self.life.installed().ok_or(NoFallback::NoBinary)?;
+        installed.fallback.as_ref().ok_or(NoFallback::NothingBefore)
+    }
+
+    /// New instances of who serves already, where that goes on.
+    fn rebuild(&mut self, what: Rebuild, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let mut decisions = Decisions::default();
+        for (scheduler_name, service) in self.services(policy) {
+            let is_concerned = match (&service, what) {
+                (Service::Native(_), Rebuild::Everything)
+                | (Service::Embedded(_) | Service::Directory(_), Rebuild::Everything | Rebuild::Components) => true,
+                (Service::Native(_), Rebuild::Components)
+                | (Service::Pass(_) | Service::Hold(_), _)
+                | (_, Rebuild::Nothing) => false,
+            };
+            if let Some(slot) = self.profiles.get_mut(&scheduler_name).filter(|slot| is_concerned && slot.has(&service))
+            {
+                slot.renew();
+                decisions.swap(&self.name, &scheduler_name, service);
+            }
+        }
+        decisions
+    }
+
+    /// What must change for every profile to have who serves there.
+    fn settle(&mut self, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let mut decisions = Decisions::default();
+        let mut absences = std::collections::BTreeSet::new();
+        for (scheduler_name, service) in self.services(policy) {
+            let Some(slot) = self.profiles.get_mut(&scheduler_name).filter(|slot| !slot.has(&service)) else {
+                continue;
+            };
+            slot.give(&service);
+            if let Service::Hold(reason) | Service::Pass(reason) = &service {
+                absences.insert(reason.clone());
+            }
+            decisions.swap(&self.name, &scheduler_name, service);
+        }
+        for reason in absences {
+            decisions.tell(&self.name, NoticeKind::NotServed { reason });
+        }
+        decisions
+    }
+
+    fn services(&self, policy: &dyn OperatorPolicy) -> Vec<(String, Service<B>)> {
+        let names = self.profiles.keys();
+        names.map(|scheduler_name| (scheduler_name.clone(), self.service(scheduler_name, policy))).collect()
+    }
+
+    /// Who serves in this profile.
+    pub(crate) fn service(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
+        let name = &self.name;
+        if let Life::Disabled { .. } = &self.life {
+            return Service::Pass(format!("plugin {name:?} is disabled by an operator"));
+        }
+        let Some(service) = self.available(policy.execution(name, scheduler_name)) else {
+            return self.absence(policy);
+        };
+        match self.life.quarantine_record() {
+            Some(quarantine) if service.id() == Some(BinaryId::Component(quarantine.digest)) => {
+                policy.plugin(name).nobody(format!("plugin {name:?} is out of service: {}", quarantine.reason))
+            }
+            Some(_) | None => service,
+        }
+    }
+
+    /// Who would serve, were nothing wrong.
+    fn available(&self, execution: Execution) -> Option<Service<B>> {
+        let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
+        let (native, embedded) = match &self.built_in {
+            BuiltIn::None | BuiltIn::LeftOut => (None, None),
+            BuiltIn::Present { native, embedded } => {
+                (Some(Service::Native(native.clone())), embedded.clone().map(Service::Embedded))
+            }
+        };
+        match execution {
+            Execution::Auto => installed.or(native).or(embedded),
+            Execution::Native => native.or(installed).or(embedded),
+            Execution::Wasm => installed.or(embedded).or(native),
+        }
+    }
+
+    fn absence(&self, policy: &dyn OperatorPolicy) -> Service<B> {
+        let name = &self.name;
+        let Some(dir) = policy.directory().map(std::path::Path::display) else {
+            return Service::Pass(format!("plugin {name:?} is not in this build"));
+        };
+        let reason = match (self.life.refused(), &self.built_in) {
+            (Some(refused), _) => format!("plugin {name:?} is refused: {name}.wasm in {dir} {}", refused.reason),
+            (None, BuiltIn::LeftOut) => return Service::Pass(format!("plugin {name:?} is not in this build")),
+            (None, BuiltIn::None | BuiltIn::Present { .. }) => {
+                format!("plugin {name:?} is missing: no {name}.wasm in {dir} yet")
+            }
+        };
+        policy.plugin(name).nobody(reason)
+    }
+
+    /// All binaries that there are, for the caller to change its handles on them.
+    pub(crate) fn binaries_mut(&mut self) -> impl Iterator<Item = &mut B> {
+        let built_in = match &mut self.built_in {
+            BuiltIn::None | BuiltIn::LeftOut => [None, None],
+            BuiltIn::Present { native, embedded } => {
+                [Some(native), embedded.as_mut().map(|component| &mut component.binary)]
+            }
+        };
+        let directory = match self.life.installed_mut() {
+            None => [None, None],
+            Some(Installed { component, fallback: Some(Fallback::Component(before)), .. }) => {
+                [Some(&mut component.binary), Some(&mut before.binary)]
+            }
+            Some(Installed { component, fallback: Some(Fallback::BuiltIn) | None, .. }) => {
+                [Some(&mut component.binary), None]
+            }
+        };
+        built_in.into_iter().chain(directory).flatten()
+    }
+
+    pub(crate) fn built_in(&self) -> &BuiltIn<B> {
+        &self.built_in
+    }
+
+    pub(crate) fn life(&self) -> &Life<B> {
+        &self.life
+    }
+
+    pub(crate) fn last_reason(&self) -> Option<&str> {
+        self.last_reason.as_deref()
+    }
+
+    /// The profiles that use the plugin, and the binary that each said it took.
+    pub(crate) fn profiles(&self) -> impl Iterator<Item = (&str, Option<BinaryId>)> {
+        self.profiles.iter().map(|(scheduler_name, slot)| (scheduler_name.as_str(), slot.taken()))
+    }
+}
+
+impl<B> BuiltIn<B> {
+    pub(crate) fn native(&self) -> Option<&B> {
+        match self {
+            BuiltIn::None | BuiltIn::LeftOut => None,
+            BuiltIn::Present { native, .. } => Some(native),
+        }
+    }
+
+    pub(crate) fn embedded(&self) -> Option<&Component<B>> {
+        match self {
+            BuiltIn::None | BuiltIn::LeftOut => None,
+            BuiltIn::Present { embedded, .. } => embedded.as_ref(),
+        }
+    }
+}
+
+/// Why a plugin cannot be rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFallback {
+    /// The plugins directory has no binary of it.
+    #[error("no binary of the plugins directory serves")]
+    NoBinary,
+    /// The binary replaced nothing, or what it replaced may not serve any more.
+    #[error("no binary served before this one")]
+    NothingBefore,
+}

@@ -1,0 +1,45 @@
+//! What the operator decided, as far as it bears on the lives of plugins.
+
+use std::path::Path;
+
+use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, Quarantine};
+
+use crate::binary::Service;
+
+/// The operator's decisions. Asked at every event: they may change while the scheduler runs.
+pub trait OperatorPolicy {
+    /// What holds for the plugin of this name.
+    fn plugin(&self, plugin: &str) -> PluginPolicy;
+
+    /// How the plugin runs in a profile; an empty `scheduler_name` stands for profiles about which nothing is said.
+    fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution;
+
+    /// The plugins directory, for messages; `None` if there is none.
+    fn directory(&self) -> Option<&Path>;
+}
+
+/// What holds for one plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginPolicy {
+    /// What becomes of pods while nobody serves.
+    pub failure_policy: FailurePolicy,
+    /// When a component that faults is taken out of service.
+    pub quarantine: Quarantine,
+    /// How long a new binary is on probation.
+    pub probation: Probation,
+}
+
+impl PluginPolicy {
+    /// Nobody serves, for this reason.
+    pub(crate) fn nobody<B>(&self, reason: String) -> Service<B> {
+        match self.failure_policy {
+            FailurePolicy::Fail => Service::Hold(reason),
+            FailurePolicy::Ignore => Service::Pass(reason),
+        }
+    }
+}
+
+/// In milliseconds, as the scheduler's time is.
+pub(crate) fn milliseconds(duration: std::time::Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

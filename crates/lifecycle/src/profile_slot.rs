@@ -1,0 +1,81 @@
+//! What one profile was last given for a plugin, and what it said that it took.
+
+use crate::binary::{BinaryId, Service};
+
+/// A plugin's place in one profile.
+#[derive(Clone, Debug)]
+pub(crate) struct ProfileSlot {
+    given: Given,
+    /// What the profile keeps if it cannot take what it was given.
+    before: Given,
+    /// The binary that the profile said it took; `None` for a stand-in.
+    taken: Option<BinaryId>,
+}
+
+/// Tells apart what a profile can be given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Given {
+    Binary(BinaryId),
+    Pass(String),
+    Hold(String),
+}
+
+impl ProfileSlot {
+    /// A profile that was built with this service.
+    pub(crate) fn new<B>(service: &Service<B>) -> Self {
+        let given = Given::of(service);
+        Self { before: given.clone(), taken: service.id(), given }
+    }
+
+    /// The binary that the profile said it took.
+    pub(crate) fn taken(&self) -> Option<BinaryId> {
+        self.taken
+    }
+
+    pub(crate) fn has<B>(&self, service: &Service<B>) -> bool {
+        self.given == Given::of(service)
+    }
+
+    /// The profile is given this service.
+    pub(crate) fn give<B>(&mut self, service: &Service<B>) {
+        self.before = std::mem::replace(&mut self.given, Given::of(service));
+    }
+
+    /// The profile is given a new instance of what it has.
+    pub(crate) fn renew(&mut self) {
+        self.before = self.given.clone();
+    }
+
+    pub(crate) fn take(&mut self, binary: Option<BinaryId>) {
+        self.taken = binary;
+    }
+
+    /// Whether the profile has this binary already and is only given a new instance of it.
+    pub(crate) fn is_renewing(&self, binary: BinaryId) -> bool {
+        self.given == self.before && self.given == Given::Binary(binary)
+    }
+
+    /// The profile could not take this binary and keeps what it had.
+    pub(crate) fn refuse(&mut self, binary: BinaryId) {
+        let refused = Given::Binary(binary);
+        if self.given == refused {
+            self.given = self.before.clone();
+        } else if self.before == refused
+            && let Some(taken) = self.taken
+        {
+            // Another binary has come meanwhile: should that be refused too, the one taken last goes on.
+            self.before = Given::Binary(taken);
+        }
+    }
+}
+
+impl Given {
+    fn of<B>(service: &Service<B>) -> Self {
+        match service {
+            Service::Native(_) => Given::Binary(BinaryId::Native),
+            Service::Embedded(component) | Service::Directory(component) => Given::Binary(component.id()),
+            Service::Pass(reason) => Given::Pass(reason.clone()),
+            Service::Hold(reason) => Given::Hold(reason.clone()),
+        }
+    }
+}

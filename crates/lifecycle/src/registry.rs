@@ -1,0 +1,251 @@
+//! All plugins by name: where facts and orders come in, and decisions go out.
+
+use std::collections::BTreeMap;
+
+use berth_model::{Digest, PluginName, Time};
+
+use crate::{
+    binary::{BinaryId, Component, CountCalls, Service},
+    decisions::{Decisions, NoticeKind},
+    life::{Event, Fallback, RefusedFile},
+    plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
+    policy::OperatorPolicy,
+    status::PluginStatus,
+};
+
+/// The plugins. `B` is the caller's handle on a binary.
+///
+/// Most methods take the operator's policy as it is at that moment; where it changed, [`Self::settings_changed`] has to
+/// hear of it for each plugin.
+#[derive(Debug)]
+pub struct PluginRegistry<B> {
+    plugins: BTreeMap<PluginName, Plugin<B>>,
+}
+
+/// Why an operator's order is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OrderError {
+    /// Nothing of that name was ever heard of.
+    #[error("there is no plugin {0:?}")]
+    UnknownPlugin(PluginName),
+    /// There is nothing to go back to.
+    #[error("plugin {plugin:?} cannot be rolled back: {reason}")]
+    NoFallback {
+        /// The plugin.
+        plugin: PluginName,
+        /// What is missing.
+        reason: NoFallback,
+    },
+}
+
+impl<B> Default for PluginRegistry<B> {
+    fn default() -> Self {
+        Self { plugins: BTreeMap::new() }
+    }
+}
+
+impl<B: Clone + CountCalls> PluginRegistry<B> {
+    /// This program has the plugin as native code and, where it may have to run as one, as a component.
+    pub fn add_built_in(&mut self, name: &PluginName, native: B, embedded: Option<Component<B>>) {
+        self.plugin(name).set_built_in(BuiltIn::Present { native, embedded });
+    }
+
+    /// Lets pods be scheduled without a plugin of kube-scheduler that this program does not have, as long as the plugins
+    /// directory does not bring it.
+    pub fn add_left_out(&mut self, name: &PluginName) {
+        self.plugin(name).set_built_in(BuiltIn::LeftOut);
+    }
+
+    /// The plugins directory held this component when the program started.
+    pub fn add_installed(&mut self, name: &PluginName, component: Component<B>) {
+        self.plugin(name).serve_from_the_start(component);
+    }
+
+    /// Who serves in a profile that is being built. From here on the profile is kept up to date.
+    pub fn join_profile(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
+        self.plugin(name).join(scheduler_name, policy)
+    }
+
+    /// A component came into the plugins directory, is a new version, or is to be tried once more.
+    pub fn found(
+        &mut self,
+        name: &PluginName,
+        component: Component<B>,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        self.plugin(name).handle(Event::Found(component), now, policy)
+    }
+
+    /// A file of the plugins directory is no plugin, or may not serve; `digest` is `None` if it could not be read.
+    /// `reason` reads on from the file's name.
+    pub fn refused(
+        &mut self,
+        name: &PluginName,
+        digest: Option<Digest>,
+        reason: &str,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        let reason = reason.to_owned();
+        let mut decisions = Decisions::default();
+        decisions.tell(name, NoticeKind::Refused { reason: reason.clone() });
+        decisions.add(self.plugin(name).handle(Event::FileRefused(RefusedFile { digest, reason }), now, policy));
+        decisions
+    }
+
+    /// A file left the plugins directory.
+    pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        self.plugin(name).handle(Event::FileRemoved, now, policy)
+    }
+
+    /// A profile took what it was given; `None` stands for nobody.
+    pub fn taken(
+        &mut self,
+        name: &PluginName,
+        scheduler_name: &str,
+        binary: Option<BinaryId>,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        self.plugin(name).taken(scheduler_name, binary, now, policy)
+    }
+
+    /// No profile could take this binary; they go on with what they had.
+    pub fn not_taken(
+        &mut self,
+        name: &PluginName,
+        binary: BinaryId,
+        reason: &str,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        self.plugin(name).not_taken(binary, reason, now, policy)
+    }
+
+    /// An instance of the component with this digest faulted.
+    pub fn faulted(
+        &mut self,
+        name: &PluginName,
+        digest: Digest,
+        reason: &str,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        match self.plugins.get_mut(name) {
+            Some(plugin) => plugin.handle(Event::Faulted { digest, reason: reason.to_owned() }, now, policy),
+            None => Decisions::default(),
+        }
+    }
+
+    /// Time has passed: quarantines and probations end here.
+    pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let mut decisions = Decisions::default();
+        for plugin in self.plugins.values_mut() {
+            decisions.add(plugin.handle(Event::TimePassed, now, policy));
+        }
+        decisions
+    }
+
+    /// The operator's settings are others from here on; `policy` says them already.
+    pub fn settings_changed(
+        &mut self,
+        name: &PluginName,
+        change: SettingsChange,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Decisions<B> {
+        self.plugin(name).settings_changed(change, now, policy)
+    }
+
+    /// Switches a plugin off, as if no profile named it, or on again.
+    ///
+    /// # Errors
+    /// There is no such plugin.
+    pub fn set_disabled(
+        &mut self,
+        name: &PluginName,
+        disabled: bool,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Result<Decisions<B>, OrderError> {
+        let plugin = self.known(name)?;
+        Ok(plugin.handle(if disabled { Event::SwitchedOff } else { Event::SwitchedOn }, now, policy))
+    }
+
+    /// Goes back to the binary before.
+    ///
+    /// # Errors
+    /// There is no such plugin, or nothing to go back to.
+    pub fn roll_back(
+        &mut self,
+        name: &PluginName,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) -> Result<Decisions<B>, OrderError> {
+        let plugin = self.known(name)?;
+        if let Err(reason) = plugin.fallback() {
+            return Err(OrderError::NoFallback { plugin: name.clone(), reason });
+        }
+        Ok(plugin.handle(Event::RollBack, now, policy))
+    }
+
+    /// The names of all plugins, in order.
+    pub fn names(&self) -> impl Iterator<Item = &PluginName> {
+        self.plugins.keys()
+    }
+
+    /// Whether anything of this name was ever heard of.
+    #[must_use]
+    pub fn contains(&self, name: &str) -> bool {
+        self.plugins.contains_key(name)
+    }
+
+    /// Who serves in a profile, or, with an empty `scheduler_name`, in profiles about which nothing is said; `None` if
+    /// nothing of the plugin's name was ever heard of.
+    pub fn service(&self, name: &str, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
+        Some(self.plugins.get(name)?.service(scheduler_name, policy))
+    }
+
+    /// The native code of this name, if this program has it.
+    pub fn built_in(&self, name: &str) -> Option<&B> {
+        self.plugins.get(name)?.built_in().native()
+    }
+
+    /// The binary of the plugins directory that is in charge.
+    pub fn installed(&self, name: &str) -> Option<&Component<B>> {
+        Some(&self.plugins.get(name)?.life().installed()?.component)
+    }
+
+    /// What there is to go back to.
+    pub fn fallback(&self, name: &str) -> Option<&Fallback<B>> {
+        self.plugins.get(name)?.fallback().ok()
+    }
+
+    /// Whether the file's bytes were refused and are not tried again by themselves.
+    #[must_use]
+    pub fn has_refused_file(&self, name: &str) -> bool {
+        self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())
+    }
+
+    /// All of a plugin's binaries, for the caller to change its handles on them.
+    pub fn binaries_mut(&mut self, name: &str) -> impl Iterator<Item = &mut B> {
+        self.plugins.get_mut(name).into_iter().flat_map(Plugin::binaries_mut)
+    }
+
+    /// What operators are shown of a plugin; `None` if nothing of that name was ever heard of.
+    pub fn status(&self, name: &str, policy: &dyn OperatorPolicy) -> Option<PluginStatus<'_, B>> {
+        Some(PluginStatus::of(self.plugins.get(name)?, policy))
+    }
+
+    fn plugin(&mut self, name: &PluginName) -> &mut Plugin<B> {
+        self.plugins.entry(name.clone()).or_insert_with(|| Plugin::new(name.clone()))
+    }
+
+    fn known(&mut self, name: &PluginName) -> Result<&mut Plugin<B>, OrderError> {
+        self.plugins.get_mut(name).ok_or_else(|| OrderError::UnknownPlugin(name.clone()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
