@@ -6,6 +6,7 @@ mod languages;
 
 use std::{
     env,
+    path::PathBuf,
     process::{Command, ExitCode},
 };
 
@@ -18,7 +19,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   test             run all tests
   swap-storm [ARG ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options
-  check            formatting, lints, crate directions and tidiness, without tests
+  check            formatting, tidiness, lints and documentation, without tests
+  tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
   ci               check, then test
   fuzz [TARGET ...] [--seconds N]
                    libFuzzer on every target, or on those named, for N seconds (30) each; installs cargo-fuzz
@@ -36,6 +38,7 @@ fn main() -> ExitCode {
         "test" => test(),
         "swap-storm" => swap_storm(rest),
         "check" => checks::all(),
+        "tidy" => checks::tidy(),
         "ci" => checks::all().and_then(|()| test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
@@ -71,9 +74,21 @@ fn setup() -> Result<()> {
 
 fn demo(arguments: &[String]) -> Result<()> {
     setup()?;
-    let mut command = vec!["run", "--package", "berth-host", "--bin", "berth", "--", "demo"];
+    if is_first_build() {
+        eprintln!(
+            "Building Berth: about 5 minutes on two cores, this first time. The longest part is wasmtime's compiler; the \
+             plugins are compiled for wasm beside it. Then the demo runs, for some seconds."
+        );
+    }
+    let mut command = vec!["run", "--bin", "berth", "--", "demo"];
     command.extend(arguments.iter().map(String::as_str));
     cargo(&command)
+}
+
+/// Whether no program of ours is there yet, so that everything must be compiled.
+fn is_first_build() -> bool {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    !target.join("debug/berth").exists()
 }
 
 fn swap_storm(arguments: &[String]) -> Result<()> {
@@ -86,6 +101,8 @@ fn swap_storm(arguments: &[String]) -> Result<()> {
 
 fn test() -> Result<()> {
     setup()?;
+    let build = if is_first_build() { "about 10 minutes on two cores, this first time" } else { "what has changed" };
+    eprintln!("Building Berth and its tests: {build}. Then the tests run, for about 5 minutes.");
     cargo(&["test", "--locked"])
 }
 
@@ -104,8 +121,17 @@ fn run(program: &str, arguments: &[&str]) -> Result<()> {
 fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
     let mut command = Command::new(program);
     command.args(arguments).envs(environment.iter().copied());
-    // What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would
-    // run, and everything above them be compiled, anew at each change between `cargo xtask` and plain cargo.
+    without_own_variables(&mut command);
+    let status = command.status().with_context(|| format!("starting {program}"))?;
+    if !status.success() {
+        bail!("`{program} {}` failed", arguments.join(" "));
+    }
+    Ok(())
+}
+
+/// What cargo says about this crate is not meant for another cargo: build scripts that watch these variables would run,
+/// and everything above them be compiled, anew at each change between `cargo xtask` and plain cargo.
+fn without_own_variables(command: &mut Command) {
     for (variable, _) in env::vars_os() {
         let is_about_this_crate =
             variable.to_str().is_some_and(|name| name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_"));
@@ -113,9 +139,4 @@ fn run_with(program: &str, arguments: &[&str], environment: &[(&str, &str)]) -> 
             command.env_remove(variable);
         }
     }
-    let status = command.status().with_context(|| format!("starting {program}"))?;
-    if !status.success() {
-        bail!("`{program} {}` failed", arguments.join(" "));
-    }
-    Ok(())
 }

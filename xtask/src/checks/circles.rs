@@ -1,0 +1,167 @@
+//! No circles between modules, and no import that is listed as forbidden.
+//!
+//! A module and what is inside it (`foo.rs` and `foo/`) are one room: that a child uses its parent, or the parent its
+//! child, is no circle. Circles are looked for between rooms with the same parent, where an import from deep inside
+//! one room to deep inside another counts as one between these rooms, and so on at every level. Tests are left out, and
+//! a re-export is followed to the module that defines the name.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt,
+};
+
+use anyhow::Result;
+
+use super::{module_tree::Tree, packages::Package};
+
+/// Packages in which no two modules know each other.
+const WITHOUT_CIRCLES: [&str; 6] =
+    ["berth-scheduler", "berth-framework", "berth-lifecycle", "berth-model", "berth-queue", "berth-cache"];
+/// The most modules that may know each other in a circle elsewhere.
+const MOST_IN_A_CIRCLE: usize = 3;
+/// What some packages may have until they are put in order: the size of their largest circle. Only ever lower these.
+const TEMPORARY_CEILINGS: &[(&str, usize)] = &[
+    ("berth-builtins", 22),
+    ("berth-cache", 3),
+    ("berth-host", 9),
+    ("berth-sandbox", 15),
+    ("berth-scheduler", 11),
+    ("berth-wasm-host", 8),
+];
+
+/// An import that must not be: neither module is to know the other's inside, seen from the root of the package.
+struct Forbidden {
+    package: &'static str,
+    from: &'static str,
+    to: &'static str,
+    because: &'static str,
+}
+
+const FORBIDDEN: [Forbidden; 1] = [Forbidden {
+    package: "berth-scheduler",
+    from: "crate::bindings",
+    to: "crate::intake",
+    because: "what follows a placement must not depend on how events come in",
+}];
+
+/// Rooms with the same parent that know one another, and for each of their imports an example.
+#[derive(Debug, PartialEq)]
+struct Circle {
+    rooms: Vec<String>,
+    imports: Vec<String>,
+}
+
+/// The imports that are shown of a large circle.
+const SHOWN: usize = 12;
+
+impl fmt::Display for Circle {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rooms, imports } = self;
+        write!(formatter, "{} modules know each other: {}", rooms.len(), rooms.join(", "))?;
+        for import in imports.iter().take(SHOWN) {
+            write!(formatter, "\n    {import}")?;
+        }
+        match imports.len().saturating_sub(SHOWN) {
+            0 => Ok(()),
+            more => write!(formatter, "\n    and {more} more"),
+        }
+    }
+}
+
+pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    for package in packages {
+        let Some(root) = package.main_root() else { continue };
+        let tree = Tree::read(root)?;
+        let most = most_in_a_circle(&package.name);
+        for circle in circles(&tree).into_iter().filter(|circle| circle.rooms.len() > most) {
+            complaints.push(format!("{}: {circle}", package.name));
+        }
+        for Forbidden { package: name, from, to, because } in FORBIDDEN {
+            if package.name == name {
+                let found = forbidden_imports(&tree, from, to).into_iter();
+                complaints.extend(found.map(|import| format!("{name}: {import}, but {because}")));
+            }
+        }
+    }
+    if !complaints.is_empty() {
+        complaints.push("xtask/src/checks/circles.rs says what counts as a circle, and what is allowed".to_owned());
+    }
+    Ok(complaints)
+}
+
+/// Circles of more rooms than this are complained about; a room alone is no circle.
+fn most_in_a_circle(package: &str) -> usize {
+    let temporary = TEMPORARY_CEILINGS.iter().find(|(name, _)| *name == package).map(|(_, most)| *most);
+    let usual = if WITHOUT_CIRCLES.contains(&package) { 1 } else { MOST_IN_A_CIRCLE };
+    temporary.unwrap_or(usual).max(usual)
+}
+
+/// Every import between modules that are not inside one another, tests apart.
+fn imports(tree: &Tree) -> Vec<(usize, usize)> {
+    let modules = (0..tree.modules.len()).filter(|module| !tree.modules[*module].is_test);
+    let named = modules.flat_map(|from| tree.named_by(from).into_iter().map(move |to| (from, to)));
+    let mut imports: Vec<_> = named.filter(|(from, to)| rooms(tree, *from, *to).is_some()).collect();
+    imports.sort_unstable();
+    imports
+}
+
+/// The rooms under the nearest common ancestor in which two modules are; `None` if one is inside the other.
+fn rooms(tree: &Tree, from: usize, to: usize) -> Option<(usize, usize)> {
+    let pairs = tree.lineage(from).into_iter().zip(tree.lineage(to));
+    pairs.into_iter().find(|(one, other)| one != other)
+}
+
+fn circles(tree: &Tree) -> Vec<Circle> {
+    let mut edges: BTreeMap<usize, BTreeMap<usize, String>> = BTreeMap::new();
+    for (from, to) in imports(tree) {
+        if let Some((one, other)) = rooms(tree, from, to) {
+            let example = || format!("{} -> {}", tree.path(from), tree.path(to));
+            edges.entry(one).or_default().entry(other).or_insert_with(example);
+        }
+    }
+    let mut circles = Vec::new();
+    let mut done = BTreeSet::new();
+    for room in edges.keys() {
+        let circle: BTreeSet<usize> =
+            reachable(&edges, *room).into_iter().filter(|other| reachable(&edges, *other).contains(room)).collect();
+        if circle.contains(room) && done.insert(circle.clone()) {
+            circles.push(describe(tree, &edges, &circle));
+        }
+    }
+    circles
+}
+
+fn describe(tree: &Tree, edges: &BTreeMap<usize, BTreeMap<usize, String>>, circle: &BTreeSet<usize>) -> Circle {
+    let inside = circle.iter().filter_map(|room| edges.get(room));
+    let inside = inside.flat_map(|to| to.iter().filter(|(room, _)| circle.contains(room)));
+    Circle {
+        rooms: circle.iter().map(|room| tree.path(*room)).collect(),
+        imports: inside.map(|(_, example)| example.clone()).collect(),
+    }
+}
+
+/// The rooms that can be reached from one, itself only by way of others.
+fn reachable(edges: &BTreeMap<usize, BTreeMap<usize, String>>, from: usize) -> BTreeSet<usize> {
+    let mut reached = BTreeSet::new();
+    let mut next = vec![from];
+    while let Some(room) = next.pop() {
+        for to in edges.get(&room).into_iter().flat_map(BTreeMap::keys) {
+            if reached.insert(*to) {
+                next.push(*to);
+            }
+        }
+    }
+    reached
+}
+
+fn forbidden_imports(tree: &Tree, from: &str, to: &str) -> Vec<String> {
+    let is_in =
+        |path: &str, room: &str| path == room || path.strip_prefix(room).is_some_and(|rest| rest.starts_with("::"));
+    let imports = imports(tree).into_iter().map(|(from, to)| (tree.path(from), tree.path(to)));
+    let forbidden = imports.filter(|(source, target)| is_in(source, from) && is_in(target, to));
+    forbidden.map(|(source, target)| format!("{source} -> {target}")).collect()
+}
+
+#[cfg(test)]
+mod tests;

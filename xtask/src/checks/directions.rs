@@ -1,0 +1,201 @@
+//! Which crate may depend on which. What is not allowed here is refused.
+//!
+//! Only dependencies of the libraries and programs themselves count; tests may use anything. A heavy crate also counts
+//! when it arrives through others.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    process::Command,
+};
+
+use anyhow::{Context, Result, ensure};
+
+/// Crates from elsewhere that decide what a crate of ours is: whoever depends on them runs threads, speaks to an API
+/// server, or compiles components.
+const HEAVY: [&str; 9] = ["axum", "clap", "hyper", "k8s-openapi", "kube", "notify", "reqwest", "tokio", "wasmtime"];
+
+/// A crate of the workspace and what it may depend on.
+struct Rule {
+    /// The crate.
+    name: &'static str,
+    /// Crates of the workspace that it may name in its manifest.
+    ours: &'static [&'static str],
+    /// The heavy crates that it may depend on, however far away.
+    heavy: &'static [&'static str],
+}
+
+const fn rule(name: &'static str, ours: &'static [&'static str], heavy: &'static [&'static str]) -> Rule {
+    Rule { name, ours, heavy }
+}
+
+const KUBERNETES: &[&str] = &["hyper", "k8s-openapi", "kube", "tokio"];
+const EVERYTHING: &[&str] = &HEAVY;
+
+/// The list. The crates of plugins, which are not in it, may name the SDK and the built-in plugins.
+const RULES: &[Rule] = &[
+    rule("berth-model", &[], &[]),
+    rule("berth-framework", &["berth-model"], &[]),
+    rule("berth-lifecycle", &["berth-model"], &[]),
+    rule("berth-builtins", &["berth-framework", "berth-model"], &[]),
+    rule("berth-queue", &["berth-framework", "berth-model"], &[]),
+    rule("berth-cache", &["berth-framework", "berth-model"], &[]),
+    rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-model", "berth-queue"], &[]),
+    rule("berth-config", &["berth-framework", "berth-model"], &[]),
+    rule("berth-author", &["berth-cache", "berth-framework", "berth-model"], &[]),
+    rule("berth-sdk", &["berth-framework", "berth-model"], &[]),
+    rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
+    rule("berth-cluster", &["berth-model"], KUBERNETES),
+    rule("berth-sandbox", &[], &["axum", "hyper", "k8s-openapi", "tokio"]),
+    rule("berth-plugin-builder", &[], &[]),
+    rule("berth-components", &[], &[]),
+    rule(
+        "berth-host",
+        &[
+            "berth-author",
+            "berth-builtins",
+            "berth-cache",
+            "berth-cluster",
+            "berth-components",
+            "berth-config",
+            "berth-framework",
+            "berth-lifecycle",
+            "berth-model",
+            "berth-queue",
+            "berth-sandbox",
+            "berth-scheduler",
+            "berth-wasm-host",
+        ],
+        EVERYTHING,
+    ),
+    rule("berth-testing", &["berth-cache", "berth-framework", "berth-model", "berth-queue", "berth-scheduler"], &[]),
+    rule("berth-test-components", &[], &[]),
+    rule("berth-test-guests", &[], &[]),
+    rule("berth-test-languages", &["berth-author", "berth-model", "berth-wasm-host"], &["notify", "wasmtime"]),
+    rule(
+        "fuzz-targets",
+        &["berth-builtins", "berth-cache", "berth-config", "berth-framework", "berth-model", "berth-testing"],
+        &[],
+    ),
+    rule(
+        "oracle",
+        &[
+            "berth-builtins",
+            "berth-cache",
+            "berth-components",
+            "berth-config",
+            "berth-framework",
+            "berth-model",
+            "berth-testing",
+            "berth-wasm-host",
+        ],
+        &["clap", "notify", "wasmtime"],
+    ),
+    rule(
+        "properties",
+        &["berth-cache", "berth-framework", "berth-model", "berth-queue", "berth-scheduler", "berth-testing", "oracle"],
+        &["clap", "notify", "wasmtime"],
+    ),
+    rule(
+        "berth-storm",
+        &["berth-cluster", "berth-components", "berth-test-guests", "berth-testing", "berth-wasm-host"],
+        &["clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+    ),
+    rule("xtask", &[], &[]),
+];
+
+const PLUGIN: Rule = rule("", &["berth-builtins", "berth-sdk"], &[]);
+
+/// The workspace's dependencies.
+#[derive(Debug, Default, PartialEq)]
+struct Graph {
+    /// The crates of the workspace, and those in the folders of plugins.
+    ours: BTreeSet<String>,
+    plugins: BTreeSet<String>,
+    edges: BTreeMap<String, BTreeSet<String>>,
+}
+
+pub(super) fn check() -> Result<Vec<String>> {
+    let arguments =
+        ["tree", "--workspace", "--all-features", "--target", "all", "--locked", "-e", "normal", "--prefix", "depth"];
+    let tree = Command::new("cargo").args(arguments).output().context("running cargo tree")?;
+    ensure!(tree.status.success(), "cargo tree: {}", String::from_utf8_lossy(&tree.stderr));
+    let mut complaints = complaints(&Graph::parse(&String::from_utf8_lossy(&tree.stdout))?);
+    if !complaints.is_empty() {
+        complaints.push("the list of what crates may depend on is in xtask/src/checks/directions.rs".to_owned());
+    }
+    Ok(complaints)
+}
+
+impl Graph {
+    /// Reads lines such as `1berth-model v0.1.0 (/path)`: how deep, and which crate. Where a crate comes once more, `(*)`
+    /// stands for what is below it.
+    fn parse(text: &str) -> Result<Self> {
+        let mut graph = Self::default();
+        let mut above: Vec<String> = Vec::new();
+        for line in text.lines().filter(|line| !line.is_empty()) {
+            let digits = line.chars().take_while(char::is_ascii_digit).count();
+            let (depth, rest) = line.split_at(digits);
+            let depth: usize = depth.parse().with_context(|| format!("cargo tree: {line}"))?;
+            let name = rest.split(' ').next().unwrap_or_default().to_owned();
+            above.truncate(depth);
+            if let Some(parent) = above.last() {
+                graph.edges.entry(parent.clone()).or_default().insert(name.clone());
+            } else {
+                if rest.contains("/plugins/") && name != "berth-components" || rest.contains("/upside-down)") {
+                    graph.plugins.insert(name.clone());
+                }
+                graph.ours.insert(name.clone());
+            }
+            above.push(name);
+        }
+        Ok(graph)
+    }
+
+    /// A chain of dependencies from one crate to another.
+    fn chain(&self, from: &str, to: &str) -> Option<Vec<String>> {
+        let mut came_from: BTreeMap<&str, &str> = BTreeMap::new();
+        let mut next = vec![from];
+        while let Some(name) = next.pop() {
+            if name == to {
+                let mut chain = vec![name.to_owned()];
+                while let Some(before) = came_from.get(chain.last()?.as_str()) {
+                    chain.push((*before).to_owned());
+                }
+                chain.reverse();
+                return Some(chain);
+            }
+            for dependency in self.edges.get(name).into_iter().flatten() {
+                if dependency != from && !came_from.contains_key(dependency.as_str()) {
+                    came_from.insert(dependency, name);
+                    next.push(dependency);
+                }
+            }
+        }
+        None
+    }
+}
+
+fn complaints(graph: &Graph) -> Vec<String> {
+    let mut complaints = Vec::new();
+    for name in &graph.ours {
+        let listed = RULES.iter().find(|rule| rule.name == name);
+        let Some(rule) = listed.or_else(|| graph.plugins.contains(name).then_some(&PLUGIN)) else {
+            complaints.push(format!("{name}: not in the list of crates and what they may depend on"));
+            continue;
+        };
+        for dependency in graph.edges.get(name).into_iter().flatten().filter(|name| graph.ours.contains(*name)) {
+            if !rule.ours.contains(&dependency.as_str()) {
+                complaints.push(format!("{name} must not depend on {dependency}"));
+            }
+        }
+        for heavy in HEAVY.iter().filter(|heavy| !rule.heavy.contains(heavy)) {
+            if let Some(chain) = graph.chain(name, heavy) {
+                complaints.push(format!("{name} must not depend on {heavy}: {}", chain.join(" -> ")));
+            }
+        }
+    }
+    complaints
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,157 @@
+//! What lints cannot see in a file: that it says what lives in it, that it is not too long, that some `mod` names it,
+//! that its errors are types, and that its sources are ones that a reader can open.
+
+use std::{
+    collections::{BTreeSet, HashSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use anyhow::{Result, anyhow};
+use proc_macro2::{TokenStream, TokenTree};
+
+use super::{module_tree::Tree, packages::Package};
+
+/// Files longer than this are split, tests apart.
+const MAX_LINES: usize = 600;
+const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
+
+/// How many types `Result<_, String>` a package under `crates` may name, tests apart; those that are not listed may name
+/// none. The SDK and `wasm-host` implement signatures that are generated from WIT.
+const TEXTS_AS_ERRORS: Ceilings = &[
+    ("berth-author", 30),
+    ("berth-builtins", 57),
+    ("berth-config", 10),
+    ("berth-framework", 3),
+    ("berth-lifecycle", 1),
+    ("berth-sandbox", 14),
+    ("berth-scheduler", 11),
+    ("berth-sdk", 6),
+    ("berth-wasm-host", 4),
+];
+/// How many comments of a package may cite a document that is not in the repository.
+const MISSING_SOURCES: Ceilings = &[("berth-builtins", 3), ("berth-framework", 2), ("berth-model", 5)];
+
+/// What is still to be put in order, by package. Only ever lower these.
+type Ceilings = &'static [(&'static str, usize)];
+
+pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
+    let mut complaints = Vec::new();
+    for package in packages {
+        complaints.extend(orphans(package)?);
+        let (mut texts_as_errors, mut missing_sources) = (Vec::new(), Vec::new());
+        for file in &package.files {
+            let text = fs::read_to_string(file)?;
+            complaints.extend(in_file(file, &text));
+            missing_sources
+                .extend(lines_that_cite_what_is_not_here(&text).map(|line| format!("{}:{line}", file.display())));
+            if package.folder.starts_with("crates") && !is_test(file) {
+                let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
+                texts_as_errors.extend(vec![file.display().to_string(); count_texts_as_errors(tokens)]);
+            }
+        }
+        let wrong = "is no error type; make one";
+        complaints.extend(above(TEXTS_AS_ERRORS, &package.name, "`Result<_, String>`", wrong, texts_as_errors));
+        let wrong = "names a document that is not in the repository; cite a KEP, a page of kubernetes.io or a file of kube-scheduler";
+        complaints.extend(above(MISSING_SOURCES, &package.name, "a comment", wrong, missing_sources));
+    }
+    Ok(complaints)
+}
+
+/// Complains if there is more of something than the package may have.
+fn above(ceilings: Ceilings, package: &str, what: &str, wrong: &str, found: Vec<String>) -> Option<String> {
+    let allowed = ceilings.iter().find(|(name, _)| *name == package).map_or(0, |(_, allowed)| *allowed);
+    let n_found = found.len();
+    let places: BTreeSet<String> = found.into_iter().collect();
+    let places = places.into_iter().collect::<Vec<_>>().join(", ");
+    (n_found > allowed).then(|| format!("{package}: {what} {wrong} ({n_found} found, {allowed} allowed): {places}"))
+}
+
+/// Files of tests only.
+fn is_test(file: &Path) -> bool {
+    file.iter().any(|part| part == "tests" || part == "tests.rs")
+}
+
+fn in_file(file: &Path, text: &str) -> Vec<String> {
+    let file_name = file.display();
+    let mut complaints = Vec::new();
+    if !text.starts_with("//!") {
+        complaints.push(format!("{file_name}: open the file with `//!`, saying what lives here"));
+    }
+    let body = text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
+    let n_lines = body.lines().count();
+    if n_lines > MAX_LINES {
+        complaints.push(format!("{file_name}: {n_lines} lines; split it below {MAX_LINES}"));
+    }
+    if NAMES_THAT_SAY_NOTHING.iter().any(|name| file.file_stem().is_some_and(|stem| stem == *name)) {
+        complaints.push(format!("{file_name}: name the file after the thing inside"));
+    }
+    complaints
+}
+
+/// Counted from 1.
+fn lines_that_cite_what_is_not_here(text: &str) -> impl Iterator<Item = usize> {
+    let comments = text.lines().enumerate().filter_map(|(line, text)| Some((line + 1, text.split_once("//")?.1)));
+    comments.filter(|(_, comment)| cites_what_is_not_here(comment)).map(|(line, _)| line)
+}
+
+/// A document that is not in the repository, by the number of a section of it.
+fn cites_what_is_not_here(comment: &str) -> bool {
+    let words: Vec<String> = comment.split_whitespace().map(str::to_lowercase).collect();
+    let section = words.windows(2).any(|pair| {
+        let is_number = pair[1].starts_with(|first: char| first.is_ascii_digit());
+        ["section", "sections", "(section"].contains(&pair[0].as_str()) && is_number
+    });
+    section
+        || words.iter().any(|word| word == "reference's")
+        || words.windows(2).any(|pair| pair == ["reference,", "section"])
+}
+
+/// Files that no `mod` leads to: they look like code, but nobody compiles them.
+fn orphans(package: &Package) -> Result<Vec<String>> {
+    let mut reached: HashSet<PathBuf> = HashSet::new();
+    for root in &package.roots {
+        reached.extend(Tree::read(root)?.files().into_iter().map(Path::to_owned));
+    }
+    let orphans = package.files.iter().filter(|file| !reached.contains(*file));
+    Ok(orphans.map(|file| format!("{}: no `mod` names this file", file.display())).collect())
+}
+
+/// How often `Result<…, String>` stands in the code.
+fn count_texts_as_errors(tokens: TokenStream) -> usize {
+    let tokens: Vec<TokenTree> = tokens.into_iter().collect();
+    let inside = tokens.iter().map(|token| match token {
+        TokenTree::Group(group) => count_texts_as_errors(group.stream()),
+        _ => 0,
+    });
+    let inside: usize = inside.sum();
+    inside + (0..tokens.len()).filter(|at| is_result_of_text(&tokens[*at..])).count()
+}
+
+/// Whether `Result<…, String>` begins here.
+fn is_result_of_text(tokens: &[TokenTree]) -> bool {
+    let punct = |token: Option<&TokenTree>| match token {
+        Some(TokenTree::Punct(punct)) => Some(punct.as_char()),
+        _ => None,
+    };
+    if !matches!(&tokens[0], TokenTree::Ident(name) if *name == "Result") || punct(tokens.get(1)) != Some('<') {
+        return false;
+    }
+    let (mut depth, mut last_argument) = (1_usize, 2);
+    for at in 2..tokens.len() {
+        let is_arrow = punct(tokens.get(at - 1)) == Some('-');
+        match punct(tokens.get(at)) {
+            Some('<') => depth += 1,
+            Some('>') if !is_arrow => depth -= 1,
+            Some(',') if depth == 1 => last_argument = at + 1,
+            _ => {}
+        }
+        if depth == 0 {
+            return matches!(&tokens[last_argument..at], [TokenTree::Ident(name)] if *name == "String");
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests;
