@@ -15,11 +15,15 @@ pub struct Trial {
     n_cycles: u64,
 }
 
+fn build(factory: &dyn PluginFactory, args: &str) -> Result<Box<dyn Plugin>, String> {
+    factory.build(args).map_err(|error| error.to_string())
+}
+
 impl Trial {
     /// # Errors
     /// The plugin's own words, when it refuses the arguments (`pluginConfig` as JSON).
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, String> {
-        Ok(Self { plugin: factory.build(args)?, cache: Cache::new(), n_cycles: 0 })
+        Ok(Self { plugin: build(factory, args)?, cache: Cache::new(), n_cycles: 0 })
     }
 
     /// What an instance answers that sees this cluster for the first time.
@@ -27,7 +31,7 @@ impl Trial {
     /// # Errors
     /// The plugin refuses its arguments, or breaks.
     pub fn ask_fresh(&mut self, factory: &dyn PluginFactory, args: &str, pod: &Pod) -> Result<Answers, String> {
-        let old = std::mem::replace(&mut self.plugin, factory.build(args)?);
+        let old = std::mem::replace(&mut self.plugin, build(factory, args)?);
         let answers = self.ask(pod);
         self.plugin = old;
         answers.map_err(|status| status.message())

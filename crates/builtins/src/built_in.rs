@@ -3,7 +3,8 @@
 use std::{marker::PhantomData, sync::Arc};
 
 use berth_framework::{
-    ClusterEvent, Configure, Manifest, Needs, ObjectKind, Plugin, PluginFactory, PluginVersion, Point, Points,
+    BuildError, ClusterEvent, Configure, ConfigureError, Manifest, Needs, ObjectKind, Plugin, PluginFactory,
+    PluginVersion, Point, Points,
 };
 use berth_model::Column;
 
@@ -41,7 +42,7 @@ pub trait BuiltIn: Configure {
     ///
     /// # Errors
     /// An unknown field, or a value that Kubernetes refuses.
-    fn new(args: &str) -> Result<Self, String>;
+    fn new(args: &str) -> Result<Self, ConfigureError>;
 }
 
 impl Card {
@@ -108,7 +109,7 @@ macro_rules! plugin {
                 <$plugin as $crate::BuiltIn>::CARD.manifest()
             }
 
-            fn configure(args: &str) -> Result<Self, String> {
+            fn configure(args: &str) -> Result<Self, berth_framework::ConfigureError> {
                 <$plugin as $crate::BuiltIn>::new(args)
             }
         }
@@ -141,7 +142,7 @@ impl<P: BuiltIn> PluginFactory for NativeFactory<P> {
         P::CARD.version()
     }
 
-    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String> {
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
         Ok(Box::new(P::new(args)?))
     }
 }

@@ -1,6 +1,6 @@
 //! DefaultBinder: asks for the pod to be bound to the node chosen for it.
 
-use berth_framework::{Bind, Call, Effect, Point, Status};
+use berth_framework::{Bind, Call, ConfigureError, Effect, Point, Status};
 use berth_model::NodeIdx;
 
 use crate::{
@@ -16,8 +16,9 @@ impl BuiltIn for DefaultBinder {
     const CARD: Card =
         Card { name: "DefaultBinder", points: &[Point::Bind], columns: &[], requeue: &[], ..Card::BLANK };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

@@ -10,7 +10,8 @@ mod tests;
 mod victims;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, DryRun, Effect, Failure, Point, PostFilter, PostFilterOutcome, QueueingHint, Status, run,
+    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, Point, PostFilter, PostFilterOutcome,
+    QueueingHint, Status, run,
 };
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
@@ -47,22 +48,23 @@ impl BuiltIn for DefaultPreemption {
         requeue: &[("Pod", ClusterEvent::DELETE)],
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: DefaultPreemptionArgs = args::parse(Self::NAME, args)?;
         let percentage = args.min_candidate_nodes_percentage.unwrap_or(10);
         let absolute = args.min_candidate_nodes_absolute.unwrap_or(100);
         if !(0..=100).contains(&percentage) {
-            return Err(format!(
+            return Err(ConfigureError::new(format_args!(
                 "minCandidateNodesPercentage: Invalid value: {percentage}: not in valid range [0, 100]"
-            ));
+            )));
         }
         let min_absolute = usize::try_from(absolute).map_err(|_| {
             format!("minCandidateNodesAbsolute: Invalid value: {absolute}: not in valid range [0, inf)")
         })?;
         if percentage == 0 && absolute == 0 {
-            return Err("minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as \
-                        minCandidateNodesAbsolute"
-                .to_owned());
+            return Err(ConfigureError::from(
+                "minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as \
+                 minCandidateNodesAbsolute",
+            ));
         }
         let min_percentage = usize::try_from(percentage).unwrap_or(0);
         Ok(Self { min_percentage, min_absolute, budgets: Budgets::new() })

@@ -33,8 +33,9 @@ mod verdict;
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Point,
-    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve, Score, Sign, State, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize,
+    Point, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve, RestoreError, Score,
+    Sign, State, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -99,7 +100,7 @@ impl BuiltIn for DynamicResources {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let arguments = Arguments::parse(Self::NAME, args)?;
         Ok(Self {
             arguments,
@@ -355,8 +356,8 @@ impl State for DynamicResources {
         serde_json::to_vec(&handover).unwrap_or_default()
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
-        let handover: Handover = serde_json::from_slice(snapshot).map_err(|error| error.to_string())?;
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
+        let handover: Handover = serde_json::from_slice(snapshot).map_err(RestoreError::new)?;
         for (holder, in_flight) in handover.in_flight {
             self.cluster.claims.restore(holder, in_flight);
         }

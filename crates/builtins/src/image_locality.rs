@@ -1,6 +1,6 @@
 //! ImageLocality: prefers nodes that already hold the pod's images.
 
-use berth_framework::{Call, Point, Score, Status};
+use berth_framework::{Call, ConfigureError, Point, Score, Status};
 use berth_model::{Column, NodeSet, cluster_table::Image};
 
 use crate::{
@@ -23,8 +23,9 @@ impl BuiltIn for ImageLocality {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

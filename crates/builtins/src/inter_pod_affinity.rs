@@ -15,7 +15,8 @@ mod required;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
+    Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
@@ -59,11 +60,13 @@ impl BuiltIn for InterPodAffinity {
         ],
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: InterPodAffinityArgs = args::parse(Self::NAME, args)?;
         let weight = args.hard_pod_affinity_weight.unwrap_or(1);
         if !(0..=100).contains(&weight) {
-            return Err(format!("hardPodAffinityWeight: Invalid value: {weight}: not in valid range [0, 100]"));
+            return Err(ConfigureError::new(format_args!(
+                "hardPodAffinityWeight: Invalid value: {weight}: not in valid range [0, 100]"
+            )));
         }
         Ok(Self {
             ignores_preferences_of_others: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),

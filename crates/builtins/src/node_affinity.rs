@@ -7,7 +7,8 @@ mod tests;
 use std::collections::BTreeSet;
 
 use berth_framework::{
-    Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
+    Status,
 };
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
@@ -41,7 +42,7 @@ impl BuiltIn for NodeAffinity {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         Ok(Self { added: AddedAffinity::parse(Self::NAME, args)?, scratch: Scratch::default() })
     }
 }

@@ -1,6 +1,6 @@
 //! NodeDeclaredFeatures: a pod that relies on a kubelet feature runs only where the node declares it.
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 
 use crate::{
@@ -26,8 +26,9 @@ impl BuiltIn for NodeDeclaredFeatures {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

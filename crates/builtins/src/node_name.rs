@@ -1,6 +1,6 @@
 //! NodeName: a pod that names its node runs nowhere else.
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
@@ -22,8 +22,9 @@ impl BuiltIn for NodeName {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

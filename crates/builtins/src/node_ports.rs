@@ -1,6 +1,6 @@
 //! NodePorts: two pods cannot claim the same port of one host.
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{Column, NodeSet, Pod, pod::HostPort};
 
 use crate::{
@@ -29,8 +29,9 @@ impl BuiltIn for NodePorts {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self::default())
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self::default())
     }
 }
 

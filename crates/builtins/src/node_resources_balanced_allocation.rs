@@ -2,7 +2,7 @@
 //!
 //! Since 1.36 the score is a difference: 75 says that the pod changes nothing, more that it evens the node out.
 
-use berth_framework::{Call, Point, PreScore, Score, Status};
+use berth_framework::{Call, ConfigureError, Point, PreScore, Score, Status};
 use berth_model::{Column, NodeSet};
 use serde::Deserialize;
 
@@ -34,7 +34,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: NodeResourcesBalancedAllocationArgs = args::parse(Self::NAME, args)?;
         Ok(Self { resources: scored_resources(args.resources, 1)? })
     }

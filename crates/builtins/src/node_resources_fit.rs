@@ -6,7 +6,8 @@ mod scoring;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, DryRunCase, Explanation, Filter, Point, PreFilter, PreScore, Score, Status,
+    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, PreScore, Score,
+    Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
@@ -72,11 +73,11 @@ impl BuiltIn for NodeResourcesFit {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: NodeResourcesFitArgs = args::parse(Self::NAME, args)?;
         let ignored_groups = args.ignored_resource_groups.unwrap_or_default();
         if let Some(group) = ignored_groups.iter().find(|group| group.contains('/')) {
-            return Err(format!("ignoredResourceGroups: {group} must not contain a slash"));
+            return Err(ConfigureError::new(format_args!("ignoredResourceGroups: {group} must not contain a slash")));
         }
         Ok(Self {
             ignored_resources: args.ignored_resources.unwrap_or_default(),

@@ -1,6 +1,6 @@
 //! NodeUnschedulable: cordoned nodes take no new pods, unless the pod tolerates it.
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{Taint, TaintEffect},
@@ -28,8 +28,9 @@ impl BuiltIn for NodeUnschedulable {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

@@ -9,7 +9,7 @@ mod identity;
 mod ledger;
 mod limits;
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
@@ -77,7 +77,7 @@ impl BuiltIn for NodeVolumeLimits {
         ],
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
         Ok(Self { census: Census::new(), limits: Limits::new(), wanted: Ok(Vec::new()) })
     }

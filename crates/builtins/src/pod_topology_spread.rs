@@ -13,8 +13,8 @@ mod tests;
 mod topology;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score, Sign,
-    Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter,
+    PreScore, Score, Sign, Status,
 };
 use berth_model::{
     Column, NodeSet, Pod,
@@ -76,7 +76,7 @@ impl BuiltIn for PodTopologySpread {
         ],
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         Ok(Self {
             defaults: Defaults::parse(Self::NAME, args)?,
             default_selector: DefaultSelector::default(),

@@ -1,6 +1,6 @@
 //! PrioritySort: pods of higher priority first, among equals the one that has waited longest.
 
-use berth_framework::{Point, QueueSort};
+use berth_framework::{ConfigureError, Point, QueueSort};
 use berth_model::Pod;
 
 use crate::{
@@ -16,8 +16,9 @@ impl BuiltIn for PrioritySort {
     const CARD: Card =
         Card { name: "PrioritySort", points: &[Point::QueueSort], columns: &[], requeue: &[], ..Card::BLANK };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

@@ -1,6 +1,6 @@
 //! SchedulingGates: a pod with scheduling gates stays out of the queue.
 
-use berth_framework::{ClusterEvent, Point, PreEnqueue, Status};
+use berth_framework::{ClusterEvent, ConfigureError, Point, PreEnqueue, Status};
 use berth_model::Pod;
 
 use crate::{
@@ -21,8 +21,9 @@ impl BuiltIn for SchedulingGates {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self)
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self)
     }
 }
 

@@ -4,7 +4,9 @@
 //! Nodes share few distinct taint sets, so each set is judged once in a call and nodes look their verdict up by the id
 //! of their set.
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Normalize, Point, PreScore, Score, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreScore, Score, Status,
+};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod,
     pod::{Taint, TaintEffect},
@@ -36,8 +38,9 @@ impl BuiltIn for TaintToleration {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
-        args::parse::<NoArgs>(Self::NAME, args).map(|_| Self::default())
+    fn new(args: &str) -> Result<Self, ConfigureError> {
+        args::parse::<NoArgs>(Self::NAME, args)?;
+        Ok(Self::default())
     }
 }
 

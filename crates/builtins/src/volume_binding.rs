@@ -13,8 +13,8 @@ mod shelf;
 mod version;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter, PreScore, Reserve,
-    Score, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter,
+    PreScore, Reserve, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -92,7 +92,7 @@ impl BuiltIn for VolumeBinding {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: VolumeBindingArgs = args::parse(Self::NAME, args)?;
         let seconds = args.bind_timeout_seconds.unwrap_or(BIND_TIMEOUT_SECONDS);
         let invalid = || {

@@ -5,7 +5,7 @@ mod usage;
 
 use std::sync::Arc;
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod};
 
 use self::usage::{Usage, conflicts_between};
@@ -44,7 +44,7 @@ impl BuiltIn for VolumeRestrictions {
         ],
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
         Ok(Self {
             claims: storage::view(storage::CLAIM),

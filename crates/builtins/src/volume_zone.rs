@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use berth_framework::{Call, ClusterEvent, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
 
 use crate::{
@@ -59,7 +59,7 @@ impl BuiltIn for VolumeZone {
         ..Card::BLANK
     };
 
-    fn new(args: &str) -> Result<Self, String> {
+    fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
         Ok(Self {
             claims: storage::view(storage::CLAIM),

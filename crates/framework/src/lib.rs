@@ -7,6 +7,7 @@
 #![warn(clippy::wildcard_enum_match_arm)]
 
 pub mod effect;
+pub mod error;
 pub mod manifest;
 pub mod plugin;
 pub mod profile;
@@ -14,6 +15,7 @@ pub mod run;
 pub mod status;
 
 pub use effect::{Effect, ObjectRef, Permission};
+pub use error::{BuildError, ConfigureError, RestoreError};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind, Point, Points};
 pub use plugin::{
     Bind, Call, Configure, CycleId, DeltaSource, DryRun, DryRunCase, Explanation, Failure, Filter, Normalize, Permit,

@@ -43,7 +43,7 @@ impl Point {
 
     /// The name that Kubernetes' metrics and messages use.
     #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub const fn as_str(self) -> &'static str {
         match self {
             Point::PreEnqueue => "PreEnqueue",
             Point::QueueSort => "QueueSort",
@@ -69,15 +69,32 @@ impl Point {
 pub struct Points(u16);
 
 impl Points {
+    /// No point at all.
+    pub const NONE: Points = Points(0);
+
+    /// Just these points; for tables of constants.
     #[must_use]
-    pub fn contains(self, point: Point) -> bool {
-        self.0 >> (point as usize) & 1 == 1
+    pub const fn of(mut points: &[Point]) -> Self {
+        let mut bits = 0;
+        while let [first, rest @ ..] = points {
+            bits |= 1 << (*first as u16);
+            points = rest;
+        }
+        Self(bits)
     }
 
+    /// Whether `point` is in the set.
+    #[must_use]
+    pub const fn contains(self, point: Point) -> bool {
+        self.0 >> (point as u16) & 1 == 1
+    }
+
+    /// Adds `point`.
     pub fn insert(&mut self, point: Point) {
-        self.0 |= 1 << (point as usize);
+        self.0 |= 1 << (point as u16);
     }
 
+    /// The points of the set, in the order of [`Point::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Point> {
         Point::ALL.into_iter().filter(move |&point| self.contains(point))
     }

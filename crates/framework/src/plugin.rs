@@ -10,6 +10,7 @@ use berth_model::{ClusterTable, Delta, NodeIdx, NodeSet, Pod, PodIdx};
 
 use crate::{
     effect::Effect,
+    error::{BuildError, ConfigureError, RestoreError},
     manifest::{Manifest, Needs, Points},
     status::Status,
 };
@@ -150,7 +151,7 @@ pub trait Configure: Plugin + Sized + 'static {
 
     /// # Errors
     /// Why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
-    fn configure(args: &str) -> Result<Self, String>;
+    fn configure(args: &str) -> Result<Self, ConfigureError>;
 }
 
 /// Makes configured instances of one binary, one for each profile that uses it.
@@ -165,7 +166,7 @@ pub trait PluginFactory: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     /// Why the plugin refuses these arguments, or cannot be started.
-    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String>;
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError>;
 
     /// Whether building an instance and its first sync take so long that no cycle should wait for them.
     fn takes_long(&self) -> bool {
@@ -362,7 +363,7 @@ pub trait State {
     ///
     /// # Errors
     /// Why the state is of no use; the plugin starts without it.
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String>;
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
 }
 
 /// Is this event worth another attempt of a pod that the plugin rejected?

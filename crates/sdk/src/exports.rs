@@ -50,7 +50,7 @@ impl<T: HasGuest> lifecycle::Guest for T {
 
     fn configure(args: String) -> Result<(), String> {
         log::install_panic_hook();
-        T::with(|guest| guest.configure(&args))
+        T::with(|guest| guest.configure(&args)).map_err(|error| error.to_string())
     }
 }
 
@@ -176,7 +176,7 @@ impl<T: HasGuest> state::Guest for T {
 
     fn restore(snapshot: Vec<u8>) -> Result<(), String> {
         T::with(|guest| match guest.plugin().map(Plugin::state) {
-            Ok(Some(state)) => state.restore(&snapshot),
+            Ok(Some(state)) => state.restore(&snapshot).map_err(|error| error.to_string()),
             Ok(None) => Err(absent().message()),
             Err(status) => Err(status.message()),
         })

@@ -1,13 +1,13 @@
 //! One plugin inside a component: the replica, the open cycles, and the plugin itself.
 
-use berth_framework::{Call, Configure, CycleId, Manifest, Plugin, Status};
+use berth_framework::{Call, Configure, ConfigureError, CycleId, Manifest, Plugin, Status};
 use berth_model::{ClusterTable, Delta, Pod};
 
 /// What a component holds between calls.
 #[derive(Debug)]
 pub struct Guest {
     describe: fn() -> Manifest,
-    configure: fn(&str) -> Result<Box<dyn Plugin>, String>,
+    configure: fn(&str) -> Result<Box<dyn Plugin>, ConfigureError>,
     plugin: Option<Box<dyn Plugin>>,
     table: ClusterTable,
     cycles: Vec<OpenCycle>,
@@ -37,7 +37,7 @@ impl Guest {
         (self.describe)()
     }
 
-    pub(crate) fn configure(&mut self, args: &str) -> Result<(), String> {
+    pub(crate) fn configure(&mut self, args: &str) -> Result<(), ConfigureError> {
         self.plugin = Some((self.configure)(args)?);
         Ok(())
     }

@@ -8,8 +8,8 @@
 mod view;
 
 use berth_framework::{
-    Call, ClusterEvent, Configure, DryRunCase, Explanation, Filter, Manifest, Needs, Normalize, Plugin, PluginVersion,
-    Point, Points, Score, Status,
+    Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Manifest, Needs, Normalize, Plugin,
+    PluginVersion, Point, Points, Score, Status,
 };
 use berth_model::{NodeSet, Pod};
 use serde::de::DeserializeOwned;
@@ -31,7 +31,7 @@ pub trait NodePlugin: Sized + Send + 'static {
 
     /// # Errors
     /// Why these arguments are refused.
-    fn new(args: Self::Args) -> Result<Self, String>;
+    fn new(args: Self::Args) -> Result<Self, ConfigureError>;
 
     /// The events that may make a pod schedulable which [`Self::filter`] rejected; `None` means that any may.
     fn requeue() -> Option<Vec<ClusterEvent>> {
@@ -81,10 +81,10 @@ impl<P: NodePlugin> Configure for PerNode<P> {
         Manifest { name: P::NAME.to_owned(), version: P::VERSION.to_owned(), needs: P::needs(), requeue: P::requeue() }
     }
 
-    fn configure(args: &str) -> Result<Self, String> {
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
         // A profile without `pluginConfig` means the defaults.
         let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
-        let args = serde_json::from_str(args).map_err(|error| error.to_string())?;
+        let args = serde_json::from_str(args).map_err(ConfigureError::new)?;
         Ok(Self { plugin: P::new(args)?, manifest: Self::describe() })
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Manifest, Plugin, PluginFactory, PluginVersion, Points};
+use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion, Points};
 use wasmtime::component::{Component, InstancePre, types::ComponentItem};
 
 use crate::{
@@ -102,7 +102,7 @@ impl PluginFactory for ComponentFactory {
         self.blueprint.version.clone()
     }
 
-    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, String> {
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
         Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.blueprint), args)?))
     }
 

@@ -11,9 +11,9 @@ mod tried;
 use std::{sync::Arc, time::Instant};
 
 use berth_framework::{
-    Bind, Call, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin, PluginVersion, Point, Points,
-    PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
-    State, Status,
+    Bind, BuildError, Call, ConfigureError, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin,
+    PluginVersion, Point, Points, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
+    QueueingHint, Reserve, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
 
@@ -65,8 +65,8 @@ impl Default for Replica {
 }
 
 impl ComponentPlugin {
-    pub(crate) fn new(blueprint: Arc<Blueprint>, args: &str) -> Result<Self, String> {
-        let instance = start(&blueprint, args).map_err(|failure| failure.to_string())?;
+    pub(crate) fn new(blueprint: Arc<Blueprint>, args: &str) -> Result<Self, BuildError> {
+        let instance = start(&blueprint, args)?;
         Ok(Self {
             blueprint,
             args: args.to_owned(),
@@ -232,7 +232,7 @@ enum StartFailure {
     Instantiation(String),
     /// In the plugin's words.
     #[error("{0}")]
-    Refused(String),
+    Refused(ConfigureError),
     #[error("{title} {fault}")]
     Faulty { title: String, fault: Fault },
 }
@@ -248,6 +248,15 @@ impl StartFailure {
     }
 }
 
+impl From<StartFailure> for BuildError {
+    fn from(failure: StartFailure) -> Self {
+        match failure {
+            StartFailure::Refused(refusal) => BuildError::Refused(refusal),
+            StartFailure::Instantiation(_) | StartFailure::Faulty { .. } => BuildError::Start(failure.to_string()),
+        }
+    }
+}
+
 /// A fresh instance, configured.
 fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, StartFailure> {
     let failed = |error| StartFailure::Instantiation(format!("{} {error}", blueprint.title()));
@@ -259,7 +268,7 @@ fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, StartFailure> {
         Ok(Ok(())) => Ok(instance),
         Ok(Err(reason)) => {
             let end = reason.floor_char_boundary(blueprint.limits.text_bytes);
-            Err(StartFailure::Refused(reason.get(..end).unwrap_or_default().to_owned()))
+            Err(StartFailure::Refused(ConfigureError::new(reason.get(..end).unwrap_or_default())))
         }
         Err(fault) => Err(StartFailure::Faulty { title: blueprint.title(), fault }),
     }

@@ -94,7 +94,7 @@ impl PluginFactory for Native {
     fn version(&self) -> berth_framework::PluginVersion {
         self.0.version()
     }
-    fn build(&self, args: &str) -> Result<Box<dyn berth_framework::Plugin>, String> {
+    fn build(&self, args: &str) -> Result<Box<dyn berth_framework::Plugin>, berth_framework::BuildError> {
         self.0.build(args)
     }
 }

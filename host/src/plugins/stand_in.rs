@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{DeltaSource, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status};
+use berth_framework::{BuildError, DeltaSource, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status};
 
 /// The digest of what is no binary.
 pub(crate) const NO_DIGEST: &str = "none";
@@ -47,7 +47,7 @@ impl PluginFactory for StandIn {
         version(&self.manifest)
     }
 
-    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, String> {
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
         Ok(Box::new(Placeholder { manifest: self.manifest.clone(), hold: self.hold.clone() }))
     }
 }

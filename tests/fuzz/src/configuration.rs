@@ -38,7 +38,7 @@ pub(crate) fn plugin_args(bytes: &[u8]) {
     for factory in berth_builtins::factories() {
         match factory.build(text) {
             Ok(mut plugin) => single::ask(&mut *plugin, &cluster, &pod),
-            Err(error) => assert!(!error.is_empty()),
+            Err(error) => assert!(!error.to_string().is_empty()),
         }
     }
     // The same args as they come through a configuration.

@@ -283,7 +283,7 @@ fn args_are_checked() {
         assert!(InterPodAffinity::new(args).is_ok(), "{args}");
     }
     let error = InterPodAffinity::new(r#"{"hardPodAffinityWeight":101}"#).unwrap_err();
-    assert_eq!(error, "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]");
+    assert_eq!(error.to_string(), "hardPodAffinityWeight: Invalid value: 101: not in valid range [0, 100]");
     for args in [r#"{"hardPodAffinityWeight":-1}"#, r#"{"hardPodAffinityWeight":"1"}"#, r#"{"nonsense":1}"#] {
         assert!(InterPodAffinity::new(args).is_err(), "{args}");
     }

@@ -9,9 +9,10 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure, Filter,
-    Grants, Manifest, ObjectKind, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points, PostBind,
-    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, Score, Sign, State, Status,
+    Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure,
+    Filter, Grants, Manifest, ObjectKind, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score,
+    Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use serde_json::json;
@@ -184,9 +185,9 @@ impl State for Fake {
         self.with(|script| script.state.clone()).expect("asked only then")
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
         self.note(format!("{} restore {snapshot:?}", self.manifest.version));
-        if self.with(|script| script.refuse_state) { Err("too old".to_owned()) } else { Ok(()) }
+        if self.with(|script| script.refuse_state) { Err("too old".into()) } else { Ok(()) }
     }
 }
 
@@ -322,12 +323,12 @@ impl PluginFactory for Factory {
         let digest = "native".to_owned();
         PluginVersion { name: "Fake".to_owned(), version: self.manifest.version.clone(), digest }
     }
-    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, String> {
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
         if !self.works {
-            return Err("bad arguments".to_owned());
+            return Err(BuildError::Start("bad arguments".to_owned()));
         }
         if self.builds_left.get().is_some_and(|left| self.n_built.fetch_add(1, Ordering::Relaxed) >= *left) {
-            return Err("no more".to_owned());
+            return Err(BuildError::Start("no more".to_owned()));
         }
         Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))
     }

@@ -6,7 +6,7 @@
 use berth_framework::{
     Bind, Call, ClusterEvent, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Permit,
     PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
-    QueueingHint, Reserve, Score, Sign, State, Status,
+    QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 
@@ -273,11 +273,11 @@ impl State for ComponentPlugin {
         self.note(answer).unwrap_or_default()
     }
 
-    fn restore(&mut self, snapshot: &[u8]) -> Result<(), String> {
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
         let answer = self.ask("restore", Patience::Long, |asking| {
             Ok(guest(&asking.exports.state)?.call_restore(asking.store, snapshot)?)
         });
-        answer.map_err(|status| status.message())?
+        answer.map_err(|status| RestoreError::new(status.message()))?.map_err(RestoreError::new)
     }
 }
 

@@ -76,7 +76,7 @@ fn describe_may_neither_trap_nor_take_forever() {
 
 #[test]
 fn refused_arguments_are_the_plugins_own_words() {
-    assert_eq!(moody(&engine()).build("\"refuse\"").unwrap_err(), "refused on demand");
+    assert_eq!(moody(&engine()).build("\"refuse\"").unwrap_err().to_string(), "refused on demand");
 }
 
 #[test]

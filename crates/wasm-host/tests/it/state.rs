@@ -35,7 +35,7 @@ fn what_one_instance_knows_another_takes_over() {
 #[test]
 fn a_state_that_is_refused_costs_nothing_but_itself() {
     let mut plugin = keeper();
-    assert_eq!(plugin.state().unwrap().restore(b"not mine").unwrap_err(), "no state of mine");
+    assert_eq!(plugin.state().unwrap().restore(b"not mine").unwrap_err().to_string(), "no state of mine");
     assert_eq!(pods_seen(&mut *plugin, 1), 1);
 }
 

@@ -1,7 +1,7 @@
 //! The life of plugins, told as what happens and who answers then.
 
 use berth_config::Execution;
-use berth_framework::{ObjectKind, Plugin, PluginVersion, Point};
+use berth_framework::{BuildError, ObjectKind, Plugin, PluginVersion, Point};
 use berth_model::Time;
 
 use super::{
@@ -39,8 +39,8 @@ impl PluginFactory for Fake {
     fn version(&self) -> PluginVersion {
         PluginVersion { digest: self.digest.clone(), ..PluginVersion::default() }
     }
-    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, String> {
-        Err("nobody builds these".to_owned())
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
+        Err(BuildError::Start("nobody builds these".to_owned()))
     }
 }
 

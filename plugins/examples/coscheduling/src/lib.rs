@@ -16,8 +16,9 @@ mod rest;
 
 use berth_sdk::{
     framework::{
-        Call, ClusterEvent, Code, Configure, CycleId, DryRun, Effect, Failure, Manifest, Needs, ObjectKind, Permit,
-        PermitVerdict, Plugin, PluginVersion, Point, Points, PostFilter, PostFilterOutcome, PreFilter, Reserve, Status,
+        Call, ClusterEvent, Code, Configure, ConfigureError, CycleId, DryRun, Effect, Failure, Manifest, Needs,
+        ObjectKind, Permit, PermitVerdict, Plugin, PluginVersion, Point, Points, PostFilter, PostFilterOutcome,
+        PreFilter, Reserve, Status,
     },
     model::NodeIdx,
 };
@@ -95,11 +96,11 @@ impl Configure for Coscheduling {
         }
     }
 
-    fn configure(args: &str) -> Result<Self, String> {
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
         let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
-        let args: Args = serde_json::from_str(args).map_err(|error| error.to_string())?;
+        let args: Args = serde_json::from_str(args).map_err(ConfigureError::new)?;
         if args.permit_waiting_time_seconds == 0 {
-            return Err("permitWaitingTimeSeconds: must be greater than zero".to_owned());
+            return Err("permitWaitingTimeSeconds: must be greater than zero".into());
         }
         let (groups, gathering, rest) = (Groups::default(), Gathering::default(), Rest::default());
         Ok(Self { manifest: Self::describe(), args, groups, gathering, rest, n_nodes: 0, clock: berth_sdk::now })

@@ -5,7 +5,7 @@
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
-    framework::{Needs, Status},
+    framework::{ConfigureError, Needs, Status},
     model::Column,
 };
 use serde_json::Value;
@@ -33,18 +33,18 @@ impl NodePlugin for NodeMetadata {
         Needs { columns: [Column::Labels].into_iter().collect(), ..Needs::default() }
     }
 
-    fn new(args: Value) -> Result<Self, String> {
+    fn new(args: Value) -> Result<Self, ConfigureError> {
         let key = args.get("key").and_then(Value::as_str).unwrap_or_default().to_owned();
         if key.is_empty() {
-            return Err("key: the name of a node label is required".to_owned());
+            return Err("key: the name of a node label is required".into());
         }
         let is_descending = match args.get("order").map_or(Some("ascending"), Value::as_str) {
             Some("ascending") => false,
             Some("descending") => true,
-            _ => return Err("order: must be \"ascending\" or \"descending\"".to_owned()),
+            _ => return Err("order: must be \"ascending\" or \"descending\"".into()),
         };
         let Some(is_required) = args.get("require").map_or(Some(false), Value::as_bool) else {
-            return Err("require: must be true or false".to_owned());
+            return Err("require: must be true or false".into());
         };
         Ok(Self { key, is_descending, is_required })
     }
@@ -106,7 +106,7 @@ mod tests {
             (r#"{"key": "rank", "order": "up"}"#, "order: must be \"ascending\" or \"descending\""),
             (r#"{"key": "rank", "require": "yes"}"#, "require: must be true or false"),
         ] {
-            assert_eq!(PerNode::<NodeMetadata>::configure(args).err().as_deref(), Some(reason));
+            assert_eq!(PerNode::<NodeMetadata>::configure(args).unwrap_err().to_string(), reason);
         }
     }
 }

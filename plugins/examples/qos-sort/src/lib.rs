@@ -5,7 +5,7 @@
 //! object. All profiles of a scheduler share one QueueSort plugin.
 
 use berth_sdk::{
-    framework::{Configure, Manifest, Needs, Plugin, PluginVersion, Point, Points, QueueSort},
+    framework::{Configure, ConfigureError, Manifest, Needs, Plugin, PluginVersion, Point, Points, QueueSort},
     model::Pod,
 };
 use serde::Deserialize;
@@ -41,10 +41,10 @@ impl Configure for QosSort {
         }
     }
 
-    fn configure(args: &str) -> Result<Self, String> {
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
         match args.trim() {
             "" | "null" | "{}" => Ok(Self { manifest: Self::describe() }),
-            _ => Err("QOSSort takes no arguments".to_owned()),
+            _ => Err("QOSSort takes no arguments".into()),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use berth_sdk::{
     NodePlugin, NodeView, PerNode, PodView,
-    framework::{Needs, Status},
+    framework::{ConfigureError, Needs, Status},
     model::Column,
 };
 use serde::Deserialize;
@@ -33,7 +33,7 @@ impl NodePlugin for {{name}} {
         Needs { columns: [Column::Labels, Column::Unschedulable].into_iter().collect(), ..Needs::default() }
     }
 
-    fn new(args: Args) -> Result<Self, String> {
+    fn new(args: Args) -> Result<Self, ConfigureError> {
         Ok(Self { args })
     }
 

@@ -115,7 +115,7 @@ impl Scene {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
         trial.set_object(&notes);
         trial.sync().map_err(failed)?;
-        let mut plugin = factory.build("null").map_err(anyhow::Error::msg)?;
+        let mut plugin = factory.build("null")?;
         plugin.sync(trial.cache()).map_err(failed)?;
         Ok(Self { plugin, trial, n_cycles: 0 })
     }
@@ -317,14 +317,14 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
 
 /// The diary of what was reserved and bound goes from one instance to the next.
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
-    let diary = point!(scene.plugin, state).table();
+    let diary = point!(scene.plugin, state).snapshot();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
     ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
-    let mut next = factory.build("null").map_err(anyhow::Error::msg)?;
+    let mut next = factory.build("null")?;
     let state = point!(next, state);
     let refused = state.restore(b"bad");
-    ensure!(refused == Err("not a diary".to_owned()), "{refused:?}");
-    state.restore(&diary).map_err(anyhow::Error::msg)?;
-    ensure!(state.table() == diary);
+    ensure!(refused == Err("not a diary".into()), "{refused:?}");
+    state.restore(&diary)?;
+    ensure!(state.snapshot() == diary);
     Ok(())
 }
