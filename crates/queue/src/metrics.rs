@@ -4,25 +4,32 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::Sym;
 
-/// How many pods wait where; backoff sums both heaps.
+/// How many pods wait where.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PendingPods {
+    /// In activeQ.
     pub active: usize,
+    /// In backoffQ.
     pub backoff: usize,
-    /// Gated ones not among them.
+    /// Unschedulable, gated pods not counted.
     pub unschedulable: usize,
+    /// Kept out of activeQ by a PreEnqueue plugin.
     pub gated: usize,
 }
 
-/// Where a pod went, as `queue_incoming_pods_total` tells it.
+/// A part of the queue, as the label `queue` of `scheduler_queue_incoming_pods_total` names it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SubQueue {
+    /// activeQ.
     Active,
+    /// backoffQ.
     Backoff,
+    /// The pool of unschedulable pods.
     Unschedulable,
 }
 
 impl SubQueue {
+    /// The value of the label.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -33,16 +40,16 @@ impl SubQueue {
     }
 }
 
-/// Numbers that only this crate can know.
+/// Counters and gauges as they stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueMetrics {
     /// Pods that entered a queue, by queue and event label.
     pub incoming: BTreeMap<(SubQueue, Arc<str>), u64>,
     /// Waiting pods by the plugin that rejected them and their `schedulerName`.
     pub unschedulable: BTreeMap<(Arc<str>, Sym), i64>,
-    /// Entries of the in-flight log by event label.
+    /// Events that are kept for attempts under way.
     pub in_flight_events: usize,
-    /// Pods popped and not done.
+    /// Pods in the middle of an attempt.
     pub in_flight_pods: usize,
 }
 

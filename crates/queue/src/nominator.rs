@@ -1,4 +1,4 @@
-//! Pods that are promised a node which they do not have yet.
+//! Pods that are nominated to a node and not bound to it yet.
 
 use std::sync::Arc;
 
@@ -29,6 +29,7 @@ impl Nominator {
         self.set(new, node);
     }
 
+    /// The pod is nominated to no node any more.
     pub fn remove(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else { return };
         if let Some(pods) = self.pods.get_mut(&node) {
@@ -39,11 +40,13 @@ impl Nominator {
         }
     }
 
+    /// The node that the pod is nominated to.
     #[must_use]
     pub fn node_of(&self, uid: &str) -> Option<Sym> {
         self.nodes.get(uid).copied()
     }
 
+    /// The pods that are nominated to the node.
     #[must_use]
     pub fn pods_on(&self, node: Sym) -> &[Arc<Pod>] {
         self.pods.get(&node).map_or(&[], |pods| pods)
@@ -54,6 +57,7 @@ impl Nominator {
         self.pods.iter().map(|(node, pods)| (*node, pods.as_slice()))
     }
 
+    /// Whether no pod is nominated.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()

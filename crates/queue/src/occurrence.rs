@@ -1,4 +1,4 @@
-//! Something that happened in the cluster and may make pods schedulable.
+//! Events in the cluster that may make pods schedulable.
 
 use std::sync::Arc;
 
@@ -10,6 +10,7 @@ use berth_model::{Node, Pod};
 pub struct Occurrence {
     /// `AssignedPod` and `UnschedulablePod` are told apart here; registrations say `Pod` for both.
     pub event: ClusterEvent,
+    /// What it happened to.
     pub subject: Subject,
     /// As metrics name it: `NodeAdd`, `AssignedPodDelete`.
     pub label: Arc<str>,
@@ -20,18 +21,27 @@ pub struct Occurrence {
 pub enum Subject {
     /// Nothing in particular.
     Cluster,
+    /// A pod.
     Pod {
+        /// Before.
         old: Option<Arc<Pod>>,
+        /// After.
         new: Option<Arc<Pod>>,
     },
+    /// A node.
     Node {
+        /// Before.
         old: Option<Arc<Node>>,
+        /// After.
         new: Option<Arc<Node>>,
     },
-    /// Another kind, as JSON.
+    /// An object of another kind, as JSON.
     Object {
+        /// Its kind.
         kind: ObjectKind,
+        /// Before.
         old: Option<Arc<[u8]>>,
+        /// After.
         new: Option<Arc<[u8]>>,
     },
 }
@@ -54,10 +64,14 @@ const ACTIONS: [&str; 13] = [
 ];
 
 impl Occurrence {
+    /// A pod that has a node.
     pub const ASSIGNED_POD: &str = "AssignedPod";
+    /// A pod that has none.
     pub const UNSCHEDULABLE_POD: &str = "UnschedulablePod";
+    /// A node.
     pub const NODE: &str = "Node";
 
+    /// An event with the label that kube-scheduler gives it.
     #[must_use]
     pub fn new(resource: &str, actions: u32, subject: Subject) -> Self {
         let label = Arc::from(format!("{resource}{}", action_name(actions)));

@@ -22,6 +22,7 @@ pub trait Policy {
 /// The answer of PreEnqueue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Gate {
+    /// The pod may enter.
     Open,
     /// Kept out by this plugin.
     Closed(Arc<str>),

@@ -1,4 +1,4 @@
-//! Which plugins want to hear of which events.
+//! Which plugins registered for which events.
 
 use std::sync::Arc;
 
@@ -11,14 +11,15 @@ use crate::occurrence::Occurrence;
 /// The events for which one plugin registered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginEvents {
+    /// The name of the plugin.
     pub plugin: Arc<str>,
     /// `None`: every event.
     pub events: Option<Vec<ClusterEvent>>,
 }
 
 impl PluginEvents {
-    /// A plugin that hears of new nodes but not of taints hears of taints as well: a tainted node may have hidden its
-    /// addition.
+    /// A plugin that registered for new nodes but not for taints gets the updates of taints as well: a node that is added
+    /// with a taint becomes usable by that update alone (`buildQueueingHintMap` in `pkg/scheduler/scheduler.go`).
     #[must_use]
     pub fn new(plugin: Arc<str>, events: Option<Vec<ClusterEvent>>) -> Self {
         let mut events = events;

@@ -1,17 +1,13 @@
-//! What happens to waiting pods: they come, change and go, events concern them, time passes.
+//! What moves waiting pods: additions, changes and deletions, events, and time.
 
 use std::sync::Arc;
 
 use berth_model::{Pod, PodUid, Time};
 
-use crate::{
-    occurrence::Occurrence,
-    policy::Policy,
-    queue::{Entry, Place, Queue, QueuedPod},
-    requeue::Worth,
-};
+use super::{Queue, requeue::QueueingStrategy};
+use crate::{occurrence::Occurrence, places::Place, policy::Policy, record::QueuedPod};
 
-/// Milliseconds between looks for pods that have waited too long.
+/// Milliseconds between two searches for pods that have waited too long.
 const LEFTOVER_PERIOD: u64 = 30_000;
 
 impl Queue {
@@ -35,18 +31,16 @@ impl Queue {
             occurrences.iter().for_each(|occurrence| self.in_flight.record(occurrence));
             return;
         }
-        let Some(Entry { place, .. }) = self.entries.get(&pod.uid) else {
+        let Some((mut record, place)) = self.take(&pod.uid) else {
             return self.add_as(Arc::clone(pod), "UnschedulablePodUpdate", now, policy);
         };
-        let place = *place;
-        let Some(mut record) = self.take(&pod.uid) else { return };
         self.nominator.update(&record.pod, pod);
         record.pod = Arc::clone(pod);
         if let Place::Unschedulable(_) = place {
             for occurrence in occurrences {
-                let worth = self.worth(&record, occurrence, policy);
-                if worth != Worth::Nothing {
-                    return self.place(record, worth, &occurrence.label, now, policy);
+                let strategy = self.strategy(&record, occurrence, policy);
+                if strategy != QueueingStrategy::Skip {
+                    return self.place(record, strategy, &occurrence.label, now, policy);
                 }
             }
         }
@@ -56,11 +50,11 @@ impl Queue {
     /// The pod is gone, or has a node. A record in flight stays with whoever popped it, until [`Queue::done`].
     pub fn delete(&mut self, uid: &str) -> Option<QueuedPod> {
         self.nominator.remove(uid);
-        self.take(uid)
+        self.take(uid).map(|(record, _)| record)
     }
 
-    /// Something happened: every pod in the pool for which it is worth another attempt is moved. `concerned` limits it
-    /// to some pods; attempts under way hear of it in any case.
+    /// Moves every unschedulable pod that the event may have made schedulable. `concerned` limits this to some pods; the
+    /// event is recorded for attempts under way in any case.
     pub fn move_all(
         &mut self,
         occurrence: &Arc<Occurrence>,
@@ -71,34 +65,27 @@ impl Queue {
         if !occurrence.is_wildcard() && !self.registrations.anyone_hears(&occurrence.event) {
             return;
         }
-        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
-        for uid in pool {
-            let Some(Entry { record, .. }) = self.entries.get(&uid) else { continue };
+        for uid in self.places.pool() {
+            let Some((record, _)) = self.places.get(&uid) else { continue };
             if !concerned(&record.pod) || !self.opens_gate(record, occurrence) {
                 continue;
             }
-            let worth = self.worth(record, occurrence, policy);
-            self.move_if(&uid, worth, &occurrence.label, now, policy);
+            let strategy = self.strategy(record, occurrence, policy);
+            self.move_if(&uid, strategy, &occurrence.label, now, policy);
         }
         self.in_flight.record(occurrence);
     }
 
-    /// Moves these pods out of the pool or their backoff without delay; one in flight is tried again soon if its
+    /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
     /// attempt fails.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from("ForceActivate");
         for uid in uids {
-            match self.entries.get(uid).map(|entry| entry.place) {
-                Some(Place::Active(..)) => {}
-                Some(Place::Unschedulable(_)) => {
-                    if let Some(record) = self.take(uid) {
-                        self.enter_active(record, &label, now, policy);
-                    }
-                }
-                Some(Place::Backoff(..) | Place::ErrorBackoff(..)) => {
-                    if let Some(record) = self.take(uid) {
-                        self.enter_active_ungated(record, &label, now, policy);
-                    }
+            match self.take(uid) {
+                Some((record, place @ Place::Active(..))) => self.put(record, place),
+                Some((record, Place::Unschedulable(_))) => self.enter_active(record, &label, now, policy),
+                Some((record, Place::Backoff(..) | Place::ErrorBackoff(..))) => {
+                    self.enter_active_ungated(record, &label, now, policy);
                 }
                 None if self.is_in_flight(uid) => {
                     let pod = Pod { uid: uid.clone(), ..Pod::default() };
@@ -109,14 +96,13 @@ impl Queue {
         }
     }
 
-    /// Another binary answers for `plugin`: what the old one turned down is tried again after its backoff.
+    /// Another binary answers for `plugin`: pods that the old one rejected are tried again after their backoff.
     pub fn plugin_replaced(&mut self, plugin: &str, now: Time, policy: &mut dyn Policy) {
-        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
         let label: Arc<str> = Arc::from("PluginReplaced");
-        for uid in pool {
-            let Some(Entry { record, .. }) = self.entries.get(&uid) else { continue };
+        for uid in self.places.pool() {
+            let Some((record, _)) = self.places.get(&uid) else { continue };
             if record.rejectors.iter().chain(&record.pending).any(|rejector| **rejector == *plugin) {
-                self.move_if(&uid, Worth::AfterBackoff, &label, now, policy);
+                self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
             }
         }
     }
@@ -124,8 +110,8 @@ impl Queue {
     /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from("BackoffComplete");
-        for uid in self.backoff_over(now) {
-            if let Some(record) = self.take(&uid) {
+        for uid in self.places.backoff_over(now) {
+            if let Some((record, _)) = self.take(&uid) {
                 self.enter_active_ungated(record, &label, now, policy);
             }
         }
@@ -137,26 +123,28 @@ impl Queue {
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
         let timeout = Occurrence::wildcard("UnschedulableTimeout", None);
-        let pool: Vec<PodUid> = self.unschedulable.values().cloned().collect();
-        for uid in pool {
-            let Some(Entry { record, .. }) = self.entries.get_mut(&uid) else { continue };
+        for uid in self.places.pool() {
+            let Some((record, _)) = self.places.get(&uid) else { continue };
             let is_due = now.since(record.queued_at) > self.settings.max_in_unschedulable_pool;
-            if is_due && record.gated_by.is_none() {
+            if is_due
+                && record.gated_by.is_none()
+                && let Some((mut record, _)) = self.take(&uid)
+            {
                 record.was_flushed = true;
-                self.move_if(&uid, Worth::AfterBackoff, &timeout.label, now, policy);
+                self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
             }
         }
     }
 
-    fn move_if(&mut self, uid: &str, worth: Worth, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
-        if worth != Worth::Nothing
-            && let Some(record) = self.take(uid)
+    fn move_if(&mut self, uid: &str, strategy: QueueingStrategy, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
+        if strategy != QueueingStrategy::Skip
+            && let Some((record, _)) = self.take(uid)
         {
-            self.place(record, worth, label, now, policy);
+            self.place(record, strategy, label, now, policy);
         }
     }
 
-    /// A gated pod hears only of events for which the plugin that keeps it out registered.
+    /// Only events for which the plugin registered that gates the pod can move a gated pod.
     fn opens_gate(&self, record: &QueuedPod, occurrence: &Occurrence) -> bool {
         record.gated_by.as_ref().is_none_or(|plugin| {
             !occurrence.is_wildcard() && self.registrations.hears(record.pod.scheduler_name, plugin, &occurrence.event)

@@ -1,28 +1,34 @@
-//! What becomes of a pod after an attempt that failed.
+//! Where a pod goes after a failed attempt.
 
 use std::sync::Arc;
 
 use berth_model::{Pod, Time};
 
+use super::Queue;
 use crate::{
     occurrence::{Occurrence, Subject},
     policy::Policy,
-    queue::{Queue, QueuedPod},
+    record::QueuedPod,
 };
 
-/// Who turned the pod down. Nobody: the attempt itself broke.
+/// The plugins that rejected the pod. None: the attempt failed with an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Failure {
+    /// Plugins that answered `Unschedulable` or `UnschedulableAndUnresolvable`.
     pub rejectors: Vec<Arc<str>>,
     /// Plugins that wait for something outside the scheduler; their event skips the backoff.
     pub pending: Vec<Arc<str>>,
 }
 
-/// What an event means for a pod that was turned down; the strongest wins.
+/// Where an event sends a rejected pod; the last applicable one wins (`queueingStrategy` in kube-scheduler's
+/// `scheduling_queue.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Worth {
-    Nothing,
+pub(super) enum QueueingStrategy {
+    /// The pod stays where it is.
+    Skip,
+    /// To backoffQ, or to activeQ if its backoff is over.
     AfterBackoff,
+    /// To activeQ.
     Immediately,
 }
 
@@ -57,56 +63,71 @@ impl Queue {
         }
         let uid = record.pod.uid.clone();
         let events = self.in_flight.events_since(&uid);
-        let worth = if record.is_rejected() {
-            events.iter().map(|event| self.worth(&record, event, policy)).max().unwrap_or(Worth::Nothing)
+        let strategy = if record.is_rejected() {
+            events.iter().map(|event| self.strategy(&record, event, policy)).max().unwrap_or(QueueingStrategy::Skip)
         } else {
-            Worth::AfterBackoff
+            QueueingStrategy::AfterBackoff
         };
-        self.place(record, worth, &Arc::from("ScheduleAttemptFailure"), now, policy);
+        self.place(record, strategy, &Arc::from("ScheduleAttemptFailure"), now, policy);
         self.in_flight.end(&uid);
         Ok(())
     }
 
-    pub(crate) fn place(
+    pub(super) fn place(
         &mut self,
         record: QueuedPod,
-        worth: Worth,
+        strategy: QueueingStrategy,
         label: &Arc<str>,
         now: Time,
         policy: &mut dyn Policy,
     ) {
-        match worth {
-            Worth::Nothing => self.enter_pool(record, label),
-            Worth::AfterBackoff => self.enter_backoff(record, label, now, policy),
-            Worth::Immediately => self.enter_active(record, label, now, policy),
+        match strategy {
+            QueueingStrategy::Skip => self.enter_pool(record, label),
+            QueueingStrategy::AfterBackoff => self.enter_backoff(record, label, now, policy),
+            QueueingStrategy::Immediately => self.enter_active(record, label, now, policy),
         }
     }
 
-    /// Is the event a reason to try the pod again?
-    pub(crate) fn worth(&self, record: &QueuedPod, occurrence: &Occurrence, policy: &mut dyn Policy) -> Worth {
+    /// Where the event sends the pod: the plugins that rejected it decide by their queueing hints.
+    pub(super) fn strategy(
+        &self,
+        record: &QueuedPod,
+        occurrence: &Occurrence,
+        policy: &mut dyn Policy,
+    ) -> QueueingStrategy {
         if !record.is_rejected() {
-            return Worth::AfterBackoff;
+            return QueueingStrategy::AfterBackoff;
         }
         if occurrence.is_wildcard() {
-            return if concerns(&occurrence.subject, &record.pod) { Worth::AfterBackoff } else { Worth::Nothing };
+            return if concerns(&occurrence.subject, &record.pod) {
+                QueueingStrategy::AfterBackoff
+            } else {
+                QueueingStrategy::Skip
+            };
         }
-        let Some(plugins) = self.registrations.of(record.pod.scheduler_name) else { return Worth::AfterBackoff };
-        let mut worth = Worth::Nothing;
+        let Some(plugins) = self.registrations.of(record.pod.scheduler_name) else {
+            return QueueingStrategy::AfterBackoff;
+        };
+        let mut strategy = QueueingStrategy::Skip;
         for plugin in plugins {
             let is_pending = record.pending.contains(&plugin.plugin);
-            if !is_pending && (worth != Worth::Nothing || !record.rejectors.contains(&plugin.plugin)) {
+            if !is_pending && (strategy != QueueingStrategy::Skip || !record.rejectors.contains(&plugin.plugin)) {
                 continue;
             }
             let name = &plugin.plugin;
             let hears = self.registrations.hears(record.pod.scheduler_name, name, &occurrence.event);
             if hears && policy.hint(name, &record.pod, occurrence) {
-                worth = worth.max(if is_pending { Worth::Immediately } else { Worth::AfterBackoff });
+                strategy = strategy.max(if is_pending {
+                    QueueingStrategy::Immediately
+                } else {
+                    QueueingStrategy::AfterBackoff
+                });
                 if is_pending || record.pending.is_empty() {
                     break;
                 }
             }
         }
-        worth
+        strategy
     }
 }
 

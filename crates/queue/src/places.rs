@@ -1,0 +1,149 @@
+//! Where waiting pods are: activeQ, backoffQ and the pool of unschedulable pods, each in its order.
+
+use std::collections::BTreeMap;
+
+use berth_model::{PodUid, Time};
+use rustc_hash::FxHashMap;
+
+use crate::{
+    backoff::{is_over, over_at},
+    metrics::{PendingPods, SubQueue},
+    record::QueuedPod,
+};
+
+/// Counts every pod that enters a place; breaks ties.
+pub(crate) type Arrival = u64;
+/// What a QueueSort plugin says; smaller keys come first.
+pub(crate) type SortKey = (i64, i64);
+
+/// Where a waiting pod is, with the key under which it is found there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// activeQ.
+    Active(SortKey, Arrival),
+    /// backoffQ, after a rejection: taken early when nothing else is ready.
+    Backoff(Time, SortKey, Arrival),
+    /// backoffQ, after an error: never taken early.
+    ErrorBackoff(Time, Arrival),
+    /// The pool of unschedulable pods, gated ones among them.
+    Unschedulable(Arrival),
+}
+
+#[derive(Debug)]
+struct WaitingPod {
+    record: QueuedPod,
+    place: Place,
+}
+
+/// Every waiting pod, in one place each.
+#[derive(Debug, Default)]
+pub(crate) struct Places {
+    pods: FxHashMap<PodUid, WaitingPod>,
+    active: BTreeMap<(SortKey, Arrival), PodUid>,
+    backoff: BTreeMap<(Time, SortKey, Arrival), PodUid>,
+    error_backoff: BTreeMap<(Time, Arrival), PodUid>,
+    unschedulable: BTreeMap<Arrival, PodUid>,
+    n_gated: usize,
+    arrivals: Arrival,
+}
+
+impl Places {
+    /// The pod with its place; `None` when it does not wait.
+    pub(crate) fn get(&self, uid: &str) -> Option<(&QueuedPod, Place)> {
+        self.pods.get(uid).map(|pod| (&pod.record, pod.place))
+    }
+
+    /// In no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&QueuedPod, Place)> {
+        self.pods.values().map(|pod| (&pod.record, pod.place))
+    }
+
+    /// A number that is higher than that of every pod which entered a place before.
+    pub(crate) fn arrive(&mut self) -> Arrival {
+        self.arrivals += 1;
+        self.arrivals
+    }
+
+    /// Takes a pod out of wherever it is.
+    pub(crate) fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
+        let WaitingPod { record, place } = self.pods.remove(uid)?;
+        let listed = match place {
+            Place::Active(key, arrival) => self.active.remove(&(key, arrival)),
+            Place::Backoff(expiry, key, arrival) => self.backoff.remove(&(expiry, key, arrival)),
+            Place::ErrorBackoff(expiry, arrival) => self.error_backoff.remove(&(expiry, arrival)),
+            Place::Unschedulable(arrival) => self.unschedulable.remove(&arrival),
+        };
+        debug_assert_eq!(listed.as_deref(), Some(uid), "a waiting pod is listed in its place");
+        self.n_gated -= usize::from(record.gated_by.is_some());
+        Some((record, place))
+    }
+
+    pub(crate) fn put(&mut self, record: QueuedPod, place: Place) {
+        let uid = record.pod.uid.clone();
+        match place {
+            Place::Active(key, arrival) => drop(self.active.insert((key, arrival), uid.clone())),
+            Place::Backoff(expiry, key, arrival) => {
+                drop(self.backoff.insert((expiry, key, arrival), uid.clone()));
+            }
+            Place::ErrorBackoff(expiry, arrival) => {
+                drop(self.error_backoff.insert((expiry, arrival), uid.clone()));
+            }
+            Place::Unschedulable(arrival) => drop(self.unschedulable.insert(arrival, uid.clone())),
+        }
+        self.n_gated += usize::from(record.gated_by.is_some());
+        let other = self.pods.insert(uid, WaitingPod { record, place });
+        debug_assert!(other.is_none(), "a pod waits in one place");
+    }
+
+    /// The first pod of activeQ.
+    pub(crate) fn first_active(&self) -> Option<&PodUid> {
+        self.active.values().next()
+    }
+
+    /// The first pod of backoffQ that was rejected.
+    pub(crate) fn first_rejected(&self) -> Option<&QueuedPod> {
+        self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)
+    }
+
+    /// The unschedulable pods, gated ones among them, in the order of their arrival.
+    pub(crate) fn pool(&self) -> Vec<PodUid> {
+        self.unschedulable.values().cloned().collect()
+    }
+
+    pub(crate) fn pool_is_empty(&self) -> bool {
+        self.unschedulable.is_empty()
+    }
+
+    /// Pods whose backoff is over, soonest first.
+    pub(crate) fn backoff_over(&self, now: Time) -> Vec<PodUid> {
+        let rejected = self.backoff.iter().take_while(|((expiry, ..), _)| is_over(*expiry, now));
+        let broken = self.error_backoff.iter().take_while(|((expiry, _), _)| is_over(*expiry, now));
+        rejected.map(|(_, uid)| uid.clone()).chain(broken.map(|(_, uid)| uid.clone())).collect()
+    }
+
+    /// When the next backoff is over.
+    pub(crate) fn next_backoff_over(&self) -> Option<Time> {
+        let rejected = self.backoff.first_key_value().map(|((expiry, ..), _)| over_at(*expiry));
+        let broken = self.error_backoff.first_key_value().map(|((expiry, _), _)| over_at(*expiry));
+        rejected.into_iter().chain(broken).min()
+    }
+
+    pub(crate) fn sizes(&self) -> PendingPods {
+        PendingPods {
+            active: self.active.len(),
+            backoff: self.backoff.len() + self.error_backoff.len(),
+            unschedulable: self.unschedulable.len() - self.n_gated,
+            gated: self.n_gated,
+        }
+    }
+}
+
+impl Place {
+    pub(crate) fn sub_queue(self) -> SubQueue {
+        match self {
+            Place::Active(..) => SubQueue::Active,
+            Place::Backoff(..) | Place::ErrorBackoff(..) => SubQueue::Backoff,
+            Place::Unschedulable(_) => SubQueue::Unschedulable,
+        }
+    }
+}

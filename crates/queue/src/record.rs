@@ -1,0 +1,58 @@
+//! A pod in the queue.
+
+use std::sync::Arc;
+
+use berth_model::{Pod, Time};
+
+use crate::backoff::Backoff;
+
+/// A pod with the history of its attempts.
+#[must_use]
+#[derive(Clone, Debug)]
+pub struct QueuedPod {
+    /// The newest object of the pod.
+    pub pod: Arc<Pod>,
+    /// When it was added, or when its last attempt failed.
+    pub queued_at: Time,
+    /// When it first got past PreEnqueue.
+    pub first_queued_at: Option<Time>,
+    /// Attempts, the current one included.
+    pub attempts: u32,
+    /// Plugins that rejected it in the last attempt, or keep it out of activeQ.
+    pub rejectors: Vec<Arc<str>>,
+    /// Plugins that wait for something outside the scheduler.
+    pub pending: Vec<Arc<str>>,
+    /// The plugin that keeps it out of activeQ.
+    pub gated_by: Option<Arc<str>>,
+    /// It was last moved because it had stayed too long in the pool: a sign that a hint missed an event.
+    pub was_flushed: bool,
+    pub(crate) unschedulable_count: u32,
+    pub(crate) consecutive_errors: u32,
+}
+
+impl QueuedPod {
+    pub(crate) fn new(pod: Arc<Pod>, now: Time) -> Self {
+        Self {
+            pod,
+            queued_at: now,
+            first_queued_at: None,
+            attempts: 0,
+            rejectors: Vec::new(),
+            pending: Vec::new(),
+            gated_by: None,
+            was_flushed: false,
+            unschedulable_count: 0,
+            consecutive_errors: 0,
+        }
+    }
+
+    pub(crate) fn is_rejected(&self) -> bool {
+        !self.rejectors.is_empty() || !self.pending.is_empty()
+    }
+
+    /// Until when the pod backs off; `None` when it need not.
+    pub(crate) fn backoff_expiry(&self, backoff: Backoff) -> Option<Time> {
+        let count = if self.consecutive_errors > 0 { self.consecutive_errors } else { self.unschedulable_count };
+        backoff.expiry(self.queued_at, count)
+    }
+}
