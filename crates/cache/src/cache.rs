@@ -1,40 +1,44 @@
-//! The cache itself: what it holds, and how to look at it.
+//! The cache itself: its parts, and what can be read of it.
 
-use std::sync::Arc;
+mod delta;
+mod nodes;
+mod objects;
+mod pods;
 
-use berth_model::{ClusterTable, Columns, Node, NodeIdx, Pod, PodIdx, PodUid, Sym, Symbols};
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_model::{ClusterTable, Columns, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, Symbols};
 use rustc_hash::FxHashMap;
 
-use crate::{change_log::ChangeLog, objects::Objects, pods::CachedPod, zones::Zones};
+pub use self::pods::{Added, Assumed, CachedPod, Inconsistency, Removed};
+use crate::{change_log::ChangeLog, slots::Slots, zones::Zones};
 
 /// Nodes, pods on them, assumed pods, and the objects that plugins ask for.
 #[derive(Debug)]
 pub struct Cache {
-    pub(crate) table: ClusterTable,
-    pub(crate) log: ChangeLog,
-    pub(crate) nodes: FxHashMap<Sym, CachedNode>,
-    pub(crate) pods: FxHashMap<PodUid, CachedPod>,
-    pub(crate) n_assumed: usize,
-    /// Slots that no node holds, below the highest one ever used.
-    pub(crate) free: Vec<NodeIdx>,
-    pub(crate) n_slots: u32,
-    /// Pod slots that no pod holds, below the highest one ever used.
-    pub(crate) free_pod_slots: Vec<PodIdx>,
-    pub(crate) n_pod_slots: u32,
-    pub(crate) zones: Zones,
-    pub(crate) objects: Objects,
+    table: ClusterTable,
+    log: ChangeLog,
+    nodes: FxHashMap<Sym, CachedNode>,
+    /// Rows of the table.
+    rows: Slots,
+    pods: FxHashMap<PodUid, CachedPod>,
+    /// Places in the table's list of pods.
+    pod_slots: Slots,
+    n_assumed: usize,
+    zones: Zones,
+    objects: BTreeMap<Arc<ObjectKey>, Arc<[u8]>>,
 }
 
-/// What is known under a node's name. Without a row it is a ghost: pods refer to it, but the node itself is not there.
+/// What is known under a node's name. Without a row the node itself is not there, but pods refer to it.
 #[derive(Debug, Default)]
 pub struct CachedNode {
-    pub(crate) row: Option<(NodeIdx, Node)>,
+    row: Option<(NodeIdx, Node)>,
     /// Uids of the pods on it.
-    pub(crate) pods: Vec<PodUid>,
+    pods: Vec<PodUid>,
 }
 
 impl CachedNode {
-    /// Its slot and facts; `None` for a ghost.
+    /// Its row in the table and its object; `None` if only pods refer to it.
     #[must_use]
     pub fn row(&self) -> Option<(NodeIdx, &Node)> {
         self.row.as_ref().map(|(idx, node)| (*idx, node))
@@ -44,9 +48,11 @@ impl CachedNode {
 /// How much the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
+    /// Nodes with a row.
     pub nodes: usize,
-    /// Assumed ones among them.
+    /// Pods, assumed ones included.
     pub pods: usize,
+    /// Assumed pods.
     pub assumed_pods: usize,
 }
 
@@ -60,6 +66,7 @@ impl Default for Cache {
 }
 
 impl Cache {
+    /// An empty cache.
     #[must_use]
     pub fn new() -> Self {
         Self::with_log_capacity(LOG_CAPACITY)
@@ -74,18 +81,16 @@ impl Cache {
             table,
             log: ChangeLog::new(capacity),
             nodes: FxHashMap::default(),
+            rows: Slots::default(),
             pods: FxHashMap::default(),
+            pod_slots: Slots::default(),
             n_assumed: 0,
-            free: Vec::new(),
-            n_slots: 0,
-            free_pod_slots: Vec::new(),
-            n_pod_slots: 0,
             zones,
-            objects: Objects::default(),
+            objects: BTreeMap::new(),
         }
     }
 
-    /// The node table as it is at this moment.
+    /// The table that plugins read, as it is at this moment.
     #[must_use]
     pub fn table(&self) -> &ClusterTable {
         &self.table
@@ -107,6 +112,7 @@ impl Cache {
         self.zones.order()
     }
 
+    /// What is known under the name of a node.
     #[must_use]
     pub fn node(&self, name: Sym) -> Option<&CachedNode> {
         self.nodes.get(&name)
@@ -124,12 +130,13 @@ impl Cache {
         uids.iter().filter_map(|uid| self.pods.get(uid)).map(CachedPod::pod)
     }
 
+    /// How much the cache holds.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
         Sizes { nodes: self.table.n_nodes(), pods: self.pods.len(), assumed_pods: self.n_assumed }
     }
 
-    pub(crate) fn record_row(&mut self, node: NodeIdx, columns: Columns) {
+    fn record_row(&mut self, node: NodeIdx, columns: Columns) {
         if !columns.is_empty() {
             let generation = self.log.record_columns(node, columns);
             self.table.set_generation(generation);

@@ -1,6 +1,7 @@
-//! What the cluster looks like: nodes, the pods on them, and pods that were placed but not yet seen there.
+//! The scheduler's view of the cluster: nodes, the pods on them, and pods that are assumed to be on a node until the API
+//! server shows them there.
 //!
-//! [`Cache`] owns the node table and writes it in place; the scheduling thread is its only user, so there are no locks
+//! [`Cache`] owns the [`berth_model::ClusterTable`] and writes it in place; the scheduling thread is its only user, so there are no locks
 //! and no second copy. Replicas catch up through [`berth_framework::DeltaSource`], fed from a bounded log of changes.
 //! Nothing here knows the queue, Kubernetes' API machinery or time.
 
@@ -8,13 +9,9 @@
 
 mod cache;
 mod change_log;
-mod delta;
-mod nodes;
-mod objects;
-mod pods;
+mod slots;
 #[cfg(test)]
 mod tests;
 mod zones;
 
-pub use cache::{Cache, CachedNode, Sizes};
-pub use pods::{Added, Assumed, CachedPod, Inconsistency, Removed};
+pub use cache::{Added, Assumed, Cache, CachedNode, CachedPod, Inconsistency, Removed, Sizes};

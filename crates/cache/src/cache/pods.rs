@@ -1,13 +1,13 @@
-//! Pods on nodes: assumed by the scheduler, or seen there.
+//! Pods on nodes: assumed by the scheduler, or shown there by the API server.
 //!
-//! A call that does not fit the pod's state is an [`Inconsistency`]: worth a line in the log, never fatal. The cache
-//! then holds what the API server said last.
+//! A call that does not fit the pod's state is an [`Inconsistency`], which is logged and never fatal. The cache then holds
+//! what the API server showed last.
 
 use std::sync::Arc;
 
 use berth_model::{Column, Columns, NodeIdx, Pod, PodIdx, PodUid, Sym};
 
-use crate::cache::Cache;
+use super::Cache;
 
 /// A pod in the cache.
 #[derive(Clone, Debug)]
@@ -15,7 +15,7 @@ pub struct CachedPod {
     pod: Arc<Pod>,
     node: Sym,
     state: State,
-    /// Its place in the pod table; none while its node has no row.
+    /// Its place in the table's list of pods; none while its node has no row.
     slot: Option<PodIdx>,
 }
 
@@ -26,6 +26,7 @@ enum State {
 }
 
 impl CachedPod {
+    /// The newest object of the pod.
     #[must_use]
     pub fn pod(&self) -> &Arc<Pod> {
         &self.pod
@@ -44,8 +45,8 @@ impl CachedPod {
     }
 }
 
-/// The debt of whoever assumed a pod: hand it to [`Cache::forget`] when the binding fails, or to
-/// [`Assumed::settled`] when the API server took the pod over.
+/// What the caller of [`Cache::assume`] owes: [`Cache::forget`] takes it when the binding fails, [`Assumed::settled`] when
+/// the API server shows the pod, or the pod is gone.
 #[must_use]
 #[derive(Debug, PartialEq, Eq)]
 pub struct Assumed {
@@ -59,6 +60,7 @@ impl Assumed {
         drop(self);
     }
 
+    /// The node that the pod is assumed to be on.
     #[must_use]
     pub fn node(&self) -> Sym {
         self.node
@@ -68,13 +70,16 @@ impl Assumed {
 /// What [`Cache::add_pod`] found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Added {
+    /// The pod was not known.
     New,
     /// The pod was assumed on this node, the same or another.
     Confirmed {
+        /// Where it was assumed to be.
         assumed_on: Sym,
     },
-    /// It had been added before; the pod as it was.
+    /// It had been added before.
     Updated {
+        /// The pod as it was.
         old: Arc<Pod>,
     },
 }
@@ -82,18 +87,32 @@ pub enum Added {
 /// A pod that left the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed {
+    /// The pod as it was.
     pub pod: Arc<Pod>,
+    /// Where it was.
     pub node: Sym,
+    /// Whether the API server had not shown it there yet.
     pub was_assumed: bool,
 }
 
 /// A call that does not fit what the cache knows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Inconsistency {
+    /// Only a pod that the cache does not hold can be assumed.
     #[error("pod {uid}({name}) is in the cache, so can't be assumed")]
-    AlreadyPresent { uid: PodUid, name: Arc<str> },
+    AlreadyPresent {
+        /// Its uid.
+        uid: PodUid,
+        /// Its name.
+        name: Arc<str>,
+    },
+    /// The API server has shown the pod meanwhile.
     #[error("pod {uid} wasn't assumed so cannot be forgotten")]
-    NotAssumed { uid: PodUid },
+    NotAssumed {
+        /// Its uid.
+        uid: PodUid,
+    },
+    /// Every pod of the API server has a uid.
     #[error("a pod without a uid can't be cached")]
     NoUid,
 }
@@ -145,7 +164,7 @@ impl Cache {
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
                 if !looks_alike {
-                    self.reseat(&uid);
+                    self.relist(&uid);
                 }
                 return Ok(if was_assumed { Added::Confirmed { assumed_on: node } } else { Added::Updated { old } });
             }
@@ -162,7 +181,7 @@ impl Cache {
 
     /// Takes a pod out, assumed or added.
     pub fn remove_pod(&mut self, uid: &str) -> Option<Removed> {
-        self.unseat(uid);
+        self.unlist(uid);
         let CachedPod { pod, node, state, .. } = self.pods.remove(uid)?;
         let was_assumed = state == State::Assumed;
         self.n_assumed -= usize::from(was_assumed);
@@ -182,36 +201,33 @@ impl Cache {
         self.nodes.entry(node).or_default().pods.push(pod.uid.clone());
         self.pods.insert(pod.uid.clone(), CachedPod { pod: Arc::clone(&pod), node, state, slot: None });
         self.count(&pod, node, 1);
-        self.reseat(&pod.uid);
+        self.relist(&pod.uid);
     }
 
-    /// Enters a pod of a node that has a row into the pod table.
-    pub(crate) fn seat(&mut self, uid: &str, node: NodeIdx) {
+    /// Enters a pod, whose node has a row, into the table's list of pods.
+    pub(super) fn list(&mut self, uid: &str, node: NodeIdx) {
         let Some(cached) = self.pods.get_mut(uid) else { return };
-        let slot = self.free_pod_slots.pop().unwrap_or_else(|| {
-            self.n_pod_slots += 1;
-            PodIdx(self.n_pod_slots - 1)
-        });
+        let slot = PodIdx(self.pod_slots.take());
         cached.slot = Some(slot);
         self.table.pods_mut().place(slot, Arc::clone(&cached.pod), node);
         let generation = self.log.record_pod(slot);
         self.table.set_generation(generation);
     }
 
-    pub(crate) fn unseat(&mut self, uid: &str) {
+    pub(super) fn unlist(&mut self, uid: &str) {
         let Some(slot) = self.pods.get_mut(uid).and_then(|cached| cached.slot.take()) else { return };
         self.table.pods_mut().remove(slot);
         let generation = self.log.record_pod(slot);
         self.table.set_generation(generation);
-        self.free_pod_slots.push(slot);
+        self.pod_slots.free(slot.0);
     }
 
-    /// Shows plugins the pod as it is, if its node has a row.
-    fn reseat(&mut self, uid: &str) {
-        self.unseat(uid);
+    /// Enters the pod anew, so that plugins which follow pods see its change; only if its node has a row.
+    fn relist(&mut self, uid: &str) {
+        self.unlist(uid);
         let node = self.pods.get(uid).and_then(|cached| self.nodes.get(&cached.node)?.idx());
         if let Some(node) = node {
-            self.seat(uid, node);
+            self.list(uid, node);
         }
     }
 
@@ -238,7 +254,7 @@ impl Cache {
     }
 }
 
-/// Whether rules that look at placed pods see no difference. A pod is assumed before its node's name stands in it.
+/// Whether rules that look at placed pods see no difference. A pod is assumed before `spec.nodeName` is set in it.
 fn same_to_plugins(old: &Pod, new: &Pod) -> bool {
     let named = Pod { node_name: new.node_name, nominated_node_name: new.nominated_node_name, ..old.clone() };
     named == *new

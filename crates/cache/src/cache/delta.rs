@@ -10,7 +10,8 @@ use berth_model::{
     cluster_table::{ResourceTable, at},
 };
 
-use crate::{cache::Cache, change_log::Change};
+use super::Cache;
+use crate::change_log::Change;
 
 impl DeltaSource for Cache {
     fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
@@ -36,7 +37,7 @@ impl Cache {
     fn everything(&self, needs: &Needs) -> Delta {
         let rows: Vec<NodeIdx> = self.table.nodes().iter().collect();
         let wanted = |key: &ObjectKey| wants(&needs.objects, key);
-        let objects = self.objects.by_key.iter().filter(|(key, _)| wanted(key));
+        let objects = self.objects.iter().filter(|(key, _)| wanted(key));
         let mut delta = Delta {
             full: true,
             objects: objects.map(|(key, json)| key.change(Some(json.clone()))).collect(),
@@ -109,7 +110,7 @@ impl Cache {
     }
 
     fn object_change(&self, key: &ObjectKey) -> ObjectChange {
-        key.change(self.objects.by_key.get(key).cloned())
+        key.change(self.objects.get(key).cloned())
     }
 
     /// Adds the values of `column` at `rows`, and what a replica must know to read them.

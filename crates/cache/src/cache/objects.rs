@@ -1,23 +1,18 @@
 //! Objects other than pods and nodes, whole, for the plugins that ask for their kinds.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::sync::Arc;
 
 use berth_model::{Delta, ObjectKey};
 
-use crate::cache::Cache;
-
-#[derive(Debug, Default)]
-pub(crate) struct Objects {
-    pub(crate) by_key: BTreeMap<Arc<ObjectKey>, Arc<[u8]>>,
-}
+use super::Cache;
 
 impl Cache {
-    /// Stores an object, or with `None` forgets it. Gives back what was there before.
+    /// Stores an object, or with `None` removes it. Gives back what was there before.
     pub fn set_object(&mut self, key: ObjectKey, json: Option<Arc<[u8]>>) -> Option<Arc<[u8]>> {
         let key = Arc::new(key);
         let old = match &json {
-            Some(json) => self.objects.by_key.insert(Arc::clone(&key), Arc::clone(json)),
-            None => self.objects.by_key.remove(&key),
+            Some(json) => self.objects.insert(Arc::clone(&key), Arc::clone(json)),
+            None => self.objects.remove(&key),
         };
         if old == json {
             return old;
@@ -28,8 +23,9 @@ impl Cache {
         old
     }
 
+    /// The object as the API server sent it.
     #[must_use]
     pub fn object(&self, key: &ObjectKey) -> Option<&Arc<[u8]>> {
-        self.objects.by_key.get(key)
+        self.objects.get(key)
     }
 }

@@ -1,14 +1,14 @@
-//! Nodes come, change and go.
+//! Additions, changes and removals of nodes.
 
 use std::sync::Arc;
 
 use berth_model::{Column, Columns, Node, NodeIdx, PodUid, Sym};
 
-use crate::cache::{Cache, CachedNode};
+use super::{Cache, CachedNode};
 
 impl Cache {
     /// Enters a node, or brings the known one of this name up to date; only columns that differ are touched. Gives
-    /// back the facts known before.
+    /// back the node as it was before.
     pub fn set_node(&mut self, node: Node) -> Option<Node> {
         let name = node.name;
         if let Some((idx, known)) = self.nodes.get_mut(&name).and_then(|entry| entry.row.as_mut()) {
@@ -17,7 +17,7 @@ impl Cache {
             self.write_changes(idx, &old, &node);
             return Some(old);
         }
-        let idx = self.take_slot();
+        let idx = NodeIdx(self.rows.take());
         let entry = self.nodes.entry(name).or_default();
         entry.row = Some((idx, node.clone()));
         let pods = entry.pods.clone();
@@ -34,19 +34,12 @@ impl Cache {
             self.nodes.remove(&name);
         }
         self.zones.remove(idx, &node.labels);
-        pods.iter().for_each(|uid| self.unseat(uid));
+        pods.iter().for_each(|uid| self.unlist(uid));
         self.table.remove_node(idx);
         let generation = self.log.record_removed(idx);
         self.table.set_generation(generation);
-        self.free.push(idx);
+        self.rows.free(idx.0);
         Some(node)
-    }
-
-    fn take_slot(&mut self) -> NodeIdx {
-        self.free.pop().unwrap_or_else(|| {
-            self.n_slots += 1;
-            NodeIdx(self.n_slots - 1)
-        })
     }
 
     fn write_new(&mut self, idx: NodeIdx, node: &Node, pods: &[PodUid]) {
@@ -62,7 +55,7 @@ impl Cache {
             self.table.add_requested(idx, &pod.placed_requests, pod.placed_non_zero, 1);
         }
         self.write_host_ports(idx, pods);
-        pods.iter().for_each(|uid| self.seat(uid, idx));
+        pods.iter().for_each(|uid| self.list(uid, idx));
         self.zones.add(idx, &node.labels);
         self.record_row(idx, Columns::all());
     }
@@ -79,7 +72,7 @@ impl Cache {
         self.record_row(idx, columns);
     }
 
-    /// Writes a column that follows from the node's own facts.
+    /// Writes a column that follows from the node's own object.
     fn write_column(&mut self, idx: NodeIdx, column: Column, node: &Node) {
         match column {
             Column::Unschedulable => self.table.set_unschedulable(idx, node.unschedulable),
@@ -97,7 +90,7 @@ impl Cache {
     }
 
     /// The ports of all pods on a node: of two pods with the same port, one may leave.
-    pub(crate) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
+    pub(super) fn write_host_ports(&mut self, idx: NodeIdx, pods: &[PodUid]) {
         let mut ports: Vec<_> =
             pods.iter().filter_map(|uid| self.pods.get(uid)).flat_map(|pod| pod.pod().host_ports.clone()).collect();
         ports.sort_unstable_by_key(|port| (port.port, port.protocol, port.address));
@@ -107,7 +100,7 @@ impl Cache {
 }
 
 impl CachedNode {
-    pub(crate) fn idx(&self) -> Option<NodeIdx> {
+    pub(super) fn idx(&self) -> Option<NodeIdx> {
         self.row.as_ref().map(|(idx, _)| *idx)
     }
 }
