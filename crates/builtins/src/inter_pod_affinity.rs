@@ -1,14 +1,18 @@
-//! InterPodAffinity: pods that want to be near others or far from them, in both directions: placed pods have a say too.
+//! InterPodAffinity: required and preferred affinity and anti-affinity between pods. The terms of the incoming pod count,
+//! and those of existing pods that match the incoming pod.
 //!
-//! Nothing here grows with the number of placed pods. The pods that the pod's own terms mean are counted by
-//! `pod_counts`; the terms that placed pods carry are kept once each with the nodes of their carriers
-//! ([`placed_terms`]), and each is compared with the pod once. Both are then summed over topology domains ([`domains`]).
+//! The work of a cycle does not grow with the number of existing pods. `pod_counts` keeps, per term of incoming pods, how
+//! many existing pods match on each node. [`existing_terms`] keeps each distinct term of existing pods once, with the nodes
+//! of the pods that have it, and compares it with the incoming pod once. Both are then added up by topology domain
+//! ([`domain_sums`]).
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/interpodaffinity`.
 
-mod domains;
-mod knowledge;
+mod cluster_view;
+mod domain_sums;
+mod existing_terms;
+mod incoming_terms;
 mod namespaces;
-mod own_terms;
-mod placed_terms;
 mod preferred;
 mod required;
 #[cfg(test)]
@@ -21,11 +25,12 @@ use berth_framework::{
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
 
-use self::{knowledge::Knowledge, preferred::Preferred, required::Required};
+use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
 use crate::{
     args,
     built_in::{BuiltIn, Card, plugin},
     node_check::explain_each,
+    per_cycle::PerCycle,
     signatures,
 };
 
@@ -36,13 +41,13 @@ struct InterPodAffinityArgs {
     ignore_preferred_terms_of_existing_pods: Option<bool>,
 }
 
-/// Keeps pods near those that they need, apart from those that they or the others cannot bear, and weighs preferences.
+/// Rejects nodes that violate required terms, and scores nodes by preferred terms.
 #[derive(Debug)]
 pub struct InterPodAffinity {
-    /// Pods without preferences of their own are not scored.
-    ignores_preferences_of_others: bool,
-    known: Knowledge,
-    required: Required,
+    /// The arg `ignorePreferredTermsOfExistingPods`: nodes are not scored for pods without preferred terms.
+    ignores_existing_preferences: bool,
+    view: ClusterView,
+    required: PerCycle<Required>,
     preferred: Preferred,
 }
 
@@ -69,9 +74,9 @@ impl BuiltIn for InterPodAffinity {
             )));
         }
         Ok(Self {
-            ignores_preferences_of_others: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),
-            known: Knowledge::new(weight.into()),
-            required: Required::default(),
+            ignores_existing_preferences: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),
+            view: ClusterView::new(weight.into()),
+            required: PerCycle::default(),
             preferred: Preferred::default(),
         })
     }
@@ -86,20 +91,20 @@ plugin!(InterPodAffinity {
     sign: Sign
 }
 fn follow(&mut self, table: &ClusterTable) {
-    self.known.follow(table);
+    self.view.follow(table);
 });
 
 impl InterPodAffinity {
-    /// A profile may use Filter without PreFilter.
-    fn ensure_prepared(&mut self, call: &Call<'_>) {
-        if !self.required.is_of(call.cycle) {
-            self.required.prepare(call, &mut self.known);
-        }
+    /// Prepares the required terms if PreFilter has not run in this cycle: a profile may enable Filter alone.
+    fn ensure_prepared(&mut self, call: &Call<'_>) -> &mut Required {
+        let Self { required, view, .. } = self;
+        required.get_or_prepare(call.cycle, |required| required.prepare(call, view))
     }
 }
 
 impl Sign for InterPodAffinity {
-    /// Pods with terms of their own change the answers for the next ones; those of others look at namespace and labels.
+    /// A pod with terms has no signature: it changes the answers for the pods after it. For other pods only namespace and
+    /// labels count, which terms of existing pods may match.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         let affinity = &pod.affinity;
         let has_terms = !affinity.required.is_empty()
@@ -112,49 +117,49 @@ impl Sign for InterPodAffinity {
 
 impl PreFilter for InterPodAffinity {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        if let Some(error) = own_terms::parse_error(&call.pod.affinity) {
+        if let Some(error) = incoming_terms::parse_error(&call.pod.affinity) {
             return Err(Status::unresolvable(format!("parsing pod: {error}")));
         }
-        self.required.prepare(call, &mut self.known);
-        if self.required.is_idle() { Err(Status::skip()) } else { Ok(None) }
+        let required = self.required.begin(call.cycle);
+        required.prepare(call, &mut self.view);
+        if required.is_empty() { Err(Status::skip()) } else { Ok(None) }
     }
 }
 
 impl Filter for InterPodAffinity {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        self.ensure_prepared(call);
-        self.required.narrow(&self.known.domains, candidates);
+        self.ensure_prepared(call).filter(candidates);
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        self.ensure_prepared(call);
-        Ok(explain_each(rejected, |node| self.required.check(&self.known.domains, node)))
+        let required = self.ensure_prepared(call);
+        Ok(explain_each(rejected, |node| required.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        self.ensure_prepared(call);
-        self.required.follow_keys(call, &mut self.known, pods);
-        Ok(self.required.check_cases(call, &self.known, pods, cases))
+        let Self { required, view, .. } = self;
+        let required = required.get_or_prepare(call.cycle, |required| required.prepare(call, view));
+        Ok(required.dry_run(call, view, pods, cases))
     }
 }
 
 impl PreScore for InterPodAffinity {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
         let own = &call.pod.affinity;
-        if self.ignores_preferences_of_others && own.preferred.is_empty() && own.anti_preferred.is_empty() {
+        if self.ignores_existing_preferences && own.preferred.is_empty() && own.anti_preferred.is_empty() {
             return Err(Status::skip());
         }
-        if let Some(error) = own_terms::parse_error(own) {
+        if let Some(error) = incoming_terms::parse_error(own) {
             return Err(Status::error(format!("failed to parse pod: {error}")));
         }
-        if self.preferred.prepare(call, &mut self.known) { Ok(()) } else { Err(Status::skip()) }
+        if self.preferred.prepare(call, &mut self.view) { Ok(()) } else { Err(Status::skip()) }
     }
 }
 
 impl Score for InterPodAffinity {
     fn score(&mut self, _call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        self.preferred.score(&self.known, nodes, scores);
+        self.preferred.score(nodes, scores);
         Ok(())
     }
 }

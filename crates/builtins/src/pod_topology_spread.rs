@@ -1,54 +1,49 @@
-//! PodTopologySpread: matching pods are spread evenly over the domains of a topology, such as the zones.
+//! PodTopologySpread: spreads matching pods evenly over topology domains, such as zones or nodes.
 //!
-//! Matching pods are counted by node in [`PodCounts`], which follows the pod table, and added up by domain once a cycle:
-//! the work grows with the nodes, not with the pods. Hard constraints are counted at PreFilter, soft ones at PreScore.
+//! [`PodCounts`](crate::pod_counts::PodCounts) keeps the number of matching pods on each node up to date; a cycle adds
+//! them up by domain. So the work of a cycle grows with the number of nodes, not of pods. Hard constraints are counted at
+//! PreFilter, soft ones at PreScore.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread`. Documentation:
+//! <https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>.
 
+mod counters;
+mod default_constraints;
 mod default_selector;
-mod defaults;
 mod hard;
-mod inclusion;
+mod node_inclusion;
 mod soft;
 #[cfg(test)]
 mod tests;
-mod topology;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter,
-    PreScore, Score, Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
+    Sign, Status,
 };
-use berth_model::{
-    Column, NodeSet, Pod,
-    pod::{LabelSelector, SpreadConstraint},
-};
+use berth_model::{Column, NodeSet, Pod, pod::SpreadConstraint};
+use thiserror::Error;
 
 use self::{
+    counters::Counters,
+    default_constraints::DefaultConstraints,
     default_selector::{DefaultSelector, OBJECTS},
-    defaults::Defaults,
     hard::HardConstraints,
-    inclusion::Inclusion,
     soft::SoftConstraints,
-    topology::Topologies,
 };
 use crate::{
     built_in::{BuiltIn, Card, plugin},
     node_check::explain_each,
-    pod_counts::{PodCounts, PodMatch, Question},
+    per_cycle::PerCycle,
 };
 
-/// Compares how many matching pods there are in each domain.
+/// Rejects nodes where a hard constraint's skew would exceed `maxSkew`, and scores nodes by soft constraints.
 #[derive(Debug)]
 pub struct PodTopologySpread {
-    defaults: Defaults,
+    default_constraints: DefaultConstraints,
     default_selector: DefaultSelector,
-    topologies: Topologies,
-    inclusion: Inclusion,
-    pod_counts: PodCounts,
-    hard: HardConstraints,
-    /// The cycle that [`Self::hard`] is about.
-    filtered: Option<CycleId>,
-    soft: SoftConstraints,
-    /// The cycle that [`Self::soft`] is about.
-    scored: Option<CycleId>,
+    counters: Counters,
+    hard: PerCycle<HardConstraints>,
+    soft: PerCycle<SoftConstraints>,
 }
 
 impl BuiltIn for PodTopologySpread {
@@ -78,15 +73,11 @@ impl BuiltIn for PodTopologySpread {
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         Ok(Self {
-            defaults: Defaults::parse(Self::NAME, args)?,
+            default_constraints: DefaultConstraints::parse(Self::NAME, args)?,
             default_selector: DefaultSelector::default(),
-            topologies: Topologies::default(),
-            inclusion: Inclusion::default(),
-            pod_counts: PodCounts::default(),
-            hard: HardConstraints::default(),
-            filtered: None,
-            soft: SoftConstraints::default(),
-            scored: None,
+            counters: Counters::default(),
+            hard: PerCycle::default(),
+            soft: PerCycle::default(),
         })
     }
 }
@@ -100,35 +91,36 @@ plugin!(PodTopologySpread {
     sign: Sign
 });
 
-/// The pods that a constraint of `pod` counts; `None` if it counts none. An empty selector counts none, though it
-/// matches all.
-fn matching_pods(pod: &Pod, selector: Option<&LabelSelector>) -> Option<Question> {
-    let selector = selector.filter(|selector| !selector.is_empty())?.clone();
-    let matches = vec![PodMatch { namespaces: vec![pod.namespace], selector: Some(selector) }];
-    Some(Question { matches, skip_terminating: true })
+/// The selector of one of the pod's own constraints does not parse. The API server refuses such pods.
+#[derive(Debug, Error)]
+#[error("obtaining pod's {kind} topology spread constraints: {error}")]
+struct ConstraintError {
+    /// `hard` or `soft`.
+    kind: &'static str,
+    error: String,
 }
 
 impl PodTopologySpread {
-    /// The pod's hard or soft constraints; those of the profile if it has none of either sort.
-    fn constraints(&mut self, call: &Call<'_>, is_hard: bool) -> Result<Vec<SpreadConstraint>, String> {
+    /// The hard or the soft constraints that apply to the pod: its own, or the default ones if it has none of either kind.
+    fn constraints(&mut self, call: &Call<'_>, is_hard: bool) -> Result<Vec<SpreadConstraint>, ConstraintError> {
         let own = &call.pod.topology_spread;
-        let of_sort = |constraints: &[SpreadConstraint]| -> Vec<SpreadConstraint> {
+        let of_kind = |constraints: &[SpreadConstraint]| -> Vec<SpreadConstraint> {
             constraints.iter().filter(|constraint| constraint.is_hard == is_hard).cloned().collect()
         };
         if !own.is_empty() {
-            let constraints = of_sort(own);
+            let constraints = of_kind(own);
             let mut errors = constraints.iter().filter_map(|it| it.selector.as_ref()?.error.as_ref());
             return match errors.next() {
                 Some(error) => {
-                    let sort = if is_hard { "hard" } else { "soft" };
-                    Err(format!("obtaining pod's {sort} topology spread constraints: {error}"))
+                    let kind = if is_hard { "hard" } else { "soft" };
+                    Err(ConstraintError { kind, error: error.to_string() })
                 }
                 None => Ok(constraints),
             };
         }
-        let mut constraints = of_sort(self.defaults.constraints(&call.table.symbols));
+        let mut constraints = of_kind(self.default_constraints.get(&call.table.symbols));
         if !constraints.is_empty() {
-            let selector = self.default_selector.of(call);
+            let selector = self.default_selector.get(call);
             if selector.is_empty() {
                 constraints.clear();
             }
@@ -137,87 +129,82 @@ impl PodTopologySpread {
         Ok(constraints)
     }
 
-    /// Fails when PreFilter, which counts, has not run.
-    fn prepared(&self, call: &Call<'_>) -> Result<&HardConstraints, Status> {
-        if self.filtered == Some(call.cycle) {
-            return Ok(&self.hard);
-        }
-        Err(Status::error(format!("error reading \"PreFilter{}\" from cycleState: not found", Self::NAME)))
+    /// Fails if PreFilter has not run in this cycle.
+    fn hard(&self, call: &Call<'_>) -> Result<&HardConstraints, Status> {
+        self.hard.get(call.cycle).ok_or_else(|| not_prepared("PreFilter"))
     }
 
-    /// Fails when PreScore, which counts, has not run.
-    fn prepared_scores(&self, call: &Call<'_>) -> Result<&SoftConstraints, Status> {
-        if self.scored == Some(call.cycle) {
-            return Ok(&self.soft);
-        }
-        Err(Status::error(format!("error reading \"PreScore{}\" from cycleState: not found", Self::NAME)))
+    /// Fails if PreScore has not run in this cycle.
+    fn soft(&self, call: &Call<'_>) -> Result<&SoftConstraints, Status> {
+        self.soft.get(call.cycle).ok_or_else(|| not_prepared("PreScore"))
     }
 }
 
+/// The words of kube-scheduler when the state that `point` writes is missing.
+fn not_prepared(point: &str) -> Status {
+    Status::error(format!("error reading \"{point}{}\" from cycleState: not found", PodTopologySpread::NAME))
+}
+
 impl Sign for PodTopologySpread {
-    /// Each pod that is placed changes the counts for the next.
+    /// A pod with constraints has no signature: each placed pod changes the counts for the next one.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
-        (pod.topology_spread.is_empty() && self.defaults.is_empty()).then(String::new)
+        (pod.topology_spread.is_empty() && self.default_constraints.is_empty()).then(String::new)
     }
 }
 
 impl PreFilter for PodTopologySpread {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.filtered = None;
-        let constraints = self.constraints(call, true).map_err(Status::error)?;
+        self.hard.clear();
+        let constraints = self.constraints(call, true).map_err(|error| Status::error(error.to_string()))?;
         if constraints.is_empty() {
             return Err(Status::skip());
         }
-        let counters = (&mut self.inclusion, &mut self.pod_counts);
-        self.hard.prepare(call, constraints, &mut self.topologies, counters);
-        self.filtered = Some(call.cycle);
+        self.hard.begin(call.cycle).prepare(call, constraints, &mut self.counters);
         Ok(None)
     }
 }
 
 impl Filter for PodTopologySpread {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        self.prepared(call)?.filter(candidates);
+        self.hard(call)?.filter(candidates);
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        let hard = self.prepared(call)?;
+        let hard = self.hard(call)?;
         Ok(explain_each(rejected, |node| hard.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        let hard = self.prepared(call)?;
-        Ok(hard.try_out(pods, cases))
+        Ok(self.hard(call)?.dry_run(pods, cases))
     }
 }
 
 impl PreScore for PodTopologySpread {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
-        self.scored = None;
+        self.soft.clear();
         let refused = |error| Status::error(format!("calculating preScoreState: {error}"));
         let constraints = self.constraints(call, false).map_err(refused)?;
         if constraints.is_empty() || call.table.n_nodes() == 0 {
             return Err(Status::skip());
         }
-        let requires_all_keys = !call.pod.topology_spread.is_empty() || !self.defaults.is_system;
-        let counters = (&mut self.inclusion, &mut self.pod_counts);
-        self.soft.prepare(call, (nodes, requires_all_keys), &constraints, &mut self.topologies, counters);
-        self.scored = Some(call.cycle);
+        let requires_all_keys = !call.pod.topology_spread.is_empty() || !self.default_constraints.is_system();
+        let soft = self.soft.begin(call.cycle);
+        soft.prepare(call, (nodes, requires_all_keys), &constraints, &mut self.counters);
         Ok(())
     }
 }
 
 impl Score for PodTopologySpread {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        self.prepared_scores(call)?.score(nodes, scores);
+        self.soft(call)?.score(nodes, scores);
         Ok(())
     }
 }
 
 impl Normalize for PodTopologySpread {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
-        self.prepared_scores(call)?.normalize(nodes, scores);
+        self.soft(call)?.normalize(nodes, scores);
         Ok(())
     }
 }

@@ -1,67 +1,67 @@
-//! Scores: the pod's own preferred terms, and the affinity of placed pods to it.
+//! Scores: the preferred terms of the incoming pod, and those terms of existing pods that match it.
 
 use berth_framework::Call;
 use berth_model::{NodeSet, pod::WeightedPodTerm};
 
 use super::{
-    domains::{DomainSums, Share},
-    knowledge::Knowledge,
-    own_terms::OwnTerm,
+    cluster_view::ClusterView,
+    domain_sums::{Contribution, DomainSums},
+    incoming_terms::IncomingTerm,
 };
 use crate::normalize::MAX_SCORE;
 
-/// What PreScore found out for one cycle.
+/// What PreScore works out for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Preferred {
-    /// Weights of all that speaks for a domain, and against it.
+    /// The sum of weights in each domain: positive where affinity prevails, negative where anti-affinity does.
     sums: DomainSums,
 }
 
 impl Preferred {
-    /// Whether anything speaks for or against any domain.
-    pub(super) fn prepare(&mut self, call: &Call<'_>, known: &mut Knowledge) -> bool {
+    /// Returns whether any term matches a pod on a node.
+    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) -> bool {
         let Call { pod, table, .. } = *call;
-        known.catch_up(table);
+        view.follow(table);
         self.sums.clear();
         for it in &pod.affinity.preferred {
-            self.add_own(it, it.weight.into(), call, known);
+            self.add_incoming(it, it.weight.into(), call, view);
         }
         for it in &pod.affinity.anti_preferred {
-            self.add_own(it, -i64::from(it.weight), call, known);
+            self.add_incoming(it, -i64::from(it.weight), call, view);
         }
-        let namespace_labels = known.labels_of_namespace(pod, &table.symbols);
-        let Knowledge { domains, placed, .. } = known;
-        placed.attracting.visit(pod, &namespace_labels, |key, carriers| {
-            let shares = carriers.iter().map(|it| Share { node: it.node, n_pods: it.n_pods, amount: it.weight });
-            self.sums.add(key, domains.follow(key, table.labels()), shares);
+        let namespace_labels = view.labels_of_namespace(pod, &table.symbols);
+        let ClusterView { topologies, existing, .. } = view;
+        existing.scored.visit(pod, &namespace_labels, |key, on_nodes| {
+            let contributions =
+                on_nodes.iter().map(|it| Contribution { node: it.node, n_pods: it.n_pods, amount: it.weight });
+            self.sums.add(key, &topologies.get(table, key), contributions);
         });
         !self.sums.is_empty()
     }
 
-    fn add_own(&mut self, preference: &WeightedPodTerm, weight: i64, call: &Call<'_>, known: &mut Knowledge) {
+    fn add_incoming(&mut self, preference: &WeightedPodTerm, weight: i64, call: &Call<'_>, view: &mut ClusterView) {
         let table = call.table;
-        let Knowledge { counts, namespaces, domains, .. } = known;
-        let term = OwnTerm::new(&preference.term, namespaces, &table.symbols);
-        let counts = counts.ask(table.pods(), &term.question());
-        let domain = domains.follow(term.topology_key, table.labels());
-        self.sums.add(term.topology_key, domain, Share::of_each(counts, weight));
+        let ClusterView { counts, namespaces, topologies, .. } = view;
+        let term = IncomingTerm::new(&preference.term, namespaces, &table.symbols);
+        let counts = counts.count(table.pods(), &term.query());
+        let topology = topologies.get(table, term.topology_key);
+        self.sums.add(term.topology_key, &topology, Contribution::of_each(counts, weight));
     }
 
     /// Appends the score of each node.
-    pub(super) fn score(&self, known: &Knowledge, nodes: &NodeSet, scores: &mut Vec<i64>) {
+    pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) {
         let start = scores.len();
         scores.resize(start + nodes.len(), 0);
         let scores = scores.get_mut(start..).unwrap_or_default();
         for sums in self.sums.iter().filter(|sums| sums.n_pods > 0) {
-            let Some(domain) = known.domains.get(sums.key) else { continue };
             for (score, node) in scores.iter_mut().zip(nodes.iter()) {
-                *score += domain.at(node).map_or(0, |number| sums.at(number));
+                *score += sums.at(node).unwrap_or(0);
             }
         }
     }
 }
 
-/// The lowest score becomes 0 and the highest 100; where all are equal, 0.
+/// Scales scores so that the lowest becomes 0 and the highest 100; equal scores all become 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,186 +1,172 @@
-//! The required terms: the pod's own, and those of placed pods that keep it away.
+//! Filter: the required terms of the incoming pod, and the required anti-affinity terms of existing pods.
+//!
+//! The three counts are those of `pkg/scheduler/framework/plugins/interpodaffinity/filtering.go`: `affinityCounts`,
+//! `antiAffinityCounts` and `existingAntiAffinityCounts`.
 
-use berth_framework::{Call, CycleId, DryRunCase, Status};
+use berth_framework::{Call, DryRunCase, Status};
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym};
 
 use super::{
-    domains::{DomainSums, Domains, Share},
-    knowledge::Knowledge,
-    own_terms::{OwnTerm, question_of_all},
-    placed_terms::means,
+    cluster_view::ClusterView,
+    domain_sums::{Contribution, DomainSums},
+    existing_terms,
+    incoming_terms::{IncomingTerm, query_for_all},
 };
 use crate::case_walk::CaseWalk;
 
-/// What PreFilter found out for one cycle.
+/// What PreFilter works out for one cycle.
 #[derive(Debug, Default)]
 pub(super) struct Required {
-    cycle: Option<CycleId>,
-    affinity: Vec<OwnTerm>,
-    anti_affinity: Vec<OwnTerm>,
-    /// The labels of the pod's namespace.
+    affinity: Vec<IncomingTerm>,
+    anti_affinity: Vec<IncomingTerm>,
+    /// The labels of the incoming pod's namespace.
     namespace_labels: Vec<(Sym, Sym)>,
-    /// Pods that all terms of `affinity` mean.
-    wanted: DomainSums,
-    /// Pods that some term of `anti_affinity` means.
-    unwanted: DomainSums,
-    /// Pods whose anti-affinity means this pod.
-    hostile: DomainSums,
-    /// The pod would satisfy its own affinity: the first of its kind may go anywhere.
-    is_its_own_kind: bool,
+    /// Existing pods that match all terms of `affinity`.
+    affinity_counts: DomainSums,
+    /// Existing pods that match a term of `anti_affinity`.
+    anti_affinity_counts: DomainSums,
+    /// Existing pods with an anti-affinity term that matches the incoming pod.
+    existing_anti_affinity_counts: DomainSums,
+    /// Whether the incoming pod matches its own affinity terms. Then the first pod of such a group may be placed though
+    /// no pod matches yet.
+    matches_itself: bool,
 }
 
-/// How the counts of one node's domains would change.
+/// How the counts of the domains of one node change in a dry run.
 #[derive(Debug, Default)]
-struct Change {
-    wanted: i64,
-    unwanted: Vec<(Sym, i64)>,
-    hostile: Vec<(Sym, i64)>,
+struct CountChanges {
+    affinity: i64,
+    /// By topology key, one entry a key.
+    anti_affinity: Vec<(Sym, i64)>,
+    /// By topology key, one entry a key.
+    existing_anti_affinity: Vec<(Sym, i64)>,
 }
 
 impl Required {
-    pub(super) fn is_of(&self, cycle: CycleId) -> bool {
-        self.cycle == Some(cycle)
+    /// Whether every node passes.
+    pub(super) fn is_empty(&self) -> bool {
+        self.affinity.is_empty() && self.anti_affinity.is_empty() && self.existing_anti_affinity_counts.is_empty()
     }
 
-    /// Nothing is asked of any node.
-    pub(super) fn is_idle(&self) -> bool {
-        self.affinity.is_empty() && self.anti_affinity.is_empty() && self.hostile.is_empty()
-    }
-
-    pub(super) fn prepare(&mut self, call: &Call<'_>, known: &mut Knowledge) {
+    pub(super) fn prepare(&mut self, call: &Call<'_>, view: &mut ClusterView) {
         let Call { pod, table, .. } = *call;
-        self.cycle = Some(call.cycle);
-        known.catch_up(table);
-        self.namespace_labels = known.labels_of_namespace(pod, &table.symbols);
-        let own = |term, known: &mut Knowledge| OwnTerm::new(term, &mut known.namespaces, &table.symbols);
-        self.affinity = pod.affinity.required.iter().map(|term| own(term, known)).collect();
-        self.anti_affinity = pod.affinity.anti_required.iter().map(|term| own(term, known)).collect();
-        self.is_its_own_kind = self.affinity.iter().all(|term| term.matches(pod, &known.namespaces, &table.symbols));
-        self.count(pod, table, known);
+        view.follow(table);
+        self.namespace_labels = view.labels_of_namespace(pod, &table.symbols);
+        let incoming = |term, view: &mut ClusterView| IncomingTerm::new(term, &mut view.namespaces, &table.symbols);
+        self.affinity = pod.affinity.required.iter().map(|term| incoming(term, view)).collect();
+        self.anti_affinity = pod.affinity.anti_required.iter().map(|term| incoming(term, view)).collect();
+        self.matches_itself = self.affinity.iter().all(|term| term.matches(pod, &view.namespaces, &table.symbols));
+        self.count(pod, table, view);
     }
 
-    fn count(&mut self, pod: &Pod, table: &ClusterTable, known: &mut Knowledge) {
-        let labels = table.labels();
-        let Knowledge { counts, domains, placed, .. } = known;
-        self.wanted.clear();
+    fn count(&mut self, pod: &Pod, table: &ClusterTable, view: &mut ClusterView) {
+        let ClusterView { counts, topologies, existing, .. } = view;
+        self.affinity_counts.clear();
         if !self.affinity.is_empty() {
-            let counts = counts.ask(table.pods(), &question_of_all(&self.affinity));
+            let counts = counts.count(table.pods(), &query_for_all(&self.affinity));
             for term in &self.affinity {
                 let key = term.topology_key;
-                // One count serves all terms of a key.
-                if self.wanted.of(key).is_none() {
-                    self.wanted.add(key, domains.follow(key, labels), Share::of_each(counts, 1));
+                // Terms with the same key count the same pods.
+                if !self.affinity_counts.has_key(key) {
+                    self.affinity_counts.add(key, &topologies.get(table, key), Contribution::of_each(counts, 1));
                 }
             }
         }
-        self.unwanted.clear();
+        self.anti_affinity_counts.clear();
         for term in &self.anti_affinity {
-            let counts = counts.ask(table.pods(), &term.question());
+            let counts = counts.count(table.pods(), &term.query());
             let key = term.topology_key;
-            self.unwanted.add(key, domains.follow(key, labels), Share::of_each(counts, 1));
+            self.anti_affinity_counts.add(key, &topologies.get(table, key), Contribution::of_each(counts, 1));
         }
-        let hostile = &mut self.hostile;
-        hostile.clear();
-        placed.repelling.visit(pod, &self.namespace_labels, |key, carriers| {
-            let shares = carriers.iter().map(|it| Share { node: it.node, n_pods: it.n_pods, amount: it.n_pods });
-            hostile.add(key, domains.follow(key, labels), shares);
+        let existing_counts = &mut self.existing_anti_affinity_counts;
+        existing_counts.clear();
+        existing.anti_affinity.visit(pod, &self.namespace_labels, |key, on_nodes| {
+            let contributions =
+                on_nodes.iter().map(|it| Contribution { node: it.node, n_pods: it.n_pods, amount: it.n_pods });
+            existing_counts.add(key, &topologies.get(table, key), contributions);
         });
     }
 
     /// Keeps the nodes that pass.
-    pub(super) fn narrow(&self, domains: &Domains, candidates: &mut NodeSet) {
-        let may_be_first = self.may_be_first();
-        for sums in self.wanted.iter() {
-            match domains.get(sums.key) {
-                None => candidates.clear(),
-                Some(domain) => {
-                    candidates.retain(|node| domain.at(node).is_some_and(|number| may_be_first || sums.at(number) > 0))
-                }
-            }
+    pub(super) fn filter(&self, candidates: &mut NodeSet) {
+        let may_be_first = self.matches_itself && self.affinity_counts.is_empty();
+        for counts in self.affinity_counts.iter() {
+            candidates.retain(|node| counts.at(node).is_some_and(|n_pods| may_be_first || n_pods > 0));
         }
-        for sums in self.unwanted.iter().chain(self.hostile.iter()).filter(|sums| sums.n_pods > 0) {
-            if let Some(domain) = domains.get(sums.key) {
-                candidates.retain(|node| domain.at(node).is_none_or(|number| sums.at(number) == 0));
-            }
+        let anti_affinity = self.anti_affinity_counts.iter().chain(self.existing_anti_affinity_counts.iter());
+        for counts in anti_affinity.filter(|counts| counts.n_pods > 0) {
+            candidates.retain(|node| counts.at(node).is_none_or(|n_pods| n_pods == 0));
         }
-    }
-
-    /// No placed pod is of the kind that the pod wants around it, except for the pod itself.
-    fn may_be_first(&self) -> bool {
-        self.is_its_own_kind && self.wanted.is_empty()
     }
 
     /// The verdict on a node as it is.
-    pub(super) fn check(&self, domains: &Domains, node: NodeIdx) -> Status {
-        self.check_changed(domains, node, &Change::default())
+    pub(super) fn check(&self, node: NodeIdx) -> Status {
+        self.check_changed(node, &CountChanges::default())
     }
 
-    /// Numbers the domains of keys that only the anti-affinity of `pods` brings up, before [`Self::check_cases`].
-    pub(super) fn follow_keys(&self, call: &Call<'_>, known: &mut Knowledge, pods: &[&Pod]) {
-        for term in pods.iter().flat_map(|pod| &pod.affinity.anti_required) {
-            if self.hostile.of(term.topology_key).is_none() {
-                known.domains.follow(term.topology_key, call.table.labels());
-            }
-        }
-    }
-
-    /// The verdict on the node of each case once its pods have gone and come.
-    pub(super) fn check_cases(
-        &self,
+    /// The verdict on the node of each case with the pods of the case removed and added.
+    pub(super) fn dry_run(
+        &mut self,
         call: &Call<'_>,
-        known: &Knowledge,
+        view: &mut ClusterView,
         pods: &[&Pod],
         cases: &[DryRunCase],
     ) -> Vec<Status> {
-        let (mut walk, mut change) = (CaseWalk::new(pods), Change::default());
+        // Added pods may bring anti-affinity under topology keys that no existing pod uses.
+        for term in pods.iter().flat_map(|pod| &pod.affinity.anti_required) {
+            let topology = view.topologies.get(call.table, term.topology_key);
+            self.existing_anti_affinity_counts.add(term.topology_key, &topology, []);
+        }
+        let (mut walk, mut changes) = (CaseWalk::new(pods), CountChanges::default());
         let check = |case| {
-            walk.step(case, |pod, sign| self.note(&mut change, call, known, pod, sign));
-            self.check_changed(&known.domains, case.node, &change)
+            walk.step(case, |pod, sign| self.count_change(&mut changes, call, view, pod, sign));
+            self.check_changed(case.node, &changes)
         };
         cases.iter().map(check).collect()
     }
 
-    fn note(&self, change: &mut Change, call: &Call<'_>, known: &Knowledge, pod: &Pod, sign: i64) {
+    /// Counts a pod that is added (`sign` is 1) or removed (-1).
+    fn count_change(&self, changes: &mut CountChanges, call: &Call<'_>, view: &ClusterView, pod: &Pod, sign: i64) {
         let symbols = &call.table.symbols;
-        let is_meant = |term: &OwnTerm| term.matches(pod, &known.namespaces, symbols);
-        if !self.affinity.is_empty() && self.affinity.iter().all(is_meant) {
-            change.wanted += sign;
+        let matches = |term: &IncomingTerm| term.matches(pod, &view.namespaces, symbols);
+        if !self.affinity.is_empty() && self.affinity.iter().all(matches) {
+            changes.affinity += sign;
         }
-        for term in self.anti_affinity.iter().filter(|term| is_meant(term)) {
-            add(&mut change.unwanted, term.topology_key, sign);
+        for term in self.anti_affinity.iter().filter(|term| matches(term)) {
+            add(&mut changes.anti_affinity, term.topology_key, sign);
         }
-        let hostile = pod.affinity.anti_required.iter();
-        for term in hostile.filter(|term| means(term, call.pod, &self.namespace_labels)) {
-            add(&mut change.hostile, term.topology_key, sign);
+        let existing = pod.affinity.anti_required.iter();
+        for term in existing.filter(|term| existing_terms::matches(term, call.pod, &self.namespace_labels)) {
+            add(&mut changes.existing_anti_affinity, term.topology_key, sign);
         }
     }
 
-    fn check_changed(&self, domains: &Domains, node: NodeIdx, change: &Change) -> Status {
-        if !self.finds_wanted(domains, node, change.wanted) {
+    fn check_changed(&self, node: NodeIdx, changes: &CountChanges) -> Status {
+        if !self.satisfies_affinity(node, changes.affinity) {
             return Status::unresolvable("node(s) didn't match pod affinity rules");
         }
-        if meets(&self.unwanted, &change.unwanted, domains, node) {
+        if has_pods(&self.anti_affinity_counts, &changes.anti_affinity, node) {
             return Status::unschedulable("node(s) didn't match pod anti-affinity rules");
         }
-        if meets(&self.hostile, &change.hostile, domains, node) {
+        if has_pods(&self.existing_anti_affinity_counts, &changes.existing_anti_affinity, node) {
             return Status::unschedulable("node(s) didn't satisfy existing pods anti-affinity rules");
         }
         Status::success()
     }
 
-    fn finds_wanted(&self, domains: &Domains, node: NodeIdx, change: i64) -> bool {
-        let mut finds_all = true;
+    /// `change` is how many more pods match all terms.
+    fn satisfies_affinity(&self, node: NodeIdx, change: i64) -> bool {
+        let mut all_have_pods = true;
         let mut n_pods = 0;
-        for sums in self.wanted.iter() {
-            let Some(number) = domains.get(sums.key).and_then(|domain| domain.at(node)) else { return false };
-            finds_all &= sums.at(number) + change > 0;
-            n_pods += sums.n_pods + change;
+        for counts in self.affinity_counts.iter() {
+            let Some(n_pods_here) = counts.at(node) else { return false };
+            all_have_pods &= n_pods_here + change > 0;
+            n_pods += counts.n_pods + change;
         }
-        finds_all || (self.is_its_own_kind && n_pods == 0)
+        all_have_pods || (self.matches_itself && n_pods == 0)
     }
 }
 
-/// One entry a key.
 fn add(changes: &mut Vec<(Sym, i64)>, key: Sym, sign: i64) {
     match changes.iter_mut().find(|(changed, _)| *changed == key) {
         Some((_, amount)) => *amount += sign,
@@ -188,13 +174,10 @@ fn add(changes: &mut Vec<(Sym, i64)>, key: Sym, sign: i64) {
     }
 }
 
-/// Whether some domain of `node` holds counted pods after `changes`, which are by topology key.
-fn meets(sums: &DomainSums, changes: &[(Sym, i64)], domains: &Domains, node: NodeIdx) -> bool {
-    let counted = sums.iter().map(|sums| sums.key);
-    let mut keys = counted.chain(changes.iter().map(|(key, _)| *key));
-    keys.any(|key| {
-        let Some(number) = domains.get(key).and_then(|domain| domain.at(node)) else { return false };
-        let change: i64 = changes.iter().filter(|(changed, _)| *changed == key).map(|(_, amount)| amount).sum();
-        sums.of(key).map_or(0, |sums| sums.at(number)) + change > 0
+/// Whether some domain of `node` has counted pods after `changes`.
+fn has_pods(counts: &DomainSums, changes: &[(Sym, i64)], node: NodeIdx) -> bool {
+    counts.iter().any(|counts| {
+        let change = changes.iter().find(|(key, _)| *key == counts.key).map_or(0, |(_, change)| *change);
+        counts.at(node).is_some_and(|n_pods| n_pods + change > 0)
     })
 }

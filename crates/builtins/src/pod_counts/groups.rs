@@ -1,45 +1,48 @@
-//! Placed pods in groups that no question can tell apart, to be found by namespace and label.
+//! Pods on nodes, in groups that no query can tell apart; groups are found by namespace and label.
 
 use std::{
+    collections::hash_map::Entry,
     hash::{Hash, Hasher},
     sync::Arc,
 };
 
 use berth_model::{NodeIdx, Pod, PodChange, PodTable, Sym, pod::Operator};
 use rustc_hash::{FxHashMap, FxHashSet};
+use slab::Slab;
 
-use super::{Answer, AnswerIdx, NodeCounts, PodMatch, Question};
+use super::{CountedQuery, NodeCounts, PodMatch, PodQuery, QueryIdx};
 
-/// A namespace with a key and a value of a label. [`NO_LABEL`] stands for any labels.
-type Place = (Sym, Sym, Sym);
+/// A namespace with the key and the value of a label. [`ANY_LABELS`] in place of a label stands for all pods of the
+/// namespace.
+type IndexKey = (Sym, Sym, Sym);
 
 /// No label has an empty key.
-const NO_LABEL: (Sym, Sym) = (Sym::NONE, Sym::NONE);
+const ANY_LABELS: (Sym, Sym) = (Sym::NONE, Sym::NONE);
 
-/// All that a question can ask about a pod; any pod of the group will do.
+/// All that a query looks at in a pod; any pod of the group serves.
 #[derive(Clone, Debug)]
-struct Looks(Arc<Pod>);
+struct GroupKey(Arc<Pod>);
 
-impl Looks {
+impl GroupKey {
     fn parts(&self) -> (Sym, bool, &[(Sym, Sym)]) {
         (self.0.namespace, self.0.terminating, &self.0.labels)
     }
 
-    fn places(&self) -> impl Iterator<Item = Place> {
+    fn index_keys(&self) -> impl Iterator<Item = IndexKey> {
         let namespace = self.0.namespace;
-        self.0.labels.iter().chain([&NO_LABEL]).map(move |&(key, value)| (namespace, key, value))
+        self.0.labels.iter().chain([&ANY_LABELS]).map(move |&(key, value)| (namespace, key, value))
     }
 }
 
-impl PartialEq for Looks {
+impl PartialEq for GroupKey {
     fn eq(&self, other: &Self) -> bool {
         self.parts() == other.parts()
     }
 }
 
-impl Eq for Looks {}
+impl Eq for GroupKey {}
 
-impl Hash for Looks {
+impl Hash for GroupKey {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.parts().hash(state);
     }
@@ -50,139 +53,140 @@ struct GroupIdx(usize);
 
 #[derive(Debug)]
 struct Group {
-    looks: Looks,
+    key: GroupKey,
     counts: NodeCounts,
-    /// The answers in which its pods are counted.
-    answers: Vec<AnswerIdx>,
+    /// The queries that its pods match.
+    queries: Vec<QueryIdx>,
 }
 
 /// All groups that have pods.
 #[derive(Debug, Default)]
 pub(super) struct Groups {
-    ids: FxHashMap<Looks, GroupIdx>,
-    /// By [`GroupIdx`]; `None` for slots that are free.
-    groups: Vec<Option<Group>>,
-    free: Vec<GroupIdx>,
-    by_place: FxHashMap<Place, FxHashSet<GroupIdx>>,
-    /// Answers by the places that they cover.
-    answers_at: FxHashMap<Place, Vec<AnswerIdx>>,
-    /// Answers that cover everything.
-    answers_everywhere: Vec<AnswerIdx>,
+    ids: FxHashMap<GroupKey, GroupIdx>,
+    /// By [`GroupIdx`].
+    groups: Slab<Group>,
+    index: FxHashMap<IndexKey, FxHashSet<GroupIdx>>,
+    /// Queries by the keys under which all their pods are found.
+    queries_at: FxHashMap<IndexKey, Vec<QueryIdx>>,
+    /// Queries that have no such keys: any pod may match.
+    queries_everywhere: Vec<QueryIdx>,
 }
 
 impl Groups {
     pub(super) fn of(pods: &PodTable) -> Self {
         let mut groups = Self::default();
+        let no_queries = Slab::new();
         for (_, pod, node) in pods.iter() {
-            groups.add(pod, node, 1, &[]);
+            groups.add(pod, node, 1, &no_queries);
         }
         groups
     }
 
-    /// Follows the pod table; tells in which answers the pod counts.
-    pub(super) fn change(&mut self, change: &PodChange, answers: &[Option<Answer>]) -> Vec<AnswerIdx> {
-        self.add(&change.pod, change.node, i64::from(change.sign), answers)
+    /// Takes over one change of the pod table. Returns the queries that the pod matches.
+    pub(super) fn change(&mut self, change: &PodChange, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
+        self.add(&change.pod, change.node, i64::from(change.sign), queries)
     }
 
-    /// Counts the pods that `question` means. They count in the answer `idx` from then on.
-    pub(super) fn count(&mut self, question: &Question, idx: AnswerIdx) -> NodeCounts {
-        let candidates: Vec<GroupIdx> = if let Some(places) = self.narrowest(question) {
-            for &place in &places {
-                self.answers_at.entry(place).or_default().push(idx);
+    /// Counts the pods that match `query`, and from now on returns `idx` for changes of such pods.
+    pub(super) fn count(&mut self, query: &PodQuery, idx: QueryIdx) -> NodeCounts {
+        let candidates: Vec<GroupIdx> = if let Some(keys) = self.narrowest(query) {
+            for &key in &keys {
+                self.queries_at.entry(key).or_default().push(idx);
             }
-            places.iter().filter_map(|place| self.by_place.get(place)).flatten().copied().collect()
+            keys.iter().filter_map(|key| self.index.get(key)).flatten().copied().collect()
         } else {
-            self.answers_everywhere.push(idx);
+            self.queries_everywhere.push(idx);
             self.ids.values().copied().collect()
         };
         let mut counts = NodeCounts::default();
         for group in candidates {
-            if let Some(Some(group)) = self.groups.get_mut(group.0)
-                && question.matches(&group.looks.0)
+            if let Some(group) = self.groups.get_mut(group.0)
+                && query.matches(&group.key.0)
             {
                 counts.add_all(&group.counts);
-                group.answers.push(idx);
+                group.queries.push(idx);
             }
         }
         counts
     }
 
-    /// Forgets the answers that are gone.
-    pub(super) fn forget(&mut self, is_gone: impl Fn(AnswerIdx) -> bool) {
-        for group in self.groups.iter_mut().flatten() {
-            group.answers.retain(|&idx| !is_gone(idx));
+    /// Forgets queries that are no longer kept.
+    pub(super) fn forget(&mut self, is_dropped: impl Fn(QueryIdx) -> bool) {
+        for (_, group) in &mut self.groups {
+            group.queries.retain(|&idx| !is_dropped(idx));
         }
-        self.answers_at.retain(|_, answers| {
-            answers.retain(|&idx| !is_gone(idx));
-            !answers.is_empty()
+        self.queries_at.retain(|_, queries| {
+            queries.retain(|&idx| !is_dropped(idx));
+            !queries.is_empty()
         });
-        self.answers_everywhere.retain(|&idx| !is_gone(idx));
+        self.queries_everywhere.retain(|&idx| !is_dropped(idx));
     }
 
-    fn add(&mut self, pod: &Arc<Pod>, node: NodeIdx, amount: i64, answers: &[Option<Answer>]) -> Vec<AnswerIdx> {
-        let looks = Looks(Arc::clone(pod));
-        let idx = match self.ids.get(&looks) {
+    /// `amount` is 1 for a pod that was placed, -1 for one that left.
+    fn add(&mut self, pod: &Arc<Pod>, node: NodeIdx, amount: i64, queries: &Slab<CountedQuery>) -> Vec<QueryIdx> {
+        let key = GroupKey(Arc::clone(pod));
+        let idx = match self.ids.get(&key) {
             Some(&idx) => idx,
-            None => self.open(looks, answers),
+            None => self.insert(key, queries),
         };
-        let Some(Some(group)) = self.groups.get_mut(idx.0) else { return Vec::new() };
+        let Some(group) = self.groups.get_mut(idx.0) else {
+            debug_assert!(false, "`ids` refers to groups that have pods");
+            return Vec::new();
+        };
         group.counts.add(node, amount);
-        if group.counts.total() == 0 { self.close(idx) } else { group.answers.clone() }
+        if group.counts.total() == 0 { self.remove(idx) } else { group.queries.clone() }
     }
 
-    fn open(&mut self, looks: Looks, answers: &[Option<Answer>]) -> GroupIdx {
-        let idx = self.free.pop().unwrap_or(GroupIdx(self.groups.len()));
-        for place in looks.places() {
-            self.by_place.entry(place).or_default().insert(idx);
+    /// Adds a group without pods.
+    fn insert(&mut self, key: GroupKey, queries: &Slab<CountedQuery>) -> GroupIdx {
+        let here = key.index_keys().filter_map(|key| self.queries_at.get(&key)).flatten();
+        let candidates = here.chain(&self.queries_everywhere).copied();
+        let matches = |counted: &CountedQuery| counted.query.matches(&key.0);
+        let matching = candidates.filter(|idx| queries.get(idx.0).is_some_and(matches)).collect();
+        let group = Group { key: key.clone(), counts: NodeCounts::default(), queries: matching };
+        let idx = GroupIdx(self.groups.insert(group));
+        for key in key.index_keys() {
+            self.index.entry(key).or_default().insert(idx);
         }
-        self.ids.insert(looks.clone(), idx);
-        let here = looks.places().filter_map(|place| self.answers_at.get(&place)).flatten();
-        let covering = here.chain(&self.answers_everywhere).copied();
-        let means = |answer: &Answer| answer.question.matches(&looks.0);
-        let matching = covering.filter(|idx| answers.get(idx.0).and_then(Option::as_ref).is_some_and(means));
-        let answers = matching.collect();
-        let group = Some(Group { looks, counts: NodeCounts::default(), answers });
-        match self.groups.get_mut(idx.0) {
-            Some(slot) => *slot = group,
-            None => self.groups.push(group),
-        }
+        self.ids.insert(key, idx);
         idx
     }
 
-    /// Takes a group without pods away; tells in which answers they counted.
-    fn close(&mut self, idx: GroupIdx) -> Vec<AnswerIdx> {
-        let Some(group) = self.groups.get_mut(idx.0).and_then(Option::take) else { return Vec::new() };
-        self.free.push(idx);
-        self.ids.remove(&group.looks);
-        for place in group.looks.places() {
-            if let Some(groups) = self.by_place.get_mut(&place) {
-                groups.remove(&idx);
-                if groups.is_empty() {
-                    self.by_place.remove(&place);
+    /// Removes a group without pods. Returns the queries that its pods matched.
+    fn remove(&mut self, idx: GroupIdx) -> Vec<QueryIdx> {
+        let group = self.groups.remove(idx.0);
+        self.ids.remove(&group.key);
+        for key in group.key.index_keys() {
+            if let Entry::Occupied(mut groups) = self.index.entry(key) {
+                groups.get_mut().remove(&idx);
+                if groups.get().is_empty() {
+                    groups.remove();
                 }
             }
         }
-        group.answers
+        group.queries
     }
 
-    /// Places that cover all pods that `question` means, as few groups as can be; `None` if it means all pods.
-    fn narrowest(&self, question: &Question) -> Option<Vec<Place>> {
-        let n_groups = |places: &Vec<Place>| -> usize {
-            places.iter().filter_map(|place| self.by_place.get(place)).map(FxHashSet::len).sum()
+    /// Index keys under which all pods that match `query` are found, with as few groups as possible; `None` if any pod may
+    /// match.
+    fn narrowest(&self, query: &PodQuery) -> Option<Vec<IndexKey>> {
+        let n_groups = |keys: &Vec<IndexKey>| -> usize {
+            keys.iter().filter_map(|key| self.index.get(key)).map(FxHashSet::len).sum()
         };
-        question.matches.iter().flat_map(places).min_by_key(n_groups)
+        query.matches.iter().flat_map(covering_keys).min_by_key(n_groups)
     }
 }
 
-/// Sets of places, without repetitions, each of which covers all pods that match.
-fn places(pods: &PodMatch) -> Vec<Vec<Place>> {
+/// Sets of index keys. Under the keys of each set all pods that match are found, each pod once.
+fn covering_keys(pods: &PodMatch) -> Vec<Vec<IndexKey>> {
     let mut namespaces = pods.namespaces.clone();
     namespaces.dedup();
     let requirements = pods.selector.iter().flat_map(|selector| &selector.requirements);
-    let listing = requirements.filter(|requirement| requirement.operator == Operator::In);
-    let mut alternatives: Vec<Vec<(Sym, Sym)>> =
-        listing.map(|requirement| requirement.values.iter().map(|&value| (requirement.key, value)).collect()).collect();
-    alternatives.push(vec![NO_LABEL]);
+    let in_values = requirements.filter(|requirement| requirement.operator == Operator::In);
+    let mut alternatives: Vec<Vec<(Sym, Sym)>> = in_values
+        .map(|requirement| requirement.values.iter().map(|&value| (requirement.key, value)).collect())
+        .collect();
+    alternatives.push(vec![ANY_LABELS]);
     let in_namespaces = |mut labels: Vec<(Sym, Sym)>| {
         labels.sort_unstable();
         labels.dedup();

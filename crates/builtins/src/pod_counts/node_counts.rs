@@ -2,10 +2,10 @@
 
 use berth_model::NodeIdx;
 
-/// More nodes than this with a number, and they are kept by index.
+/// With more nodes than this, numbers are kept by node index.
 const SPARSE_CAPACITY: usize = 256;
 
-/// An answer.
+/// One number for each node, and their sum.
 #[derive(Clone, Debug)]
 pub(crate) struct NodeCounts {
     counts: Counts,
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_and_many_nodes_read_alike() {
+    fn sparse_and_dense_counts_agree() {
         let mut counts = NodeCounts::default();
         for node in (0..2 * SPARSE_CAPACITY).rev() {
             let node = NodeIdx(u32::try_from(3 * node).unwrap());

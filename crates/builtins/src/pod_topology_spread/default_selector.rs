@@ -1,5 +1,7 @@
-//! Which pods belong together when a pod has no constraints of its own: those that its services select, and its
+//! The selector of default constraints: that of the services that select the pod, together with that of the pod's
 //! controller.
+//!
+//! kube-scheduler: `DefaultSelector` in `pkg/scheduler/framework/plugins/helper/spread.go`.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,67 +14,66 @@ use berth_model::{
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Deserializer};
 
-/// Stands for a string without a symbol: it equals no label of any pod.
-const UNKNOWN: Sym = Sym(u32::MAX);
+use crate::symbol_lookup::{SymbolCount, UNKNOWN, lookup};
 
-/// `apiVersion` and kind of what decides.
+/// `apiVersion` and kind of the objects that this file reads.
 pub(super) const OBJECTS: &[(&str, &str)] =
     &[("v1", "Service"), ("v1", "ReplicationController"), ("apps/v1", "ReplicaSet"), ("apps/v1", "StatefulSet")];
 
-/// A service or a replication controller.
+/// A Service or a ReplicationController: its selector lists labels.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Equalities {
-    spec: EqualitiesSpec,
+struct WithMapSelector {
+    spec: MapSelectorSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct EqualitiesSpec {
+struct MapSelectorSpec {
     selector: Option<BTreeMap<String, String>>,
 }
 
-/// A replica set or a stateful set.
+/// A ReplicaSet or a StatefulSet.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Workload {
-    spec: WorkloadSpec,
+struct WithLabelSelector {
+    spec: LabelSelectorSpec,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct WorkloadSpec {
+struct LabelSelectorSpec {
     #[serde(deserialize_with = "compiled")]
     selector: Option<LabelMatcher>,
 }
 
-/// `None` for a selector that the API server would refuse.
+/// `None` for a selector that the API server refuses.
 fn compiled<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<LabelMatcher>, D::Error> {
     let selector: Option<api::LabelSelector> = Option::deserialize(deserializer)?;
     Ok(LabelMatcher::compile(selector.as_ref()).ok())
 }
 
-/// Services and workloads, ready to be asked about a pod.
+/// Services and controllers.
 #[derive(Debug)]
 pub(super) struct DefaultSelector {
-    services: ObjectView<Equalities>,
-    replication_controllers: ObjectView<Equalities>,
-    replica_sets: ObjectView<Workload>,
-    stateful_sets: ObjectView<Workload>,
+    services: ObjectView<WithMapSelector>,
+    replication_controllers: ObjectView<WithMapSelector>,
+    replica_sets: ObjectView<WithLabelSelector>,
+    stateful_sets: ObjectView<WithLabelSelector>,
     service_selectors: FxHashMap<Sym, ServiceSelectors>,
 }
 
 /// Key and value.
 type Label = (Sym, Sym);
 
-/// The services of one namespace, to be found by the labels of a pod.
+/// The selectors of the services in one namespace.
 #[derive(Debug, Default)]
 struct ServiceSelectors {
     /// Selectors by their first label.
     by_label: FxHashMap<Label, Vec<Vec<Label>>>,
-    /// Services with strings that no symbol stands for: they select no pod yet.
-    unresolved: Vec<Arc<Equalities>>,
-    n_symbols: usize,
+    /// Services with strings that have no symbol yet: they select no pod.
+    unresolved: Vec<Arc<WithMapSelector>>,
+    symbols: SymbolCount,
 }
 
 impl Default for DefaultSelector {
@@ -88,8 +89,8 @@ impl Default for DefaultSelector {
 }
 
 impl DefaultSelector {
-    /// What the pods that belong to the pod's group have in common; without requirements if it belongs to none.
-    pub(super) fn of(&mut self, call: &Call<'_>) -> LabelSelector {
+    /// The selector for the pod; without requirements if no service selects it and no known kind of controller owns it.
+    pub(super) fn get(&mut self, call: &Call<'_>) -> LabelSelector {
         self.refresh(call.table.objects());
         let symbols = &call.table.symbols;
         let namespace = symbols.text(call.pod.namespace);
@@ -104,14 +105,14 @@ impl DefaultSelector {
             match (&*owner.api_version, &*owner.kind) {
                 ("v1", "ReplicationController") => {
                     if let Some(controller) = self.replication_controllers.get(namespace, &owner.name) {
-                        overlay(&mut labels, controller, symbols);
+                        add_controller(&mut labels, controller, symbols);
                     }
                 }
                 ("apps/v1", "ReplicaSet") => {
-                    requirements = interned(self.replica_sets.get(namespace, &owner.name), symbols);
+                    requirements = requirements_of(self.replica_sets.get(namespace, &owner.name), symbols);
                 }
                 ("apps/v1", "StatefulSet") => {
-                    requirements = interned(self.stateful_sets.get(namespace, &owner.name), symbols);
+                    requirements = requirements_of(self.stateful_sets.get(namespace, &owner.name), symbols);
                 }
                 _ => {}
             }
@@ -133,12 +134,11 @@ impl DefaultSelector {
 }
 
 impl ServiceSelectors {
-    /// Looks unknown strings up again if there are new symbols.
+    /// Looks strings without a symbol up again if there are new symbols.
     fn resolve(&mut self, symbols: &Symbols) {
-        if self.n_symbols == symbols.len() {
+        if !self.symbols.has_changed(symbols) {
             return;
         }
-        self.n_symbols = symbols.len();
         let by_label = &mut self.by_label;
         self.unresolved.retain(|service| {
             let pairs = service.spec.selector.iter().flatten();
@@ -151,7 +151,7 @@ impl ServiceSelectors {
         });
     }
 
-    /// What the services that select the pod select by.
+    /// The labels in the selectors of all services that select the pod.
     fn labels_for(&self, pod: &Pod) -> Vec<Label> {
         let candidates = pod.labels.iter().filter_map(|label| self.by_label.get(label)).flatten();
         let selecting =
@@ -160,8 +160,9 @@ impl ServiceSelectors {
     }
 }
 
-/// Adds the selector of a replication controller, which wins over that of a service on the same key.
-fn overlay(labels: &mut Vec<Label>, controller: &Equalities, symbols: &Symbols) {
+/// Adds the selector of a ReplicationController. On a key that a service's selector has too, the controller's value
+/// replaces the service's.
+fn add_controller(labels: &mut Vec<Label>, controller: &WithMapSelector, symbols: &Symbols) {
     for (key, value) in controller.spec.selector.iter().flatten() {
         let pair = (lookup(symbols, key), lookup(symbols, value));
         labels.retain(|(key, _)| *key != pair.0 || *key == UNKNOWN);
@@ -169,13 +170,13 @@ fn overlay(labels: &mut Vec<Label>, controller: &Equalities, symbols: &Symbols) 
     }
 }
 
-fn interned(workload: Option<&Arc<Workload>>, symbols: &Symbols) -> Vec<Requirement> {
-    let matcher = workload.and_then(|workload| workload.spec.selector.as_ref());
+fn requirements_of(owner: Option<&Arc<WithLabelSelector>>, symbols: &Symbols) -> Vec<Requirement> {
+    let matcher = owner.and_then(|owner| owner.spec.selector.as_ref());
     let requirements = matcher.and_then(LabelMatcher::requirements).unwrap_or_default();
     requirements.iter().filter_map(|requirement| requirement_of(requirement, symbols)).collect()
 }
 
-/// Label selectors know no `Gt` and `Lt`.
+/// `None` for `Gt` and `Lt`, which label selectors do not have.
 fn requirement_of(requirement: &selector::Requirement, symbols: &Symbols) -> Option<Requirement> {
     let operator = match requirement.operator() {
         selector::Operator::Equals | selector::Operator::In => Operator::In,
@@ -191,8 +192,4 @@ fn requirement_of(requirement: &selector::Requirement, symbols: &Symbols) -> Opt
 
 fn equals(key: Sym, value: Sym) -> Requirement {
     Requirement { key, operator: Operator::In, values: vec![value] }
-}
-
-fn lookup(symbols: &Symbols, text: &str) -> Sym {
-    symbols.lookup(text).unwrap_or(UNKNOWN)
 }

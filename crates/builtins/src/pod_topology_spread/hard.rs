@@ -1,60 +1,56 @@
-//! Constraints with `DoNotSchedule`: how many matching pods each domain has, and what one more would do.
+//! Constraints with `whenUnsatisfiable: DoNotSchedule`: how many matching pods each domain has, and whether one more
+//! would exceed `maxSkew`.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/filtering.go`.
 
 use std::sync::Arc;
 
 use berth_framework::{Call, DryRunCase, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, pod::SpreadConstraint};
 
-use super::{
-    inclusion::Inclusion,
-    matching_pods,
-    topology::{Domain, Topologies, Topology},
-};
+use super::counters::{Counters, pod_query};
 use crate::{
     case_walk::CaseWalk,
-    pod_counts::{NodeCounts, PodCounts},
+    pod_counts::NodeCounts,
+    topology::{Domain, Topology},
 };
 
 const MISSING_LABEL: &str = "node(s) didn't match pod topology spread constraints (missing required label)";
 const TOO_SKEWED: &str = "node(s) didn't match pod topology spread constraints";
 
-/// What a constraint counts where no node is eligible and no number of domains is asked for.
+/// The lowest count where there is no domain, as in kube-scheduler.
 const NO_DOMAIN: i64 = i32::MAX as i64;
 
-/// One constraint of the pod of this cycle.
+/// One constraint of the incoming pod.
 #[derive(Debug)]
-pub(super) struct HardConstraint {
+struct HardConstraint {
     constraint: SpreadConstraint,
     namespace: Sym,
     topology: Arc<Topology>,
-    /// Nodes that count: they have the keys of all hard constraints, and the policies leave them.
+    /// Nodes whose pods count: they have the topology keys of all hard constraints, and the policies include them.
     eligible: NodeSet,
-    /// By domain; `None` where no node counts.
+    /// Matching pods by domain; `None` for a domain without eligible nodes.
     counts: Vec<Option<i64>>,
-    n_eligible: usize,
-    /// The domain with the fewest pods, and its count.
+    /// How many domains have eligible nodes.
+    n_domains: usize,
+    /// The domain with the fewest matching pods, and how many it has.
     lowest: Option<(Domain, i64)>,
-    /// The fewest pods of any other domain.
+    /// The fewest matching pods of any other domain.
     second_lowest: i64,
-    /// The most pods of any domain, 0 where no node counts.
+    /// The most matching pods of any domain; 0 if there is no domain.
     highest: i64,
-    /// 1 if the pod counts itself.
-    own: i64,
+    /// 1 if the incoming pod matches the constraint's selector, else 0.
+    self_match: i64,
 }
 
-/// A pod's hard constraints, ready to judge nodes.
+/// The hard constraints of the incoming pod, with the counts to check nodes by.
 #[derive(Debug, Default)]
 pub(super) struct HardConstraints(Vec<HardConstraint>);
 
 impl HardConstraints {
-    /// Counts what the pod's constraints are about.
-    pub(super) fn prepare(
-        &mut self,
-        call: &Call<'_>,
-        constraints: Vec<SpreadConstraint>,
-        topologies: &mut Topologies,
-        (inclusion, pod_counts): (&mut Inclusion, &mut PodCounts),
-    ) {
+    /// Counts the matching pods of each domain.
+    pub(super) fn prepare(&mut self, call: &Call<'_>, constraints: Vec<SpreadConstraint>, counters: &mut Counters) {
+        let Counters { topologies, inclusion, pod_counts } = counters;
         let mut buffers: Vec<Vec<Option<i64>>> = self.0.drain(..).map(|it| it.counts).collect();
         let mut with_all_keys = call.table.nodes().clone();
         for constraint in &constraints {
@@ -66,19 +62,19 @@ impl HardConstraints {
             inclusion.narrow(call, &constraint, &mut eligible);
             let topology = topologies.get(call.table, constraint.topology_key);
             let mut prepared = HardConstraint {
-                own: i64::from(constraint.selector.as_ref().is_some_and(|it| it.matches(&call.pod.labels))),
+                self_match: i64::from(constraint.selector.as_ref().is_some_and(|it| it.matches(&call.pod.labels))),
                 namespace: call.pod.namespace,
                 topology,
                 eligible,
                 counts: buffers.pop().unwrap_or_default(),
-                n_eligible: 0,
+                n_domains: 0,
                 lowest: None,
                 second_lowest: NO_DOMAIN,
                 highest: 0,
                 constraint,
             };
-            let question = matching_pods(call.pod, prepared.constraint.selector.as_ref());
-            prepared.count(question.map(|question| pod_counts.ask(call.table.pods(), &question)));
+            let query = pod_query(call.pod, prepared.constraint.selector.as_ref());
+            prepared.count(query.map(|query| pod_counts.count(call.table.pods(), &query)));
             self.0.push(prepared);
         }
     }
@@ -86,40 +82,42 @@ impl HardConstraints {
     pub(super) fn filter(&self, candidates: &mut NodeSet) {
         for it in &self.0 {
             candidates.intersect(it.topology.nodes());
-            let most = it.most();
-            if it.highest > most {
-                candidates.retain(|node| it.count_at(node) <= most);
+            let limit = it.limit();
+            if it.highest > limit {
+                candidates.retain(|node| it.count_at(node) <= limit);
             }
         }
     }
 
     pub(super) fn check(&self, node: NodeIdx) -> Status {
-        self.judge(node, |_| 0)
+        self.check_changed(node, |_| 0)
     }
 
-    /// The verdicts on nodes some of whose pods have gone and to which others have come. Unlike pods that were counted,
-    /// these count though they are being deleted, and though the selector is empty.
-    pub(super) fn try_out(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
+    /// The verdict on the node of each case with the pods of the case removed and added.
+    ///
+    /// As in kube-scheduler's `updateWithPod`, these pods count even if they are being deleted, and even if the selector is
+    /// empty; pods on nodes do not.
+    pub(super) fn dry_run(&self, pods: &[&Pod], cases: &[DryRunCase]) -> Vec<Status> {
         let (mut walk, mut changes) = (CaseWalk::new(pods), vec![0; self.0.len()]);
-        let judge = |case| {
+        let check = |case| {
             walk.step(case, |pod, sign| {
                 for (change, it) in changes.iter_mut().zip(&self.0) {
-                    *change += if it.means(pod) { sign } else { 0 };
+                    *change += if it.matches(pod) { sign } else { 0 };
                 }
             });
-            self.judge(case.node, |position| changes.get(position).copied().unwrap_or(0))
+            self.check_changed(case.node, |position| changes.get(position).copied().unwrap_or(0))
         };
-        cases.iter().map(judge).collect()
+        cases.iter().map(check).collect()
     }
 
-    /// `change` tells how many pods more the constraint at a position counts on the node.
-    fn judge(&self, node: NodeIdx, change: impl Fn(usize) -> i64) -> Status {
+    /// `change` returns how many more pods of the node match the constraint at a position.
+    fn check_changed(&self, node: NodeIdx, change: impl Fn(usize) -> i64) -> Status {
         for (position, it) in self.0.iter().enumerate() {
             if !it.topology.nodes().contains(node) {
                 return Status::unresolvable(MISSING_LABEL);
             }
             let change = if it.eligible.contains(node) { change(position) } else { 0 };
-            if it.count_at(node) + change > it.most_after(node, change) {
+            if it.count_at(node) + change > it.limit_after(node, change) {
                 return Status::unschedulable(TOO_SKEWED);
             }
         }
@@ -133,20 +131,20 @@ impl HardConstraint {
         counts.clear();
         counts.resize(topology.n_domains(), None);
         for node in eligible.iter() {
-            if let Some(count) = counts.get_mut(topology.domain(node).index()) {
+            if let Some(count) = topology.domain(node).and_then(|domain| counts.get_mut(domain.index())) {
                 *count = Some(0);
             }
         }
         for (node, n_pods) in pods.into_iter().flat_map(NodeCounts::iter) {
             if eligible.contains(node)
-                && let Some(Some(count)) = counts.get_mut(topology.domain(node).index())
+                && let Some(Some(count)) = topology.domain(node).and_then(|domain| counts.get_mut(domain.index()))
             {
                 *count += n_pods;
             }
         }
         for (domain, count) in topology.all_domains().zip(&self.counts) {
             let Some(count) = *count else { continue };
-            self.n_eligible += 1;
+            self.n_domains += 1;
             self.highest = self.highest.max(count);
             match self.lowest {
                 Some((_, lowest)) if lowest <= count => self.second_lowest = self.second_lowest.min(count),
@@ -158,32 +156,34 @@ impl HardConstraint {
 
     /// Matching pods in the domain of `node`.
     fn count_at(&self, node: NodeIdx) -> i64 {
-        self.counts.get(self.topology.domain(node).index()).copied().flatten().unwrap_or(0)
+        self.counts.get(self.topology.domain_or_empty(node).index()).copied().flatten().unwrap_or(0)
     }
 
-    /// The most matching pods that the domain of a node may have for the pod to go there.
-    fn most(&self) -> i64 {
-        self.most_above(self.lowest.map_or(NO_DOMAIN, |(_, count)| count))
+    /// The incoming pod may go to domains with up to so many matching pods.
+    fn limit(&self) -> i64 {
+        self.limit_above(self.lowest.map_or(NO_DOMAIN, |(_, count)| count))
     }
 
-    /// The same once the domain of `node`, an eligible one, has `change` more.
-    fn most_after(&self, node: NodeIdx, change: i64) -> i64 {
-        let others = match self.lowest {
-            Some((domain, _)) if domain == self.topology.domain(node) => self.second_lowest,
+    /// [`Self::limit`] when the domain of `node`, which is eligible, has `change` more matching pods.
+    fn limit_after(&self, node: NodeIdx, change: i64) -> i64 {
+        let lowest_of_others = match self.lowest {
+            Some((domain, _)) if Some(domain) == self.topology.domain(node) => self.second_lowest,
             Some((_, lowest)) => lowest,
             None => NO_DOMAIN,
         };
-        if change == 0 { self.most() } else { self.most_above(others.min(self.count_at(node) + change)) }
+        if change == 0 { self.limit() } else { self.limit_above(lowest_of_others.min(self.count_at(node) + change)) }
     }
 
-    fn most_above(&self, lowest: i64) -> i64 {
+    /// The limit when the emptiest domain has `lowest` matching pods. With fewer domains than `minDomains` it is taken for
+    /// empty.
+    fn limit_above(&self, lowest: i64) -> i64 {
         let has_enough_domains =
-            i64::try_from(self.n_eligible).is_ok_and(|n| n >= i64::from(self.constraint.min_domains));
+            i64::try_from(self.n_domains).is_ok_and(|n| n >= i64::from(self.constraint.min_domains));
         let lowest = if has_enough_domains { lowest } else { 0 };
-        i64::from(self.constraint.max_skew) + lowest - self.own
+        i64::from(self.constraint.max_skew) + lowest - self.self_match
     }
 
-    fn means(&self, pod: &Pod) -> bool {
+    fn matches(&self, pod: &Pod) -> bool {
         let selector = self.constraint.selector.as_ref();
         pod.namespace == self.namespace && selector.is_some_and(|selector| selector.matches(&pod.labels))
     }

@@ -1,24 +1,20 @@
-//! Constraints with `ScheduleAnyway`: the fewer matching pods a node's domains have, the better the node.
+//! Constraints with `whenUnsatisfiable: ScheduleAnyway`: a node scores the higher, the fewer matching pods its domains
+//! have.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/podtopologyspread/scoring.go`.
 
 use berth_framework::Call;
 use berth_model::{NodeIdx, NodeSet, Sym, pod::SpreadConstraint};
 
-use super::{
-    inclusion::Inclusion,
-    matching_pods,
-    topology::{Topologies, Topology},
-};
-use crate::{
-    normalize::MAX_SCORE,
-    pod_counts::{NodeCounts, PodCounts},
-};
+use super::counters::{Counters, pod_query};
+use crate::{normalize::MAX_SCORE, pod_counts::NodeCounts, topology::Topology};
 
-/// What a pod's soft constraints say about nodes.
+/// What the soft constraints of the incoming pod cost on each node.
 #[derive(Debug, Default)]
 pub(super) struct SoftConstraints {
-    /// By node: the more matching pods around, the higher.
+    /// By node: the sum over all constraints, which grows with the matching pods in the node's domains.
     penalties: Vec<f64>,
-    /// Nodes that lack a key where all keys are required.
+    /// Nodes that lack one of the topology keys although all are required. Their score is 0.
     ignored: NodeSet,
     domains: Vec<DomainPods>,
 }
@@ -26,20 +22,20 @@ pub(super) struct SoftConstraints {
 #[derive(Clone, Debug, Default)]
 struct DomainPods {
     n_pods: i64,
-    /// Whether some node to be scored is in it.
+    /// Whether the domain has a node that is to be scored.
     is_scored: bool,
 }
 
 impl SoftConstraints {
-    /// Counts what the pod's constraints are about. `requires_all_keys` leaves nodes out that lack some key.
+    /// Works out the penalties of `nodes`. With `requires_all_keys`, nodes that lack a topology key are ignored.
     pub(super) fn prepare(
         &mut self,
         call: &Call<'_>,
         (nodes, requires_all_keys): (&NodeSet, bool),
         constraints: &[SpreadConstraint],
-        topologies: &mut Topologies,
-        (inclusion, pod_counts): (&mut Inclusion, &mut PodCounts),
+        counters: &mut Counters,
     ) {
+        let Counters { topologies, inclusion, pod_counts } = counters;
         let mut relevant = call.table.nodes().clone();
         if requires_all_keys {
             for constraint in constraints {
@@ -56,9 +52,9 @@ impl SoftConstraints {
         inclusion.begin();
         for constraint in constraints {
             let topology = topologies.get(call.table, constraint.topology_key);
-            let question = matching_pods(call.pod, constraint.selector.as_ref());
-            let pods = question.map(|question| pod_counts.ask(call.table.pods(), &question));
-            // On the host name every node is taken for a domain of its own, whatever its label says.
+            let query = pod_query(call.pod, constraint.selector.as_ref());
+            let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
+            // Under this key every node is a domain of its own, whatever its label says.
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));
                 self.penalize(&scored, constraint, &topology, (scored.len(), n_pods));
@@ -68,13 +64,13 @@ impl SoftConstraints {
             inclusion.narrow(call, constraint, &mut eligible);
             let n_domains = self.count_domains(&topology, &scored, &eligible, pods);
             let domains = std::mem::take(&mut self.domains);
-            let n_pods = |node| domains.get(topology.domain(node).index()).map_or(0, |domain| domain.n_pods);
+            let n_pods = |node| domains.get(topology.domain_or_empty(node).index()).map_or(0, |domain| domain.n_pods);
             self.penalize(&scored, constraint, &topology, (n_domains, n_pods));
             self.domains = domains;
         }
     }
 
-    /// Fills [`Self::domains`]; answers how many of them nodes to be scored are in.
+    /// Fills [`Self::domains`]. Returns how many of them have nodes that are to be scored.
     fn count_domains(
         &mut self,
         topology: &Topology,
@@ -86,19 +82,23 @@ impl SoftConstraints {
         domains.clear();
         domains.resize(topology.n_domains(), DomainPods::default());
         for node in scored.iter() {
-            if let Some(domain) = domains.get_mut(topology.domain(node).index()) {
+            if let Some(domain) = domains.get_mut(topology.domain_or_empty(node).index()) {
                 domain.is_scored = true;
             }
         }
         for (node, n_pods) in pods.into_iter().flat_map(NodeCounts::iter).filter(|(node, _)| eligible.contains(*node)) {
-            if let Some(domain) = domains.get_mut(topology.domain(node).index()) {
+            if let Some(domain) = domains.get_mut(topology.domain_or_empty(node).index()) {
                 domain.n_pods += n_pods;
             }
         }
         domains.iter().filter(|domain| domain.is_scored).count()
     }
 
-    /// A pod more weighs the more, the more domains there are (`reference`: plugins, section 14.4).
+    /// Adds to the penalty of each scored node the number of matching pods in its domain, times `ln(n_domains + 2)`.
+    ///
+    /// With many domains the counts per domain are small. The logarithm makes a spread over many domains, such as host
+    /// names, count as much as a spread over few, such as zones (`topologyNormalizingWeight` and `scoreForCount` in
+    /// kube-scheduler's `scoring.go`).
     fn penalize(
         &mut self,
         scored: &NodeSet,
@@ -121,7 +121,7 @@ impl SoftConstraints {
         scores.extend(nodes.iter().map(rounded));
     }
 
-    /// The lowest penalty becomes the highest score.
+    /// Turns penalties into scores: the lowest penalty becomes 100.
     pub(super) fn normalize(&self, nodes: &NodeSet, scores: &mut [i64]) {
         if self.ignored.is_empty() {
             let range = scores.iter().fold((i64::MAX, 0), |(min, max), &score| (min.min(score), max.max(score)));

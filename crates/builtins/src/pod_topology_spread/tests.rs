@@ -1,6 +1,6 @@
 //! Rules of PodTopologySpread on small clusters, written as API objects.
 
-mod defaults;
+mod default_constraints;
 mod properties;
 mod scores;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{naive, plugin, scores, verdicts, world::World};
 use crate::{
-    inter_pod_affinity::{InterPodAffinity, Knowledge},
+    inter_pod_affinity::{ClusterView, InterPodAffinity},
     testing::show,
 };
 
@@ -177,9 +177,9 @@ fn dry_runs_agree(
     Ok(())
 }
 
-/// What is kept about the terms of placed pods, in an order that does not depend on history.
-fn picture(known: &Knowledge) -> [String; 2] {
-    [&known.placed.repelling, &known.placed.attracting].map(|table| table.picture())
+/// What is kept about the terms of existing pods, in an order that does not depend on the order of the changes.
+fn describe(view: &ClusterView) -> [String; 2] {
+    [&view.existing.anti_affinity, &view.existing.scored].map(|table| table.describe())
 }
 
 proptest! {
@@ -205,24 +205,24 @@ proptest! {
     #[test]
     fn what_is_kept_equals_a_rebuild((nodes, steps, weight, _) in story()) {
         let mut world = World::start(nodes);
-        let mut kept = Knowledge::new(weight);
+        let mut kept = ClusterView::new(weight);
         for (at, (step, pod)) in steps.into_iter().enumerate() {
             world.take(step);
             let interned = world.intern(&pod);
             if at % 3 == 0 {
                 continue;
             }
-            kept.catch_up(&world.table);
-            let mut rebuilt = Knowledge::new(weight);
-            rebuilt.catch_up(&world.table);
-            prop_assert_eq!(picture(&kept), picture(&rebuilt));
+            kept.follow(&world.table);
+            let mut rebuilt = ClusterView::new(weight);
+            rebuilt.follow(&world.table);
+            prop_assert_eq!(describe(&kept), describe(&rebuilt));
             let symbols = &world.table.symbols;
             for term in interned.affinity.required.iter().chain(&interned.affinity.anti_required) {
                 let Some(selector) = &term.namespace_selector else { continue };
-                let spell_out = |known: &mut Knowledge| known.namespaces.spell_out(selector, symbols).to_vec();
-                let inhabited: Vec<_> = kept.namespaces.inhabited().to_vec();
-                inhabited.into_iter().for_each(|namespace| rebuilt.namespaces.inhabit(namespace));
-                prop_assert_eq!(spell_out(&mut kept), spell_out(&mut rebuilt));
+                let matching = |view: &mut ClusterView| view.namespaces.matching(selector, symbols).to_vec();
+                let with_pods: Vec<_> = kept.namespaces.with_pods().to_vec();
+                with_pods.into_iter().for_each(|namespace| rebuilt.namespaces.add_with_pods(namespace));
+                prop_assert_eq!(matching(&mut kept), matching(&mut rebuilt));
             }
         }
     }

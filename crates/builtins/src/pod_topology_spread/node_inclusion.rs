@@ -1,4 +1,5 @@
-//! Which nodes a constraint counts: `nodeAffinityPolicy` and `nodeTaintsPolicy` (KEP-3094).
+//! Node inclusion policies: `nodeAffinityPolicy` and `nodeTaintsPolicy` say on which nodes a constraint counts pods
+//! (KEP-3094).
 
 use berth_framework::Call;
 use berth_model::{NodeSet, pod::SpreadConstraint};
@@ -8,25 +9,26 @@ use crate::{
     taint_toleration::{admits, once_per_set},
 };
 
-/// Nodes that policies leave, each set worked out at most once a pod.
+/// The nodes that the policies include. Each set is worked out at most once for a pod.
 #[derive(Debug, Default)]
-pub(super) struct Inclusion {
+pub(super) struct NodeInclusion {
     scratch: Scratch,
+    /// By taint set: whether the pod tolerates it.
     verdicts: Vec<Option<bool>>,
-    /// Nodes that the pod selects.
+    /// Nodes that match the pod's node selector and required node affinity.
     selected: Option<NodeSet>,
     /// Nodes whose taints the pod tolerates.
     tolerated: Option<NodeSet>,
 }
 
-impl Inclusion {
-    /// The next calls are about another pod, or about other nodes.
+impl NodeInclusion {
+    /// Must be called when the pod or the nodes have changed.
     pub(super) fn begin(&mut self) {
         self.selected = None;
         self.tolerated = None;
     }
 
-    /// Keeps the nodes of `nodes` that `constraint` counts.
+    /// Keeps the nodes of `nodes` that the policies of `constraint` include.
     pub(super) fn narrow(&mut self, call: &Call<'_>, constraint: &SpreadConstraint, nodes: &mut NodeSet) {
         let rules = &call.pod.node_rules;
         if constraint.honor_node_affinity && (rules.selector.is_some() || rules.required.is_some()) {

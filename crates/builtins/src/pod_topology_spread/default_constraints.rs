@@ -1,15 +1,12 @@
-//! `PodTopologySpreadArgs`: constraints for pods that bring none.
-//!
-//! Args are text, the node table is symbols. Topology keys are looked up, never interned, and looked up again once there
-//! are more symbols.
+//! `PodTopologySpreadArgs`: constraints for pods that have none of their own.
 
 use berth_model::{Sym, Symbols, pod::SpreadConstraint};
 use serde::Deserialize;
 
-use crate::args;
-
-/// Stands for a key without a symbol: no node has it.
-const UNKNOWN: Sym = Sym(u32::MAX);
+use crate::{
+    args,
+    symbol_lookup::{SymbolCount, UNKNOWN, lookup},
+};
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -28,21 +25,21 @@ struct ConstraintArgs {
     min_domains: Option<i32>,
     node_affinity_policy: Option<String>,
     node_taints_policy: Option<String>,
-    /// Without effect: the selector of a default constraint is replaced as a whole.
+    /// Has no effect: the whole selector of a default constraint is replaced.
     match_label_keys: Option<Vec<String>>,
 }
 
-/// The constraints of pods that bring none.
+/// The constraints for pods that have none of their own.
 #[derive(Debug)]
-pub(super) struct Defaults {
-    /// `defaultingType: System`: nodes without some of the keys are scored too.
-    pub(super) is_system: bool,
+pub(super) struct DefaultConstraints {
+    is_system: bool,
+    /// The keys of listed constraints, in their order; empty for the system's, whose keys have well-known symbols.
     topology_keys: Vec<String>,
     constraints: Vec<SpreadConstraint>,
-    n_symbols: usize,
+    symbols: SymbolCount,
 }
 
-impl Defaults {
+impl DefaultConstraints {
     pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
         let args: SpreadArgs = args::parse(plugin, args)?;
         let given = args.default_constraints.unwrap_or_default();
@@ -56,23 +53,33 @@ impl Defaults {
         }
     }
 
+    /// Whether `defaultingType` is `System`. Then nodes that lack a topology key are scored too.
+    pub(super) fn is_system(&self) -> bool {
+        self.is_system
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.constraints.is_empty()
     }
 
-    /// Few pods of a workload on one node and in one zone, as a wish (KEP-1258).
+    /// The built-in constraints of KEP-1258, both soft: few pods of a workload on one node and in one zone.
     fn system() -> Self {
         let soft = |topology_key, max_skew| SpreadConstraint { max_skew, topology_key, ..blank() };
         Self {
             is_system: true,
             topology_keys: Vec::new(),
             constraints: vec![soft(Sym::HOSTNAME_LABEL, 3), soft(Sym::ZONE_LABEL, 5)],
-            n_symbols: 0,
+            symbols: SymbolCount::default(),
         }
     }
 
     fn list(given: &[ConstraintArgs]) -> Result<Self, String> {
-        let mut defaults = Self { is_system: false, topology_keys: Vec::new(), constraints: Vec::new(), n_symbols: 0 };
+        let mut defaults = Self {
+            is_system: false,
+            topology_keys: Vec::new(),
+            constraints: Vec::new(),
+            symbols: SymbolCount::default(),
+        };
         for (at, args) in given.iter().enumerate() {
             let path = format!("defaultConstraints[{at}]");
             let constraint = args.check(&path)?;
@@ -87,12 +94,11 @@ impl Defaults {
         Ok(defaults)
     }
 
-    /// The constraints, with their topology keys as far as they are known and without selectors.
-    pub(super) fn constraints(&mut self, symbols: &Symbols) -> &[SpreadConstraint] {
-        if self.n_symbols != symbols.len() {
-            self.n_symbols = symbols.len();
+    /// The constraints, without selectors.
+    pub(super) fn get(&mut self, symbols: &Symbols) -> &[SpreadConstraint] {
+        if self.symbols.has_changed(symbols) {
             for (constraint, key) in self.constraints.iter_mut().zip(&self.topology_keys) {
-                constraint.topology_key = symbols.lookup(key).unwrap_or(UNKNOWN);
+                constraint.topology_key = lookup(symbols, key);
             }
         }
         &self.constraints
@@ -172,39 +178,36 @@ fn unsupported(path: &str, value: &str, supported: &str) -> String {
 mod tests {
     use super::*;
 
-    fn parse(args: &str) -> Result<Defaults, String> {
-        Defaults::parse("PodTopologySpread", args)
+    fn parse(args: &str) -> Result<DefaultConstraints, String> {
+        DefaultConstraints::parse("PodTopologySpread", args)
     }
 
     #[test]
-    fn system_defaults_are_wishes() {
+    fn system_defaults_are_soft() {
         for args in ["", "null", "{}", r#"{"defaultingType":"System","defaultConstraints":[]}"#] {
             let mut defaults = parse(args).unwrap();
-            assert!(defaults.is_system);
-            let found: Vec<_> = defaults
-                .constraints(&Symbols::default())
-                .iter()
-                .map(|it| (it.topology_key, it.max_skew, it.is_hard))
-                .collect();
+            assert!(defaults.is_system());
+            let found: Vec<_> =
+                defaults.get(&Symbols::default()).iter().map(|it| (it.topology_key, it.max_skew, it.is_hard)).collect();
             assert_eq!(found, [(Sym::HOSTNAME_LABEL, 3, false), (Sym::ZONE_LABEL, 5, false)]);
         }
     }
 
     #[test]
-    fn listed_keys_are_looked_up_as_they_become_known() {
+    fn listed_keys_are_looked_up_again_when_there_are_new_symbols() {
         let list = r#"{"defaultingType":"List","defaultConstraints":[
             {"maxSkew":2,"topologyKey":"rack","whenUnsatisfiable":"DoNotSchedule","nodeTaintsPolicy":"Honor"}]}"#;
         let mut defaults = parse(list).unwrap();
-        assert!(!defaults.is_system);
+        assert!(!defaults.is_system());
         let mut symbols = Symbols::default();
-        assert_eq!(defaults.constraints(&symbols)[0].topology_key, UNKNOWN);
+        assert_eq!(defaults.get(&symbols)[0].topology_key, UNKNOWN);
         let rack = symbols.intern("rack");
-        let [constraint] = defaults.constraints(&symbols) else { panic!("one constraint") };
+        let [constraint] = defaults.get(&symbols) else { panic!("one constraint") };
         assert_eq!((constraint.topology_key, constraint.is_hard, constraint.honor_node_taints), (rack, true, true));
     }
 
     #[test]
-    fn impossible_args_are_refused() {
+    fn invalid_args_are_refused() {
         let list = |constraints: &str| format!(r#"{{"defaultingType":"List","defaultConstraints":[{constraints}]}}"#);
         let fine = r#"{"maxSkew":1,"topologyKey":"k","whenUnsatisfiable":"DoNotSchedule"}"#;
         let with = |more: &str| list(&fine.replace('}', &format!(",{more}}}")));

@@ -1,0 +1,37 @@
+//! What a plugin works out at PreFilter or PreScore for the calls that follow in the same scheduling cycle.
+
+use berth_framework::CycleId;
+
+/// A value that holds for one scheduling cycle. The value itself stays from cycle to cycle, so its buffers are reused.
+#[derive(Debug, Default)]
+pub(crate) struct PerCycle<T> {
+    value: T,
+    /// The cycle that `value` was prepared for.
+    cycle: Option<CycleId>,
+}
+
+impl<T> PerCycle<T> {
+    /// The value, if it was prepared for `cycle`.
+    pub(crate) fn get(&self, cycle: CycleId) -> Option<&T> {
+        (self.cycle == Some(cycle)).then_some(&self.value)
+    }
+
+    /// The value, to be prepared for `cycle`.
+    pub(crate) fn begin(&mut self, cycle: CycleId) -> &mut T {
+        self.cycle = Some(cycle);
+        &mut self.value
+    }
+
+    /// The value, first prepared for `cycle` unless it is already.
+    pub(crate) fn get_or_prepare(&mut self, cycle: CycleId, prepare: impl FnOnce(&mut T)) -> &mut T {
+        if self.cycle != Some(cycle) {
+            prepare(self.begin(cycle));
+        }
+        &mut self.value
+    }
+
+    /// No cycle may use the value.
+    pub(crate) fn clear(&mut self) {
+        self.cycle = None;
+    }
+}

@@ -1,0 +1,26 @@
+//! What constraints count with: topology domains, node inclusion policies and pods per node.
+
+use berth_model::{Pod, pod::LabelSelector};
+
+use super::node_inclusion::NodeInclusion;
+use crate::{
+    pod_counts::{PodCounts, PodMatch, PodQuery},
+    topology::Topologies,
+};
+
+/// Kept from cycle to cycle, for hard and soft constraints alike.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    pub(super) topologies: Topologies,
+    pub(super) inclusion: NodeInclusion,
+    pub(super) pod_counts: PodCounts,
+}
+
+/// The pods that count for a constraint of `pod` with this selector; `None` if no pod counts. With an empty selector no pod
+/// counts, although it matches every pod (`countPodsMatchSelector` in
+/// `pkg/scheduler/framework/plugins/podtopologyspread/common.go`).
+pub(super) fn pod_query(pod: &Pod, selector: Option<&LabelSelector>) -> Option<PodQuery> {
+    let selector = selector.filter(|selector| !selector.is_empty())?.clone();
+    let matches = vec![PodMatch { namespaces: vec![pod.namespace], selector: Some(selector) }];
+    Some(PodQuery { matches, skip_terminating: true })
+}

@@ -1,0 +1,26 @@
+//! Strings of plugin args and API objects, as symbols of the node table.
+//!
+//! Rules never intern a string, because the cluster table of a component is a copy that takes its symbols from the host.
+//! A string that has no symbol equals nothing in the table. It may get a symbol later, so plugins that keep looked-up
+//! strings look them up again once the table has more symbols.
+
+use berth_model::{Sym, Symbols};
+
+/// Stands for a string without a symbol. No table reaches this number, so it equals no key and no value.
+pub(crate) const UNKNOWN: Sym = Sym(u32::MAX);
+
+/// The symbol of `text`, or [`UNKNOWN`].
+pub(crate) fn lookup(symbols: &Symbols, text: &str) -> Sym {
+    symbols.lookup(text).unwrap_or(UNKNOWN)
+}
+
+/// Tells when strings must be looked up again. It starts with no symbols, so the first look-up always happens.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolCount(usize);
+
+impl SymbolCount {
+    /// Whether the number of symbols differs from that of the last call.
+    pub(crate) fn has_changed(&mut self, symbols: &Symbols) -> bool {
+        std::mem::replace(&mut self.0, symbols.len()) != symbols.len()
+    }
+}

@@ -1,0 +1,197 @@
+//! Topology domains: the nodes that share one value under a topology key, for example under
+//! `topology.kubernetes.io/zone`.
+//!
+//! Domains are numbered per key, so a sum over domains is an array. The numbers hold until a node's value under the key
+//! changes. [`Topologies`] notices that: while no label of any node changes it compares one version a call, otherwise it
+//! compares the key's label column and numbers the domains anew only if the column differs.
+
+use std::sync::Arc;
+
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Sym, label_table::LabelColumn};
+use rustc_hash::FxHashMap;
+
+/// Topology keys kept at a time. Clusters use a handful.
+const CAPACITY: usize = 64;
+
+/// The number of a domain among those of its topology key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Domain(u32);
+
+impl Domain {
+    /// The domain of nodes whose label has an empty value. Every topology has this number, even if no node is in it.
+    pub(crate) const EMPTY_VALUE: Self = Self(0);
+    /// Marks a node without the key.
+    const NONE: Self = Self(u32::MAX);
+
+    pub(crate) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// The domains of one topology key.
+#[derive(Debug)]
+pub(crate) struct Topology {
+    /// Nodes that have the key.
+    nodes: NodeSet,
+    /// By node; shorter than the table if the last nodes lack the key.
+    domains: Vec<Domain>,
+    n_domains: usize,
+}
+
+impl Default for Topology {
+    /// No node has the key.
+    fn default() -> Self {
+        Self { nodes: NodeSet::default(), domains: Vec::new(), n_domains: 1 }
+    }
+}
+
+impl Topology {
+    fn of(table: &ClusterTable, column: Option<&LabelColumn>) -> Self {
+        let mut topology = Self::default();
+        let Some(column) = column else { return topology };
+        let mut by_value = FxHashMap::from_iter([(Sym::NONE, Domain::EMPTY_VALUE)]);
+        let mut next = Domain::EMPTY_VALUE.0 + 1;
+        for node in table.nodes().iter() {
+            let Some(value) = column.get(node) else { continue };
+            let domain = *by_value.entry(value).or_insert(Domain(next));
+            next = next.max(domain.0 + 1);
+            topology.nodes.insert(node);
+            topology.domains.resize(node.index(), Domain::NONE);
+            topology.domains.push(domain);
+        }
+        topology.n_domains = by_value.len();
+        topology
+    }
+
+    /// Nodes that have the key.
+    pub(crate) fn nodes(&self) -> &NodeSet {
+        &self.nodes
+    }
+
+    /// All domains have numbers below this one.
+    pub(crate) fn n_domains(&self) -> usize {
+        self.n_domains
+    }
+
+    pub(crate) fn all_domains(&self) -> impl Iterator<Item = Domain> {
+        (0..).map(Domain).take(self.n_domains)
+    }
+
+    /// `None` if the node lacks the key.
+    pub(crate) fn domain(&self, node: NodeIdx) -> Option<Domain> {
+        self.domains.get(node.index()).copied().filter(|domain| *domain != Domain::NONE)
+    }
+
+    /// The domain of the node; that of an empty value if the node lacks the key.
+    pub(crate) fn domain_or_empty(&self, node: NodeIdx) -> Domain {
+        self.domain(node).unwrap_or(Domain::EMPTY_VALUE)
+    }
+}
+
+/// The topologies of the keys that pods asked for lately.
+#[derive(Debug, Default)]
+pub(crate) struct Topologies {
+    by_key: FxHashMap<Sym, CachedTopology>,
+}
+
+#[derive(Debug)]
+struct CachedTopology {
+    topology: Arc<Topology>,
+    /// What it was made from; `None` if no node ever had the key.
+    column: Option<LabelColumn>,
+    /// The version of the label table for which it is known to hold.
+    version: u64,
+}
+
+impl Topologies {
+    /// The topology of `key` as the labels in `table` are.
+    pub(crate) fn get(&mut self, table: &ClusterTable, key: Sym) -> Arc<Topology> {
+        let version = table.labels().version();
+        if self.by_key.len() >= CAPACITY && !self.by_key.contains_key(&key) {
+            self.by_key.clear();
+        }
+        let column = table.labels().column(key);
+        let make =
+            || CachedTopology { topology: Arc::new(Topology::of(table, column)), column: column.cloned(), version };
+        let cached = self.by_key.entry(key).or_insert_with(make);
+        if cached.version != version {
+            if is_same(cached.column.as_ref(), column) {
+                cached.version = version;
+            } else {
+                *cached = make();
+            }
+        }
+        Arc::clone(&cached.topology)
+    }
+}
+
+fn is_same(left: Option<&LabelColumn>, right: Option<&LabelColumn>) -> bool {
+    match (left, right) {
+        (Some(LabelColumn::Dense(left)), Some(LabelColumn::Dense(right))) => left == right,
+        (Some(LabelColumn::Sparse(left)), Some(LabelColumn::Sparse(right))) => left == right,
+        (None, None) => true,
+        (Some(_) | None, Some(_) | None) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Cluster;
+
+    fn domains(topology: &Topology) -> Vec<Option<u32>> {
+        (0..6).map(|node| topology.domain(NodeIdx(node)).map(|domain| domain.0)).collect()
+    }
+
+    fn cluster_with_zones() -> (Cluster, Sym) {
+        let mut cluster = Cluster::default();
+        let zone = cluster.sym("zone");
+        for (name, value) in [("n0", Some("a")), ("n1", None), ("n2", Some("")), ("n3", Some("b")), ("n4", Some("a"))] {
+            let labels = cluster.labels(&value.map(|value| ("zone", value)).into_iter().collect::<Vec<_>>());
+            cluster.node(name, |node| node.labels = labels);
+        }
+        (cluster, zone)
+    }
+
+    #[test]
+    fn nodes_with_one_value_share_a_domain() {
+        let (mut cluster, zone) = cluster_with_zones();
+        let mut topologies = Topologies::default();
+        let topology = topologies.get(&cluster.table, zone);
+        assert_eq!(domains(&topology), [Some(1), None, Some(0), Some(2), Some(1), None]);
+        assert_eq!(topology.domain_or_empty(NodeIdx(1)), Domain::EMPTY_VALUE);
+        assert_eq!(topology.n_domains(), 3);
+        assert_eq!(topology.nodes().iter().map(|node| node.0).collect::<Vec<_>>(), [0, 2, 3, 4]);
+        assert_eq!(topologies.get(&cluster.table, Sym(999)).n_domains(), 1);
+
+        let labels = cluster.labels(&[("zone", "c")]);
+        cluster.table.set_labels(NodeIdx(1), &labels);
+        assert!(topologies.get(&cluster.table, zone).nodes().contains(NodeIdx(1)));
+        cluster.table.set_labels(NodeIdx(0), &[]);
+        assert_eq!(domains(&topologies.get(&cluster.table, zone))[0], None);
+    }
+
+    #[test]
+    fn labels_under_other_keys_change_nothing() {
+        let (mut cluster, zone) = cluster_with_zones();
+        let mut topologies = Topologies::default();
+        let before = topologies.get(&cluster.table, zone);
+        let labels = cluster.labels(&[("zone", "a"), ("rack", "r1")]);
+        cluster.table.set_labels(NodeIdx(0), &labels);
+        assert!(Arc::ptr_eq(&before, &topologies.get(&cluster.table, zone)));
+    }
+
+    #[test]
+    fn keys_out_of_use_make_room() {
+        let mut cluster = Cluster::default();
+        let names: Vec<String> = (0..200).map(|index| format!("key{index}")).collect();
+        let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "value")).collect();
+        let labels = cluster.labels(&pairs);
+        cluster.node("n", |node| node.labels.clone_from(&labels));
+        let mut topologies = Topologies::default();
+        for (key, _) in labels {
+            assert_eq!(topologies.get(&cluster.table, key).domain(NodeIdx(0)), Some(Domain(1)));
+            assert!(topologies.by_key.len() <= CAPACITY);
+        }
+    }
+}
