@@ -1,32 +1,76 @@
-//! Reading a plugin's args.
+//! Reading a plugin's args, and the error for args that a plugin refuses.
 
+use berth_framework::ConfigureError;
 use serde::{Deserialize, de::DeserializeOwned};
+use thiserror::Error;
 
 const API_VERSION: &str = "kubescheduler.config.k8s.io/v1";
+
+/// Why args are refused. Most variants are error types of Kubernetes' API validation, with the same texts
+/// (`k8s.io/apimachinery/pkg/util/validation/field`); a path is that of a field within the args.
+#[derive(Debug, Error)]
+pub(crate) enum ArgsError {
+    #[error("{plugin}Args: {source}")]
+    Json { plugin: String, source: serde_json::Error },
+    #[error("{field} must be {expected}, not {found}")]
+    TypeMeta { field: &'static str, expected: String, found: serde_json::Value },
+    #[error("{path}: Required value: can not be empty")]
+    Required { path: String },
+    #[error("{path}: Invalid value: {value}: {why}")]
+    Invalid { path: String, value: String, why: &'static str },
+    #[error("{path}: Unsupported value: {value:?}: supported values: {supported}")]
+    Unsupported { path: String, value: String, supported: String },
+    #[error("{path}: Forbidden: {why}")]
+    Forbidden { path: String, why: &'static str },
+    #[error("{path}: Duplicate value: {value:?}")]
+    Duplicate { path: String, value: String },
+}
+
+impl ArgsError {
+    pub(crate) fn invalid(path: impl Into<String>, value: impl ToString, why: &'static str) -> Self {
+        Self::Invalid { path: path.into(), value: value.to_string(), why }
+    }
+}
+
+impl From<ArgsError> for ConfigureError {
+    fn from(error: ArgsError) -> Self {
+        Self::new(error)
+    }
+}
+
+/// For plugins whose own checks report text.
+impl From<ArgsError> for String {
+    fn from(error: ArgsError) -> Self {
+        error.to_string()
+    }
+}
 
 /// Args of a plugin that takes none.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NoArgs {}
 
-/// Decodes `args`; `null` and the empty text are the defaults of `T`. `kind`, without `Args`, is the plugin's name.
-pub(crate) fn parse<T: Default + DeserializeOwned>(kind: &str, args: &str) -> Result<T, String> {
+/// Decodes the args of `plugin`, which may have an `apiVersion` and a `kind`. `null` and the empty text stand for the
+/// defaults of `T`.
+pub(crate) fn parse<T: Default + DeserializeOwned>(plugin: &str, args: &str) -> Result<T, ArgsError> {
     if args.trim().is_empty() {
         return Ok(T::default());
     }
-    let refused = |error: serde_json::Error| format!("{kind}Args: {error}");
+    let refused = |source| ArgsError::Json { plugin: plugin.to_owned(), source };
     let mut value: serde_json::Value = serde_json::from_str(args).map_err(refused)?;
     if let Some(fields) = value.as_object_mut() {
-        expect_text(fields.remove("apiVersion"), API_VERSION, "apiVersion")?;
-        expect_text(fields.remove("kind"), &format!("{kind}Args"), "kind")?;
+        expect_text("apiVersion", API_VERSION, fields.remove("apiVersion"))?;
+        expect_text("kind", &format!("{plugin}Args"), fields.remove("kind"))?;
     }
     let args: Option<T> = serde_json::from_value(value).map_err(refused)?;
     Ok(args.unwrap_or_default())
 }
 
-fn expect_text(found: Option<serde_json::Value>, expected: &str, field: &str) -> Result<(), String> {
+fn expect_text(field: &'static str, expected: &str, found: Option<serde_json::Value>) -> Result<(), ArgsError> {
     match found {
-        Some(found) if found.as_str() != Some(expected) => Err(format!("{field} must be {expected}, not {found}")),
+        Some(found) if found.as_str() != Some(expected) => {
+            Err(ArgsError::TypeMeta { field, expected: expected.to_owned(), found })
+        }
         Some(_) | None => Ok(()),
     }
 }

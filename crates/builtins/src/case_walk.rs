@@ -1,11 +1,11 @@
-//! From one case of a dry run to the next: what changes between them.
+//! The differences between one case of a dry run and the next.
 
 use std::mem;
 
 use berth_framework::DryRunCase;
 
-/// Goes through cases in their order. Those of one node mostly differ in a pod or two: a rule that keeps its sums and
-/// hears of the differences does not add up all pods again for each case.
+/// Goes through the cases of a dry run in their order. Consecutive cases of one node mostly differ in a pod or two. So a rule
+/// keeps its sums and applies the differences, instead of adding up all pods again for each case.
 #[derive(Debug)]
 pub(crate) struct CaseWalk<'a, T> {
     pods: &'a [T],
@@ -14,33 +14,34 @@ pub(crate) struct CaseWalk<'a, T> {
 }
 
 impl<'a, T> CaseWalk<'a, T> {
-    /// Before the first case, at one without pods. The cases index into `pods`: pods, or what a rule knows of them.
+    /// Starts at a case without pods. The cases refer to `pods` by index; `T` is a pod, or what a rule has worked out about it.
     pub(crate) fn new(pods: &'a [T]) -> Self {
         Self { pods, minus: &[], plus: &[] }
     }
 
-    /// Goes on to `case`. The sum of all changes told so far is what its pods change: -1 for each pod that is away, 1 for
-    /// each that came.
+    /// Goes on to `case` and calls `change` for each difference from the case before. Over all calls so far the signs of a pod
+    /// add up to -1 if `case` removes it, and to 1 if `case` adds it.
     pub(crate) fn step(&mut self, case: &'a DryRunCase, mut change: impl FnMut(&'a T, i64)) {
         let pods = self.pods;
-        let mut tell = |index: u32, sign| {
+        let mut change_at = |index: u32, sign| {
             if let Some(pod) = pods.get(index as usize) {
                 change(pod, sign);
             }
         };
-        differences(mem::replace(&mut self.minus, &case.minus), &case.minus, |index, sign| tell(index, -sign));
-        differences(mem::replace(&mut self.plus, &case.plus), &case.plus, tell);
+        differences(mem::replace(&mut self.minus, &case.minus), &case.minus, |index, sign| change_at(index, -sign));
+        differences(mem::replace(&mut self.plus, &case.plus), &case.plus, change_at);
     }
 }
 
-/// What leaves (-1) and what comes (1) between where the lists begin and end alike.
-fn differences(from: &[u32], to: &[u32], mut tell: impl FnMut(u32, i64)) {
-    let n_alike = from.iter().zip(to).take_while(|(left, right)| left == right).count();
-    let (from, to) = (from.get(n_alike..).unwrap_or_default(), to.get(n_alike..).unwrap_or_default());
+/// Calls `change` with -1 for what is only in `from` and with 1 for what is only in `to`. What both lists have in between is
+/// reported twice: only a common beginning and a common end are left out.
+fn differences(from: &[u32], to: &[u32], mut change: impl FnMut(u32, i64)) {
+    let n_equal = from.iter().zip(to).take_while(|(left, right)| left == right).count();
+    let (from, to) = (from.get(n_equal..).unwrap_or_default(), to.get(n_equal..).unwrap_or_default());
     let ends = from.iter().rev().zip(to.iter().rev());
-    let n_alike = ends.take_while(|(left, right)| left == right).count();
-    from.iter().take(from.len() - n_alike).for_each(|&index| tell(index, -1));
-    to.iter().take(to.len() - n_alike).for_each(|&index| tell(index, 1));
+    let n_equal = ends.take_while(|(left, right)| left == right).count();
+    from.iter().take(from.len() - n_equal).for_each(|&index| change(index, -1));
+    to.iter().take(to.len() - n_equal).for_each(|&index| change(index, 1));
 }
 
 #[cfg(test)]
@@ -59,24 +60,24 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_differ_in_little() {
+    fn only_differences_from_the_last_case_are_reported() {
         let pods = pods();
         let pods: Vec<&Pod> = pods.iter().collect();
         let cases = [case(&[0, 1, 2, 3], &[]), case(&[0, 2, 3], &[]), case(&[0, 1, 3], &[]), case(&[0, 1, 3], &[5])];
         let mut walk = CaseWalk::new(&pods);
-        let mut told = Vec::new();
+        let mut reported = Vec::new();
         for case in &cases {
             let mut changes = Vec::new();
             walk.step(case, |pod, sign| changes.push((pod.priority, sign)));
-            told.push(changes);
+            reported.push(changes);
         }
         let expected = [&[(0, -1), (1, -1), (2, -1), (3, -1)][..], &[(1, 1)], &[(2, 1), (1, -1)], &[(5, 1)]];
-        assert_eq!(told, expected);
+        assert_eq!(reported, expected);
     }
 
     proptest! {
         #[test]
-        fn sums_are_those_of_the_case_alone(
+        fn sums_equal_those_of_the_case_alone(
             cases in prop::collection::vec((prop::collection::vec(0u32..8, 0..6), prop::collection::vec(0u32..8, 0..4)), 0..6),
         ) {
             let pods = pods();

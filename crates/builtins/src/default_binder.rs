@@ -1,4 +1,4 @@
-//! DefaultBinder: asks for the pod to be bound to the node chosen for it.
+//! DefaultBinder: binds a pod to the node that was chosen for it.
 
 use berth_framework::{Bind, Call, ConfigureError, Effect, Point, Status};
 use berth_model::NodeIdx;
@@ -8,7 +8,7 @@ use crate::{
     built_in::{BuiltIn, Card, plugin},
 };
 
-/// Binds through the API server's `binding` subresource, which the host writes.
+/// Returns the effect that binds the pod; the host carries it out through the `binding` subresource of the pod.
 #[derive(Debug, Default)]
 pub struct DefaultBinder;
 
@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn asks_for_the_binding() {
+    fn bind_returns_the_effect_that_binds() {
         let (pod, table) = (Pod::default(), ClusterTable::default());
         let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
         assert_eq!(DefaultBinder.bind(&call, NodeIdx(0)), Ok(vec![Effect::Bind]));

@@ -1,7 +1,10 @@
-//! DefaultPreemption: when a pod fits nowhere, pods of lower priority make room for it.
+//! DefaultPreemption: when a pod fits on no node, it finds pods of lower priority to evict, so that the pod fits.
 //!
-//! The pod is kept out of activeQ while its victims are on their way out; that is the scheduler's doing, which knows
-//! what became of the evictions.
+//! While the victims terminate, the scheduler keeps the pod out of activeQ; this plugin only names the victims.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/preemption/preemption.go` and
+//! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`. Documentation:
+//! <https://kubernetes.io/docs/concepts/scheduling-eviction/pod-priority-preemption/>.
 
 mod budgets;
 mod ranking;
@@ -18,7 +21,7 @@ use serde::Deserialize;
 
 use self::{budgets::Budgets, victims::Candidate};
 use crate::{
-    args,
+    args::{self, ArgsError},
     built_in::{BuiltIn, Card, plugin},
 };
 
@@ -29,10 +32,10 @@ struct DefaultPreemptionArgs {
     min_candidate_nodes_absolute: Option<i32>,
 }
 
-/// Finds the node where evictions cost least.
+/// Finds the node where evictions do the least harm.
 #[derive(Debug)]
 pub struct DefaultPreemption {
-    /// How many nodes to try at least, in percent of those that evictions may help on, and as a number.
+    /// How many candidates are enough: the larger of a percentage of the nodes where evictions may help, and a number.
     min_percentage: usize,
     min_absolute: usize,
     budgets: Budgets,
@@ -52,31 +55,26 @@ impl BuiltIn for DefaultPreemption {
         let args: DefaultPreemptionArgs = args::parse(Self::NAME, args)?;
         let percentage = args.min_candidate_nodes_percentage.unwrap_or(10);
         let absolute = args.min_candidate_nodes_absolute.unwrap_or(100);
-        if !(0..=100).contains(&percentage) {
-            return Err(ConfigureError::new(format_args!(
-                "minCandidateNodesPercentage: Invalid value: {percentage}: not in valid range [0, 100]"
-            )));
+        let invalid_percentage = |why| ArgsError::invalid("minCandidateNodesPercentage", percentage, why);
+        let min_percentage = usize::try_from(percentage).ok().filter(|percentage| *percentage <= 100);
+        let min_percentage = min_percentage.ok_or_else(|| invalid_percentage("not in valid range [0, 100]"))?;
+        let min_absolute = usize::try_from(absolute)
+            .map_err(|_| ArgsError::invalid("minCandidateNodesAbsolute", absolute, "not in valid range [0, inf)"))?;
+        if min_percentage == 0 && min_absolute == 0 {
+            return Err(invalid_percentage("cannot be zero at the same time as minCandidateNodesAbsolute").into());
         }
-        let min_absolute = usize::try_from(absolute).map_err(|_| {
-            format!("minCandidateNodesAbsolute: Invalid value: {absolute}: not in valid range [0, inf)")
-        })?;
-        if percentage == 0 && absolute == 0 {
-            return Err(ConfigureError::from(
-                "minCandidateNodesPercentage: Invalid value: 0: cannot be zero at the same time as \
-                 minCandidateNodesAbsolute",
-            ));
-        }
-        let min_percentage = usize::try_from(percentage).unwrap_or(0);
         Ok(Self { min_percentage, min_absolute, budgets: Budgets::new() })
     }
 }
 
 plugin!(DefaultPreemption { post_filter: PostFilter, queueing_hint: QueueingHint });
 
-/// Candidates, and what was found out about the other nodes.
+/// The dry runs of preemption on some nodes.
 #[derive(Debug, Default)]
-struct Search {
+struct CandidateSearch {
+    /// Nodes on which preemption helps.
     candidates: Vec<Candidate>,
+    /// Why it does not help on the other nodes.
     statuses: Vec<Status>,
 }
 
@@ -88,13 +86,13 @@ impl PostFilter for DefaultPreemption {
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
         if let Some(reason) = why_not_eligible(call, failure) {
-            return Ok(nothing(Status::unschedulable(format!("preemption: {reason}"))));
+            return Ok(only_status(Status::unschedulable(format!("preemption: {reason}"))));
         }
         self.budgets.refresh(call.table.objects());
         let nodes = resolvable_nodes(call, failure);
         let search = match self.search(call, &nodes, dry_run) {
             Ok(search) => search,
-            Err(status) => return Ok(nothing(broken(&[status.message()]))),
+            Err(status) => return Ok(only_status(error_status(&[status.message()]))),
         };
         let Some(best) = ranking::best(&search.candidates) else { return Ok(search.no_candidate(call)) };
         Ok(PostFilterOutcome {
@@ -106,19 +104,21 @@ impl PostFilter for DefaultPreemption {
 }
 
 impl QueueingHint for DefaultPreemption {
-    /// No event brings a pod back that waits for its victims: what the other plugins said does.
+    /// This plugin rejects no pod by itself, so no event is a reason to try a pod again: the hints of the plugins that
+    /// rejected the pod decide.
     fn queueing_hint(&mut self, _: &Pod, _: &ClusterEvent, _: Option<&[u8]>, _: Option<&[u8]>) -> bool {
         false
     }
 }
 
 impl DefaultPreemption {
-    /// Tries nodes from a place on that differs from cycle to cycle, until there are enough candidates.
-    fn search(&self, call: &Call<'_>, nodes: &[NodeIdx], dry_run: &mut dyn DryRun) -> Result<Search, Status> {
+    /// Tries nodes until there are enough candidates, one of them without a violated disruption budget. The first node
+    /// differs from cycle to cycle.
+    fn search(&self, call: &Call<'_>, nodes: &[NodeIdx], dry_run: &mut dyn DryRun) -> Result<CandidateSearch, Status> {
         let enough = self.n_candidates(nodes.len());
-        let (before, after) = nodes.split_at(offset(call.cycle.0, nodes.len()));
+        let (before, after) = nodes.split_at(start_offset(call.cycle.0, nodes.len()));
         let order: Vec<NodeIdx> = after.iter().chain(before).copied().collect();
-        let mut search = Search::default();
+        let mut search = CandidateSearch::default();
         for batch in order.chunks(enough.max(1)) {
             for answer in victims::dry_run(call, batch, &self.budgets, dry_run)? {
                 match answer {
@@ -126,8 +126,8 @@ impl DefaultPreemption {
                     Err(status) => search.statuses.push(status),
                 }
             }
-            let spares_budgets = search.candidates.iter().any(|candidate| candidate.n_violations == 0);
-            if spares_budgets && search.candidates.len() >= enough {
+            let some_without_violation = search.candidates.iter().any(|candidate| candidate.n_violations == 0);
+            if some_without_violation && search.candidates.len() >= enough {
                 break;
             }
         }
@@ -139,7 +139,7 @@ impl DefaultPreemption {
     }
 }
 
-impl Search {
+impl CandidateSearch {
     fn no_candidate(self, call: &Call<'_>) -> PostFilterOutcome {
         let mut errors: Vec<String> = Vec::new();
         for error in self.statuses.iter().filter(|status| status.code == Code::Error).map(Status::message) {
@@ -148,7 +148,7 @@ impl Search {
             }
         }
         if !errors.is_empty() {
-            return nothing(broken(&errors));
+            return only_status(error_status(&errors));
         }
         let n_nodes = call.table.n_nodes();
         let others = Status::unresolvable("Preemption is not helpful for scheduling");
@@ -156,22 +156,23 @@ impl Search {
         let tried = self.statuses.iter().map(|status| (status, 1));
         let reasons = run::histogram(tried.chain([(&others, n_others)]));
         let status = Status::unschedulable(format!("preemption: 0/{n_nodes} nodes are available: {reasons}."));
-        PostFilterOutcome { nominate: Some(None), ..nothing(status) }
+        PostFilterOutcome { nominate: Some(None), ..only_status(status) }
     }
 }
 
-fn nothing(status: Status) -> PostFilterOutcome {
+/// Neither a nomination nor effects.
+fn only_status(status: Status) -> PostFilterOutcome {
     PostFilterOutcome { status, nominate: None, effects: Vec::new() }
 }
 
-fn broken(errors: &[String]) -> Status {
+fn error_status(errors: &[String]) -> Status {
     match errors {
         [only] => Status::error(format!("preemption: {only}")),
         several => Status::error(format!("preemption: [{}]", several.join(", "))),
     }
 }
 
-/// Why the pod may not evict anyone. A pod whose victims are still leaving must not take more.
+/// Why the pod may not preempt, if it may not. While victims of the pod terminate, it must not get more victims.
 fn why_not_eligible(call: &Call<'_>, failure: &Failure<'_>) -> Option<&'static str> {
     if call.pod.never_preempts {
         return Some("not eligible due to preemptionPolicy=Never.");
@@ -181,17 +182,18 @@ fn why_not_eligible(call: &Call<'_>, failure: &Failure<'_>) -> Option<&'static s
     if status_of(failure, node).is_none_or(|status| status.code == Code::UnschedulableAndUnresolvable) {
         return None;
     }
-    let leaves = |pod: &Pod| pod.terminating && pod.is_preempted && pod.priority < call.pod.priority;
-    let is_waiting = call.table.pods().on(node).any(|(_, pod)| leaves(pod));
+    let is_victim = |pod: &Pod| pod.terminating && pod.is_preempted && pod.priority < call.pod.priority;
+    let is_waiting = call.table.pods().on(node).any(|(_, pod)| is_victim(pod));
     is_waiting.then_some("not eligible due to a terminating pod on the nominated node.")
 }
 
+/// The status with which Filter rejected the node.
 fn status_of<'a>(failure: &Failure<'a>, node: NodeIdx) -> Option<&'a Status> {
     let rejection = failure.rejections.iter().find(|rejection| rejection.nodes.contains(node));
     rejection.map(|rejection| &rejection.status).or(failure.absent)
 }
 
-/// The nodes that rejected the pod in a way that evictions may change.
+/// The nodes that were rejected with `Unschedulable`, which evictions may change. The first rejection of a node counts.
 fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     let mut resolvable = NodeSet::default();
     let mut absent = call.table.nodes().clone();
@@ -209,8 +211,9 @@ fn resolvable_nodes(call: &Call<'_>, failure: &Failure<'_>) -> Vec<NodeIdx> {
     resolvable.iter().collect()
 }
 
-/// Where to begin: spread over the nodes as if by chance, but the same in a replay.
-fn offset(cycle: u64, n_nodes: usize) -> usize {
+/// The position of the first node to try: pseudo-random, so that all nodes get their turn, but the same when a recording is
+/// replayed.
+fn start_offset(cycle: u64, n_nodes: usize) -> usize {
     // The finaliser of SplitMix64.
     let mut bits = cycle.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -219,8 +222,8 @@ fn offset(cycle: u64, n_nodes: usize) -> usize {
     (bits ^ (bits >> 31)).checked_rem(n_nodes).and_then(|at| usize::try_from(at).ok()).unwrap_or(0)
 }
 
-/// Takes back what lesser pods were promised on the node, then evicts. Victims that are leaving already are left
-/// alone; if all are, there is nothing to do but wait.
+/// Clears the nominations of pods with lower priority for the node, then evicts the victims. Victims that terminate already
+/// are not evicted again; if all do, there are no effects.
 fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Effect> {
     let symbols = &call.table.symbols;
     let message = format!("{}: preempting to accommodate a higher priority pod", symbols.text(call.pod.scheduler_name));
@@ -238,7 +241,7 @@ fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Ef
     if evictions.is_empty() {
         return Vec::new();
     }
-    let lesser = failure.nominated.iter().filter(|(node, pod)| *node == best.node && pod.priority < call.pod.priority);
-    let cleared = lesser.map(|(_, pod)| Effect::Nominate { uid: pod.uid.to_string(), node: None });
+    let lower = failure.nominated.iter().filter(|(node, pod)| *node == best.node && pod.priority < call.pod.priority);
+    let cleared = lower.map(|(_, pod)| Effect::Nominate { uid: pod.uid.to_string(), node: None });
     cleared.chain(evictions).collect()
 }

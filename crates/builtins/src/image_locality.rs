@@ -1,4 +1,6 @@
-//! ImageLocality: prefers nodes that already hold the pod's images.
+//! ImageLocality: prefers nodes that already have the pod's images.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
 use berth_framework::{Call, ConfigureError, Point, Score, Status};
 use berth_model::{Column, NodeSet, cluster_table::Image};
@@ -9,8 +11,8 @@ use crate::{
     normalize::MAX_SCORE,
 };
 
-/// Scores the bytes of the pod's images that a node holds. An image counts for more the more nodes hold it, lest all pods
-/// of an image go to the one node that pulled it first.
+/// Scores a node by the size of the pod's images that it has. The size of an image is scaled by the share of nodes that have
+/// the image. Otherwise all pods with an image would go to the node that pulled it first.
 #[derive(Debug, Default)]
 pub struct ImageLocality;
 
@@ -32,12 +34,12 @@ impl BuiltIn for ImageLocality {
 plugin!(ImageLocality { score: Score, sign: Sign });
 
 const MIB: i64 = 1024 * 1024;
-/// Less than this is not worth going for.
+/// Images that add up to less score 0.
 const MIN_BYTES: i64 = 23 * MIB;
-/// For each container; more than this makes no difference.
+/// Per container of the pod: images that add up to this or more score 100.
 const MAX_BYTES: i64 = 1000 * MIB;
 
-/// The image's bytes, scaled by the share of nodes that hold it.
+/// The image's size, scaled by the share of nodes that have it.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,
@@ -73,7 +75,7 @@ mod tests {
     use super::*;
     use crate::testing::{Cluster, scores};
 
-    /// Ten nodes, of which the first `n` hold each image; the score of the first node.
+    /// The score of the first of ten nodes. Each image has a size in MiB and is on that many of the first nodes.
     fn first_score(images: &[(i64, usize)], n_containers: u32) -> i64 {
         let mut cluster = Cluster::default();
         let names: Vec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();
@@ -89,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn worked_examples() {
+    fn scores_grow_with_size_and_share_of_nodes() {
         assert_eq!(first_score(&[(500, 5), (200, 10)], 2), 21);
         assert_eq!(first_score(&[(300, 4)], 1), 9);
         assert_eq!(first_score(&[(20, 1)], 1), 0);

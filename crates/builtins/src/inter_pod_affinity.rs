@@ -27,7 +27,7 @@ use serde::Deserialize;
 
 use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
 use crate::{
-    args,
+    args::{self, ArgsError},
     built_in::{BuiltIn, Card, plugin},
     node_check::explain_each,
     per_cycle::PerCycle,
@@ -69,9 +69,7 @@ impl BuiltIn for InterPodAffinity {
         let args: InterPodAffinityArgs = args::parse(Self::NAME, args)?;
         let weight = args.hard_pod_affinity_weight.unwrap_or(1);
         if !(0..=100).contains(&weight) {
-            return Err(ConfigureError::new(format_args!(
-                "hardPodAffinityWeight: Invalid value: {weight}: not in valid range [0, 100]"
-            )));
+            return Err(ArgsError::invalid("hardPodAffinityWeight", weight, "not in valid range [0, 100]").into());
         }
         Ok(Self {
             ignores_existing_preferences: args.ignore_preferred_terms_of_existing_pods.unwrap_or(false),

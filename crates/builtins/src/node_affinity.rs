@@ -1,4 +1,5 @@
-//! NodeAffinity: `spec.nodeSelector`, `spec.affinity.nodeAffinity`, and the affinity that a profile adds to all its pods.
+//! NodeAffinity: `spec.nodeSelector`, `spec.affinity.nodeAffinity`, and `addedAffinity` in the args, which a profile adds to
+//! all its pods.
 
 mod added;
 #[cfg(test)]
@@ -6,10 +7,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
-    Status,
-};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, Point, PreFilter, PreScore, Score, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{NodeTerm, Operator, WeightedNodeTerm},
@@ -18,12 +16,12 @@ use berth_model::{
 use self::added::AddedAffinity;
 use crate::{
     built_in::{BuiltIn, Card, plugin},
-    node_check::{dry_run_each, explain_each},
+    node_check::{NodeRule, filter_by_node},
     node_rules::{Scratch, matches_any, selector},
     normalize::normalize,
 };
 
-/// Keeps pods to the nodes that they select, and prefers those that they prefer.
+/// Rejects nodes that a pod does not select, and scores nodes by its preferred terms.
 #[derive(Debug, Default)]
 pub struct NodeAffinity {
     added: AddedAffinity,
@@ -43,7 +41,8 @@ impl BuiltIn for NodeAffinity {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        Ok(Self { added: AddedAffinity::parse(Self::NAME, args)?, scratch: Scratch::default() })
+        let added = AddedAffinity::parse(Self::NAME, args).map_err(ConfigureError::new)?;
+        Ok(Self { added, scratch: Scratch::default() })
     }
 }
 
@@ -56,7 +55,7 @@ plugin!(NodeAffinity {
     sign: Sign
 });
 
-/// The node names to which the terms confine the pod; `None` when some term does not name nodes.
+/// The names of the only nodes that can match the terms; `None` if a term has no `In` requirement on `metadata.name`.
 fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {
     let mut names = BTreeSet::new();
     for term in terms {
@@ -68,14 +67,14 @@ fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {
     Some(names)
 }
 
-/// Preferred terms that count.
+/// The preferred terms that add to scores, with their positions.
 fn preferred(pod: &Pod) -> impl Iterator<Item = (usize, &WeightedNodeTerm)> {
     let terms = pod.node_rules.preferred.iter().flatten().enumerate();
     terms.filter(|(_, preference)| preference.weight != 0 && !preference.term.is_empty())
 }
 
 impl NodeAffinity {
-    fn check(&self, call: &Call<'_>, node: NodeIdx) -> Status {
+    fn status(&self, call: &Call<'_>, node: NodeIdx) -> Status {
         let table = call.table;
         if self.added.required().is_some_and(|terms| !matches_any(terms, table, node)) {
             return Status::unresolvable("node(s) didn't match scheduler-enforced node affinity");
@@ -105,24 +104,20 @@ impl PreFilter for NodeAffinity {
     }
 }
 
-impl Filter for NodeAffinity {
-    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+filter_by_node!(NodeAffinity);
+
+impl NodeRule for NodeAffinity {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
         self.added.resolve(&call.table.symbols);
         if let Some(terms) = self.added.required() {
             self.scratch.narrow_to_any(terms, call.table, candidates);
         }
         self.scratch.narrow_to_required(call.pod, call.table, candidates);
-        Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
         self.added.resolve(&call.table.symbols);
-        Ok(explain_each(rejected, |node| self.check(call, node)))
-    }
-
-    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        self.added.resolve(&call.table.symbols);
-        Ok(dry_run_each(cases, |node| self.check(call, node)))
+        move |node| self.status(call, node)
     }
 }
 

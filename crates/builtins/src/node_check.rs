@@ -1,9 +1,52 @@
-//! Explaining and trying out, for rules whose verdict on a node is one status.
+//! Explain and dry run of Filter, for rules that give each node one status.
 
-use berth_framework::{DryRunCase, Explanation, Status};
+use berth_framework::{Call, DryRunCase, Explanation, Status};
 use berth_model::{NodeIdx, NodeSet};
 
-/// Groups the nodes of `rejected` by what `check` says about each; nodes that pass are left out.
+/// A rule of Filter that looks at each node by itself and not at the pods there. [`filter_by_node`] makes it a Filter.
+pub(crate) trait NodeRule {
+    /// Keeps the nodes that pass: those for which [`Self::check`] returns success.
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet);
+
+    /// Returns a function that gives the status of a node.
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status;
+}
+
+/// Implements Filter for a [`NodeRule`].
+macro_rules! filter_by_node {
+    ($plugin:ty) => {
+        impl berth_framework::Filter for $plugin {
+            fn filter(
+                &mut self,
+                call: &berth_framework::Call<'_>,
+                candidates: &mut berth_model::NodeSet,
+            ) -> Result<(), berth_framework::Status> {
+                $crate::node_check::NodeRule::filter(self, call, candidates);
+                Ok(())
+            }
+
+            fn explain(
+                &mut self,
+                call: &berth_framework::Call<'_>,
+                rejected: &berth_model::NodeSet,
+            ) -> Result<Vec<berth_framework::Explanation>, berth_framework::Status> {
+                Ok($crate::node_check::explain_each(rejected, $crate::node_check::NodeRule::check(self, call)))
+            }
+
+            fn dry_run(
+                &mut self,
+                call: &berth_framework::Call<'_>,
+                _pods: &[&berth_model::Pod],
+                cases: &[berth_framework::DryRunCase],
+            ) -> Result<Vec<berth_framework::Status>, berth_framework::Status> {
+                Ok($crate::node_check::dry_run_each(cases, $crate::node_check::NodeRule::check(self, call)))
+            }
+        }
+    };
+}
+pub(crate) use filter_by_node;
+
+/// Groups the nodes of `rejected` by the status that `check` gives them; nodes that pass are left out.
 pub(crate) fn explain_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) -> Status) -> Vec<Explanation> {
     let mut explanations: Vec<Explanation> = Vec::new();
     for node in rejected.iter() {
@@ -19,12 +62,12 @@ pub(crate) fn explain_each(rejected: &NodeSet, mut check: impl FnMut(NodeIdx) ->
     explanations
 }
 
-/// One status a case, for a rule that does not look at the pods of a node.
+/// One status per case, for a rule that does not look at the pods on a node.
 pub(crate) fn dry_run_each(cases: &[DryRunCase], mut check: impl FnMut(NodeIdx) -> Status) -> Vec<Status> {
     cases.iter().map(|case| check(case.node)).collect()
 }
 
-/// Success, or what `rejection` says.
+/// Success if the node passes, otherwise `rejection`.
 pub(crate) fn pass_or(passes: bool, rejection: impl FnOnce() -> Status) -> Status {
     if passes { Status::success() } else { rejection() }
 }

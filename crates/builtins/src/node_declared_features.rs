@@ -1,15 +1,15 @@
-//! NodeDeclaredFeatures: a pod that relies on a kubelet feature runs only where the node declares it.
+//! NodeDeclaredFeatures: a pod that needs features of the kubelet runs only on nodes that declare them (KEP-5328).
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
-use berth_model::{Column, NodeIdx, NodeSet, Pod};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Point, PreFilter, Status};
+use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
-    node_check::{dry_run_each, explain_each, pass_or},
+    node_check::{NodeRule, filter_by_node, pass_or},
 };
 
-/// Compares the features that the pod's spec implies with `status.declaredFeatures`.
+/// Compares the features that the pod's spec requires with `status.declaredFeatures`.
 #[derive(Debug, Default)]
 pub struct NodeDeclaredFeatures;
 
@@ -39,28 +39,23 @@ fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
     call.pod.required_features.iter().all(|feature| declared.contains(feature))
 }
 
-fn check(call: &Call<'_>, node: NodeIdx) -> Status {
-    pass_or(has_features(call, node), || Status::unresolvable("node(s) didn't match Pod's required features"))
-}
-
 impl PreFilter for NodeDeclaredFeatures {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         if call.pod.required_features.is_empty() { Err(Status::skip()) } else { Ok(None) }
     }
 }
 
-impl Filter for NodeDeclaredFeatures {
-    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+filter_by_node!(NodeDeclaredFeatures);
+
+impl NodeRule for NodeDeclaredFeatures {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
         candidates.retain(|node| has_features(call, node));
-        Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| check(call, node)))
-    }
-
-    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(dry_run_each(cases, |node| check(call, node)))
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
+        move |node| {
+            pass_or(has_features(call, node), || Status::unresolvable("node(s) didn't match Pod's required features"))
+        }
     }
 }
 

@@ -1,12 +1,12 @@
-//! NodeName: a pod that names its node runs nowhere else.
+//! NodeName: a pod with `spec.nodeName` runs on that node only.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Point, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
-    node_check::{dry_run_each, explain_each, pass_or},
+    node_check::{NodeRule, filter_by_node, pass_or},
 };
 
 /// Compares `spec.nodeName` with the name of the node.
@@ -34,29 +34,19 @@ fn matches(call: &Call<'_>, node: NodeIdx) -> bool {
     call.pod.node_name.is_none() || call.pod.node_name == call.table.name(node)
 }
 
-fn check(call: &Call<'_>, node: NodeIdx) -> Status {
-    pass_or(matches(call, node), || Status::unresolvable("node(s) didn't match the requested node name"))
-}
+filter_by_node!(NodeName);
 
-impl Filter for NodeName {
-    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+impl NodeRule for NodeName {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
         if !call.pod.node_name.is_none() {
             candidates.retain(|node| matches(call, node));
         }
-        Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| check(call, node)))
-    }
-
-    fn dry_run(
-        &mut self,
-        call: &Call<'_>,
-        _pods: &[&berth_model::Pod],
-        cases: &[DryRunCase],
-    ) -> Result<Vec<Status>, Status> {
-        Ok(dry_run_each(cases, |node| check(call, node)))
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
+        move |node| {
+            pass_or(matches(call, node), || Status::unresolvable("node(s) didn't match the requested node name"))
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-//! NodePorts: two pods cannot claim the same port of one host.
+//! NodePorts: two pods cannot use the same host port of one node.
 
 use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{Column, NodeSet, Pod, pod::HostPort};
@@ -12,7 +12,7 @@ use crate::{
 /// Compares the pod's host ports with those in use on a node.
 #[derive(Debug, Default)]
 pub struct NodePorts {
-    /// The ports of the node that is being tried out.
+    /// The ports in use in the current case of a dry run; a buffer.
     in_use: Vec<HostPort>,
 }
 
@@ -37,8 +37,8 @@ impl BuiltIn for NodePorts {
 
 plugin!(NodePorts { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
-fn is_free(wanted: &[HostPort], in_use: &[HostPort]) -> bool {
-    !in_use.iter().any(|used| wanted.iter().any(|port| port.conflicts(used)))
+fn is_free(requested: &[HostPort], in_use: &[HostPort]) -> bool {
+    !in_use.iter().any(|used| requested.iter().any(|port| port.conflicts(used)))
 }
 
 fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
@@ -48,16 +48,16 @@ fn check(pod: &Pod, in_use: &[HostPort]) -> Status {
 }
 
 impl NodePorts {
-    /// The ports in use on the node of `case` once its pods have gone and come. Ports are a set: one that goes with a
-    /// pod is free even if another pod claims it too.
+    /// The ports in use on the node of `case` that may conflict. As in kube-scheduler, the ports of a node are a set: a port of a
+    /// removed pod is free even if another pod on the node uses it too.
     fn ports_of_case(&mut self, call: &Call<'_>, pods: &[&Pod], case: &DryRunCase) -> &[HostPort] {
         let ports = |index: &u32| pods.get(*index as usize).map_or(&[][..], |pod| &pod.host_ports);
-        let gone = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
-        // Few ports are in the way, so few are looked for among the pods that are away.
-        let in_the_way = |port: &HostPort| !is_free(&call.pod.host_ports, std::slice::from_ref(port));
+        let is_removed = |port: &HostPort| case.minus.iter().any(|index| ports(index).contains(port));
+        // Few ports conflict, so few are searched for in the removed pods.
+        let conflicts = |port: &HostPort| !is_free(&call.pod.host_ports, std::slice::from_ref(port));
         let now = call.table.host_ports(case.node).iter();
         self.in_use.clear();
-        self.in_use.extend(now.filter(|port| in_the_way(port) && !gone(port)));
+        self.in_use.extend(now.filter(|port| conflicts(port) && !is_removed(port)));
         self.in_use.extend(case.plus.iter().flat_map(ports));
         &self.in_use
     }
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn dry_run_frees_and_takes_ports() {
+    fn dry_run_removes_and_adds_ports() {
         let mut cluster = Cluster::default();
         let http = port(Sym::ANY_ADDRESS, Sym::TCP, 80);
         let node = cluster.node("n", |_| ());

@@ -1,6 +1,8 @@
-//! NodeResourcesBalancedAllocation: prefers nodes that the pod leaves more evenly used.
+//! NodeResourcesBalancedAllocation: prefers nodes whose resources are used more evenly with the pod than without it.
 //!
-//! Since 1.36 the score is a difference: 75 says that the pod changes nothing, more that it evens the node out.
+//! Since Kubernetes 1.36 the score is a difference: 75 if the pod changes nothing, more if the use becomes more even.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
 use berth_framework::{Call, ConfigureError, Point, PreScore, Score, Status};
 use berth_model::{Column, NodeSet};
@@ -19,7 +21,7 @@ struct NodeResourcesBalancedAllocationArgs {
     resources: Option<Vec<ResourceArgs>>,
 }
 
-/// Compares the deviation of the used fractions with and without the pod.
+/// Compares how far the used fractions of the resources deviate from each other, with and without the pod.
 #[derive(Debug)]
 pub struct NodeResourcesBalancedAllocation {
     resources: Vec<ScoredResource>,
@@ -36,7 +38,8 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: NodeResourcesBalancedAllocationArgs = args::parse(Self::NAME, args)?;
-        Ok(Self { resources: scored_resources(args.resources, 1)? })
+        let resources = scored_resources(args.resources, 1).map_err(ConfigureError::new)?;
+        Ok(Self { resources })
     }
 }
 
@@ -74,7 +77,7 @@ fn used_fraction(requested: i64, allocatable: i64) -> f64 {
     (requested as f64 / allocatable as f64).min(1.0)
 }
 
-/// 100 for equal fractions, less the more they deviate.
+/// 100 if all fractions are equal; the more they deviate, the less.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

@@ -1,4 +1,6 @@
-//! NodeResourcesFit: a pod goes where its requests fit, and where the scoring strategy likes it best.
+//! NodeResourcesFit: rejects nodes on which the pod's requests do not fit, and scores nodes by a scoring strategy.
+//!
+//! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/fit.go`.
 
 mod device_classes;
 mod scoring;
@@ -39,20 +41,20 @@ pub struct NodeResourcesFit {
     ignored_groups: Vec<String>,
     strategy: Strategy,
     classes: DeviceClasses,
-    /// What the pod of the current call asks for, in the order of the reasons.
-    wanted: Vec<Want>,
+    /// The requests of the pod of the current call, in the order in which reasons name them.
+    requests: Vec<ResourceRequest>,
 }
 
-/// A resource that the pod asks for.
+/// A resource that the pod requests.
 #[derive(Clone, Copy, Debug)]
-struct Want {
+struct ResourceRequest {
     name: Sym,
     amount: i64,
-    /// Where the node itself offers none of it, DynamicResources decides.
+    /// On nodes that have none of the resource, DynamicResources decides.
     is_served_by_devices: bool,
 }
 
-impl Want {
+impl ResourceRequest {
     fn is_short(&self, allocatable: i64, requested: i64) -> bool {
         is_short(self.amount, allocatable, requested) && !(self.is_served_by_devices && allocatable == 0)
     }
@@ -79,19 +81,20 @@ impl BuiltIn for NodeResourcesFit {
         if let Some(group) = ignored_groups.iter().find(|group| group.contains('/')) {
             return Err(ConfigureError::new(format_args!("ignoredResourceGroups: {group} must not contain a slash")));
         }
+        let strategy = Strategy::new(args.scoring_strategy.unwrap_or_default()).map_err(ConfigureError::new)?;
         Ok(Self {
             ignored_resources: args.ignored_resources.unwrap_or_default(),
             ignored_groups,
-            strategy: Strategy::new(args.scoring_strategy.unwrap_or_default())?,
+            strategy,
             classes: DeviceClasses::default(),
-            wanted: Vec::new(),
+            requests: Vec::new(),
         })
     }
 }
 
 plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score, sign: Sign });
 
-/// A request that does not fit into what is left.
+/// Whether a request does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
     request > allocatable.saturating_sub(requested)
 }
@@ -101,15 +104,16 @@ fn is_full(allowed_pods: i64, n_pods: i64) -> bool {
 }
 
 impl NodeResourcesFit {
-    fn note_wants(&mut self, call: &Call<'_>) {
-        let requests = &call.pod.requests;
+    /// Fills [`Self::requests`].
+    fn prepare(&mut self, call: &Call<'_>) {
+        let requested = &call.pod.requests;
         let basic = [
-            (Sym::CPU, requests.milli_cpu),
-            (Sym::MEMORY, requests.memory),
-            (Sym::EPHEMERAL_STORAGE, requests.ephemeral_storage),
+            (Sym::CPU, requested.milli_cpu),
+            (Sym::MEMORY, requested.memory),
+            (Sym::EPHEMERAL_STORAGE, requested.ephemeral_storage),
         ];
-        let Self { wanted, ignored_resources, ignored_groups, classes, .. } = self;
-        if !requests.scalars.is_empty() {
+        let Self { requests, ignored_resources, ignored_groups, classes, .. } = self;
+        if !requested.scalars.is_empty() {
             classes.refresh(call.table.objects());
         }
         let is_ignored = |name: &str| {
@@ -118,33 +122,33 @@ impl NodeResourcesFit {
                 && (ignored_resources.iter().any(|ignored| ignored == name)
                     || ignored_groups.iter().any(|ignored| ignored == group))
         };
-        let scalars = requests.scalars.iter().copied();
-        wanted.clear();
+        let scalars = requested.scalars.iter().copied();
+        requests.clear();
         let basic = basic.into_iter().filter(|(_, amount)| *amount > 0);
-        wanted.extend(basic.map(|(name, amount)| Want { name, amount, is_served_by_devices: false }));
+        requests.extend(basic.map(|(name, amount)| ResourceRequest { name, amount, is_served_by_devices: false }));
         let scalars = scalars.map(|(name, amount)| (name, amount, call.table.symbols.text(name)));
         let counted = scalars.filter(|(_, amount, text)| *amount != 0 && !is_ignored(text));
-        wanted.extend(counted.map(|(name, amount, text)| Want {
+        requests.extend(counted.map(|(name, amount, text)| ResourceRequest {
             name,
             amount,
             is_served_by_devices: classes.serve(text),
         }));
     }
 
-    /// The verdict on a node with `more` on top of what it has.
-    fn check(&self, table: &ClusterTable, node: NodeIdx, more: &More) -> Status {
+    /// The status of a node whose pods request `change` more than the table says.
+    fn check(&self, table: &ClusterTable, node: NodeIdx, change: &RequestChange) -> Status {
         let mut reasons = Vec::new();
         let mut code = Code::Unschedulable;
-        let n_pods = at(table.pod_counts(), node).saturating_add(more.n_pods);
+        let n_pods = at(table.pod_counts(), node).saturating_add(change.n_pods);
         if is_full(table.allocatable().get(Sym::PODS, node), n_pods) {
             reasons.push("Too many pods".to_owned());
         }
-        for (position, want) in self.wanted.iter().enumerate() {
-            let allocatable = table.allocatable().get(want.name, node);
-            let requested = table.requested().get(want.name, node).saturating_add(more.of(position));
-            if want.is_short(allocatable, requested) {
-                reasons.push(["Insufficient ", table.symbols.text(want.name)].concat());
-                if want.amount > allocatable {
+        for (position, request) in self.requests.iter().enumerate() {
+            let allocatable = table.allocatable().get(request.name, node);
+            let requested = table.requested().get(request.name, node).saturating_add(change.amount(position));
+            if request.is_short(allocatable, requested) {
+                reasons.push(["Insufficient ", table.symbols.text(request.name)].concat());
+                if request.amount > allocatable {
                     code = Code::UnschedulableAndUnresolvable;
                 }
             }
@@ -153,25 +157,26 @@ impl NodeResourcesFit {
     }
 }
 
-/// What pods that come and go change.
+/// How the pods that a dry run removes and adds change the sums of a node.
 #[derive(Debug, Default)]
-struct More {
+struct RequestChange {
     n_pods: i64,
-    /// Requests in the order of what the pod wants. Wide enough for sums of any amounts; empty for nothing.
+    /// In the order of [`NodeResourcesFit::requests`]; empty if there is no change. No sum of requests overflows.
     amounts: Vec<i128>,
 }
 
-impl More {
-    fn add(&mut self, wanted: &[Want], pod: &Pod, sign: i64) {
+impl RequestChange {
+    /// `sign` is 1 for a pod that is added, -1 for one that is removed.
+    fn add(&mut self, requests: &[ResourceRequest], pod: &Pod, sign: i64) {
         self.n_pods += sign;
-        self.amounts.resize(wanted.len(), 0);
-        for (amount, want) in self.amounts.iter_mut().zip(wanted) {
-            *amount += i128::from(sign) * i128::from(pod.placed_requests.get(want.name));
+        self.amounts.resize(requests.len(), 0);
+        for (amount, request) in self.amounts.iter_mut().zip(requests) {
+            *amount += i128::from(sign) * i128::from(pod.placed_requests.get(request.name));
         }
     }
 
-    /// Stops at the ends of the range.
-    fn of(&self, position: usize) -> i64 {
+    /// The change at a position, limited to the range of `i64`.
+    fn amount(&self, position: usize) -> i64 {
         let amount = self.amounts.get(position).copied().unwrap_or(0);
         i64::try_from(amount).unwrap_or(if amount < 0 { i64::MIN } else { i64::MAX })
     }
@@ -185,29 +190,30 @@ impl PreFilter for NodeResourcesFit {
 
 impl Filter for NodeResourcesFit {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        self.note_wants(call);
+        self.prepare(call);
         let table = call.table;
         let (allowed_pods, n_pods) = (table.allocatable().column(Sym::PODS), table.pod_counts());
         candidates.retain(|node| !is_full(at(allowed_pods, node), at(n_pods, node)));
-        for want in &self.wanted {
-            let (allocatable, requested) = (table.allocatable().column(want.name), table.requested().column(want.name));
-            candidates.retain(|node| !want.is_short(at(allocatable, node), at(requested, node)));
+        for request in &self.requests {
+            let allocatable = table.allocatable().column(request.name);
+            let requested = table.requested().column(request.name);
+            candidates.retain(|node| !request.is_short(at(allocatable, node), at(requested, node)));
         }
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        self.note_wants(call);
-        let nothing = More::default();
-        Ok(explain_each(rejected, |node| self.check(call.table, node, &nothing)))
+        self.prepare(call);
+        let unchanged = RequestChange::default();
+        Ok(explain_each(rejected, |node| self.check(call.table, node, &unchanged)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        self.note_wants(call);
-        let (mut walk, mut more) = (CaseWalk::new(pods), More::default());
+        self.prepare(call);
+        let (mut walk, mut change) = (CaseWalk::new(pods), RequestChange::default());
         let check = |case| {
-            walk.step(case, |pod, sign| more.add(&self.wanted, pod, sign));
-            self.check(call.table, case.node, &more)
+            walk.step(case, |pod, sign| change.add(&self.requests, pod, sign));
+            self.check(call.table, case.node, &change)
         };
         Ok(cases.iter().map(check).collect())
     }

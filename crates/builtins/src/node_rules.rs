@@ -1,14 +1,14 @@
-//! Matching node selector terms against the label columns.
+//! Node selectors and node selector terms, compared with the names and labels of nodes.
 //!
-//! A term narrows a set of nodes requirement by requirement: one column lookup for each, then a comparison of symbols
-//! for each node that is left. The same [`Rule::admits`] decides for a set and for a single node.
+//! A term narrows a set of nodes requirement by requirement: one look-up of the label column for each requirement, then one
+//! comparison of symbols for each remaining node. [`Rule::admits`] decides for sets of nodes and for single nodes.
 
 use berth_model::{
     ClusterTable, NodeIdx, NodeSet, Pod, Sym, Symbols,
     pod::{NodeTerm, Operator, Requirement},
 };
 
-/// What a rule looks at.
+/// What a requirement is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Subject {
     Label(Sym),
@@ -16,7 +16,7 @@ pub(crate) enum Subject {
     Name,
 }
 
-/// One requirement, ready to be compared.
+/// One requirement of a term, or one label of a node selector.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rule<'a> {
     pub(crate) subject: Subject,
@@ -81,8 +81,10 @@ fn integer(sym: Sym, symbols: &Symbols) -> Option<i64> {
 
 /// A node selector term, of a pod or of a plugin's args.
 pub(crate) trait Term {
-    /// A term without requirements is passed over, and one that does not parse matches nothing.
+    /// A term without requirements and one that does not parse match no node.
     fn can_match(&self) -> bool;
+
+    /// The requirements; a node must meet all of them.
     fn rules<'a>(&'a self, symbols: &'a Symbols) -> impl Iterator<Item = Rule<'a>>;
 
     fn narrow(&self, table: &ClusterTable, nodes: &mut NodeSet) {
@@ -114,7 +116,7 @@ pub(crate) fn selector(pod: &Pod) -> impl Iterator<Item = Rule<'_>> {
     pod.node_rules.selector.iter().flatten().map(Rule::equality)
 }
 
-/// Sets of nodes reused from call to call.
+/// Sets of nodes that are reused from call to call.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     matched: NodeSet,
@@ -122,7 +124,7 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// Keeps the nodes of `nodes` that the pod selects and that its required affinity admits.
+    /// Keeps the nodes of `nodes` that match the pod's node selector and required node affinity.
     pub(crate) fn narrow_to_required(&mut self, pod: &Pod, table: &ClusterTable, nodes: &mut NodeSet) {
         selector(pod).for_each(|rule| rule.narrow(table, nodes));
         if let Some(terms) = &pod.node_rules.required {

@@ -1,6 +1,6 @@
-//! NodeUnschedulable: cordoned nodes take no new pods, unless the pod tolerates it.
+//! NodeUnschedulable: a cordoned node takes no new pods, except for those that tolerate it.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Point, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{Taint, TaintEffect},
@@ -9,10 +9,10 @@ use berth_model::{
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
-    node_check::{dry_run_each, explain_each, pass_or},
+    node_check::{NodeRule, filter_by_node, pass_or},
 };
 
-/// Looks at `spec.unschedulable` as if it were the taint `node.kubernetes.io/unschedulable:NoSchedule`.
+/// Treats `spec.unschedulable` like the taint `node.kubernetes.io/unschedulable:NoSchedule`.
 #[derive(Debug, Default)]
 pub struct NodeUnschedulable;
 
@@ -42,25 +42,21 @@ fn tolerates(pod: &Pod) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(&TAINT))
 }
 
-fn check(call: &Call<'_>, node: NodeIdx) -> Status {
-    let passes = !call.table.unschedulable().contains(node) || tolerates(call.pod);
-    pass_or(passes, || Status::unresolvable("node(s) were unschedulable"))
-}
+filter_by_node!(NodeUnschedulable);
 
-impl Filter for NodeUnschedulable {
-    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+impl NodeRule for NodeUnschedulable {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
         if !tolerates(call.pod) {
             candidates.subtract(call.table.unschedulable());
         }
-        Ok(())
     }
 
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, |node| check(call, node)))
-    }
-
-    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(dry_run_each(cases, |node| check(call, node)))
+    fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
+        let is_tolerated = tolerates(call.pod);
+        move |node| {
+            let passes = is_tolerated || !call.table.unschedulable().contains(node);
+            pass_or(passes, || Status::unresolvable("node(s) were unschedulable"))
+        }
     }
 }
 

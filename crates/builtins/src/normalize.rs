@@ -1,12 +1,13 @@
-//! Kubernetes' default normalisation of scores.
+//! The default normalisation of scores: `DefaultNormalizeScore` in
+//! `pkg/scheduler/framework/plugins/helper/normalize_score.go`.
 
 /// The highest score that a node can get from a plugin.
 pub(crate) const MAX_SCORE: i64 = 100;
 
-/// Scales scores so that the highest becomes 100. Reversed, the highest becomes 0 and 0 becomes 100.
+/// Scales scores so that the highest becomes 100. If `reversed`, the highest becomes 0, and 0 becomes 100.
 pub(crate) fn normalize(scores: &mut [i64], reversed: bool) {
     let max = scores.iter().copied().max().unwrap_or(0);
-    // Impossible scores wrap, as they do in Kubernetes; they are refused as out of range.
+    // Scores that overflow wrap, as in Kubernetes; the framework refuses the results as out of range.
     for score in scores {
         let share = if max == 0 { 0 } else { score.wrapping_mul(MAX_SCORE).wrapping_div(max) };
         *score = if reversed { MAX_SCORE.wrapping_sub(share) } else { share };
@@ -20,7 +21,7 @@ mod tests {
     #[test]
     fn scales_to_the_highest() {
         let cases: [(&[i64], bool, &[i64]); 6] = [
-            // Out of range as it is in Kubernetes, and no reason to stop.
+            // The result is out of range, as in Kubernetes, but nothing panics.
             (&[i64::MIN, -1], true, &[100, 0]),
             (&[50, 20, 0], false, &[100, 40, 0]),
             (&[0, 0], false, &[0, 0]),

@@ -1,4 +1,4 @@
-//! PrioritySort: pods of higher priority first, among equals the one that has waited longest.
+//! PrioritySort: the queue returns pods of higher priority first, and of the same priority the one queued first.
 
 use berth_framework::{ConfigureError, Point, QueueSort};
 use berth_model::Pod;
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn higher_priority_then_longer_wait_comes_first() {
+    fn higher_priority_comes_first_then_earlier_queueing() {
         let key = |priority, at| PrioritySort.sort_key(&Pod { priority, ..Pod::default() }, at);
         assert!(key(10, 5) < key(9, 1));
         assert!(key(10, 5) < key(10, 6));

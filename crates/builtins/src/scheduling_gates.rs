@@ -1,4 +1,4 @@
-//! SchedulingGates: a pod with scheduling gates stays out of the queue.
+//! SchedulingGates: a pod with scheduling gates does not enter activeQ (KEP-3521).
 
 use berth_framework::{ClusterEvent, ConfigureError, Point, PreEnqueue, Status};
 use berth_model::Pod;
@@ -8,7 +8,7 @@ use crate::{
     built_in::{BuiltIn, Card, plugin},
 };
 
-/// Holds back pods whose `spec.schedulingGates` is not empty.
+/// Rejects at PreEnqueue pods whose `spec.schedulingGates` is not empty.
 #[derive(Debug, Default)]
 pub struct SchedulingGates;
 

@@ -1,14 +1,16 @@
-//! The resources that a scoring plugin weighs: from its args to columns.
+//! The resources by which NodeResourcesFit and NodeResourcesBalancedAllocation score: `resources` in their args, and the
+//! columns of the node table.
 
 use berth_model::{ClusterTable, NodeIdx, Sym, cluster_table::at, pod::Resources};
 use serde::Deserialize;
+use thiserror::Error;
 
 /// An entry of `resources` in the args of a plugin that scores by resources.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResourceArgs {
     name: String,
-    /// 0 stands for 1.
+    /// 0 means 1.
     #[serde(default)]
     weight: i64,
 }
@@ -18,11 +20,20 @@ pub(crate) struct ResourceArgs {
 pub(crate) struct ScoredResource {
     name: String,
     weight: i64,
-    /// Neither cpu, memory, ephemeral storage nor pods: counts only for pods that request it.
+    /// Neither cpu, memory, ephemeral-storage nor pods. It is scored only for pods that request it.
     is_scalar: bool,
 }
 
-/// One scored resource over all nodes, for one pod.
+/// The weight of a resource is out of range.
+#[derive(Debug, Error)]
+#[error("resources: the weight of {name} must lie between 1 and {max_weight}, not {weight}")]
+pub(crate) struct WeightError {
+    name: String,
+    weight: i64,
+    max_weight: i64,
+}
+
+/// One scored resource on all nodes, and what one pod requests of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResourceView<'a> {
     pub(crate) weight: i64,
@@ -32,8 +43,8 @@ pub(crate) struct ResourceView<'a> {
 }
 
 impl ResourceView<'_> {
-    /// The node's allocatable amount and what is requested of it without the pod; `None` where there is nothing to
-    /// score.
+    /// The node's allocatable amount, and the sum of requests of the pods on it; `None` if the node has none of the
+    /// resource.
     pub(crate) fn amounts(&self, node: NodeIdx) -> Option<(i64, i64)> {
         let allocatable = at(self.allocatable, node);
         (allocatable != 0).then(|| (allocatable, at(self.used, node)))
@@ -44,14 +55,14 @@ impl ResourceView<'_> {
 pub(crate) fn scored_resources(
     args: Option<Vec<ResourceArgs>>,
     max_weight: i64,
-) -> Result<Vec<ScoredResource>, String> {
+) -> Result<Vec<ScoredResource>, WeightError> {
     let defaults = || ["cpu", "memory"].map(|name| ResourceArgs { name: name.to_owned(), weight: 1 }).to_vec();
     let args = args.filter(|args| !args.is_empty()).unwrap_or_else(defaults);
     let mut resources = Vec::with_capacity(args.len());
     for ResourceArgs { name, weight } in args {
         let weight = if weight == 0 { 1 } else { weight };
         if !(1..=max_weight).contains(&weight) {
-            return Err(format!("resources: the weight of {name} must lie between 1 and {max_weight}, not {weight}"));
+            return Err(WeightError { name, weight, max_weight });
         }
         let is_scalar = !matches!(name.as_str(), "cpu" | "memory" | "ephemeral-storage" | "pods");
         resources.push(ScoredResource { name, weight, is_scalar });
@@ -66,8 +77,7 @@ impl ScoredResource {
     }
 }
 
-/// The columns of the resources that can be scored for a pod with `requests`; `used` chooses the column of what is in
-/// use.
+/// The resources that are scored for a pod with `requests`. `used` returns the column with the sums of requests.
 pub(crate) fn views<'a>(
     resources: &[ScoredResource],
     requests: &Resources,
@@ -84,7 +94,7 @@ pub(crate) fn views<'a>(
     resources.iter().filter_map(view).collect()
 }
 
-/// Whether `name` belongs to a vendor, as opposed to Kubernetes' own scalars (hugepages, attachable volumes).
+/// Whether `name` is an extended resource, as opposed to a native one such as hugepages or attachable volumes.
 pub(crate) fn is_extended(name: &str) -> bool {
     name.contains('/') && !name.contains("kubernetes.io/") && !name.starts_with("requests.")
 }

@@ -1,6 +1,7 @@
-//! What of a pod each plugin looks at: pods that are alike in it may share answers (KEP-5598).
+//! Signatures: what each plugin reads of a pod. Pods with equal signatures get equal answers, so the scheduler may reuse them
+//! (KEP-5598).
 //!
-//! Symbols stand for strings here: a signature is compared with others of the same scheduler and goes nowhere else.
+//! Signatures name symbols, not strings: they are only compared within one scheduler.
 
 use std::fmt::Debug;
 
@@ -13,7 +14,7 @@ use crate::{
     VolumeZone,
 };
 
-/// Signs pods with one part of them.
+/// Implements Sign for plugins that read one part of a pod.
 macro_rules! sign {
     ($($plugin:ident: $part:expr),* $(,)?) => {
         $(impl Sign for $plugin {
@@ -40,11 +41,13 @@ sign! {
     VolumeZone: volumes,
 }
 
+/// The signature of one part of a pod.
 pub(crate) fn text(part: &dyn Debug) -> Option<String> {
     Some(format!("{part:?}"))
 }
 
-/// A generic ephemeral volume has a claim of its own, which may be bound to another volume than the next pod's.
+/// `None` for pods with generic ephemeral volumes: each pod has its own claim for such a volume, and the claims may be bound
+/// to different volumes.
 fn volumes(pod: &Pod) -> Option<String> {
     let mut sources: Vec<&VolumeSource> = pod.volumes.iter().map(|volume| &volume.source).collect();
     if sources.contains(&&VolumeSource::Ephemeral) {
@@ -77,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn pods_are_alike_but_for_what_a_plugin_looks_at() {
+    fn signatures_differ_only_in_what_a_plugin_reads() {
         let plain = Pod::default();
         let named = Pod { name: "other".into(), uid: "2".into(), ..Pod::default() };
         let big = |amount| {
@@ -106,9 +109,8 @@ mod tests {
         }
     }
 
-    /// The reference's section 22 of plugins.md.
     #[test]
-    fn some_pods_have_no_signature() {
+    fn pods_that_change_later_answers_have_no_signature() {
         let constraint = SpreadConstraint {
             max_skew: 1,
             topology_key: Sym::HOSTNAME_LABEL,

@@ -1,12 +1,10 @@
 //! TaintToleration: keeps pods off nodes whose taints they do not tolerate, and prefers nodes without `PreferNoSchedule`
 //! taints.
 //!
-//! Nodes share few distinct taint sets, so each set is judged once in a call and nodes look their verdict up by the id
-//! of their set.
+//! Nodes share few distinct sets of taints, so each set is compared with the pod's tolerations once in a call, and the
+//! result is looked up by the id of a node's set.
 
-use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreScore, Score, Status,
-};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, Point, PreScore, Score, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod,
     pod::{Taint, TaintEffect},
@@ -15,14 +13,16 @@ use berth_model::{
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
-    node_check::{dry_run_each, explain_each, pass_or},
+    node_check::{NodeRule, filter_by_node, pass_or},
     normalize::normalize,
 };
 
 /// Compares `spec.taints` of nodes with `spec.tolerations` of the pod.
 #[derive(Debug, Default)]
 pub struct TaintToleration {
+    /// By taint set: whether the pod tolerates it. Reused from call to call, as are the counts.
     verdicts: Vec<Option<bool>>,
+    /// By taint set: how many `PreferNoSchedule` taints the pod does not tolerate.
     counts: Vec<Option<i64>>,
 }
 
@@ -50,22 +50,23 @@ fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))
 }
 
-/// Whether every taint that keeps pods away is tolerated.
+/// Whether the pod tolerates every `NoSchedule` and `NoExecute` taint.
 pub(crate) fn admits(pod: &Pod, taints: &[Taint]) -> bool {
     taints.iter().all(|taint| taint.effect == TaintEffect::PreferNoSchedule || is_tolerated(pod, taint))
 }
 
-/// How many taints that only discourage are not tolerated.
-fn n_discouraging(pod: &Pod, taints: &[Taint]) -> i64 {
-    let discouraging = taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
-    discouraging.map(|taint| i64::from(!is_tolerated(pod, taint))).sum()
+/// How many `PreferNoSchedule` taints the pod does not tolerate.
+fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint]) -> i64 {
+    let prefer_no_schedule = taints.iter().filter(|taint| taint.effect == TaintEffect::PreferNoSchedule);
+    prefer_no_schedule.map(|taint| i64::from(!is_tolerated(pod, taint))).sum()
 }
 
-/// What `judge` says about the taints of a node, each distinct set judged once.
+/// Returns a function that gives the result of `evaluate` for the taints of a node, evaluated once per distinct set of
+/// taints. `known` is a buffer for the results by set.
 pub(crate) fn once_per_set<T: Copy>(
     call: &Call<'_>,
     known: &mut Vec<Option<T>>,
-    judge: impl Fn(&Pod, &[Taint]) -> T,
+    evaluate: impl Fn(&Pod, &[Taint]) -> T,
 ) -> impl FnMut(NodeIdx) -> T {
     let sets = call.table.taint_sets();
     known.clear();
@@ -74,31 +75,22 @@ pub(crate) fn once_per_set<T: Copy>(
         let id = call.table.taint_set_id(node) as usize;
         let taints = sets.get(id).map_or(&[][..], |set| set);
         match known.get_mut(id) {
-            Some(verdict) => *verdict.get_or_insert_with(|| judge(call.pod, taints)),
-            None => judge(call.pod, taints),
+            Some(result) => *result.get_or_insert_with(|| evaluate(call.pod, taints)),
+            None => evaluate(call.pod, taints),
         }
     }
 }
 
-impl TaintToleration {
+filter_by_node!(TaintToleration);
+
+impl NodeRule for TaintToleration {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
+        candidates.retain(once_per_set(call, &mut self.verdicts, admits));
+    }
+
     fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
         let mut passes = once_per_set(call, &mut self.verdicts, admits);
         move |node| pass_or(passes(node), || Status::unresolvable("node(s) had untolerated taint(s)"))
-    }
-}
-
-impl Filter for TaintToleration {
-    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        candidates.retain(once_per_set(call, &mut self.verdicts, admits));
-        Ok(())
-    }
-
-    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        Ok(explain_each(rejected, self.check(call)))
-    }
-
-    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        Ok(dry_run_each(cases, self.check(call)))
     }
 }
 
@@ -110,7 +102,7 @@ impl PreScore for TaintToleration {
 
 impl Score for TaintToleration {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        scores.extend(nodes.iter().map(once_per_set(call, &mut self.counts, n_discouraging)));
+        scores.extend(nodes.iter().map(once_per_set(call, &mut self.counts, n_intolerable_prefer_no_schedule)));
         Ok(())
     }
 }
@@ -136,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn every_hard_taint_needs_a_toleration() {
+    fn every_no_schedule_and_no_execute_taint_needs_a_toleration() {
         let mut cluster = Cluster::default();
         let gpu = taint(&mut cluster, "gpu", "yes", TaintEffect::NoSchedule);
         let down = taint(&mut cluster, "down", "", TaintEffect::NoExecute);
@@ -157,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn fewer_discouraging_taints_score_higher() {
+    fn fewer_prefer_no_schedule_taints_score_higher() {
         let mut cluster = Cluster::default();
         let soft: Vec<Taint> = ["a", "b", "c", "tolerated"]
             .map(|key| taint(&mut cluster, key, "", TaintEffect::PreferNoSchedule))

@@ -1,4 +1,4 @@
-//! A small cluster for unit tests of rules, and a helper that asks a Filter in all three ways.
+//! A small cluster for unit tests, and helpers that call a plugin's Filter and Score.
 
 use berth_framework::{Call, CycleId, DryRunCase, Plugin, Status};
 use berth_model::{
@@ -59,8 +59,8 @@ impl Cluster {
     }
 }
 
-/// What a Filter says about every node: empty for one that passes. PreFilter runs first where the plugin has one, and
-/// filter, explain and dry-run must agree.
+/// The verdict on every node: empty for one that passes. If the plugin has a PreFilter, it runs first. Filter, explain and
+/// dry-run must agree.
 pub(crate) fn verdicts(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) -> Vec<String> {
     let call = cluster.call(pod);
     if let Some(point) = plugin.pre_filter() {
@@ -90,7 +90,7 @@ pub(crate) fn show(status: &Status) -> String {
     if status.is_success() { String::new() } else { format!("{}: {}", status.code.as_str(), status.message()) }
 }
 
-/// Scores of all nodes before and after normalisation, or the status with which PreScore ended.
+/// Scores of all nodes before and after normalisation, or the status that PreScore returned.
 pub(crate) fn scores(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) -> Result<(Vec<i64>, Vec<i64>), Status> {
     let call = cluster.call(pod);
     let nodes: NodeSet = cluster.table.nodes().clone();

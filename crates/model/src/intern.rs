@@ -169,15 +169,7 @@ fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Symbols) -> NodeTerm {
 
 /// `None` for an unknown operator: the term carries the error.
 fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Symbols) -> Option<Requirement> {
-    let operator = match requirement.operator.as_str() {
-        "In" => Operator::In,
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
-        _ => return None,
-    };
+    let operator = Operator::parse(&requirement.operator)?;
     let values = requirement.values.iter().map(|value| symbols.intern(value)).collect();
     Some(Requirement { key: symbols.intern(&requirement.key), operator, values })
 }

@@ -100,6 +100,22 @@ pub enum Operator {
     Lt,
 }
 
+impl Operator {
+    /// The operator of this name in the API; `None` for an unknown name.
+    #[must_use]
+    pub fn parse(name: &str) -> Option<Self> {
+        match name {
+            "In" => Some(Self::In),
+            "NotIn" => Some(Self::NotIn),
+            "Exists" => Some(Self::Exists),
+            "DoesNotExist" => Some(Self::DoesNotExist),
+            "Gt" => Some(Self::Gt),
+            "Lt" => Some(Self::Lt),
+            _ => None,
+        }
+    }
+}
+
 /// A node selector term: all its requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeTerm {

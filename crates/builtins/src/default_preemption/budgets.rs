@@ -1,4 +1,7 @@
-//! Disruption budgets: which victims a budget would have spared.
+//! Disruption budgets: which victims violate one.
+//!
+//! kube-scheduler: `filterPodsWithPDBViolation` in
+//! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`.
 
 use std::collections::BTreeMap;
 
@@ -9,20 +12,20 @@ use serde::Deserialize;
 #[derive(Debug)]
 pub(super) struct Budgets(ObjectView<Budget>);
 
-/// What a preemption needs to know of one budget.
+/// What preemption reads of one budget.
 #[derive(Debug, Deserialize)]
-#[serde(from = "Written")]
+#[serde(from = "BudgetObject")]
 struct Budget {
-    /// `None` protects nobody: the selector is absent, empty, or does not parse.
+    /// `None` if the selector is absent, empty, or does not parse: then the budget protects no pod.
     selector: Option<LabelMatcher>,
     disruptions_allowed: i64,
-    /// Names of pods whose disruption is counted already.
+    /// Names of pods whose eviction `disruptions_allowed` takes into account already.
     disrupted: Vec<String>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Written {
+struct BudgetObject {
     spec: Spec,
     status: Status,
 }
@@ -40,8 +43,8 @@ struct Status {
     disrupted_pods: Option<BTreeMap<String, serde::de::IgnoredAny>>,
 }
 
-impl From<Written> for Budget {
-    fn from(Written { spec, status }: Written) -> Self {
+impl From<BudgetObject> for Budget {
+    fn from(BudgetObject { spec, status }: BudgetObject) -> Self {
         let selector = LabelMatcher::compile(spec.selector.as_ref()).ok();
         Self {
             selector: selector.filter(|selector| !selector.is_empty()),
@@ -69,9 +72,9 @@ impl Budgets {
         self.0.refresh(objects);
     }
 
-    /// Whether evicting each of `pods`, in this order, breaks a budget.
+    /// For each of `pods`, evicted in this order: whether its eviction violates a budget.
     ///
-    /// Every budget that covers a pod pays for it, also when another one is overdrawn already.
+    /// An eviction uses up one allowed disruption of each budget that covers the pod, even if it violates one of them.
     pub(super) fn violated<'a>(&self, table: &ClusterTable, pods: impl Iterator<Item = &'a Pod>) -> Vec<bool> {
         let mut left: BTreeMap<(&str, &str), i64> = BTreeMap::new();
         let mut violated = Vec::new();
@@ -80,7 +83,7 @@ impl Budgets {
             let mut budgets = self.0.in_namespace(namespace).peekable();
             let mut is_violated = false;
             if budgets.peek().is_some() && !pod.labels.is_empty() {
-                let labels = texts(table, pod);
+                let labels = label_texts(table, pod);
                 for (name, budget) in budgets.filter(|(_, budget)| budget.covers(pod, &labels)) {
                     let left = left.entry((namespace, name)).or_insert(budget.disruptions_allowed);
                     *left -= 1;
@@ -93,7 +96,7 @@ impl Budgets {
     }
 }
 
-fn texts(table: &ClusterTable, pod: &Pod) -> api::StringMap {
+fn label_texts(table: &ClusterTable, pod: &Pod) -> api::StringMap {
     let text = |sym| table.symbols.text(sym).to_owned();
     pod.labels.iter().map(|&(key, value)| (text(key), text(value))).collect()
 }

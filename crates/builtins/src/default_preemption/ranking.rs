@@ -1,24 +1,26 @@
-//! Which of several nodes to make room on.
+//! The choice among candidate nodes.
+//!
+//! kube-scheduler: `pickOneNodeForPreemption` in `pkg/scheduler/framework/preemption/preemption.go`.
 
 use std::cmp::Reverse;
 
 use super::victims::{Candidate, started_at};
 
-/// Makes negative priorities count as something, so that fewer victims are always cheaper.
+/// Added to each priority so that none is negative: the sum of priorities grows with every victim.
 const PRIORITY_OFFSET: i64 = 1 << 31;
 
-/// The candidate that costs least; of equal ones the first.
+/// The candidate with the lowest cost; of several the first.
 pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
     candidates.iter().min_by_key(|candidate| cost(candidate))
 }
 
-/// Budgets broken, priority of the most important victim, sum of priorities, number of victims, and how early the
-/// earliest of the most important victims started: later is cheaper.
+/// In this order: violated budgets, the highest priority of a victim, the sum of priorities, the number of victims, and the
+/// earliest start among the victims with the highest priority, of which a later one is better.
 fn cost(candidate: &Candidate) -> impl Ord + use<> {
     let victims = &candidate.victims;
     let highest = victims.first().map_or(i32::MIN, |victim| victim.priority);
     let sum: i64 = victims.iter().map(|victim| i64::from(victim.priority) + PRIORITY_OFFSET).sum();
-    let foremost = victims.iter().filter(|victim| victim.priority == highest);
-    let earliest = foremost.map(|victim| started_at(victim)).min();
+    let with_highest = victims.iter().filter(|victim| victim.priority == highest);
+    let earliest = with_highest.map(|victim| started_at(victim)).min();
     (candidate.n_violations, highest, sum, victims.len(), Reverse(earliest))
 }

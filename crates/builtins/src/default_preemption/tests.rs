@@ -1,4 +1,4 @@
-//! Who may preempt, whom, and where: with a dry run that counts free places.
+//! Preemption with a dry run that lets a fixed number of pods onto each node.
 
 use std::{cell::Cell, sync::Arc};
 
@@ -9,24 +9,25 @@ use proptest::prelude::*;
 use super::*;
 use crate::testing::Cluster;
 
-/// Pods of one CPU each on nodes that hold so many.
-struct Bench {
+/// Nodes that each have room for `capacity` pods.
+struct Fixture {
     cluster: Cluster,
     capacity: usize,
-    /// How many cases were asked about.
-    n_asked: Cell<usize>,
+    /// The number of cases of all dry runs.
+    n_cases: Cell<usize>,
     nominated: Vec<(NodeIdx, Arc<Pod>)>,
 }
 
-struct Room<'a> {
+/// A dry run that counts the pods on the node of each case.
+struct FixedCapacity<'a> {
     table: &'a ClusterTable,
     capacity: usize,
-    n_asked: &'a Cell<usize>,
+    n_cases: &'a Cell<usize>,
 }
 
-impl DryRun for Room<'_> {
+impl DryRun for FixedCapacity<'_> {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
-        self.n_asked.set(self.n_asked.get() + cases.len());
+        self.n_cases.set(self.n_cases.get() + cases.len());
         let fits = |case: &Removal| {
             let left = self.table.pods().on(case.node).filter(|(idx, _)| !case.pods.contains(idx)).count();
             if left < self.capacity { Status::success() } else { Status::unschedulable("Insufficient cpu") }
@@ -35,13 +36,13 @@ impl DryRun for Room<'_> {
     }
 }
 
-impl Bench {
+impl Fixture {
     fn new(n_nodes: usize, capacity: usize) -> Self {
         let mut cluster = Cluster::default();
         for index in 0..n_nodes {
             cluster.node(&format!("n{index}"), |_: &mut Node| {});
         }
-        Self { cluster, capacity, n_asked: Cell::new(0), nominated: Vec::new() }
+        Self { cluster, capacity, n_cases: Cell::new(0), nominated: Vec::new() }
     }
 
     fn place(&mut self, node: u32, name: &str, edit: impl FnOnce(&mut Pod)) {
@@ -69,7 +70,7 @@ impl Bench {
         self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
     }
 
-    /// Every node rejected the pod for want of room.
+    /// Preemption after every node rejected the pod as full.
     fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
         let rejection = Explanation {
             status: Status::unschedulable("Insufficient cpu"),
@@ -86,15 +87,15 @@ impl Bench {
         absent: Option<&Status>,
     ) -> PostFilterOutcome {
         let table = &self.cluster.table;
-        let mut room = Room { table, capacity: self.capacity, n_asked: &self.n_asked };
+        let mut dry_run = FixedCapacity { table, capacity: self.capacity, n_cases: &self.n_cases };
         let failure = Failure { rejections, absent, nominated: &self.nominated };
         let call = Call { cycle: CycleId(7), pod, table };
-        DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut room).unwrap()
+        DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut dry_run).unwrap()
     }
 }
 
-fn labelled(bench: &mut Bench, value: &str) -> Vec<(Sym, Sym)> {
-    bench.cluster.labels(&[("app", value)])
+fn labelled(fixture: &mut Fixture, value: &str) -> Vec<(Sym, Sym)> {
+    fixture.cluster.labels(&[("app", value)])
 }
 
 fn evicted(outcome: &PostFilterOutcome) -> Vec<String> {
@@ -102,18 +103,18 @@ fn evicted(outcome: &PostFilterOutcome) -> Vec<String> {
     outcome.effects.iter().filter_map(name).collect()
 }
 
-fn victims_of(bench: &Bench, pod: &Pod) -> Vec<String> {
-    evicted(&bench.preempt(pod, ""))
+fn victims_of(fixture: &Fixture, pod: &Pod) -> Vec<String> {
+    evicted(&fixture.preempt(pod, ""))
 }
 
 #[test]
-fn the_least_important_pods_go() {
-    let mut bench = Bench::new(1, 3);
-    bench.place(0, "low", |pod| pod.priority = 1);
-    bench.place(0, "not-started", |pod| pod.priority = 2);
-    bench.place(0, "old", |pod| (pod.priority, pod.started_at) = (2, Some(1000)));
-    let pod = bench.pod("pod", 10, |pod| pod.scheduler_name = Sym::CPU);
-    let outcome = bench.preempt(&pod, "");
+fn the_least_important_pods_are_evicted() {
+    let mut fixture = Fixture::new(1, 3);
+    fixture.place(0, "low", |pod| pod.priority = 1);
+    fixture.place(0, "not-started", |pod| pod.priority = 2);
+    fixture.place(0, "old", |pod| (pod.priority, pod.started_at) = (2, Some(1000)));
+    let pod = fixture.pod("pod", 10, |pod| pod.scheduler_name = Sym::CPU);
+    let outcome = fixture.preempt(&pod, "");
     assert_eq!((outcome.nominate, &outcome.status), (Some(Some(NodeIdx(0))), &Status::success()));
     let expected = Effect::Evict {
         namespace: "default".to_owned(),
@@ -122,66 +123,66 @@ fn the_least_important_pods_go() {
         message: "cpu: preempting to accommodate a higher priority pod".to_owned(),
     };
     assert_eq!(outcome.effects, [expected]);
-    bench.capacity = 1;
-    assert_eq!(victims_of(&bench, &pod), ["old", "not-started", "low"]);
-    bench.capacity = 2;
-    assert_eq!(victims_of(&bench, &pod), ["not-started", "low"]);
+    fixture.capacity = 1;
+    assert_eq!(victims_of(&fixture, &pod), ["old", "not-started", "low"]);
+    fixture.capacity = 2;
+    assert_eq!(victims_of(&fixture, &pod), ["not-started", "low"]);
 }
 
 #[test]
-fn equals_are_no_victims() {
-    let mut bench = Bench::new(2, 1);
-    bench.place(0, "equal", |pod| pod.priority = 10);
-    bench.place(1, "higher", |pod| pod.priority = 11);
-    let pod = bench.pod("pod", 10, |_| {});
-    let outcome = bench.preempt(&pod, "");
+fn pods_of_equal_priority_are_no_victims() {
+    let mut fixture = Fixture::new(2, 1);
+    fixture.place(0, "equal", |pod| pod.priority = 10);
+    fixture.place(1, "higher", |pod| pod.priority = 11);
+    let pod = fixture.pod("pod", 10, |_| {});
+    let outcome = fixture.preempt(&pod, "");
     let text = "preemption: 0/2 nodes are available: 2 No preemption victims found for incoming pod.";
-    assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..nothing(Status::unschedulable(text)) });
-    assert_eq!(bench.n_asked.get(), 0);
+    assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..only_status(Status::unschedulable(text)) });
+    assert_eq!(fixture.n_cases.get(), 0);
 }
 
 #[test]
 fn only_resolvable_nodes_are_tried() {
-    let mut bench = Bench::new(3, 1);
-    (0..3).for_each(|node| bench.place(node, &format!("p{node}"), |_| {}));
-    let pod = bench.pod("pod", 10, |_| {});
+    let mut fixture = Fixture::new(3, 1);
+    (0..3).for_each(|node| fixture.place(node, &format!("p{node}"), |_| {}));
+    let pod = fixture.pod("pod", 10, |_| {});
     let on = |node, status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(node)]) };
     let hopeless = [on(0, Status::unresolvable("no")), on(1, Status::unresolvable("no"))];
     let absent = Status::unresolvable("never");
     let text = "preemption: 0/3 nodes are available: 3 Preemption is not helpful for scheduling.";
     for absent in [None, Some(&absent)] {
-        let outcome = bench.preempt_after(&pod, "", &hopeless, absent);
-        assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..nothing(Status::unschedulable(text)) });
+        let outcome = fixture.preempt_after(&pod, "", &hopeless, absent);
+        assert_eq!(outcome, PostFilterOutcome { nominate: Some(None), ..only_status(Status::unschedulable(text)) });
     }
-    let outcome = bench.preempt_after(&pod, "", &hopeless, Some(&Status::unschedulable("later")));
+    let outcome = fixture.preempt_after(&pod, "", &hopeless, Some(&Status::unschedulable("later")));
     assert_eq!(evicted(&outcome), ["p2"]);
-    bench.capacity = 0;
-    let outcome = bench.preempt_after(&pod, "", &[on(1, Status::unschedulable("full"))], None);
+    fixture.capacity = 0;
+    let outcome = fixture.preempt_after(&pod, "", &[on(1, Status::unschedulable("full"))], None);
     let text = "preemption: 0/3 nodes are available: 1 Insufficient cpu, 2 Preemption is not helpful for scheduling.";
     assert_eq!(outcome.status, Status::unschedulable(text));
 }
 
 #[test]
-fn a_pod_that_never_preempts_does_not() {
-    let mut bench = Bench::new(1, 1);
-    bench.place(0, "low", |_| {});
-    let pod = bench.pod("pod", 10, |pod| pod.never_preempts = true);
+fn preemption_policy_never_is_respected() {
+    let mut fixture = Fixture::new(1, 1);
+    fixture.place(0, "low", |_| {});
+    let pod = fixture.pod("pod", 10, |pod| pod.never_preempts = true);
     let text = "preemption: not eligible due to preemptionPolicy=Never.";
-    assert_eq!(bench.preempt(&pod, ""), nothing(Status::unschedulable(text)));
+    assert_eq!(fixture.preempt(&pod, ""), only_status(Status::unschedulable(text)));
 }
 
 #[test]
-fn a_pod_waits_for_the_victims_that_it_has() {
-    let mut bench = Bench::new(2, 1);
-    bench.place(0, "leaving", |pod| (pod.terminating, pod.is_preempted) = (true, true));
-    bench.place(1, "low", |_| {});
-    let node = bench.cluster.sym("n0");
-    let pod = bench.pod("pod", 10, |pod| pod.nominated_node_name = node);
+fn a_pod_gets_no_more_victims_while_its_victims_terminate() {
+    let mut fixture = Fixture::new(2, 1);
+    fixture.place(0, "terminating", |pod| (pod.terminating, pod.is_preempted) = (true, true));
+    fixture.place(1, "low", |_| {});
+    let node = fixture.cluster.sym("n0");
+    let pod = fixture.pod("pod", 10, |pod| pod.nominated_node_name = node);
     let text = "preemption: not eligible due to a terminating pod on the nominated node.";
-    assert_eq!(bench.preempt(&pod, ""), nothing(Status::unschedulable(text)));
-    // Elsewhere it may, once its node became impossible.
+    assert_eq!(fixture.preempt(&pod, ""), only_status(Status::unschedulable(text)));
+    // It may preempt elsewhere once its nominated node became unresolvable.
     let both = |status| Explanation { status, nodes: NodeSet::from_iter([NodeIdx(0)]) };
-    let outcome = bench.preempt_after(
+    let outcome = fixture.preempt_after(
         &pod,
         "",
         &[both(Status::unresolvable("cordoned"))],
@@ -191,51 +192,51 @@ fn a_pod_waits_for_the_victims_that_it_has() {
 }
 
 #[test]
-fn victims_that_leave_already_are_left_alone() {
-    let mut bench = Bench::new(1, 1);
-    bench.place(0, "leaving", |pod| pod.terminating = true);
-    let lesser = Arc::new(bench.pod("lesser", 5, |_| {}));
-    bench.nominated = vec![(NodeIdx(0), lesser)];
-    let pod = bench.pod("pod", 10, |_| {});
-    let outcome = bench.preempt(&pod, "");
+fn terminating_victims_are_not_evicted_again() {
+    let mut fixture = Fixture::new(1, 1);
+    fixture.place(0, "terminating", |pod| pod.terminating = true);
+    let lower = Arc::new(fixture.pod("lower", 5, |_| {}));
+    fixture.nominated = vec![(NodeIdx(0), lower)];
+    let pod = fixture.pod("pod", 10, |_| {});
+    let outcome = fixture.preempt(&pod, "");
     assert_eq!((outcome.nominate, outcome.effects.len()), (Some(Some(NodeIdx(0))), 0));
 }
 
 #[test]
-fn promises_to_lesser_pods_are_taken_back() {
-    let mut bench = Bench::new(2, 1);
-    bench.place(0, "low", |_| {});
-    bench.place(1, "middle", |pod| pod.priority = 5);
-    for (node, name, priority) in [(0, "lesser", 5), (0, "equal", 10), (1, "elsewhere", 5)] {
-        let pod = bench.pod(name, priority, |_| {});
-        bench.nominated.push((NodeIdx(node), Arc::new(pod)));
+fn nominations_of_lower_priority_are_cleared() {
+    let mut fixture = Fixture::new(2, 1);
+    fixture.place(0, "low", |_| {});
+    fixture.place(1, "middle", |pod| pod.priority = 5);
+    for (node, name, priority) in [(0, "lower", 5), (0, "equal", 10), (1, "elsewhere", 5)] {
+        let pod = fixture.pod(name, priority, |_| {});
+        fixture.nominated.push((NodeIdx(node), Arc::new(pod)));
     }
-    let pod = bench.pod("pod", 10, |_| {});
-    let outcome = bench.preempt(&pod, "");
-    assert_eq!(outcome.effects.first(), Some(&Effect::Nominate { uid: "lesser".to_owned(), node: None }));
+    let pod = fixture.pod("pod", 10, |_| {});
+    let outcome = fixture.preempt(&pod, "");
+    assert_eq!(outcome.effects.first(), Some(&Effect::Nominate { uid: "lower".to_owned(), node: None }));
     assert_eq!(outcome.effects.len(), 2);
 }
 
 #[test]
-fn budgets_are_spared_where_they_can_be() {
-    let mut bench = Bench::new(1, 2);
-    let (web, other) = (labelled(&mut bench, "web"), labelled(&mut bench, "other"));
-    bench.place(0, "web-0", |pod| pod.labels = web.clone());
-    bench.place(0, "other", |pod| (pod.labels, pod.priority) = (other.clone(), 1));
-    let pod = bench.pod("pod", 10, |_| {});
-    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+fn violations_of_budgets_are_avoided_if_possible() {
+    let mut fixture = Fixture::new(1, 2);
+    let (web, other) = (labelled(&mut fixture, "web"), labelled(&mut fixture, "other"));
+    fixture.place(0, "web-0", |pod| pod.labels = web.clone());
+    fixture.place(0, "other", |pod| (pod.labels, pod.priority) = (other.clone(), 1));
+    let pod = fixture.pod("pod", 10, |_| {});
+    assert_eq!(victims_of(&fixture, &pod), ["web-0"]);
     let budget = |allowed, disrupted: serde_json::Value| {
         serde_json::json!({
             "spec": {"selector": {"matchLabels": {"app": "web"}}},
             "status": {"disruptionsAllowed": allowed, "disruptedPods": disrupted}
         })
     };
-    bench.budget("web", budget(0, serde_json::Value::Null));
-    assert_eq!(victims_of(&bench, &pod), ["other"]);
-    bench.budget("web", budget(1, serde_json::json!({})));
-    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
-    bench.budget("web", budget(0, serde_json::json!({"web-0": "2026-03-01T06:40:00Z"})));
-    assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+    fixture.budget("web", budget(0, serde_json::Value::Null));
+    assert_eq!(victims_of(&fixture, &pod), ["other"]);
+    fixture.budget("web", budget(1, serde_json::json!({})));
+    assert_eq!(victims_of(&fixture, &pod), ["web-0"]);
+    fixture.budget("web", budget(0, serde_json::json!({"web-0": "2026-03-01T06:40:00Z"})));
+    assert_eq!(victims_of(&fixture, &pod), ["web-0"]);
     for protects_nobody in [
         serde_json::json!({"spec": {"selector": {}}}),
         serde_json::json!({"spec": {}}),
@@ -243,40 +244,40 @@ fn budgets_are_spared_where_they_can_be() {
         serde_json::json!({"spec": 7}),
         serde_json::json!([]),
     ] {
-        bench.budget("web", protects_nobody);
-        assert_eq!(victims_of(&bench, &pod), ["web-0"]);
+        fixture.budget("web", protects_nobody);
+        assert_eq!(victims_of(&fixture, &pod), ["web-0"]);
     }
 }
 
 #[test]
-fn every_matching_budget_pays_for_a_victim() {
-    let mut bench = Bench::new(1, 1);
-    let web = labelled(&mut bench, "web");
+fn every_matching_budget_counts_a_victim() {
+    let mut fixture = Fixture::new(1, 1);
+    let web = labelled(&mut fixture, "web");
     for name in ["a", "b"] {
-        bench.place(0, name, |pod| pod.labels.clone_from(&web));
+        fixture.place(0, name, |pod| pod.labels.clone_from(&web));
     }
     let selector = serde_json::json!({"matchExpressions": [{"key": "app", "operator": "Exists"}]});
     for (name, allowed) in [("tight", 0), ("wide", 1)] {
         let status = serde_json::json!({"disruptionsAllowed": allowed});
-        bench.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
+        fixture.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
     }
     let mut budgets = Budgets::new();
-    let table = &bench.cluster.table;
+    let table = &fixture.cluster.table;
     budgets.refresh(table.objects());
     let pods: Vec<&Pod> = table.pods().iter().map(|(_, pod, _)| &**pod).collect();
     assert_eq!(budgets.violated(table, pods.into_iter()), [true, true]);
 }
 
 #[test]
-fn candidates_are_ranked_by_what_they_cost() {
+fn candidates_are_ranked_by_cost() {
     let victim = |priority, started_at| Arc::new(Pod { priority, started_at, ..Pod::default() });
     let candidate = |n_violations, victims: &[(i32, Option<i64>)]| Candidate {
         node: NodeIdx(0),
         victims: victims.iter().map(|&(priority, started_at)| victim(priority, started_at)).collect(),
         n_violations,
     };
-    // Each beats the next.
-    let field = [
+    // Each is better than the next.
+    let ranked = [
         candidate(0, &[(-10, Some(5)), (-10, Some(5))]),
         candidate(0, &[(5, None)]),
         candidate(0, &[(5, Some(9))]),
@@ -287,7 +288,7 @@ fn candidates_are_ranked_by_what_they_cost() {
         candidate(0, &[(6, Some(9))]),
         candidate(1, &[(-100, Some(9))]),
     ];
-    for pair in field.windows(2) {
+    for pair in ranked.windows(2) {
         let [better, worse] = pair else { unreachable!() };
         for order in [[better.clone(), worse.clone()], [worse.clone(), better.clone()]] {
             let best = ranking::best(&order).unwrap();
@@ -298,40 +299,40 @@ fn candidates_are_ranked_by_what_they_cost() {
 
 #[test]
 fn a_node_that_needs_no_victim_is_an_error() {
-    let mut bench = Bench::new(1, 2);
-    bench.place(0, "low", |_| {});
-    let pod = bench.pod("pod", 10, |_| {});
+    let mut fixture = Fixture::new(1, 2);
+    fixture.place(0, "low", |_| {});
+    let pod = fixture.pod("pod", 10, |_| {});
     let text = r#"preemption: expected at least one victim pod on node "n0""#;
-    assert_eq!(bench.preempt(&pod, ""), nothing(Status::error(text)));
+    assert_eq!(fixture.preempt(&pod, ""), only_status(Status::error(text)));
 }
 
 #[test]
 fn enough_candidates_end_the_search() {
-    let mut bench = Bench::new(50, 1);
-    (0..50).for_each(|node| bench.place(node, &format!("p{node}"), |_| {}));
-    let pod = bench.pod("pod", 10, |_| {});
+    let mut fixture = Fixture::new(50, 1);
+    (0..50).for_each(|node| fixture.place(node, &format!("p{node}"), |_| {}));
+    let pod = fixture.pod("pod", 10, |_| {});
     let few = r#"{"minCandidateNodesPercentage": 10, "minCandidateNodesAbsolute": 1}"#;
-    let outcome = bench.preempt(&pod, few);
-    assert_eq!(bench.n_asked.get(), 10, "five nodes, in two rounds");
-    assert_eq!(bench.preempt(&pod, few), outcome, "a replay decides alike");
-    bench.n_asked.set(0);
-    bench.preempt(&pod, "");
-    assert_eq!(bench.n_asked.get(), 100, "all of them");
+    let outcome = fixture.preempt(&pod, few);
+    assert_eq!(fixture.n_cases.get(), 10, "five nodes, in two rounds");
+    assert_eq!(fixture.preempt(&pod, few), outcome, "the same cycle decides the same");
+    fixture.n_cases.set(0);
+    fixture.preempt(&pod, "");
+    assert_eq!(fixture.n_cases.get(), 100, "all of them");
 }
 
 #[test]
-fn a_search_goes_on_while_every_candidate_breaks_a_budget() {
-    let mut bench = Bench::new(50, 1);
-    let web = labelled(&mut bench, "web");
-    bench.budget("web", serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}}));
+fn a_search_goes_on_while_every_candidate_violates_a_budget() {
+    let mut fixture = Fixture::new(50, 1);
+    let web = labelled(&mut fixture, "web");
+    fixture.budget("web", serde_json::json!({"spec": {"selector": {"matchLabels": {"app": "web"}}}}));
     for node in 0..49 {
-        bench.place(node, &format!("p{node}"), |pod| pod.labels.clone_from(&web));
+        fixture.place(node, &format!("p{node}"), |pod| pod.labels.clone_from(&web));
     }
-    bench.place(49, "free", |pod| pod.priority = 9);
-    let pod = bench.pod("pod", 10, |_| {});
+    fixture.place(49, "free", |pod| pod.priority = 9);
+    let pod = fixture.pod("pod", 10, |_| {});
     for absolute in 1..20 {
         let args = format!(r#"{{"minCandidateNodesPercentage": 0, "minCandidateNodesAbsolute": {absolute}}}"#);
-        assert_eq!(evicted(&bench.preempt(&pod, &args)), ["free"]);
+        assert_eq!(evicted(&fixture.preempt(&pod, &args)), ["free"]);
     }
 }
 
@@ -350,30 +351,30 @@ fn args_are_checked() {
     }
 }
 
-/// Whether the pod fits depends on who else is there in a way that nobody can guess.
-struct Whim {
+/// A dry run with pseudo-random results, which no guess predicts.
+struct RandomFit {
     seed: u64,
     n_calls: usize,
 }
 
-impl Whim {
-    /// It fits alone.
-    fn fits(&self, away: &[PodIdx], n_pods: usize) -> bool {
-        let bits = away.iter().fold(self.seed, |bits, idx| bits ^ (1 << (idx.0 % 64)));
-        away.len() == n_pods || offset(bits, 3) == 0
+impl RandomFit {
+    /// On an empty node the pod always fits.
+    fn fits(&self, removed: &[PodIdx], n_pods: usize) -> bool {
+        let bits = removed.iter().fold(self.seed, |bits, idx| bits ^ (1 << (idx.0 % 64)));
+        removed.len() == n_pods || start_offset(bits, 3) == 0
     }
 }
 
-impl DryRun for Whim {
+impl DryRun for RandomFit {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.n_calls += 1;
-        let status = |fits| if fits { Status::success() } else { Status::unschedulable("a whim") };
+        let status = |fits| if fits { Status::success() } else { Status::unschedulable("Insufficient cpu") };
         Ok(cases.iter().map(|case| status(self.fits(&case.pods, 24))).collect())
     }
 }
 
 /// Counts calls, not cases.
-struct Counted<'a>(Room<'a>, usize);
+struct Counted<'a>(FixedCapacity<'a>, usize);
 
 impl DryRun for Counted<'_> {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
@@ -384,13 +385,13 @@ impl DryRun for Counted<'_> {
 
 #[test]
 fn many_victims_take_few_dry_runs() {
-    let mut bench = Bench::new(1, 1);
-    (0..100).for_each(|index| bench.place(0, &format!("p{index}"), |_| {}));
-    let pod = bench.pod("pod", 10, |_| {});
-    let call = Call { cycle: CycleId(1), pod: &pod, table: &bench.cluster.table };
+    let mut fixture = Fixture::new(1, 1);
+    (0..100).for_each(|index| fixture.place(0, &format!("p{index}"), |_| {}));
+    let pod = fixture.pod("pod", 10, |_| {});
+    let call = Call { cycle: CycleId(1), pod: &pod, table: &fixture.cluster.table };
     for capacity in [1, 50, 100] {
-        let room = Room { table: &bench.cluster.table, capacity, n_asked: &bench.n_asked };
-        let mut counted = Counted(room, 0);
+        let dry_run = FixedCapacity { table: &fixture.cluster.table, capacity, n_cases: &fixture.n_cases };
+        let mut counted = Counted(dry_run, 0);
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut counted).unwrap();
         assert_eq!(answers.first().unwrap().as_ref().unwrap().victims.len(), 101 - capacity);
         assert!(counted.1 < 20, "{} dry runs", counted.1);
@@ -398,23 +399,23 @@ fn many_victims_take_few_dry_runs() {
 }
 
 proptest! {
-    /// Guesses change nothing: the victims are those that asking about one after the other finds.
+    /// Guesses do not change the result: the victims are those that are found with one case at a time.
     #[test]
     fn victims_are_those_of_asking_one_by_one(seed: u64) {
-        let mut bench = Bench::new(1, 1);
-        (0..24).for_each(|index| bench.place(0, &format!("p{index:02}"), |_| {}));
-        let pod = bench.pod("pod", 10, |_| {});
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &bench.cluster.table };
-        let mut whim = Whim { seed, n_calls: 0 };
-        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut whim).unwrap();
-        let mut away: Vec<PodIdx> = (0..24).map(PodIdx).collect();
+        let mut fixture = Fixture::new(1, 1);
+        (0..24).for_each(|index| fixture.place(0, &format!("p{index:02}"), |_| {}));
+        let pod = fixture.pod("pod", 10, |_| {});
+        let call = Call { cycle: CycleId(1), pod: &pod, table: &fixture.cluster.table };
+        let mut dry_run = RandomFit { seed, n_calls: 0 };
+        let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut dry_run).unwrap();
+        let mut removed: Vec<PodIdx> = (0..24).map(PodIdx).collect();
         for idx in (0..24).map(PodIdx) {
-            let others: Vec<PodIdx> = away.iter().copied().filter(|other| *other != idx).collect();
-            if whim.fits(&others, 24) {
-                away = others;
+            let others: Vec<PodIdx> = removed.iter().copied().filter(|other| *other != idx).collect();
+            if dry_run.fits(&others, 24) {
+                removed = others;
             }
         }
-        let expected: Vec<String> = away.iter().map(|idx| format!("p{:02}", idx.0)).collect();
+        let expected: Vec<String> = removed.iter().map(|idx| format!("p{:02}", idx.0)).collect();
         match answers.first().unwrap() {
             Ok(candidate) => {
                 let names: Vec<String> = candidate.victims.iter().map(|victim| victim.uid.to_string()).collect();
@@ -422,42 +423,43 @@ proptest! {
             }
             Err(_) => prop_assert!(expected.is_empty()),
         }
-        prop_assert!(whim.n_calls <= 25);
+        prop_assert!(dry_run.n_calls <= 25);
     }
 
-    /// Trying all nodes in rounds finds on each what trying it alone finds, and no victim goes who could have stayed.
+    /// A dry run over all nodes finds on each node what a dry run of that node alone finds, and no victim could have been
+    /// reprieved.
     #[test]
     fn victims_are_needed_and_suffice(
         pods in prop::collection::vec((0u32..4, 0i32..12, prop::option::of(0i64..5)), 0..24),
         capacity in 1usize..6,
     ) {
-        let mut bench = Bench::new(4, capacity);
+        let mut fixture = Fixture::new(4, capacity);
         for (index, (node, priority, started_at)) in pods.iter().enumerate() {
-            bench.place(*node, &format!("p{index}"), |pod| (pod.priority, pod.started_at) = (*priority, *started_at));
+            fixture.place(*node, &format!("p{index}"), |pod| (pod.priority, pod.started_at) = (*priority, *started_at));
         }
-        let pod = bench.pod("pod", 6, |_| {});
-        let table = &bench.cluster.table;
+        let pod = fixture.pod("pod", 6, |_| {});
+        let table = &fixture.cluster.table;
         let call = Call { cycle: CycleId(1), pod: &pod, table };
-        let mut room = Room { table, capacity, n_asked: &bench.n_asked };
+        let mut dry_run = FixedCapacity { table, capacity, n_cases: &fixture.n_cases };
         let nodes: Vec<NodeIdx> = table.nodes().iter().collect();
         let budgets = Budgets::new();
-        let together = victims::dry_run(&call, &nodes, &budgets, &mut room).unwrap();
+        let together = victims::dry_run(&call, &nodes, &budgets, &mut dry_run).unwrap();
         for (&node, answer) in nodes.iter().zip(together) {
-            let alone = victims::dry_run(&call, &[node], &budgets, &mut room).unwrap().remove(0);
+            let alone = victims::dry_run(&call, &[node], &budgets, &mut dry_run).unwrap().remove(0);
             let n_pods = table.pods().on(node).count();
-            let n_lesser = table.pods().on(node).filter(|(_, other)| other.priority < 6).count();
+            let n_lower = table.pods().on(node).filter(|(_, other)| other.priority < 6).count();
             match (answer, alone) {
                 (Ok(together), Ok(alone)) => {
                     prop_assert_eq!(&together.victims, &alone.victims);
                     prop_assert_eq!(together.victims.len(), n_pods + 1 - capacity);
                     let highest = together.victims.first().unwrap().priority;
-                    let stays = |other: &Pod| !together.victims.iter().any(|victim| victim.uid == other.uid);
-                    let lesser = table.pods().on(node).filter(|(_, other)| other.priority < highest);
-                    prop_assert!(lesser.into_iter().all(|(_, other)| !stays(other)));
+                    let is_reprieved = |other: &Pod| !together.victims.iter().any(|victim| victim.uid == other.uid);
+                    let lower = table.pods().on(node).filter(|(_, other)| other.priority < highest);
+                    prop_assert!(lower.into_iter().all(|(_, other)| !is_reprieved(other)));
                 }
                 (Err(together), Err(alone)) => {
                     prop_assert_eq!(together, alone);
-                    prop_assert!(n_lesser == 0 || n_pods - n_lesser >= capacity || n_pods < capacity);
+                    prop_assert!(n_lower == 0 || n_pods - n_lower >= capacity || n_pods < capacity);
                 }
                 (together, alone) => prop_assert!(false, "{:?} and {:?}", together, alone),
             }

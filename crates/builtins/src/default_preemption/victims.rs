@@ -1,9 +1,14 @@
-//! Who must go so that the pod fits on a node: dry runs of all nodes together, some victims of each at a time.
+//! The victims on each node: as few pods of lower priority as must be evicted for the pod to fit.
 //!
-//! Victims may come back one after the other, and whether one may stay depends on those before it. To ask about several
-//! at once, a trial guesses that the next ones fare like the last one, and asks what follows from that; answers count as
-//! far as the guess was right. So a node with many victims takes few dry runs, and cases next to each other differ
-//! little, which rules make use of.
+//! As in kube-scheduler (`SelectVictimsOnNode` in
+//! `pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go`), all pods of lower priority are removed first.
+//! If the pod fits then, they are added back one by one, the most important first, and each is reprieved if the pod still
+//! fits with it.
+//!
+//! One dry run asks about all nodes, and about several pods of each node. Whether a pod is reprieved depends on the
+//! decisions before it, so a search guesses that the next pods are decided like the last one. The results count up to the
+//! first wrong guess. So a node with many victims takes few dry runs. Consecutive cases differ in a pod or two, which
+//! plugins can use (see [`CaseWalk`](crate::case_walk::CaseWalk)).
 
 use std::{cmp::Reverse, sync::Arc};
 
@@ -12,45 +17,47 @@ use berth_model::{NodeIdx, Pod, PodIdx};
 
 use super::budgets::Budgets;
 
-/// A node on which the pod fits without these pods.
+/// A node on which the pod fits once the victims are gone.
 #[derive(Clone, Debug)]
 pub(super) struct Candidate {
     pub(super) node: NodeIdx,
-    /// The most important one first.
+    /// The most important first.
     pub(super) victims: Vec<Arc<Pod>>,
-    /// How many of them a disruption budget would have spared.
+    /// How many of their evictions violate a disruption budget.
     pub(super) n_violations: usize,
 }
 
-/// A pod that may have to go.
+/// A pod that may have to be evicted.
 #[derive(Clone, Copy, Debug)]
-struct Potential<'a> {
+struct PotentialVictim<'a> {
     idx: PodIdx,
     pod: &'a Arc<Pod>,
-    violates: bool,
+    violates_budget: bool,
 }
 
-/// A node being tried.
+/// The search for the victims on one node.
 #[derive(Debug)]
-struct Trial<'a> {
-    /// The node's place among those asked about.
-    at: usize,
+struct VictimSearch<'a> {
+    /// The position of the node's result.
+    position: usize,
     node: NodeIdx,
-    /// In the order in which they may come back; those whose eviction breaks a budget are the first.
-    potential: Vec<Potential<'a>>,
-    /// How many of them it is decided about, and which of these must go.
+    /// In the order in which they are added back: first those whose eviction violates a budget.
+    potential: Vec<PotentialVictim<'a>>,
+    /// How many of [`Self::potential`] are decided.
     n_decided: usize,
-    gone: Vec<PodIdx>,
-    /// How many to ask about at once, and what they are guessed to do: stay, or go.
+    /// Those of the decided ones that must be evicted.
+    evicted: Vec<PodIdx>,
+    /// How many pods the next dry run asks about.
     n_guesses: usize,
-    stays: bool,
+    /// Whether each of them is guessed to be reprieved.
+    guess: bool,
     candidate: Candidate,
 }
 
-/// Each question names all pods that are away, so no more than this many are asked at once about a node.
+/// The most cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
 const MAX_GUESSES: usize = 16;
 
-/// Of two pods the one with the smaller key is more important: higher priority, then running longer. A pod that has
+/// A sort key, smaller for more important pods: those of higher priority, then those that have run longer. A pod that has
 /// not started counts as starting now.
 fn importance(pod: &Pod) -> (Reverse<i32>, i64, &str) {
     (Reverse(pod.priority), started_at(pod), &pod.uid)
@@ -61,74 +68,75 @@ pub(super) fn started_at(pod: &Pod) -> i64 {
     pod.started_at.unwrap_or(i64::MAX)
 }
 
-/// What preemption would do on each of `nodes`: victims, or why it does not help.
+/// For each of `nodes` the victims, or why preemption does not help there.
 ///
 /// # Errors
-/// A plugin broke.
+/// The dry run failed because of a plugin's fault.
 pub(super) fn dry_run(
     call: &Call<'_>,
     nodes: &[NodeIdx],
     budgets: &Budgets,
     filters: &mut dyn DryRun,
 ) -> Result<Vec<Result<Candidate, Status>>, Status> {
-    let mut answers: Vec<Result<Candidate, Status>> = Vec::with_capacity(nodes.len());
-    let mut trials = Vec::new();
-    for (at, &node) in nodes.iter().enumerate() {
-        answers.push(Err(Status::unresolvable("No preemption victims found for incoming pod")));
+    let mut results: Vec<Result<Candidate, Status>> = Vec::with_capacity(nodes.len());
+    let mut searches = Vec::new();
+    for (position, &node) in nodes.iter().enumerate() {
+        results.push(Err(Status::unresolvable("No preemption victims found for incoming pod")));
         let potential = potential_victims(call, node);
         if !potential.is_empty() {
-            trials.push(Trial::new(at, node, potential));
+            searches.push(VictimSearch::new(position, node, potential));
         }
     }
-    let cases: Vec<Removal> = trials.iter().map(Trial::without_all).collect();
-    let mut helped = Vec::with_capacity(trials.len());
-    for (mut trial, status) in trials.into_iter().zip(ask(filters, &cases)?) {
+    let cases: Vec<Removal> = searches.iter().map(VictimSearch::without_all).collect();
+    let mut helped = Vec::with_capacity(searches.len());
+    for (mut search, status) in searches.into_iter().zip(statuses_of(filters, &cases)?) {
         if status.is_success() {
-            trial.put_in_order(call, budgets);
-            helped.push(trial);
-        } else if let Some(answer) = answers.get_mut(trial.at) {
-            *answer = Err(status);
+            search.sort_by_violation(call, budgets);
+            helped.push(search);
+        } else {
+            results[search.position] = Err(status);
         }
     }
     reprieve(&mut helped, filters)?;
-    for trial in helped {
-        let name = call.table.symbols.text(call.table.name(trial.node));
-        if let Some(answer) = answers.get_mut(trial.at) {
-            *answer = trial.conclude(name);
-        }
+    for search in helped {
+        let name = call.table.symbols.text(call.table.name(search.node));
+        let position = search.position;
+        results[position] = search.into_candidate(name);
     }
-    Ok(answers)
+    Ok(results)
 }
 
-/// All pods of lower priority, the most important one first.
-fn potential_victims<'a>(call: &Call<'a>, node: NodeIdx) -> Vec<Potential<'a>> {
+/// All pods of lower priority, the most important first.
+fn potential_victims<'a>(call: &Call<'a>, node: NodeIdx) -> Vec<PotentialVictim<'a>> {
     let pods = call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
-    let mut potential: Vec<Potential<'_>> = pods.map(|(idx, pod)| Potential { idx, pod, violates: false }).collect();
+    let mut potential: Vec<PotentialVictim<'_>> =
+        pods.map(|(idx, pod)| PotentialVictim { idx, pod, violates_budget: false }).collect();
     potential.sort_by(|left, right| importance(left.pod).cmp(&importance(right.pod)));
     potential
 }
 
-/// Lets victims stay where they can: each in its turn comes back, and stays if the pod still fits.
-fn reprieve(trials: &mut [Trial<'_>], filters: &mut dyn DryRun) -> Result<(), Status> {
-    let mut open: Vec<&mut Trial<'_>> = trials.iter_mut().collect();
+/// Decides about all potential victims, in rounds: each round takes one dry run over all nodes.
+fn reprieve(searches: &mut [VictimSearch<'_>], filters: &mut dyn DryRun) -> Result<(), Status> {
+    let mut open: Vec<&mut VictimSearch<'_>> = searches.iter_mut().collect();
     loop {
-        open.retain(|trial| trial.n_decided < trial.potential.len());
+        open.retain(|search| search.n_decided < search.potential.len());
         if open.is_empty() {
             return Ok(());
         }
         let mut cases = Vec::new();
-        for trial in &mut open {
-            trial.n_guesses = trial.n_guesses.min(trial.potential.len() - trial.n_decided);
-            cases.extend((0..trial.n_guesses).map(|ahead| trial.question(ahead)));
+        for search in &mut open {
+            search.n_guesses = search.n_guesses.min(search.potential.len() - search.n_decided);
+            cases.extend((0..search.n_guesses).map(|ahead| search.case(ahead)));
         }
-        let mut answers = ask(filters, &cases)?.into_iter().map(|status| status.is_success());
-        for trial in &mut open {
-            trial.learn(answers.by_ref().take(trial.n_guesses));
+        let mut fits = statuses_of(filters, &cases)?.into_iter().map(|status| status.is_success());
+        for search in &mut open {
+            search.take_results(fits.by_ref().take(search.n_guesses));
         }
     }
 }
 
-fn ask(filters: &mut dyn DryRun, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+/// One status per case.
+fn statuses_of(filters: &mut dyn DryRun, cases: &[Removal]) -> Result<Vec<Status>, Status> {
     if cases.is_empty() {
         return Ok(Vec::new());
     }
@@ -140,57 +148,60 @@ fn ask(filters: &mut dyn DryRun, cases: &[Removal]) -> Result<Vec<Status>, Statu
     }
 }
 
-impl<'a> Trial<'a> {
-    fn new(at: usize, node: NodeIdx, potential: Vec<Potential<'a>>) -> Self {
+impl<'a> VictimSearch<'a> {
+    fn new(position: usize, node: NodeIdx, potential: Vec<PotentialVictim<'a>>) -> Self {
         let candidate = Candidate { node, victims: Vec::new(), n_violations: 0 };
-        Self { at, node, potential, n_decided: 0, gone: Vec::new(), n_guesses: 1, stays: true, candidate }
+        Self { position, node, potential, n_decided: 0, evicted: Vec::new(), n_guesses: 1, guess: true, candidate }
     }
 
-    fn put_in_order(&mut self, call: &Call<'_>, budgets: &Budgets) {
+    fn sort_by_violation(&mut self, call: &Call<'_>, budgets: &Budgets) {
         let violated = budgets.violated(call.table, self.potential.iter().map(|it| &**it.pod));
-        for (potential, violates) in self.potential.iter_mut().zip(violated) {
-            potential.violates = violates;
+        for (potential, violates_budget) in self.potential.iter_mut().zip(violated) {
+            potential.violates_budget = violates_budget;
         }
-        self.potential.sort_by_key(|it| !it.violates);
+        self.potential.sort_by_key(|it| !it.violates_budget);
     }
 
     fn without_all(&self) -> Removal {
         Removal { node: self.node, pods: self.potential.iter().map(|it| it.idx).collect() }
     }
 
-    /// Who is away when the one comes back who is `ahead` of the first undecided one, if those between fare as guessed.
-    fn question(&self, ahead: usize) -> Removal {
+    /// The case in which the undecided pod at position `ahead` is added back, if those before it are decided as guessed.
+    fn case(&self, ahead: usize) -> Removal {
         let undecided = self.potential.iter().skip(self.n_decided).enumerate();
-        let away = undecided.filter(|(place, _)| *place > ahead || (*place < ahead && !self.stays));
-        let mut pods = Vec::with_capacity(self.gone.len() + self.potential.len() - self.n_decided);
-        pods.extend_from_slice(&self.gone);
-        pods.extend(away.map(|(_, it)| it.idx));
+        let removed = undecided.filter(|(position, _)| *position > ahead || (*position < ahead && !self.guess));
+        let mut pods = Vec::with_capacity(self.evicted.len() + self.potential.len() - self.n_decided);
+        pods.extend_from_slice(&self.evicted);
+        pods.extend(removed.map(|(_, it)| it.idx));
         Removal { node: self.node, pods }
     }
 
-    /// Takes answers up to the first that was not guessed: what comes after follows from a wrong guess.
-    fn learn(&mut self, answers: impl Iterator<Item = bool>) {
+    /// Takes the results of the cases, up to and with the first that was guessed wrong: the later cases assume the wrong
+    /// guess. A right guess doubles the number of pods to ask about next time.
+    fn take_results(&mut self, results: impl Iterator<Item = bool>) {
         let mut is_right = true;
-        for stays in answers {
+        for fits in results {
             if is_right {
-                is_right = stays == self.stays;
-                self.decide(stays);
+                is_right = fits == self.guess;
+                self.decide(fits);
             }
         }
         self.n_guesses = if is_right { (self.n_guesses * 2).min(MAX_GUESSES) } else { 1 };
-        self.stays ^= !is_right;
+        self.guess ^= !is_right;
     }
 
-    fn decide(&mut self, stays: bool) {
-        if let Some(Potential { idx, pod, violates }) = self.potential.get(self.n_decided).filter(|_| !stays) {
-            self.gone.push(*idx);
+    /// Decides about the first undecided pod.
+    fn decide(&mut self, is_reprieved: bool) {
+        let undecided = self.potential.get(self.n_decided);
+        if let Some(PotentialVictim { idx, pod, violates_budget }) = undecided.filter(|_| !is_reprieved) {
+            self.evicted.push(*idx);
             self.candidate.victims.push(Arc::clone(pod));
-            self.candidate.n_violations += usize::from(*violates);
+            self.candidate.n_violations += usize::from(*violates_budget);
         }
         self.n_decided += 1;
     }
 
-    fn conclude(mut self, node: &str) -> Result<Candidate, Status> {
+    fn into_candidate(mut self, node: &str) -> Result<Candidate, Status> {
         if self.candidate.victims.is_empty() {
             return Err(Status::error(format!("expected at least one victim pod on node {node:?}")));
         }

@@ -1,14 +1,14 @@
-//! Inter-pod affinity on small clusters: the rules one by one, then random clusters against a naive reader.
+//! Inter-pod affinity on small clusters rule by rule, and on random clusters against a naive implementation.
 
 mod naive;
 mod random;
-mod world;
+mod two_form_cluster;
 
 use berth_framework::{Call, CycleId, DryRunCase};
 use berth_model::{ClusterTable, NodeIdx, api};
 use serde_json::{Value, json};
 
-use self::world::{World, labels, pod};
+use self::two_form_cluster::{TwoFormCluster, labels, pod};
 use super::*;
 use crate::testing::show;
 
@@ -20,11 +20,11 @@ fn call<'a>(table: &'a ClusterTable, pod: &'a Pod) -> Call<'a> {
     Call { cycle: CycleId(1), pod, table }
 }
 
-/// What Filter says about every node, in all three ways, whether or not PreFilter skipped.
-fn verdicts(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Vec<String> {
-    let call = call(&world.table, pod);
+/// What filter, explain and dry-run, which must agree, return for every node, whether or not PreFilter skipped.
+fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Vec<String> {
+    let call = call(&cluster.table, pod);
     let skipped = plugin.pre_filter(&call).is_err();
-    let nodes = world.table.nodes();
+    let nodes = cluster.table.nodes();
     let mut survivors = nodes.clone();
     plugin.filter(&call, &mut survivors).unwrap();
     assert!(!skipped || survivors == *nodes, "a skipped Filter rejects nothing");
@@ -40,8 +40,8 @@ fn verdicts(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Vec<Stri
 }
 
 /// Raw and normalised scores of all nodes; `None` if PreScore skips.
-fn scores(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Option<(Vec<i64>, Vec<i64>)> {
-    let (call, nodes) = (call(&world.table, pod), world.table.nodes());
+fn scores(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Option<(Vec<i64>, Vec<i64>)> {
+    let (call, nodes) = (call(&cluster.table, pod), cluster.table.nodes());
     if let Err(status) = plugin.pre_score(&call, nodes) {
         assert_eq!(status, Status::skip());
         return None;
@@ -54,14 +54,14 @@ fn scores(plugin: &mut InterPodAffinity, world: &World, pod: &Pod) -> Option<(Ve
 }
 
 /// Three zones of two nodes each; `n6` has no labels.
-fn zones() -> World {
-    let mut world = World::default();
+fn zones() -> TwoFormCluster {
+    let mut cluster = TwoFormCluster::default();
     for node in 0..6u32 {
         let (host, zone) = (format!("n{node}"), ["a", "b", "c"][node as usize / 2]);
-        world.set_node(node, labels(&[("host", &host), ("zone", zone)]));
+        cluster.set_node(node, labels(&[("host", &host), ("zone", zone)]));
     }
-    world.set_node(6, labels(&[]));
-    world
+    cluster.set_node(6, labels(&[]));
+    cluster
 }
 
 /// A term about pods with `app=<app>`.
@@ -88,16 +88,16 @@ fn dislikes(weight: i32, term: &Value) -> Value {
 }
 
 /// The nodes that pass as a list of their digits.
-fn passing(world: &mut World, pod: &api::Pod) -> String {
-    let pod = world.intern(pod);
-    let verdicts = verdicts(&mut plugin(&json!({})), world, &pod);
+fn passing(cluster: &mut TwoFormCluster, pod: &api::Pod) -> String {
+    let pod = cluster.intern(pod);
+    let verdicts = verdicts(&mut plugin(&json!({})), cluster, &pod);
     (0..).zip(&verdicts).filter(|(_, verdict)| verdict.is_empty()).map(|(node, _): (u32, _)| node.to_string()).collect()
 }
 
 #[test]
-fn required_terms_look_at_domains() {
-    let mut world = zones();
-    world.place(0, pod("default", &[("app", "db")], &json!({})), 2);
+fn required_terms_count_by_domain() {
+    let mut cluster = zones();
+    cluster.place(0, pod("default", &[("app", "db")], &json!({})), 2);
     let cases = [
         (requires(&term("db", "zone")), "23"),
         (requires(&term("db", "host")), "2"),
@@ -109,65 +109,65 @@ fn required_terms_look_at_domains() {
         (avoids(&term("web", "zone")), "0123456"),
     ];
     for (affinity, expected) in cases {
-        assert_eq!(passing(&mut world, &pod("default", &[("app", "api")], &affinity)), expected, "{affinity}");
+        assert_eq!(passing(&mut cluster, &pod("default", &[("app", "api")], &affinity)), expected, "{affinity}");
     }
 }
 
-/// Nothing matches yet, but the pod matches itself.
+/// No pod matches yet, but the incoming pod matches itself.
 #[test]
-fn the_first_of_a_series_goes_where_the_key_is() {
-    let mut world = zones();
+fn the_first_pod_of_a_group_needs_only_the_topology_key() {
+    let mut cluster = zones();
     let first = pod("default", &[("app", "db")], &requires(&term("db", "zone")));
-    assert_eq!(passing(&mut world, &first), "012345");
-    world.place(0, pod("default", &[("app", "db")], &json!({})), 6);
-    assert_eq!(passing(&mut world, &first), "012345", "a node without the key holds none of the series");
-    world.place(1, first.clone(), 4);
-    assert_eq!(passing(&mut world, &first), "45");
+    assert_eq!(passing(&mut cluster, &first), "012345");
+    cluster.place(0, pod("default", &[("app", "db")], &json!({})), 6);
+    assert_eq!(passing(&mut cluster, &first), "012345", "a pod on a node without the key does not count");
+    cluster.place(1, first.clone(), 4);
+    assert_eq!(passing(&mut cluster, &first), "45");
 }
 
-/// A pod that meets one of two terms is no company.
+/// A pod that matches one of two terms does not count.
 #[test]
 fn one_pod_must_meet_all_required_terms() {
-    let mut world = zones();
+    let mut cluster = zones();
     let terms =
         json!([term("db", "zone"), { "labelSelector": { "matchLabels": { "tier": "back" } }, "topologyKey": "host" }]);
-    let choosy = pod(
+    let incoming = pod(
         "default",
         &[("app", "api")],
         &json!({ "podAffinity": { "requiredDuringSchedulingIgnoredDuringExecution": terms } }),
     );
-    world.place(0, pod("default", &[("app", "db")], &json!({})), 0);
-    world.place(1, pod("default", &[("tier", "back")], &json!({})), 0);
-    assert_eq!(passing(&mut world, &choosy), "");
-    world.place(2, pod("default", &[("app", "db"), ("tier", "back")], &json!({})), 3);
-    assert_eq!(passing(&mut world, &choosy), "3");
+    cluster.place(0, pod("default", &[("app", "db")], &json!({})), 0);
+    cluster.place(1, pod("default", &[("tier", "back")], &json!({})), 0);
+    assert_eq!(passing(&mut cluster, &incoming), "");
+    cluster.place(2, pod("default", &[("app", "db"), ("tier", "back")], &json!({})), 3);
+    assert_eq!(passing(&mut cluster, &incoming), "3");
 }
 
 #[test]
-fn placed_pods_keep_others_away() {
-    let mut world = zones();
-    let loner = pod("default", &[("app", "db")], &avoids(&term("api", "zone")));
-    world.place(0, loner, 0);
-    assert_eq!(passing(&mut world, &pod("default", &[("app", "api")], &json!({}))), "23456");
-    assert_eq!(passing(&mut world, &pod("default", &[("app", "web")], &json!({}))), "0123456");
-    assert_eq!(passing(&mut world, &pod("other", &[("app", "api")], &json!({}))), "0123456");
-    world.remove(0);
-    assert_eq!(passing(&mut world, &pod("default", &[("app", "api")], &json!({}))), "0123456");
+fn anti_affinity_of_existing_pods_rejects_nodes() {
+    let mut cluster = zones();
+    let avoiding = pod("default", &[("app", "db")], &avoids(&term("api", "zone")));
+    cluster.place(0, avoiding, 0);
+    assert_eq!(passing(&mut cluster, &pod("default", &[("app", "api")], &json!({}))), "23456");
+    assert_eq!(passing(&mut cluster, &pod("default", &[("app", "web")], &json!({}))), "0123456");
+    assert_eq!(passing(&mut cluster, &pod("other", &[("app", "api")], &json!({}))), "0123456");
+    cluster.remove(0);
+    assert_eq!(passing(&mut cluster, &pod("default", &[("app", "api")], &json!({}))), "0123456");
 }
 
-/// A term about all pods in the namespaces that are meant.
+/// A term that matches all pods of the given namespaces.
 fn in_namespaces(names: &[&str], selector: &Value) -> Value {
     json!({ "labelSelector": {}, "namespaces": names, "namespaceSelector": selector, "topologyKey": "host" })
 }
 
 #[test]
 fn namespaces_by_name_and_by_label() {
-    let mut world = zones();
+    let mut cluster = zones();
     for (slot, namespace) in (0..).zip(["default", "prod", "dev", "gone"]) {
-        world.place(slot, pod(namespace, &[], &json!({})), slot);
+        cluster.place(slot, pod(namespace, &[], &json!({})), slot);
     }
-    world.set_namespace("prod", Some(labels(&[("env", "prod")])));
-    world.set_namespace("dev", Some(labels(&[("env", "dev")])));
+    cluster.set_namespace("prod", Some(labels(&[("env", "prod")])));
+    cluster.set_namespace("dev", Some(labels(&[("env", "dev")])));
     let env = |operator: &str, values: &Value| json!({ "matchExpressions": [{ "key": "env", "operator": operator, "values": values }] });
     let cases = [
         (in_namespaces(&[], &Value::Null), "0"),
@@ -175,81 +175,82 @@ fn namespaces_by_name_and_by_label() {
         (in_namespaces(&[], &json!({})), "0123"),
         (in_namespaces(&[], &env("In", &json!(["prod"]))), "1"),
         (in_namespaces(&["gone"], &env("Exists", &json!([]))), "123"),
-        // Such a selector accepts a namespace without labels, and then reaches everywhere.
+        // A selector that matches a namespace without labels matches every namespace.
         (in_namespaces(&[], &env("NotIn", &json!(["prod"]))), "0123"),
     ];
     for (term, expected) in &cases {
-        let near = passing(&mut world, &pod("default", &[], &requires(term)));
+        let near = passing(&mut cluster, &pod("default", &[], &requires(term)));
         let others: String = "0123456".chars().filter(|node| !expected.contains(*node)).collect();
         assert_eq!(near, *expected, "{term}");
-        assert_eq!(passing(&mut world, &pod("default", &[], &avoids(term))), others, "{term}");
+        assert_eq!(passing(&mut cluster, &pod("default", &[], &avoids(term))), others, "{term}");
     }
 }
 
-/// The namespace of the pod to be placed is looked up as it is.
+/// For terms of existing pods, the labels of the incoming pod's namespace count.
 #[test]
-fn placed_pods_select_namespaces_by_label() {
-    let mut world = zones();
+fn existing_pods_select_namespaces_by_label() {
+    let mut cluster = zones();
     let not_prod = json!({ "matchExpressions": [{ "key": "env", "operator": "NotIn", "values": ["prod"] }] });
-    world.place(0, pod("default", &[], &avoids(&in_namespaces(&[], &not_prod))), 0);
-    world.set_namespace("prod", Some(labels(&[("env", "prod")])));
+    cluster.place(0, pod("default", &[], &avoids(&in_namespaces(&[], &not_prod))), 0);
+    cluster.set_namespace("prod", Some(labels(&[("env", "prod")])));
     for (namespace, expected) in [("prod", "0123456"), ("gone", "123456"), ("default", "123456")] {
-        assert_eq!(passing(&mut world, &pod(namespace, &[], &json!({}))), expected, "{namespace}");
+        assert_eq!(passing(&mut cluster, &pod(namespace, &[], &json!({}))), expected, "{namespace}");
     }
 }
 
 #[test]
-fn scores_weigh_both_directions() {
-    let mut world = zones();
-    world.place(0, pod("default", &[("app", "db")], &json!({})), 0);
-    world.place(1, pod("default", &[("app", "batch")], &json!({})), 2);
-    let mut picky = json!({});
+fn terms_of_incoming_and_existing_pods_add_to_scores() {
+    let mut cluster = zones();
+    cluster.place(0, pod("default", &[("app", "db")], &json!({})), 0);
+    cluster.place(1, pod("default", &[("app", "batch")], &json!({})), 2);
+    let mut preferring = json!({});
     for part in [prefers(10, &term("db", "zone")), dislikes(5, &term("batch", "host"))] {
-        picky.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
+        preferring.as_object_mut().unwrap().extend(part.as_object().unwrap().clone());
     }
-    let api = world.intern(&pod("default", &[("app", "api")], &picky));
+    let api = cluster.intern(&pod("default", &[("app", "api")], &preferring));
     let expected = (vec![10, 10, -5, 0, 0, 0, 0], vec![100, 100, 0, 33, 33, 33, 33]);
-    assert_eq!(scores(&mut plugin(&json!({})), &world, &api), Some(expected));
-    world.place(2, pod("default", &[("app", "x")], &requires(&term("api", "host"))), 3);
-    let raw = |args: &Value| scores(&mut plugin(args), &world, &api).map(|(raw, _)| raw);
+    assert_eq!(scores(&mut plugin(&json!({})), &cluster, &api), Some(expected));
+    cluster.place(2, pod("default", &[("app", "x")], &requires(&term("api", "host"))), 3);
+    let raw = |args: &Value| scores(&mut plugin(args), &cluster, &api).map(|(raw, _)| raw);
     assert_eq!(raw(&json!({})), Some(vec![10, 10, -5, 1, 0, 0, 0]));
     assert_eq!(raw(&json!({ "hardPodAffinityWeight": 100 })), Some(vec![10, 10, -5, 100, 0, 0, 0]));
     assert_eq!(raw(&json!({ "hardPodAffinityWeight": 0 })), Some(vec![10, 10, -5, 0, 0, 0, 0]));
 }
 
 #[test]
-fn preferences_of_placed_pods_can_be_ignored() {
-    let mut world = zones();
-    world.place(0, pod("default", &[("app", "db")], &prefers(7, &term("api", "host"))), 0);
-    let plain = world.intern(&pod("default", &[("app", "api")], &json!({})));
+fn preferred_terms_of_existing_pods_can_be_ignored() {
+    let mut cluster = zones();
+    cluster.place(0, pod("default", &[("app", "db")], &prefers(7, &term("api", "host"))), 0);
+    let plain = cluster.intern(&pod("default", &[("app", "api")], &json!({})));
     let ignoring = json!({ "ignorePreferredTermsOfExistingPods": true });
-    let raw = |args: &Value, pod: &Pod, world: &World| scores(&mut plugin(args), world, pod).map(|(raw, _)| raw);
-    assert_eq!(raw(&json!({}), &plain, &world), Some(vec![7, 0, 0, 0, 0, 0, 0]));
-    assert_eq!(raw(&ignoring, &plain, &world), None);
-    let picky = world.intern(&pod("default", &[("app", "api")], &prefers(2, &term("db", "zone"))));
-    assert_eq!(raw(&ignoring, &picky, &world), Some(vec![9, 2, 0, 0, 0, 0, 0]));
+    let raw =
+        |args: &Value, pod: &Pod, cluster: &TwoFormCluster| scores(&mut plugin(args), cluster, pod).map(|(raw, _)| raw);
+    assert_eq!(raw(&json!({}), &plain, &cluster), Some(vec![7, 0, 0, 0, 0, 0, 0]));
+    assert_eq!(raw(&ignoring, &plain, &cluster), None);
+    let preferring = cluster.intern(&pod("default", &[("app", "api")], &prefers(2, &term("db", "zone"))));
+    assert_eq!(raw(&ignoring, &preferring, &cluster), Some(vec![9, 2, 0, 0, 0, 0, 0]));
 }
 
-/// What cancels out was still said: the node's scores are 0, and the plugin is not skipped.
+/// Weights that cancel out give scores of 0; only without any matching term is Score skipped.
 #[test]
-fn nothing_to_say_is_skipped() {
-    let mut world = zones();
-    let plain = world.intern(&pod("default", &[("app", "api")], &json!({})));
-    assert_eq!(plugin(&json!({})).pre_filter(&call(&world.table, &plain)), Err(Status::skip()));
-    assert_eq!(scores(&mut plugin(&json!({})), &world, &plain), None);
-    world.place(0, pod("default", &[], &prefers(7, &term("api", "host"))), 0);
-    world.place(1, pod("default", &[], &dislikes(7, &term("api", "host"))), 0);
-    assert_eq!(scores(&mut plugin(&json!({})), &world, &plain), Some((vec![0; 7], vec![0; 7])));
+fn score_is_skipped_without_matching_terms() {
+    let mut cluster = zones();
+    let plain = cluster.intern(&pod("default", &[("app", "api")], &json!({})));
+    assert_eq!(plugin(&json!({})).pre_filter(&call(&cluster.table, &plain)), Err(Status::skip()));
+    assert_eq!(scores(&mut plugin(&json!({})), &cluster, &plain), None);
+    cluster.place(0, pod("default", &[], &prefers(7, &term("api", "host"))), 0);
+    cluster.place(1, pod("default", &[], &dislikes(7, &term("api", "host"))), 0);
+    assert_eq!(scores(&mut plugin(&json!({})), &cluster, &plain), Some((vec![0; 7], vec![0; 7])));
 }
 
-/// Pods that go and come change the counts of their node's domains, and only those.
+/// Removed and added pods change the counts of their node's domains, and only those.
 #[test]
-fn dry_run_takes_pods_away_and_brings_others() {
-    let mut world = zones();
-    let loner = pod("default", &[("app", "db")], &avoids(&term("api", "zone")));
-    world.place(0, loner.clone(), 0);
-    let [loner, db] = [loner, pod("elsewhere", &[("app", "db")], &json!({}))].map(|pod| world.intern(&pod));
-    let api = world.intern(&pod(
+fn dry_run_removes_and_adds_pods() {
+    let mut cluster = zones();
+    let avoiding = pod("default", &[("app", "db")], &avoids(&term("api", "zone")));
+    cluster.place(0, avoiding.clone(), 0);
+    let [avoiding, db] = [avoiding, pod("elsewhere", &[("app", "db")], &json!({}))].map(|pod| cluster.intern(&pod));
+    let api = cluster.intern(&pod(
         "default",
         &[("app", "api")],
         &avoids(&json!({
@@ -257,7 +258,7 @@ fn dry_run_takes_pods_away_and_brings_others() {
         })),
     ));
     let mut plugin = plugin(&json!({}));
-    let call = call(&world.table, &api);
+    let call = call(&cluster.table, &api);
     plugin.pre_filter(&call).unwrap();
     let case =
         |node, minus: &[u32], plus: &[u32]| DryRunCase { node: NodeIdx(node), minus: minus.into(), plus: plus.into() };
@@ -272,7 +273,7 @@ fn dry_run_takes_pods_away_and_brings_others() {
         (case(6, &[], &[0, 1]), ""),
         (case(2, &[], &[7]), ""),
     ];
-    let statuses = plugin.dry_run(&call, &[&loner, &db], &cases.clone().map(|(case, _)| case)).unwrap();
+    let statuses = plugin.dry_run(&call, &[&avoiding, &db], &cases.clone().map(|(case, _)| case)).unwrap();
     let expected: Vec<&str> = cases.iter().map(|(_, expected)| *expected).collect();
     assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), expected);
 }
@@ -289,42 +290,42 @@ fn args_are_checked() {
     }
 }
 
-/// The API server lets none of these through.
+/// The API server refuses all of these.
 #[test]
-fn impossible_terms_turn_the_pod_down_and_harm_nobody() {
-    let mut world = zones();
+fn invalid_terms_reject_the_pod_and_do_not_affect_others() {
+    let mut cluster = zones();
     let broken = json!({
         "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Near" }] },
         "namespaceSelector": { "matchExpressions": [{ "key": "app", "operator": "In", "values": [] }] },
         "topologyKey": "",
     });
     for affinity in [requires(&broken), avoids(&broken), prefers(-5, &broken), dislikes(i32::MAX, &broken)] {
-        world.place(0, pod("default", &[("app", "db")], &affinity), 0);
-        assert_eq!(passing(&mut world, &pod("default", &[], &json!({}))), "0123456", "{affinity}");
-        let pod = world.intern(&pod("default", &[], &affinity));
+        cluster.place(0, pod("default", &[("app", "db")], &affinity), 0);
+        assert_eq!(passing(&mut cluster, &pod("default", &[], &json!({}))), "0123456", "{affinity}");
+        let pod = cluster.intern(&pod("default", &[], &affinity));
         let mut plugin = plugin(&json!({}));
-        let status = plugin.pre_filter(&call(&world.table, &pod)).unwrap_err();
+        let status = plugin.pre_filter(&call(&cluster.table, &pod)).unwrap_err();
         assert!(show(&status).starts_with("UnschedulableAndUnresolvable: parsing pod: "), "{status:?}");
-        let status = plugin.pre_score(&call(&world.table, &pod), world.table.nodes()).unwrap_err();
+        let status = plugin.pre_score(&call(&cluster.table, &pod), cluster.table.nodes()).unwrap_err();
         assert!(show(&status).starts_with("Error: failed to parse pod: "), "{status:?}");
     }
     let without_selector = json!({ "topologyKey": "zone" });
-    world.place(0, pod("default", &[], &avoids(&without_selector)), 0);
-    assert_eq!(passing(&mut world, &pod("default", &[], &avoids(&without_selector))), "0123456");
+    cluster.place(0, pod("default", &[], &avoids(&without_selector)), 0);
+    assert_eq!(passing(&mut cluster, &pod("default", &[], &avoids(&without_selector))), "0123456");
 }
 
-/// More came and went between two cycles than the journal remembers.
+/// Between two cycles there were more changes than the journal of the pod table keeps.
 #[test]
-fn an_overrun_journal_is_counted_anew() {
-    let mut world = zones();
+fn pods_are_counted_anew_when_the_journal_is_too_short() {
+    let mut cluster = zones();
     let mut plugin = plugin(&json!({}));
-    let api = world.intern(&pod("default", &[("app", "api")], &avoids(&term("db", "zone"))));
-    let loner = pod("default", &[("app", "db")], &avoids(&term("api", "host")));
-    world.place(0, loner.clone(), 0);
-    assert_eq!(verdicts(&mut plugin, &world, &api)[0], naive::OWN_ANTI);
+    let api = cluster.intern(&pod("default", &[("app", "api")], &avoids(&term("db", "zone"))));
+    let avoiding = pod("default", &[("app", "db")], &avoids(&term("api", "host")));
+    cluster.place(0, avoiding.clone(), 0);
+    assert_eq!(verdicts(&mut plugin, &cluster, &api)[0], naive::OWN_ANTI);
     for turn in 0..3000u32 {
-        world.place(turn % 2, loner.clone(), 2 + turn % 2);
+        cluster.place(turn % 2, avoiding.clone(), 2 + turn % 2);
     }
     let expected = ["", "", naive::OWN_ANTI, naive::OWN_ANTI, "", "", ""];
-    assert_eq!(verdicts(&mut plugin, &world, &api), expected);
+    assert_eq!(verdicts(&mut plugin, &cluster, &api), expected);
 }

@@ -1,22 +1,17 @@
-//! `NodeAffinityArgs.addedAffinity`: node affinity that a profile adds to each of its pods.
-//!
-//! Args are text, the node table is symbols. The strings are looked up, never interned: a replica does not own its
-//! symbols. A string that has no symbol yet equals nothing in the table, and is looked up again once there are more
-//! symbols.
+//! `addedAffinity` in `NodeAffinityArgs`: node affinity that a profile adds to each of its pods.
 
 use berth_model::{
-    Sym, Symbols,
+    Symbols,
     pod::{Operator, Requirement},
 };
 use serde::Deserialize;
+use thiserror::Error;
 
 use crate::{
-    args,
+    args::{self, ArgsError},
     node_rules::{Rule, Subject, Term},
+    symbol_lookup::{SymbolCount, UNKNOWN, lookup},
 };
-
-/// Stands for a string without a symbol. No table reaches this number, so it equals no key and no value.
-const UNKNOWN: Sym = Sym(u32::MAX);
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -61,12 +56,25 @@ struct RequirementArgs {
     values: Option<Vec<String>>,
 }
 
-/// The added affinity, with its strings looked up as far as they are known.
+/// Why an added affinity is refused.
+#[derive(Debug, Error)]
+pub(super) enum AddedAffinityError {
+    #[error(transparent)]
+    Args(#[from] ArgsError),
+    #[error("addedAffinity: {0:?} is not a field that can be selected")]
+    Field(String),
+    #[error("addedAffinity: matchFields takes In or NotIn with one value")]
+    FieldRequirement,
+    #[error("addedAffinity: {operator} on {key:?} {why}")]
+    Requirement { operator: String, key: String, why: &'static str },
+}
+
+/// The added affinity, with the symbols of its strings.
 #[derive(Debug, Default)]
 pub(super) struct AddedAffinity {
     required: Option<Vec<AddedTerm>>,
     preferred: Vec<(i64, AddedTerm)>,
-    n_symbols: usize,
+    symbols: SymbolCount,
 }
 
 #[derive(Debug)]
@@ -84,7 +92,7 @@ struct AddedRule {
 }
 
 impl AddedAffinity {
-    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
+    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, AddedAffinityError> {
         let args: NodeAffinityArgs = args::parse(plugin, args)?;
         let affinity = args.added_affinity.unwrap_or_default();
         let required = match affinity.required {
@@ -98,24 +106,23 @@ impl AddedAffinity {
                 preferred.push((i64::from(weight), term));
             }
         }
-        Ok(Self { required, preferred, n_symbols: 0 })
+        Ok(Self { required, preferred, symbols: SymbolCount::default() })
     }
 
     pub(super) fn required(&self) -> Option<&[AddedTerm]> {
         self.required.as_deref()
     }
 
-    /// Weights and terms that count.
+    /// Weights and terms, without those that add nothing to a score.
     pub(super) fn preferred(&self) -> &[(i64, AddedTerm)] {
         &self.preferred
     }
 
     /// Looks the strings up again if there are new symbols.
     pub(super) fn resolve(&mut self, symbols: &Symbols) {
-        if self.n_symbols == symbols.len() {
+        if !self.symbols.has_changed(symbols) {
             return;
         }
-        self.n_symbols = symbols.len();
         let terms = self.required.iter_mut().flatten().chain(self.preferred.iter_mut().map(|(_, term)| term));
         for rule in terms.flat_map(|term| &mut term.rules) {
             rule.resolve(symbols);
@@ -123,23 +130,23 @@ impl AddedAffinity {
     }
 }
 
-fn terms(args: Vec<TermArgs>) -> Result<Vec<AddedTerm>, String> {
+fn terms(args: Vec<TermArgs>) -> Result<Vec<AddedTerm>, AddedAffinityError> {
     args.into_iter().map(AddedTerm::parse).collect()
 }
 
 impl AddedTerm {
-    fn parse(args: TermArgs) -> Result<Self, String> {
+    fn parse(args: TermArgs) -> Result<Self, AddedAffinityError> {
         let mut rules = Vec::new();
         for requirement in args.match_expressions.unwrap_or_default() {
             rules.push(AddedRule::parse(Some(requirement.key.clone()), requirement)?);
         }
         for requirement in args.match_fields.unwrap_or_default() {
             if requirement.key != "metadata.name" {
-                return Err(format!("addedAffinity: {:?} is not a field that can be selected", requirement.key));
+                return Err(AddedAffinityError::Field(requirement.key));
             }
             let is_supported = matches!(requirement.operator.as_str(), "In" | "NotIn");
             if !is_supported || requirement.values.as_ref().is_none_or(|values| values.len() != 1) {
-                return Err("addedAffinity: matchFields takes In or NotIn with one value".to_owned());
+                return Err(AddedAffinityError::FieldRequirement);
             }
             rules.push(AddedRule::parse(None, requirement)?);
         }
@@ -163,18 +170,11 @@ impl Term for AddedTerm {
 }
 
 impl AddedRule {
-    fn parse(key: Option<String>, args: RequirementArgs) -> Result<Self, String> {
+    fn parse(key: Option<String>, args: RequirementArgs) -> Result<Self, AddedAffinityError> {
         let values = args.values.unwrap_or_default();
-        let refused = |why: &str| Err(format!("addedAffinity: {} on {:?} {why}", args.operator, args.key));
-        let operator = match args.operator.as_str() {
-            "In" => Operator::In,
-            "NotIn" => Operator::NotIn,
-            "Exists" => Operator::Exists,
-            "DoesNotExist" => Operator::DoesNotExist,
-            "Gt" => Operator::Gt,
-            "Lt" => Operator::Lt,
-            _ => return refused("is not an operator"),
-        };
+        let refused =
+            |why| Err(AddedAffinityError::Requirement { operator: args.operator.clone(), key: args.key.clone(), why });
+        let Some(operator) = Operator::parse(&args.operator) else { return refused("is not an operator") };
         let bound = values.first().and_then(|value| value.parse().ok());
         match operator {
             Operator::In | Operator::NotIn if values.is_empty() => return refused("needs values"),
@@ -192,10 +192,9 @@ impl AddedRule {
     }
 
     fn resolve(&mut self, symbols: &Symbols) {
-        let lookup = |text: &str| symbols.lookup(text).unwrap_or(UNKNOWN);
-        self.resolved.key = self.key.as_deref().map_or(UNKNOWN, lookup);
+        self.resolved.key = self.key.as_deref().map_or(UNKNOWN, |key| lookup(symbols, key));
         for (sym, text) in self.resolved.values.iter_mut().zip(&self.values) {
-            *sym = lookup(text);
+            *sym = lookup(symbols, text);
         }
     }
 }

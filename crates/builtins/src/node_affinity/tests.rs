@@ -9,7 +9,7 @@ use crate::testing::{Cluster, scores, verdicts};
 const POD: &str = "UnschedulableAndUnresolvable: node(s) didn't match Pod's node affinity/selector";
 const ADDED: &str = "UnschedulableAndUnresolvable: node(s) didn't match scheduler-enforced node affinity";
 
-/// `n0` has no labels; `n4` has an empty value and a number that is none.
+/// `n0` has no labels; `n4` has an empty value and a value that is not an integer.
 fn cluster() -> Cluster {
     let mut cluster = Cluster::default();
     let rows: [&[(&str, &str)]; 5] = [
@@ -100,7 +100,7 @@ fn terms_are_alternatives_and_requirements_are_not() {
 }
 
 #[test]
-fn the_selector_counts_beside_the_terms() {
+fn node_selector_and_terms_must_both_match() {
     let mut cluster = cluster();
     let mut pod = requiring(vec![label_term(&mut cluster, "disk", Operator::In, &["ssd"])]);
     pod.node_rules.selector = Some(cluster.labels(&[("zone", "a")]));
@@ -171,7 +171,7 @@ fn added_affinity_is_looked_up_in_the_table() {
 }
 
 #[test]
-fn added_affinity_speaks_first_and_follows_new_symbols() {
+fn added_affinity_is_checked_first_and_follows_new_symbols() {
     let mut cluster = cluster();
     let mut plugin = with_required(r#"{"key":"disk","operator":"In","values":["tape"]}"#);
     let pod = requiring(vec![label_term(&mut cluster, "disk", Operator::In, &["ssd"])]);

@@ -1,4 +1,4 @@
-//! Resources that devices may serve in place of the node (KEP-5004): those that some DeviceClass stands for.
+//! Extended resources that are served by devices (KEP-5004): those that a DeviceClass names.
 
 use berth_model::{ObjectTable, ObjectView};
 use serde::Deserialize;
@@ -6,7 +6,7 @@ use serde::Deserialize;
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
 pub(super) const KIND: &str = "DeviceClass";
 
-/// Before the name of a class, a resource of that class.
+/// With the name of a class, the implicit extended resource of that class.
 const PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 #[derive(Debug, Default, Deserialize)]
@@ -36,7 +36,7 @@ impl DeviceClasses {
         self.0.refresh(objects);
     }
 
-    /// Whether a class stands for the resource, by its own word or by its name.
+    /// Whether some class has the resource as its `extendedResourceName` or as its implicit extended resource.
     pub(super) fn serve(&self, resource: &str) -> bool {
         let named = resource.strip_prefix(PREFIX);
         self.0.iter().any(|(_, name, class)| {

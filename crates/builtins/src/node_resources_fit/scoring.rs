@@ -1,11 +1,15 @@
 //! The scoring strategies of NodeResourcesFit. All arithmetic is in integers, truncated where Kubernetes truncates.
+//!
+//! kube-scheduler: `least_allocated.go`, `most_allocated.go` and `requested_to_capacity_ratio.go` in
+//! `pkg/scheduler/framework/plugins/noderesources`.
 
 use berth_model::NodeIdx;
 use serde::Deserialize;
+use thiserror::Error;
 
 use crate::{
     normalize::MAX_SCORE,
-    scored_resources::{ResourceArgs, ResourceView, ScoredResource, scored_resources},
+    scored_resources::{ResourceArgs, ResourceView, ScoredResource, WeightError, scored_resources},
 };
 
 /// `scoringStrategy` in the args.
@@ -38,7 +42,20 @@ struct PointArgs {
     score: i64,
 }
 
-/// How used nodes should be, and by which resources that is told.
+/// Why a scoring strategy is refused.
+#[derive(Debug, Error)]
+pub(super) enum StrategyError {
+    #[error(transparent)]
+    Weight(#[from] WeightError),
+    #[error("requestedToCapacityRatio: shape needs at least one point")]
+    NoPoints,
+    #[error("requestedToCapacityRatio: utilization must rise from point to point, within 0..100")]
+    Utilization,
+    #[error("requestedToCapacityRatio: score {0} is not within 0..10")]
+    Score(i64),
+}
+
+/// Whether to prefer nodes with low or with high use, and the resources that count.
 #[derive(Debug)]
 pub(super) struct Strategy {
     kind: Kind,
@@ -56,11 +73,11 @@ enum Kind {
 #[derive(Debug)]
 struct Shape(Vec<(i64, i64)>);
 
-/// Scores in a shape go to 10.
+/// Scores of a shape range from 0 to 10.
 const SHAPE_SCALE: i64 = MAX_SCORE / 10;
 
 impl Strategy {
-    pub(super) fn new(args: StrategyArgs) -> Result<Self, String> {
+    pub(super) fn new(args: StrategyArgs) -> Result<Self, StrategyError> {
         let resources = scored_resources(args.resources, 100)?;
         let kind = match args.r#type {
             StrategyType::LeastAllocated => Kind::LeastAllocated,
@@ -95,7 +112,7 @@ impl Strategy {
         }
     }
 
-    /// A ratio of 0 leaves the resource out of the mean.
+    /// Whether a resource with score 0 counts in the mean. For a ratio it does not.
     fn counts_zero(&self) -> bool {
         match self.kind {
             Kind::LeastAllocated | Kind::MostAllocated => true,
@@ -115,25 +132,23 @@ impl Strategy {
     }
 }
 
-/// The quotient of two numbers that are not negative, halves rounded up.
+/// The quotient of two non-negative numbers, rounded to the nearest integer; halves are rounded up.
 fn rounded_quotient(sum: i64, weights: i64) -> i64 {
     (2 * sum + weights) / (2 * weights)
 }
 
 impl Shape {
-    fn new(points: &[PointArgs]) -> Result<Self, String> {
+    fn new(points: &[PointArgs]) -> Result<Self, StrategyError> {
         if points.is_empty() {
-            return Err("requestedToCapacityRatio: shape needs at least one point".to_owned());
+            return Err(StrategyError::NoPoints);
         }
         let mut last = -1;
         for point in points {
             if point.utilization <= last || point.utilization > 100 {
-                return Err(
-                    "requestedToCapacityRatio: utilization must rise from point to point, within 0..100".to_owned()
-                );
+                return Err(StrategyError::Utilization);
             }
             if !(0..=10).contains(&point.score) {
-                return Err(format!("requestedToCapacityRatio: score {} is not within 0..10", point.score));
+                return Err(StrategyError::Score(point.score));
             }
             last = point.utilization;
         }

@@ -1,4 +1,4 @@
-//! Fitting and scoring on small clusters.
+//! NodeResourcesFit on small clusters.
 
 use berth_framework::CycleId;
 use berth_model::pod::Resources;
@@ -77,7 +77,7 @@ fn ignored_resources() {
 }
 
 #[test]
-fn dry_run_counts_pods_that_go_and_come() {
+fn dry_run_counts_removed_and_added_pods() {
     let (mut cluster, node, _) = half_used();
     cluster.place(node, &amounts(1000, GI));
     let pod = Pod { requests: amounts(2000, GI), ..Pod::default() };
@@ -138,9 +138,9 @@ fn wrong_args_are_refused() {
     }
 }
 
-/// A resource that a device class stands for counts only where the node itself offers some.
+/// A resource that a DeviceClass names counts only on nodes that have some of it themselves.
 #[test]
-fn devices_serve_what_the_node_does_not_offer() {
+fn devices_serve_resources_that_the_node_does_not_have() {
     let (mut cluster, with_gpus, gpu) = half_used();
     let without = cluster.node("without", |node| node.allowed_pods = 10);
     let pod = Pod { requests: Resources { scalars: vec![(gpu, 100)], ..Resources::default() }, ..Pod::default() };
@@ -164,9 +164,9 @@ fn devices_serve_what_the_node_does_not_offer() {
     assert_eq!(status(&cluster, with_gpus), insufficient);
 }
 
-/// Sums of what comes and goes stop at the largest number, as those on the node do.
+/// Sums of removed and added requests saturate, as sums of requests on a node do.
 #[test]
-fn dry_runs_bear_huge_requests() {
+fn dry_run_sums_do_not_overflow() {
     let (cluster, node, _) = half_used();
     let huge = Pod { placed_requests: amounts(i64::MAX, i64::MAX), ..Pod::default() };
     let pod = Pod { requests: amounts(1, 1), ..Pod::default() };
@@ -179,9 +179,9 @@ fn dry_runs_bear_huge_requests() {
     assert_eq!(ask(Vec::new(), vec![0, 1]), "Unschedulable: Too many pods, Insufficient cpu, Insufficient memory");
 }
 
-/// Neither a sum out of range nor a node that offers less than nothing stops the scheduler.
+/// Neither an overflowing sum nor a negative allocatable amount panics.
 #[test]
-fn impossible_amounts_end_in_an_answer() {
+fn invalid_amounts_do_not_panic() {
     let mut cluster = Cluster::default();
     let node = cluster.node("n", |node| {
         node.allocatable = amounts(-1, i64::MIN);

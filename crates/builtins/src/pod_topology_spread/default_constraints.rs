@@ -4,7 +4,7 @@ use berth_model::{Sym, Symbols, pod::SpreadConstraint};
 use serde::Deserialize;
 
 use crate::{
-    args,
+    args::{self, ArgsError},
     symbol_lookup::{SymbolCount, UNKNOWN, lookup},
 };
 
@@ -40,16 +40,17 @@ pub(super) struct DefaultConstraints {
 }
 
 impl DefaultConstraints {
-    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
+    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, ArgsError> {
         let args: SpreadArgs = args::parse(plugin, args)?;
         let given = args.default_constraints.unwrap_or_default();
         match args.defaulting_type.as_deref().unwrap_or_default() {
             "" | "System" if given.is_empty() => Ok(Self::system()),
             "" | "System" => {
-                Err(invalid("defaultingType", "\"System\"", "when .defaultConstraints are not empty, use List"))
+                let why = "when .defaultConstraints are not empty, use List";
+                Err(ArgsError::invalid(".defaultingType", "\"System\"", why))
             }
             "List" => Self::list(&given),
-            other => Err(unsupported("defaultingType", other, "\"System\", \"List\"")),
+            other => Err(unsupported(".defaultingType", other, ("System", "List"))),
         }
     }
 
@@ -73,7 +74,7 @@ impl DefaultConstraints {
         }
     }
 
-    fn list(given: &[ConstraintArgs]) -> Result<Self, String> {
+    fn list(given: &[ConstraintArgs]) -> Result<Self, ArgsError> {
         let mut defaults = Self {
             is_system: false,
             topology_keys: Vec::new(),
@@ -81,12 +82,12 @@ impl DefaultConstraints {
             symbols: SymbolCount::default(),
         };
         for (at, args) in given.iter().enumerate() {
-            let path = format!("defaultConstraints[{at}]");
+            let path = format!(".defaultConstraints[{at}]");
             let constraint = args.check(&path)?;
             let mut earlier = defaults.topology_keys.iter().zip(&defaults.constraints);
             if earlier.any(|(key, it)| *key == args.topology_key && it.is_hard == constraint.is_hard) {
-                let pair = format!("{{{:?}, {:?}}}", args.topology_key, args.when_unsatisfiable);
-                return Err(format!(".{path}: Duplicate value: {pair:?}"));
+                let value = format!("{{{:?}, {:?}}}", args.topology_key, args.when_unsatisfiable);
+                return Err(ArgsError::Duplicate { path, value });
             }
             defaults.topology_keys.push(args.topology_key.clone());
             defaults.constraints.push(constraint);
@@ -119,66 +120,56 @@ fn blank() -> SpreadConstraint {
 }
 
 impl ConstraintArgs {
-    fn check(&self, path: &str) -> Result<SpreadConstraint, String> {
+    fn check(&self, path: &str) -> Result<SpreadConstraint, ArgsError> {
         let at = |field: &str| format!("{path}.{field}");
         if self.max_skew <= 0 {
-            return Err(invalid(&at("maxSkew"), self.max_skew, "not in valid range (0, inf)"));
+            return Err(ArgsError::invalid(at("maxSkew"), self.max_skew, "not in valid range (0, inf)"));
         }
         for (field, text) in [("topologyKey", &self.topology_key), ("whenUnsatisfiable", &self.when_unsatisfiable)] {
             if text.is_empty() {
-                return Err(format!(".{}: Required value: can not be empty", at(field)));
+                return Err(ArgsError::Required { path: at(field) });
             }
         }
-        let is_hard = either(
-            &at("whenUnsatisfiable"),
-            Some(&self.when_unsatisfiable),
-            ("DoNotSchedule", "ScheduleAnyway"),
-            false,
-        )?;
+        let actions = ("DoNotSchedule", "ScheduleAnyway");
+        let is_hard = is_first(&at("whenUnsatisfiable"), &self.when_unsatisfiable, actions)?;
         if self.label_selector.is_some() {
             let why = "constraint must not define a selector, as they deduced for each pod";
-            return Err(format!(".{}: Forbidden: {why}", at("labelSelector")));
+            return Err(ArgsError::Forbidden { path: at("labelSelector"), why });
         }
         if let Some(min_domains) = self.min_domains.filter(|min_domains| *min_domains <= 0) {
-            return Err(invalid(&at("minDomains"), min_domains, "must be greater than 0"));
+            return Err(ArgsError::invalid(at("minDomains"), min_domains, "must be greater than 0"));
         }
-        let policies = ("Honor", "Ignore");
-        let affinity_policy = self.node_affinity_policy.as_deref();
-        let taints_policy = self.node_taints_policy.as_deref();
+        let honors = |field: &str, policy: &Option<String>, default| match policy {
+            Some(policy) => is_first(&at(field), policy, ("Honor", "Ignore")),
+            None => Ok(default),
+        };
         Ok(SpreadConstraint {
             max_skew: self.max_skew,
             is_hard,
             min_domains: self.min_domains.unwrap_or(1),
-            honor_node_affinity: either(&at("nodeAffinityPolicy"), affinity_policy, policies, true)?,
-            honor_node_taints: either(&at("nodeTaintsPolicy"), taints_policy, policies, false)?,
+            honor_node_affinity: honors("nodeAffinityPolicy", &self.node_affinity_policy, true)?,
+            honor_node_taints: honors("nodeTaintsPolicy", &self.node_taints_policy, false)?,
             ..blank()
         })
     }
 }
 
-/// Whether `text` is the first of two words; `default` when it is absent.
-fn either(path: &str, text: Option<&str>, (yes, no): (&str, &str), default: bool) -> Result<bool, String> {
-    match text {
-        None => Ok(default),
-        Some(text) if text == yes => Ok(true),
-        Some(text) if text == no => Ok(false),
-        Some(other) => Err(unsupported(path, other, &format!("{yes:?}, {no:?}"))),
-    }
+/// Whether `value` is the first of the two supported values.
+fn is_first(path: &str, value: &str, supported: (&str, &str)) -> Result<bool, ArgsError> {
+    let (first, second) = supported;
+    if value == first || value == second { Ok(value == first) } else { Err(unsupported(path, value, supported)) }
 }
 
-fn invalid(path: &str, value: impl std::fmt::Display, why: &str) -> String {
-    format!(".{path}: Invalid value: {value}: {why}")
-}
-
-fn unsupported(path: &str, value: &str, supported: &str) -> String {
-    format!(".{path}: Unsupported value: {value:?}: supported values: {supported}")
+fn unsupported(path: &str, value: &str, (first, second): (&str, &str)) -> ArgsError {
+    let supported = format!("{first:?}, {second:?}");
+    ArgsError::Unsupported { path: path.to_owned(), value: value.to_owned(), supported }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn parse(args: &str) -> Result<DefaultConstraints, String> {
+    fn parse(args: &str) -> Result<DefaultConstraints, ArgsError> {
         DefaultConstraints::parse("PodTopologySpread", args)
     }
 
@@ -226,7 +217,7 @@ mod tests {
             (with(r#""maxSkews":2"#), "unknown field `maxSkews`"),
         ];
         for (args, expected) in cases {
-            let error = parse(&args).unwrap_err();
+            let error = parse(&args).unwrap_err().to_string();
             assert!(error.contains(expected), "{args}: {error}");
         }
         assert!(parse(&with(r#""minDomains":2,"nodeAffinityPolicy":"Ignore","matchLabelKeys":["app"]"#)).is_ok());

@@ -1,4 +1,4 @@
-//! Rules of PodTopologySpread on small clusters, written as API objects.
+//! PodTopologySpread on small clusters that are written as API objects.
 
 mod default_constraints;
 mod properties;
@@ -125,7 +125,7 @@ fn skew_is_measured_against_the_emptiest_domain() {
 }
 
 #[test]
-fn only_living_pods_of_the_namespace_count() {
+fn only_pods_of_the_namespace_that_are_not_terminating_count() {
     let mut world = World::zones(&["a", "b"]);
     let mut pod = web(&json!([]));
     pod["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
@@ -137,7 +137,7 @@ fn only_living_pods_of_the_namespace_count() {
 }
 
 #[test]
-fn nodes_without_a_key_are_no_domain() {
+fn nodes_without_a_key_are_in_no_domain() {
     let mut world = World::zones(&["a", "b"]);
     world.node(&json!({ "metadata": { "name": "n2", "labels": { "host": "n2" } } }));
     world.place_web(0, 1);
@@ -185,7 +185,7 @@ fn match_label_keys_narrow_the_selector() {
 }
 
 #[test]
-fn dry_run_moves_pods() {
+fn dry_run_removes_and_adds_pods() {
     let mut world = World::zones(&["a", "b", "c"]);
     for (node, count) in [(0, 2), (1, 1), (2, 1)] {
         world.place_web(node, count);
@@ -206,7 +206,7 @@ fn dry_run_moves_pods() {
 }
 
 #[test]
-fn pods_that_leave_a_node_that_does_not_count_change_nothing() {
+fn pods_removed_from_a_node_that_is_not_eligible_change_nothing() {
     let mut world = World::zones(&["a", "b"]);
     world.node(&json!({
         "metadata": { "name": "n2", "labels": { "zone": "a" } },
@@ -224,20 +224,20 @@ fn pods_that_leave_a_node_that_does_not_count_change_nothing() {
 }
 
 #[test]
-fn leaving_pods_count_though_they_did_not_before() {
+fn terminating_pods_count_when_a_dry_run_removes_them() {
     let mut world = World::zones(&["a", "b"]);
     world.place_web(0, 1);
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
-    let leaving = Pod { terminating: true, ..pod.clone() };
+    let terminating = Pod { terminating: true, ..pod.clone() };
     let mut plugin = plugin("null");
     let call = world.cluster.call(&pod);
     plugin.pre_filter(&call).unwrap();
     let cases = [DryRunCase { node: NodeIdx(0), minus: vec![0], plus: vec![] }];
-    assert_eq!(plugin.dry_run(&call, &[&leaving], &cases).unwrap(), [Status::success()]);
+    assert_eq!(plugin.dry_run(&call, &[&terminating], &cases).unwrap(), [Status::success()]);
 }
 
 #[test]
-fn impossible_constraints_fail_the_attempt_and_harm_nobody() {
+fn invalid_constraints_fail_the_attempt_without_a_panic() {
     let mut world = World::zones(&["a", "b"]);
     let nonsense = json!({ "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Near" }] } });
     let pod = world.pod(&web(&json!([hard("zone", 1, &nonsense)])));

@@ -1,10 +1,11 @@
-//! The rules of inter-pod affinity as the Kubernetes documentation tells them, pod by pod and node by node, on strings.
+//! The rules of inter-pod affinity as the Kubernetes documentation states them, pod by pod and node by node, on strings
+//! (<https://kubernetes.io/docs/concepts/scheduling-eviction/assign-pod-node/>).
 
 use std::collections::BTreeMap;
 
 use berth_model::api::{LabelSelector, NodeSelectorRequirement, Pod, PodAffinity, PodAffinityTerm, StringMap};
 
-use super::world::World;
+use super::two_form_cluster::TwoFormCluster;
 
 pub(super) const AFFINITY: &str = "UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules";
 pub(super) const OWN_ANTI: &str = "Unschedulable: node(s) didn't match pod anti-affinity rules";
@@ -28,25 +29,25 @@ fn selects(selector: Option<&LabelSelector>, labels: &StringMap) -> bool {
     })
 }
 
-/// Whether `term` of `owner` names the namespace of `pod` in so many words.
+/// Whether `term` of `owner` lists the namespace of `pod`, or has it by default.
 fn names_namespace(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let namespace = &pod.metadata.namespace;
     let is_default = term.namespaces.is_empty() && term.namespace_selector.is_none();
     term.namespaces.contains(namespace) || (is_default && *namespace == owner.metadata.namespace)
 }
 
-/// A term of a placed pod and the pod to be placed.
-fn others_term_means(world: &World, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
-    let namespace_labels = world.namespaces.get(&pod.metadata.namespace).cloned().unwrap_or_default();
+/// Whether a term of the existing pod `owner` matches the incoming pod `pod`.
+fn existing_term_matches(cluster: &TwoFormCluster, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+    let namespace_labels = cluster.namespaces.get(&pod.metadata.namespace).cloned().unwrap_or_default();
     (names_namespace(term, owner, pod) || selects(term.namespace_selector.as_ref(), &namespace_labels))
         && selects(term.label_selector.as_ref(), &pod.metadata.labels)
 }
 
-/// A term of the pod to be placed and some pod. The namespace selector is applied to namespaces that exist and, this is not
-/// in the documentation but in the recorded answers, to no labels at all.
-fn own_term_means(world: &World, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+/// Whether a term of the incoming pod `owner` matches `pod`. The namespace selector is applied to namespaces that exist.
+/// Recorded answers of kube-scheduler show that it is also applied to an empty set of labels, which is not documented.
+fn incoming_term_matches(cluster: &TwoFormCluster, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let selector = term.namespace_selector.as_ref();
-    let listed = world.namespaces.get(&pod.metadata.namespace).is_some_and(|labels| selects(selector, labels));
+    let listed = cluster.namespaces.get(&pod.metadata.namespace).is_some_and(|labels| selects(selector, labels));
     (names_namespace(term, owner, pod) || listed || selects(selector, &StringMap::new()))
         && selects(term.label_selector.as_ref(), &pod.metadata.labels)
 }
@@ -69,74 +70,82 @@ fn preferred(affinity: Option<&PodAffinity>) -> impl Iterator<Item = (&PodAffini
 }
 
 /// The value of `key` at both nodes if they share it.
-fn together(world: &World, key: &str, one: u32, other: u32) -> bool {
-    let value = |node| world.nodes.get(&node).and_then(|labels| labels.get(key));
+fn together(cluster: &TwoFormCluster, key: &str, one: u32, other: u32) -> bool {
+    let value = |node| cluster.nodes.get(&node).and_then(|labels| labels.get(key));
     value(one).is_some() && value(one) == value(other)
 }
 
 /// Why `node` does not pass; empty if it does.
-pub(super) fn verdict(world: &World, pod: &Pod, node: u32) -> &'static str {
+pub(super) fn verdict(cluster: &TwoFormCluster, pod: &Pod, node: u32) -> &'static str {
     let terms = required(affinity(pod));
-    let means_all = |other: &Pod| terms.iter().all(|term| own_term_means(world, term, pod, other));
-    let has_key = |node: u32, key: &str| world.nodes.get(&node).is_some_and(|labels| labels.contains_key(key));
-    let friends: Vec<u32> = world.pods.values().filter(|(other, _)| means_all(other)).map(|(_, on)| *on).collect();
-    let is_near = |term: &PodAffinityTerm| friends.iter().any(|on| together(world, &term.topology_key, *on, node));
+    let matches_all = |other: &Pod| terms.iter().all(|term| incoming_term_matches(cluster, term, pod, other));
+    let has_key = |node: u32, key: &str| cluster.nodes.get(&node).is_some_and(|labels| labels.contains_key(key));
+    let matching: Vec<u32> = cluster.pods.values().filter(|(other, _)| matches_all(other)).map(|(_, on)| *on).collect();
+    let is_near = |term: &PodAffinityTerm| matching.iter().any(|on| together(cluster, &term.topology_key, *on, node));
     let is_first =
-        means_all(pod) && !friends.iter().any(|on| terms.iter().any(|term| has_key(*on, &term.topology_key)));
+        matches_all(pod) && !matching.iter().any(|on| terms.iter().any(|term| has_key(*on, &term.topology_key)));
     let has_keys = terms.iter().all(|term| has_key(node, &term.topology_key));
     if !has_keys || !(terms.iter().all(is_near) || is_first) {
         return AFFINITY;
     }
-    for (other, on) in world.pods.values() {
+    for (other, on) in cluster.pods.values() {
         let hits = |term: &PodAffinityTerm| {
-            together(world, &term.topology_key, *on, node) && own_term_means(world, term, pod, other)
+            together(cluster, &term.topology_key, *on, node) && incoming_term_matches(cluster, term, pod, other)
         };
         if required(anti_affinity(pod)).iter().any(hits) {
             return OWN_ANTI;
         }
     }
-    if world.pods.values().any(|(other, on)| repels(world, (other, *on), (pod, node))) {
+    if cluster.pods.values().any(|(other, on)| repels(cluster, (other, *on), (pod, node))) {
         return OTHERS_ANTI;
     }
     ""
 }
 
-/// Whether the anti-affinity of a placed pod forbids the other pod its node.
-pub(super) fn repels(world: &World, (placed, on): (&Pod, u32), (pod, node): (&Pod, u32)) -> bool {
-    required(anti_affinity(placed))
-        .iter()
-        .any(|term| together(world, &term.topology_key, on, node) && others_term_means(world, term, placed, pod))
+/// Whether required anti-affinity of an existing pod keeps the incoming pod off the node.
+pub(super) fn repels(cluster: &TwoFormCluster, (placed, on): (&Pod, u32), (pod, node): (&Pod, u32)) -> bool {
+    required(anti_affinity(placed)).iter().any(|term| {
+        together(cluster, &term.topology_key, on, node) && existing_term_matches(cluster, term, placed, pod)
+    })
 }
 
 /// Whether PreFilter says Skip.
-pub(super) fn skips(world: &World, pod: &Pod) -> bool {
-    let repelled = |(other, on): &(Pod, u32)| world.nodes.keys().any(|node| repels(world, (other, *on), (pod, *node)));
-    required(affinity(pod)).is_empty() && required(anti_affinity(pod)).is_empty() && !world.pods.values().any(repelled)
+pub(super) fn skips(cluster: &TwoFormCluster, pod: &Pod) -> bool {
+    let repelled =
+        |(other, on): &(Pod, u32)| cluster.nodes.keys().any(|node| repels(cluster, (other, *on), (pod, *node)));
+    required(affinity(pod)).is_empty()
+        && required(anti_affinity(pod)).is_empty()
+        && !cluster.pods.values().any(repelled)
 }
 
-/// The raw score of every node; `None` if nothing speaks for or against any.
-pub(super) fn scores(world: &World, pod: &Pod, required_weight: i64, ignores_others: bool) -> Option<Vec<i64>> {
+/// The raw score of every node; `None` if no term matches a pod.
+pub(super) fn scores(
+    cluster: &TwoFormCluster,
+    pod: &Pod,
+    required_weight: i64,
+    ignores_others: bool,
+) -> Option<Vec<i64>> {
     let own: Vec<(&PodAffinityTerm, i64)> =
         preferred(affinity(pod)).chain(preferred(anti_affinity(pod)).map(|(term, weight)| (term, -weight))).collect();
     if ignores_others && own.is_empty() {
         return None;
     }
     let mut sums: BTreeMap<(&str, &str), i64> = BTreeMap::new();
-    for (other, on) in world.pods.values() {
-        let Some(labels) = world.nodes.get(on) else { continue };
+    for (other, on) in cluster.pods.values() {
+        let Some(labels) = cluster.nodes.get(on) else { continue };
         let mut add = |term: &'_ PodAffinityTerm, weight: i64| {
             if let Some((key, value)) = labels.get_key_value(&term.topology_key) {
                 *sums.entry((key, value)).or_default() += weight;
             }
         };
-        for (term, weight) in own.iter().filter(|(term, _)| own_term_means(world, term, pod, other)) {
+        for (term, weight) in own.iter().filter(|(term, _)| incoming_term_matches(cluster, term, pod, other)) {
             add(term, *weight);
         }
-        let theirs = required(affinity(other)).iter().map(|term| (term, required_weight));
-        let theirs = theirs.filter(|_| required_weight > 0);
-        let theirs = theirs.chain(preferred(affinity(other)));
-        let theirs = theirs.chain(preferred(anti_affinity(other)).map(|(term, weight)| (term, -weight)));
-        for (term, weight) in theirs.filter(|(term, _)| others_term_means(world, term, other, pod)) {
+        let existing = required(affinity(other)).iter().map(|term| (term, required_weight));
+        let existing = existing.filter(|_| required_weight > 0);
+        let existing = existing.chain(preferred(affinity(other)));
+        let existing = existing.chain(preferred(anti_affinity(other)).map(|(term, weight)| (term, -weight)));
+        for (term, weight) in existing.filter(|(term, _)| existing_term_matches(cluster, term, other, pod)) {
             add(term, weight);
         }
     }
@@ -144,5 +153,5 @@ pub(super) fn scores(world: &World, pod: &Pod, required_weight: i64, ignores_oth
         let here = sums.iter().filter(|((key, value), _)| labels.get(*key).is_some_and(|it| it == value));
         here.map(|(_, sum)| sum).sum()
     };
-    (!sums.is_empty()).then(|| world.nodes.values().map(score).collect())
+    (!sums.is_empty()).then(|| cluster.nodes.values().map(score).collect())
 }

@@ -1,18 +1,18 @@
-//! Random clusters that change step by step, always the same three nodes, four namespaces and few labels, so that terms
-//! meet pods often.
+//! Random clusters that change step by step. They have three nodes, four namespaces and few labels, so that terms match
+//! pods often.
 
 use berth_framework::{DryRunCase, Filter, PreFilter, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, PodIdx, api};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{naive, plugin, scores, verdicts, world::World};
+use super::{naive, plugin, scores, two_form_cluster::TwoFormCluster, verdicts};
 use crate::{
     inter_pod_affinity::{ClusterView, InterPodAffinity},
     testing::show,
 };
 
-/// What happens to the cluster before the next pod is looked at.
+/// A change of the cluster before the next pod is scheduled.
 #[derive(Clone, Debug)]
 enum Step {
     Place { slot: u32, pod: Box<api::Pod>, node: u32 },
@@ -109,14 +109,14 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-impl World {
+impl TwoFormCluster {
     fn start(nodes: Vec<api::StringMap>) -> Self {
-        let mut world = Self::default();
-        (0..).zip(nodes).for_each(|(node, labels)| world.set_node(node, labels));
-        world
+        let mut cluster = Self::default();
+        (0..).zip(nodes).for_each(|(node, labels)| cluster.set_node(node, labels));
+        cluster
     }
 
-    fn take(&mut self, step: Step) {
+    fn apply(&mut self, step: Step) {
         match step {
             // The node table holds no pods of nodes that it does not know.
             Step::Place { node, .. } if !self.nodes.contains_key(&node) => {}
@@ -133,15 +133,15 @@ impl World {
     }
 }
 
-/// Nodes, steps with the pod to look at after each, `hardPodAffinityWeight` and `ignorePreferredTermsOfExistingPods`.
-fn story() -> impl Strategy<Value = (Vec<api::StringMap>, Vec<(Step, api::Pod)>, i64, bool)> {
+/// Nodes, steps with the pod to schedule after each, `hardPodAffinityWeight` and `ignorePreferredTermsOfExistingPods`.
+fn steps_and_args() -> impl Strategy<Value = (Vec<api::StringMap>, Vec<(Step, api::Pod)>, i64, bool)> {
     let steps = prop::collection::vec((step(), pod()), 1..25);
     (prop::collection::vec(node_labels(), 3), steps, one_of(&[0, 1, 7]), any::<bool>())
 }
 
-/// What Filter would say about a node if some of its pods went and others came.
-fn naive_case(world: &World, pod: &api::Pod, node: u32, gone: &[u32], come: &[api::Pod]) -> &'static str {
-    let mut other = world.clone();
+/// The verdict on a node with some of its pods removed and others added.
+fn naive_case(cluster: &TwoFormCluster, pod: &api::Pod, node: u32, gone: &[u32], come: &[api::Pod]) -> &'static str {
+    let mut other = cluster.clone();
     gone.iter().for_each(|slot| other.remove(*slot));
     for (slot, pod) in (100..).zip(come) {
         other.place(slot, pod.clone(), node);
@@ -149,30 +149,30 @@ fn naive_case(world: &World, pod: &api::Pod, node: u32, gone: &[u32], come: &[ap
     naive::verdict(&other, pod, node)
 }
 
-/// Takes away every pod of the node, every other one, or none, and brings `guest` or not.
+/// Removes every pod of the node, every other one, or none, and adds `added` or not.
 fn dry_runs_agree(
     plugin: &mut InterPodAffinity,
-    world: &mut World,
+    cluster: &mut TwoFormCluster,
     (pod, interned): (&api::Pod, &Pod),
-    guest: &api::Pod,
+    added: &api::Pod,
 ) -> Result<(), TestCaseError> {
-    let mut pods: Vec<Pod> = vec![world.intern(guest)];
+    let mut pods: Vec<Pod> = vec![cluster.intern(added)];
     let (mut cases, mut expected) = (Vec::new(), Vec::new());
-    for &node in world.nodes.keys() {
-        let here: Vec<u32> = world.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
-        for (stride, guests) in [(1, 0), (2, 0), (1, 1), (2, 1), (usize::MAX, 1)] {
+    for &node in cluster.nodes.keys() {
+        let here: Vec<u32> = cluster.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
+        for (stride, n_added) in [(1, 0), (2, 0), (1, 1), (2, 1), (usize::MAX, 1)] {
             let gone: Vec<u32> = here.iter().copied().skip(stride / 2).step_by(stride).collect();
             let mut minus = Vec::new();
             for slot in &gone {
                 minus.push(u32::try_from(pods.len()).unwrap());
-                pods.push((**world.table.pods().get(PodIdx(*slot)).unwrap().0).clone());
+                pods.push((**cluster.table.pods().get(PodIdx(*slot)).unwrap().0).clone());
             }
-            cases.push(DryRunCase { node: NodeIdx(node), minus, plus: (0..guests).collect() });
-            expected.push(naive_case(world, pod, node, &gone, &vec![guest.clone(); guests as usize]));
+            cases.push(DryRunCase { node: NodeIdx(node), minus, plus: (0..n_added).collect() });
+            expected.push(naive_case(cluster, pod, node, &gone, &vec![added.clone(); n_added as usize]));
         }
     }
     let pods: Vec<&Pod> = pods.iter().collect();
-    let statuses = plugin.dry_run(&super::call(&world.table, interned), &pods, &cases).unwrap();
+    let statuses = plugin.dry_run(&super::call(&cluster.table, interned), &pods, &cases).unwrap();
     prop_assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), expected);
     Ok(())
 }
@@ -184,39 +184,39 @@ fn describe(view: &ClusterView) -> [String; 2] {
 
 proptest! {
     #[test]
-    fn answers_equal_the_naive_ones((nodes, steps, weight, ignores_others) in story()) {
-        let mut world = World::start(nodes);
+    fn answers_equal_the_naive_ones((nodes, steps, weight, ignores_others) in steps_and_args()) {
+        let mut cluster = TwoFormCluster::start(nodes);
         let args = json!({ "hardPodAffinityWeight": weight, "ignorePreferredTermsOfExistingPods": ignores_others });
         let mut plugin = plugin(&args);
-        let mut guest = super::pod("default", &[], &json!({}));
+        let mut added = super::pod("default", &[], &json!({}));
         for (step, pod) in steps {
-            world.take(step);
-            let interned = world.intern(&pod);
-            let is_skipped = plugin.pre_filter(&super::call(&world.table, &interned)) == Err(Status::skip());
-            prop_assert_eq!(is_skipped, naive::skips(&world, &pod));
-            prop_assert_eq!(verdicts(&mut plugin, &world, &interned), world.naive_verdicts(&pod));
-            dry_runs_agree(&mut plugin, &mut world, (&pod, &interned), &guest)?;
-            let raw = scores(&mut plugin, &world, &interned).map(|(raw, _)| raw);
-            prop_assert_eq!(raw, naive::scores(&world, &pod, weight, ignores_others));
-            guest = pod;
+            cluster.apply(step);
+            let interned = cluster.intern(&pod);
+            let is_skipped = plugin.pre_filter(&super::call(&cluster.table, &interned)) == Err(Status::skip());
+            prop_assert_eq!(is_skipped, naive::skips(&cluster, &pod));
+            prop_assert_eq!(verdicts(&mut plugin, &cluster, &interned), cluster.naive_verdicts(&pod));
+            dry_runs_agree(&mut plugin, &mut cluster, (&pod, &interned), &added)?;
+            let raw = scores(&mut plugin, &cluster, &interned).map(|(raw, _)| raw);
+            prop_assert_eq!(raw, naive::scores(&cluster, &pod, weight, ignores_others));
+            added = pod;
         }
     }
 
     #[test]
-    fn what_is_kept_equals_a_rebuild((nodes, steps, weight, _) in story()) {
-        let mut world = World::start(nodes);
+    fn the_view_equals_a_rebuilt_one((nodes, steps, weight, _) in steps_and_args()) {
+        let mut cluster = TwoFormCluster::start(nodes);
         let mut kept = ClusterView::new(weight);
         for (at, (step, pod)) in steps.into_iter().enumerate() {
-            world.take(step);
-            let interned = world.intern(&pod);
+            cluster.apply(step);
+            let interned = cluster.intern(&pod);
             if at % 3 == 0 {
                 continue;
             }
-            kept.follow(&world.table);
+            kept.follow(&cluster.table);
             let mut rebuilt = ClusterView::new(weight);
-            rebuilt.follow(&world.table);
+            rebuilt.follow(&cluster.table);
             prop_assert_eq!(describe(&kept), describe(&rebuilt));
-            let symbols = &world.table.symbols;
+            let symbols = &cluster.table.symbols;
             for term in interned.affinity.required.iter().chain(&interned.affinity.anti_required) {
                 let Some(selector) = &term.namespace_selector else { continue };
                 let matching = |view: &mut ClusterView| view.namespaces.matching(selector, symbols).to_vec();
@@ -233,25 +233,25 @@ proptest! {
         namespaces in prop::collection::btree_map(namespace(), namespace_labels(), 0..4),
         pods in prop::collection::vec((pod(), any::<prop::sample::Index>()), 1..20),
     ) {
-        let mut world = World::start(nodes);
-        namespaces.into_iter().for_each(|(name, labels)| world.set_namespace(name, Some(labels)));
+        let mut cluster = TwoFormCluster::start(nodes);
+        namespaces.into_iter().for_each(|(name, labels)| cluster.set_namespace(name, Some(labels)));
         let mut plugin = plugin(&json!({}));
         for (slot, (pod, choice)) in (0..).zip(pods) {
-            let interned = world.intern(&pod);
-            let mut nodes: NodeSet = world.table.nodes().clone();
-            let call = super::call(&world.table, &interned);
+            let interned = cluster.intern(&pod);
+            let mut nodes: NodeSet = cluster.table.nodes().clone();
+            let call = super::call(&cluster.table, &interned);
             if plugin.pre_filter(&call) != Err(Status::skip()) {
                 plugin.filter(&call, &mut nodes).unwrap();
             }
             let passed: Vec<NodeIdx> = nodes.iter().collect();
             if !passed.is_empty() {
-                world.place(slot, pod, choice.get(&passed).0);
+                cluster.place(slot, pod, choice.get(&passed).0);
             }
         }
-        for (slot, (pod, on)) in &world.pods {
-            for (other_slot, (other, other_on)) in world.pods.iter().filter(|(it, _)| *it != slot) {
-                let violated = naive::repels(&world, (pod, *on), (other, *other_on));
-                prop_assert!(!violated, "pod {} cannot bear pod {}", slot, other_slot);
+        for (slot, (pod, on)) in &cluster.pods {
+            for (other_slot, (other, other_on)) in cluster.pods.iter().filter(|(it, _)| *it != slot) {
+                let violated = naive::repels(&cluster, (pod, *on), (other, *other_on));
+                prop_assert!(!violated, "pod {} must not share a domain with pod {}", slot, other_slot);
             }
         }
     }

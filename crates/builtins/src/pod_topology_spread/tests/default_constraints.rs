@@ -1,4 +1,4 @@
-//! Constraints of the profile, for pods that bring none.
+//! Default constraints, for pods that have none of their own.
 
 use super::*;
 use crate::testing::scores;
@@ -21,8 +21,8 @@ fn owned(api_version: &str, kind: &str) -> Value {
     pod
 }
 
-/// What the listed default constraint says about two zones, the first of which holds a web pod.
-fn judge(objects: &[Value], pod: &Value) -> Result<Vec<String>, Status> {
+/// The verdicts of one listed default constraint on two nodes in different zones, the first with a web pod.
+fn default_verdicts(objects: &[Value], pod: &Value) -> Result<Vec<String>, Status> {
     let mut world = World::zones(&["a", "b"]);
     world.place_web(0, 1);
     objects.iter().for_each(|object| world.object(object));
@@ -33,7 +33,7 @@ fn judge(objects: &[Value], pod: &Value) -> Result<Vec<String>, Status> {
 }
 
 #[test]
-fn services_and_controllers_tell_which_pods_belong_together() {
+fn services_and_controllers_give_the_selector() {
     let web_labels = json!({ "app": "web" });
     let matching = json!({ "matchLabels": { "app": "web" } });
     let other = json!({ "matchExpressions": [{ "key": "app", "operator": "NotIn", "values": ["web"] }] });
@@ -65,12 +65,12 @@ fn services_and_controllers_tell_which_pods_belong_together() {
         ),
         (vec![service(&web_labels), set("ReplicaSet", &other)], replicas(), all_pass()),
         (vec![service(&web_labels), set("ReplicaSet", &json!({}))], replicas(), spread()),
-        // Broken objects are as good as none.
+        // Objects that do not parse are ignored.
         (vec![service(&json!([1])), set("ReplicaSet", &json!("text"))], replicas(), skip()),
         (vec![service(&web_labels), set("ReplicaSet", &json!({ "matchLabels": { "a b": "" } }))], replicas(), spread()),
     ];
     for (objects, pod, expected) in cases {
-        assert_eq!(judge(&objects, &pod), expected, "{objects:?} {pod}");
+        assert_eq!(default_verdicts(&objects, &pod), expected, "{objects:?} {pod}");
     }
 }
 
@@ -98,7 +98,7 @@ fn services_are_followed() {
 fn own_constraints_replace_the_defaults() {
     let soft = hard("zone", 1, &json!({ "whenUnsatisfiable": "ScheduleAnyway" }));
     let service = object("v1", "Service", "service", &json!({ "app": "web" }));
-    assert_eq!(judge(&[service], &web(&json!([soft]))), Err(Status::skip()));
+    assert_eq!(default_verdicts(&[service], &web(&json!([soft]))), Err(Status::skip()));
 }
 
 #[test]

@@ -1,6 +1,6 @@
-//! Filter against a plain reading of the documentation, on clusters that change under the plugin's hands.
+//! Filter compared with a simple model of the documentation, on clusters that change step by step.
 //!
-//! The model below counts everything anew for each question, from the objects' own words
+//! The model counts all pods anew for each pod to schedule, from the API objects
 //! (<https://kubernetes.io/docs/concepts/scheduling-eviction/topology-spread-constraints/>).
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -281,7 +281,7 @@ impl Twins {
 }
 
 proptest! {
-    /// One plugin lives through all the changes; it must answer as the model does, which counts anew.
+    /// One plugin follows all changes. It must agree with the model, which counts anew.
     #[test]
     fn verdicts_equal_those_of_the_documentation(
         nodes in prop::collection::vec(any_node(), 1..8),
@@ -298,7 +298,7 @@ proptest! {
         }
     }
 
-    /// Trying a change out says what the change would bring, and changes nothing.
+    /// A dry run gives the verdict that the real change gives, and does not change the plugin's counts.
     #[test]
     fn dry_runs_equal_real_changes(
         nodes in prop::collection::vec(any_node(), 1..8),

@@ -70,7 +70,7 @@ fn pods_without_soft_constraints_skip() {
 }
 
 #[test]
-fn impossible_constraints_harm_nobody() {
+fn invalid_constraints_do_not_panic() {
     let mut world = uneven();
     for max_skew in [i32::MIN, 0, i32::MAX] {
         let pod = world.pod(&web(&json!([soft("topology.kubernetes.io/zone", max_skew, &json!({}))])));

@@ -1,13 +1,13 @@
-//! A cluster in plain words, made in two ways: as the node table that the plugin reads, and as it is, for a naive reader.
+//! A cluster in two forms: as the cluster table that the plugin reads, and as API objects for the naive implementation.
 
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{ClusterTable, Delta, NodeIdx, ObjectChange, PodIdx, api, intern};
 use serde_json::{Value, json};
 
-/// The cluster as the API shows it; nodes and pods by slot.
+/// Nodes and pods by slot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct World {
+pub(super) struct TwoFormCluster {
     pub(super) nodes: BTreeMap<u32, api::StringMap>,
     /// Labels of namespaces.
     pub(super) namespaces: BTreeMap<String, api::StringMap>,
@@ -19,14 +19,14 @@ pub(super) fn labels(pairs: &[(&str, &str)]) -> api::StringMap {
     pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
-/// A pod from what its spec says about other pods.
+/// A pod with `spec.affinity`.
 pub(super) fn pod(namespace: &str, labels: &[(&str, &str)], affinity: &Value) -> api::Pod {
     let labels: BTreeMap<_, _> = labels.iter().copied().collect();
     let metadata = json!({ "name": "p", "namespace": namespace, "labels": labels });
     serde_json::from_value(json!({ "metadata": metadata, "spec": { "affinity": affinity } })).unwrap()
 }
 
-impl World {
+impl TwoFormCluster {
     pub(super) fn set_node(&mut self, node: u32, labels: api::StringMap) {
         let mut interned: Vec<_> = labels
             .iter()
@@ -38,7 +38,7 @@ impl World {
         self.nodes.insert(node, labels);
     }
 
-    /// Its pods leave first.
+    /// Removes the node and its pods.
     pub(super) fn remove_node(&mut self, node: u32) {
         let gone: Vec<u32> = self.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
         gone.into_iter().for_each(|slot| self.remove(slot));
