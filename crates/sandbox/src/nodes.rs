@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::clock;
+use crate::fields::clock;
 
 /// Describes `n` nodes, `node-00000` and on, spread evenly over `zones` zones (at least one).
 ///

@@ -12,11 +12,11 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::api::Api;
-use crate::apply::Appliers;
-use crate::registry::Registry;
-use crate::store::Store;
-use crate::{controllers, kubelet, namespaces};
+use crate::api::context::Api;
+use crate::api::router;
+use crate::controllers::{kubelet, manager, namespaces};
+use crate::objects::initial;
+use crate::state::ClusterState;
 
 /// How a sandbox behaves.
 #[derive(Debug, Clone)]
@@ -80,24 +80,21 @@ impl Sandbox {
         let listener = TcpListener::bind(address).await.map_err(listen_error)?;
         let address = listener.local_addr().map_err(listen_error)?;
         let (stopping, receiver) = watch::channel(false);
-        let api = Arc::new(Api {
-            store: Store::default(),
-            registry: Registry::new(),
-            appliers: Appliers::default(),
-            stopping: receiver.clone(),
-        });
-        namespaces::create_initial(&api).map_err(|error| Error::Initial(format!("{:?}", error.to_status())))?;
-        for kind in api.registry.kinds() {
-            api.store.collection(&kind.collection());
+        let state = Arc::new(ClusterState::new());
+        initial::create_initial(&state).map_err(|error| Error::Initial(format!("{:?}", error.to_status())))?;
+        for kind in state.registry().kinds() {
+            state.collection_of(&kind);
         }
-        api.store.compact();
+        state.compact();
+        let (start_delay, stop_delay) = (options.pod_start_delay, options.pod_stop_delay);
+        let api = Api::new(Arc::clone(&state), receiver.clone());
         let mut tasks = vec![
-            tokio::spawn(kubelet::run(Arc::clone(&api), options.pod_start_delay, options.pod_stop_delay)),
-            tokio::spawn(namespaces::run(Arc::clone(&api), options.pod_stop_delay)),
-            tokio::spawn(serve(listener, Arc::clone(&api), receiver)),
+            tokio::spawn(kubelet::run(Arc::clone(&state), receiver.clone(), start_delay, stop_delay)),
+            tokio::spawn(namespaces::run(Arc::clone(&state), receiver.clone(), stop_delay)),
+            tokio::spawn(serve(listener, Arc::new(api), receiver.clone())),
         ];
         if options.controllers {
-            tasks.push(tokio::spawn(controllers::run(api, options.workloads)));
+            tasks.push(tokio::spawn(manager::run(state, receiver, options.workloads)));
         }
         Ok(Self { address, stopping, tasks })
     }
@@ -135,7 +132,7 @@ async fn serve(listener: TcpListener, api: Arc<Api>, mut stopping: watch::Receiv
         let api = Arc::clone(&api);
         async move {
             let (parts, body) = request.into_parts();
-            api.handle(parts, body).await
+            router::handle(api, parts, body).await
         }
     });
     let listener = listener.tap_io(|stream| {

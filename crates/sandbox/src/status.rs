@@ -2,15 +2,15 @@
 //!
 //! Clients branch on `reason` and people read `message`, so both follow what a real API server answers.
 
-use axum::body::Body;
-use axum::response::{IntoResponse, Response};
-use http::{HeaderValue, StatusCode, header};
+use http::StatusCode;
 use serde_json::{Map, Value, json};
 
+use crate::fields::FieldError;
 use crate::kinds::Kind;
+use crate::storage::ResourceVersion;
 
-/// The result of everything that answers a request.
-pub(crate) type Answer<T> = Result<T, StatusError>;
+/// The result of everything that serves a request or stores an object.
+pub(crate) type ApiResult<T> = Result<T, StatusError>;
 
 /// A failed request.
 #[derive(Debug)]
@@ -25,60 +25,6 @@ struct Failure {
     details: Map<String, Value>,
     retry_after: Option<u64>,
     warnings: Vec<String>,
-}
-
-/// What is wrong with one field of an object.
-#[derive(Debug, Clone)]
-pub(crate) struct FieldError {
-    reason: &'static str,
-    field: String,
-    message: String,
-}
-
-impl FieldError {
-    /// The field is missing; `detail` may be empty.
-    pub(crate) fn required(field: impl Into<String>, detail: &str) -> Self {
-        let message = if detail.is_empty() { "Required value".to_owned() } else { format!("Required value: {detail}") };
-        Self { reason: "FieldValueRequired", field: field.into(), message }
-    }
-
-    /// The field has a value that breaks a rule.
-    pub(crate) fn invalid(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        let message = format!("Invalid value: {value}: {detail}");
-        Self { reason: "FieldValueInvalid", field: field.into(), message }
-    }
-
-    /// The field has a value of another type.
-    pub(crate) fn wrong_type(field: impl Into<String>, value: &Value, detail: &str) -> Self {
-        let message = format!("Invalid value: {value}: {detail}");
-        Self { reason: "FieldValueTypeInvalid", field: field.into(), message }
-    }
-
-    /// The field isn't one of the `supported` values.
-    pub(crate) fn not_supported(field: impl Into<String>, value: &Value, supported: &[&str]) -> Self {
-        let supported = supported.iter().map(|value| format!("\"{value}\"")).collect::<Vec<_>>().join(", ");
-        let message = format!("Unsupported value: {value}: supported values: {supported}");
-        Self { reason: "FieldValueNotSupported", field: field.into(), message }
-    }
-
-    /// The field may not be set, or not be changed.
-    pub(crate) fn forbidden(field: impl Into<String>, detail: &str) -> Self {
-        Self { reason: "FieldValueForbidden", field: field.into(), message: format!("Forbidden: {detail}") }
-    }
-
-    /// The value repeats another element of its list.
-    pub(crate) fn duplicate(field: impl Into<String>, value: &str) -> Self {
-        Self { reason: "FieldValueDuplicate", field: field.into(), message: format!("Duplicate value: {value}") }
-    }
-
-    /// Whether this is about a repeated element.
-    pub(crate) fn is_duplicate(&self) -> bool {
-        self.reason == "FieldValueDuplicate"
-    }
-
-    fn cause(&self) -> Value {
-        json!({"reason": self.reason, "message": self.message, "field": self.field})
-    }
 }
 
 impl StatusError {
@@ -175,7 +121,7 @@ impl StatusError {
     pub(crate) fn invalid_named(kind: &str, group: &str, name: &str, errors: &[FieldError]) -> Self {
         let mut texts: Vec<String> = Vec::new();
         for error in errors {
-            let text = format!("{}: {}", error.field, error.message);
+            let text = error.to_string();
             if !texts.contains(&text) {
                 texts.push(text);
             }
@@ -205,7 +151,7 @@ impl StatusError {
     }
 
     /// 504 for a revision that doesn't exist yet.
-    pub(crate) fn too_large_revision(wanted: u64, current: u64) -> Self {
+    pub(crate) fn too_large_version(wanted: ResourceVersion, current: ResourceVersion) -> Self {
         let message = format!("Timeout: Too large resource version: {wanted}, current: {current}");
         let mut error = Self::new(StatusCode::GATEWAY_TIMEOUT, "Timeout", message);
         let cause = json!([{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]);
@@ -250,6 +196,16 @@ impl StatusError {
         self.0.code
     }
 
+    /// After how many seconds the client may try again, if it may.
+    pub(crate) fn seconds_to_retry(&self) -> Option<u64> {
+        self.0.retry_after
+    }
+
+    /// Texts for `Warning` headers.
+    pub(crate) fn warnings(&self) -> &[String] {
+        &self.0.warnings
+    }
+
     /// The `Status` object, as it also appears in an `ERROR` event of a watch.
     pub(crate) fn to_status(&self) -> Value {
         let failure = &self.0;
@@ -279,29 +235,5 @@ impl StatusError {
             self.0.details.insert(key.to_owned(), text.into());
         }
         self
-    }
-}
-
-impl IntoResponse for StatusError {
-    fn into_response(self) -> Response {
-        let mut response = Response::new(Body::from(self.to_status().to_string()));
-        *response.status_mut() = self.0.code;
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        if let Some(seconds) = self.0.retry_after {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-        }
-        append_warnings(headers, &self.0.warnings);
-        response
-    }
-}
-
-/// Adds one `Warning` header a text, in the form that kubectl prints.
-pub(crate) fn append_warnings(headers: &mut http::HeaderMap, warnings: &[String]) {
-    for warning in warnings {
-        let quoted = Value::from(warning.as_str()).to_string();
-        if let Ok(value) = HeaderValue::from_str(&format!("299 - {quoted}")) {
-            headers.append(header::WARNING, value);
-        }
     }
 }

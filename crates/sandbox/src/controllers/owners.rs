@@ -2,13 +2,13 @@
 
 use serde_json::{Value, json};
 
-use super::{Observed, is_leaving};
-use crate::api::Api;
-use crate::delete::{DeleteOptions, delete};
+use super::controller::Observed;
+use crate::fields::json::{items, text};
 use crate::kinds::Kind;
-use crate::object::{Object, items, text};
-use crate::status::Answer;
-use crate::store::key;
+use crate::objects::delete::{DeleteOptions, delete};
+use crate::state::ClusterState;
+use crate::status::ApiResult;
+use crate::storage::{Object, key};
 
 /// The owner of an object that exists for one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -31,7 +31,7 @@ pub(super) fn controller_of(object: &Value) -> Option<&Value> {
 
 /// Whether the object exists for this very pod.
 pub(super) fn is_for(object: &Value, pod: &Object) -> bool {
-    owning_pod(object).is_some_and(|owner| owner.uid == text(&pod.value, "/metadata/uid"))
+    owning_pod(object).is_some_and(|owner| owner.uid == pod.uid())
 }
 
 /// What goes into `metadata.ownerReferences` of an object that exists for a pod.
@@ -45,7 +45,7 @@ pub(super) fn reference_to(owner: &Object, api_version: &str, kind: &str) -> Val
         "apiVersion": api_version,
         "kind": kind,
         "name": owner.name(),
-        "uid": text(&owner.value, "/metadata/uid"),
+        "uid": owner.uid(),
         "controller": true,
         "blockOwnerDeletion": true,
     }])
@@ -53,7 +53,7 @@ pub(super) fn reference_to(owner: &Object, api_version: &str, kind: &str) -> Val
 
 /// Whether `owner` is the controller of an object.
 pub(super) fn controls(owner: &Object, object: &Value) -> bool {
-    controller_of(object).is_some_and(|reference| text(reference, "/uid") == text(&owner.value, "/metadata/uid"))
+    controller_of(object).is_some_and(|reference| text(reference, "/uid") == owner.uid())
 }
 
 /// The keys of the controllers of this kind of an object that has changed.
@@ -63,15 +63,9 @@ pub(super) fn of_kind(kind: &str, observed: &Observed<'_>) -> Vec<String> {
     owners.filter(|owner| text(owner, "/kind") == kind).map(|owner| key(namespace, text(owner, "/name"))).collect()
 }
 
-/// Whether a pod will never run (again).
-pub(super) fn is_done(pod: &Value) -> bool {
-    let finished = matches!(text(pod, "/status/phase"), "Succeeded" | "Failed");
-    finished || is_leaving(pod) && text(pod, "/spec/nodeName").is_empty()
-}
-
 /// Deletes this incarnation of an object.
-pub(super) fn remove(api: &Api, kind: &Kind, object: &Object) -> Answer<()> {
-    let uid = text(&object.value, "/metadata/uid").to_owned();
-    delete(api, kind, object.namespace(), object.name(), &DeleteOptions { uid, ..DeleteOptions::default() })?;
+pub(super) fn remove(state: &ClusterState, kind: &Kind, object: &Object) -> ApiResult<()> {
+    let uid = object.uid().to_owned();
+    delete(state, kind, object.namespace(), object.name(), &DeleteOptions { uid, ..DeleteOptions::default() })?;
     Ok(())
 }

@@ -1,0 +1,39 @@
+//! What a simulated controller is: it names the objects that a change affects, and brings one object into order.
+
+use crate::state::ClusterState;
+use crate::status::ApiResult;
+use crate::storage::Object;
+
+/// Keeps one sort of objects in order.
+pub(super) trait Controller: Sync {
+    /// The keys of the objects to look at after an observation.
+    fn affected(&self, state: &ClusterState, observed: &Observed<'_>) -> Vec<String>;
+
+    /// Looks at one object, which may be gone, and writes what is missing.
+    fn reconcile(&self, state: &ClusterState, key: &str) -> ApiResult<()>;
+}
+
+/// An object that has changed, or that is there when the controllers start.
+#[derive(Debug)]
+pub(super) struct Observed<'a> {
+    /// The name of the collection.
+    pub(super) collection: &'static str,
+    /// Its state, for one that is gone the last.
+    pub(super) object: &'a Object,
+    /// Its state before the change, if there was one.
+    pub(super) before: Option<&'a Object>,
+    /// Whether it was removed.
+    pub(super) gone: bool,
+}
+
+impl Observed<'_> {
+    /// The key of the object.
+    pub(super) fn key(&self) -> String {
+        self.object.key()
+    }
+
+    /// The state before, where there is one, and the state after.
+    pub(super) fn versions(&self) -> impl Iterator<Item = &Object> {
+        self.before.into_iter().chain([self.object])
+    }
+}

@@ -1,0 +1,114 @@
+//! One kind of objects: its names in paths and on the command line, and how a body is decoded.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use super::schema::Schema;
+
+/// One resource of one group version.
+#[derive(Debug)]
+pub(crate) struct Kind {
+    /// The API group, empty for core.
+    pub(crate) group: String,
+    /// The version inside the group.
+    pub(crate) version: String,
+    /// The kind, such as `Pod`.
+    pub(crate) kind: String,
+    /// The kind of a list of them.
+    pub(crate) list_kind: String,
+    /// The resource in paths, such as `pods`.
+    pub(crate) plural: String,
+    /// The singular name for the command line.
+    pub(crate) singular: String,
+    /// Short names for the command line, such as `po`.
+    pub(crate) short_names: Vec<String>,
+    /// Categories such as `all`.
+    pub(crate) categories: Vec<String>,
+    /// Whether objects live in a namespace.
+    pub(crate) namespaced: bool,
+    /// Whether there is a `status` subresource.
+    pub(crate) has_status: bool,
+    /// Where `scale` finds its numbers, if there is such a subresource.
+    pub(crate) scale: Option<Scale>,
+    /// How bodies are read.
+    pub(crate) decoding: Decoding,
+}
+
+/// JSON pointers of the fields behind a `scale` subresource.
+#[derive(Debug, Clone)]
+pub(crate) struct Scale {
+    /// The wanted replicas.
+    pub(crate) spec_replicas: String,
+    /// The observed replicas.
+    pub(crate) status_replicas: String,
+    /// The selector, in either form.
+    pub(crate) selector: Option<String>,
+}
+
+/// How the fields of a body become known.
+#[derive(Debug)]
+pub(crate) enum Decoding {
+    /// Decodes as the built-in type and encodes again; what is lost was unknown.
+    Typed(fn(&Value) -> Result<Value, serde_json::Error>),
+    /// A custom resource with its structural schema.
+    Custom(Arc<Schema>),
+}
+
+impl Kind {
+    /// `v1` or `apps/v1`.
+    pub(crate) fn api_version(&self) -> String {
+        if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
+    }
+
+    /// `pods` or `deployments.apps`, the form used in messages.
+    pub(crate) fn qualified_resource(&self) -> String {
+        self.qualify(&self.plural)
+    }
+
+    /// A resource name with the group behind it.
+    pub(crate) fn qualify(&self, resource: &str) -> String {
+        if self.group.is_empty() { resource.to_owned() } else { format!("{resource}.{}", self.group) }
+    }
+
+    /// The collection that holds the objects.
+    pub(crate) fn collection(&self) -> String {
+        if self.is("events.k8s.io", "events") { "events".to_owned() } else { self.qualified_resource() }
+    }
+
+    /// Whether this is the resource `plural` of `group`.
+    pub(crate) fn is(&self, group: &str, plural: &str) -> bool {
+        self.group == group && self.plural == plural
+    }
+
+    /// Whether this is a custom resource.
+    pub(crate) fn is_custom(&self) -> bool {
+        matches!(self.decoding, Decoding::Custom(_))
+    }
+
+    /// Whether objects carry `metadata.generation`.
+    pub(crate) fn has_generation(&self) -> bool {
+        const WITH_GENERATION: [&str; 14] = [
+            "pods",
+            "replicationcontrollers",
+            "deployments",
+            "replicasets",
+            "statefulsets",
+            "daemonsets",
+            "jobs",
+            "cronjobs",
+            "poddisruptionbudgets",
+            "priorityclasses",
+            "resourceslices",
+            "deviceclasses",
+            "customresourcedefinitions",
+            "endpointslices",
+        ];
+        self.is_custom() || WITH_GENERATION.contains(&self.plural.as_str())
+    }
+
+    /// The type meta that every object of this kind starts with, as the opening of its JSON text.
+    pub(crate) fn type_meta_json(&self) -> String {
+        format!("{{\"kind\":\"{}\",\"apiVersion\":\"{}\",", self.kind, self.api_version())
+    }
+}

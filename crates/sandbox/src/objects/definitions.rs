@@ -1,0 +1,71 @@
+//! Definitions of custom resources: a stored definition makes its kinds appear, a deleted one takes them and their
+//! objects away.
+
+use serde_json::{Value, json};
+
+use crate::fields::clock;
+use crate::fields::json::{child_mut, items, text};
+use crate::kinds::Kind;
+use crate::kinds::custom::custom_kind;
+use crate::state::ClusterState;
+use crate::storage::Object;
+
+const GROUP: &str = "apiextensions.k8s.io";
+
+/// Marks a new definition as established, which it is as soon as it is stored.
+pub(super) fn establish(kind: &Kind, value: &mut Value) {
+    if kind.group != GROUP {
+        return;
+    }
+    let names = value.pointer("/spec/names").cloned().unwrap_or_default();
+    let storage =
+        items(value, "/spec/versions").iter().find(|version| version.get("storage") == Some(&Value::Bool(true)));
+    let storage = storage.map(|version| text(version, "/name").to_owned()).unwrap_or_default();
+    let condition = |kind: &str, reason: &str, message: &str| {
+        json!({
+            "type": kind,
+            "status": "True",
+            "lastTransitionTime": clock::now(),
+            "reason": reason,
+            "message": message,
+        })
+    };
+    let conditions = json!([
+        condition("NamesAccepted", "NoConflicts", "no conflicts found"),
+        condition("Established", "InitialNamesAccepted", "the initial names have been accepted"),
+    ]);
+    let status = child_mut(value, "status");
+    status.insert("conditions".to_owned(), conditions);
+    status.insert("acceptedNames".to_owned(), names);
+    status.insert("storedVersions".to_owned(), json!([storage]));
+}
+
+/// Serves the kinds of a definition that was created or changed; other objects are left alone.
+pub(super) fn serve_kinds(state: &ClusterState, kind: &Kind, object: &Object) {
+    if kind.group != GROUP {
+        return;
+    }
+    let definition = &object.value;
+    let served =
+        items(definition, "/spec/versions").iter().filter(|version| version.get("served") == Some(&Value::Bool(true)));
+    let kinds = served.map(|version| custom_kind(definition, version)).collect();
+    state.registry().define(text(definition, "/spec/group"), text(definition, "/spec/names/plural"), kinds);
+}
+
+/// Removes the kinds of a definition that is gone, and their objects; other objects are left alone.
+pub(super) fn withdraw_kinds(state: &ClusterState, kind: &Kind, object: &Object) {
+    if kind.group != GROUP {
+        return;
+    }
+    let (group, plural) = (text(&object.value, "/spec/group"), text(&object.value, "/spec/names/plural"));
+    state.registry().define(group, plural, Vec::new());
+    remove_objects(state, &format!("{plural}.{group}"));
+}
+
+fn remove_objects(state: &ClusterState, name: &str) {
+    let collection = state.collection(name);
+    for object in collection.list("").0 {
+        // An object that changes at this moment belongs to a kind that is gone; nobody can reach it.
+        let _ = collection.remove(&object.key(), &object, object.value.clone());
+    }
+}

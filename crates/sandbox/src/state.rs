@@ -1,0 +1,53 @@
+//! What the simulated cluster consists of: the stored objects and the kinds that they are of.
+//!
+//! Requests and controllers alike reach the objects through here. Nothing here knows HTTP.
+
+use std::sync::Arc;
+
+use crate::kinds::{Kind, Registry};
+use crate::status::{ApiResult, StatusError};
+use crate::storage::{Collection, ResourceVersion, Store};
+
+/// The objects and the kinds of one sandbox.
+#[derive(Debug)]
+pub(crate) struct ClusterState {
+    store: Store,
+    registry: Registry,
+}
+
+impl ClusterState {
+    /// A state with all built-in kinds and no objects.
+    pub(crate) fn new() -> Self {
+        Self { store: Store::default(), registry: Registry::new() }
+    }
+
+    /// The collection of that name, such as `pods` or `deployments.apps`.
+    pub(crate) fn collection(&self, name: &str) -> Arc<Collection> {
+        self.store.collection(name)
+    }
+
+    /// The collection that holds the objects of a kind.
+    pub(crate) fn collection_of(&self, kind: &Kind) -> Arc<Collection> {
+        self.store.collection(&kind.collection())
+    }
+
+    /// The kinds that are served at the moment.
+    pub(crate) fn registry(&self) -> &Registry {
+        &self.registry
+    }
+
+    /// A built-in kind; fails like a request for a resource that is not served.
+    pub(crate) fn built_in_kind(&self, group: &str, plural: &str) -> ApiResult<Arc<Kind>> {
+        self.registry.built_in(group, plural).ok_or_else(StatusError::no_such_resource)
+    }
+
+    /// The newest resource version.
+    pub(crate) fn version(&self) -> ResourceVersion {
+        self.store.version()
+    }
+
+    /// Forgets all changes so far, so that a watch from before is refused like one from before a compaction.
+    pub(crate) fn compact(&self) {
+        self.store.compact();
+    }
+}

@@ -1,0 +1,13 @@
+//! The objects in memory, their history, and readers that follow it. Knows JSON objects, but neither kinds nor HTTP.
+
+mod follower;
+mod key;
+mod object;
+mod store;
+mod version;
+
+pub(crate) use follower::Follower;
+pub(crate) use key::{key, split_key};
+pub(crate) use object::Object;
+pub(crate) use store::{Change, ChangeKind, Collection, Forgotten, Store};
+pub(crate) use version::{InvalidResourceVersion, ResourceVersion};

@@ -1,0 +1,52 @@
+//! Following what happens in a collection, for those that act on their own.
+
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+use super::object::Object;
+use super::store::{Change, Collection, Forgotten};
+use super::version::ResourceVersion;
+
+/// How many changes are read under one lock.
+const BATCH: usize = 512;
+
+/// A reader of one collection that remembers how far it has come.
+#[derive(Debug)]
+pub(crate) struct Follower {
+    collection: Arc<Collection>,
+    position: ResourceVersion,
+    latest: watch::Receiver<ResourceVersion>,
+}
+
+impl Follower {
+    /// Starts at the beginning of what the collection remembers; see [`Follower::state`].
+    pub(crate) fn new(collection: Arc<Collection>) -> Self {
+        let latest = collection.subscribe();
+        Self { collection, position: ResourceVersion::ZERO, latest }
+    }
+
+    /// All objects. What happens from now on is told by [`Follower::changes`].
+    pub(crate) fn state(&mut self) -> Vec<Arc<Object>> {
+        let (objects, position) = self.collection.list("");
+        self.position = position;
+        objects
+    }
+
+    /// The changes since the last call, oldest first. Fails where some are forgotten; then only the state helps.
+    pub(crate) fn changes(&mut self) -> Result<Vec<Arc<Change>>, Forgotten> {
+        self.latest.borrow_and_update();
+        let mut changes = Vec::new();
+        loop {
+            let batch = self.collection.changes_after(self.position, BATCH)?;
+            let Some(last) = batch.last() else { return Ok(changes) };
+            self.position = last.object.version;
+            changes.extend(batch);
+        }
+    }
+
+    /// Waits until there are changes; false if there will never be any.
+    pub(crate) async fn changed(&mut self) -> bool {
+        self.latest.changed().await.is_ok()
+    }
+}
