@@ -14,5 +14,6 @@ pub(crate) mod kubelet;
 pub(crate) mod manager;
 pub(crate) mod namespaces;
 mod owners;
+mod templates;
 mod volumes;
 mod workloads;

@@ -1,6 +1,6 @@
 //! The kinds of objects that the sandbox serves: built-in ones from a table, custom ones from definitions.
 
-pub(crate) mod built_in;
+mod built_in;
 pub(crate) mod custom;
 pub(crate) mod events;
 mod kind;

@@ -2,7 +2,7 @@
 //!
 //! [`Sandbox::start`] gives a server that `kubectl` and client libraries take for a cluster's API server: the kinds
 //! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. Bound
-//! pods turn `Running` by themselves and deleted ones go, after delays of your choice. The controllers that a scheduler
+//! pods become `Running` and deleted ones are removed, after delays that the caller chooses. The controllers that a scheduler
 //! works with are simulated: volumes, device claims, disruption budgets, and workloads as far as examples need them.
 //!
 //! Reading order, from the top: `server` wires everything; a request enters in `api`, which calls the operations in

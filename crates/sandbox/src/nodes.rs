@@ -1,4 +1,4 @@
-//! Made-up nodes: ready, labelled like real ones, running nothing.
+//! Simulated nodes: ready, labelled like real ones, running nothing.
 
 use serde_json::{Value, json};
 

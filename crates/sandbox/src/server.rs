@@ -23,15 +23,15 @@ use crate::state::ClusterState;
 pub struct Options {
     /// Where to listen; port 0 takes a free one.
     pub listen: SocketAddr,
-    /// How long after its binding a pod is running and ready.
+    /// How long after its binding a pod becomes running and ready.
     pub pod_start_delay: Duration,
     /// How long after its deletion a bound pod is gone, and a namespace is emptied. The pod's own grace period is
     /// shown but not waited for.
     pub pod_stop_delay: Duration,
-    /// Whether volumes, device claims and disruption budgets are looked after. Without that they keep what clients
-    /// write, so a client may play these controllers itself.
+    /// Whether the controllers for volumes, device claims and disruption budgets run. Without them these objects keep what
+    /// clients write, so a client can act as these controllers itself.
     pub controllers: bool,
-    /// Whether deployments, replica sets and stateful sets get pods, where there are controllers at all.
+    /// Whether deployments, replica sets and stateful sets get pods. Has no effect without `controllers`.
     pub workloads: bool,
 }
 

@@ -98,7 +98,7 @@ impl StatusError {
         Self::new(StatusCode::CONFLICT, "Conflict", message).about(kind, name, resource)
     }
 
-    /// 409 because somebody else has written since the caller read.
+    /// 409 because another writer has changed the object since the caller read it.
     pub(crate) fn modified(kind: &Kind, name: &str) -> Self {
         let why = "the object has been modified; please apply your changes to the latest version and try again";
         Self::conflict(kind, name, why)

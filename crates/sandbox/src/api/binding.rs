@@ -1,4 +1,4 @@
-//! Binding: a pod gets its node, once.
+//! The `binding` subresource of pods: gives a pod its node, once.
 
 use axum::response::Response;
 use http::{Method, StatusCode};

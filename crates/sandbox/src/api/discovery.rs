@@ -19,8 +19,8 @@ const CUSTOM_VERBS: [&str; 8] = ["delete", "deletecollection", "get", "list", "p
 const SUBRESOURCE_VERBS: [&str; 3] = ["get", "patch", "update"];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
-/// One line of discovery.
-struct Entry {
+/// One resource or subresource in a discovery document.
+struct DiscoveryEntry {
     /// The resource, or `resource/subresource`.
     name: String,
     singular: String,
@@ -33,7 +33,7 @@ struct Entry {
     response: Option<(&'static str, &'static str)>,
 }
 
-/// Answers paths that describe the API; nothing when the path is about something else.
+/// Answers paths that describe the API; returns nothing for other paths.
 pub(crate) fn answer(api: &Api, segments: &[&str], request: &Request) -> ApiResult<Option<Response>> {
     if let [probe @ ("healthz" | "livez" | "readyz"), check @ ..] = segments {
         return Ok(Some(health(probe, check, request)));
@@ -160,7 +160,7 @@ fn resources(api: &Api, group: &str, version: &str) -> Option<Value> {
         return None;
     }
     let group_version = if group.is_empty() { version.to_owned() } else { format!("{group}/{version}") };
-    let resources: Vec<Value> = entries.iter().map(Entry::resource).collect();
+    let resources: Vec<Value> = entries.iter().map(DiscoveryEntry::resource).collect();
     let mut document = json!({"kind": "APIResourceList", "groupVersion": group_version, "resources": resources});
     if !group.is_empty() {
         document["apiVersion"] = "v1".into();
@@ -192,12 +192,12 @@ fn group_discovery(api: &Api, group: &str) -> Value {
     json!({"metadata": metadata, "versions": versions})
 }
 
-fn aggregated(entries: &[Entry]) -> Vec<Value> {
+fn aggregated(entries: &[DiscoveryEntry]) -> Vec<Value> {
     let mut resources: Vec<Value> = Vec::new();
     for entry in entries {
         let kind = match entry.response {
             Some((group, version)) => json!({"group": group, "version": version, "kind": entry.kind}),
-            // Empty means: the same as where the resource stands.
+            // Empty means the group and version under which the resource is listed.
             None => json!({"group": "", "version": "", "kind": entry.kind}),
         };
         if let Some((_, subresource)) = entry.name.split_once('/') {
@@ -223,8 +223,8 @@ fn aggregated(entries: &[Entry]) -> Vec<Value> {
     resources
 }
 
-fn entries(api: &Api, group: &str, version: &str) -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
+fn entries(api: &Api, group: &str, version: &str) -> Vec<DiscoveryEntry> {
+    let mut entries: Vec<DiscoveryEntry> = Vec::new();
     for resource in VIRTUAL.iter().filter(|resource| resource.group == group && version == "v1") {
         entries.push(virtual_entry(resource));
     }
@@ -236,8 +236,8 @@ fn entries(api: &Api, group: &str, version: &str) -> Vec<Entry> {
     entries
 }
 
-fn virtual_entry(resource: &VirtualResource) -> Entry {
-    Entry {
+fn virtual_entry(resource: &VirtualResource) -> DiscoveryEntry {
+    DiscoveryEntry {
         name: resource.plural.to_owned(),
         singular: resource.kind.to_lowercase(),
         kind: resource.kind.to_owned(),
@@ -249,13 +249,13 @@ fn virtual_entry(resource: &VirtualResource) -> Entry {
     }
 }
 
-fn kind_entries(kind: &Kind) -> Vec<Entry> {
+fn kind_entries(kind: &Kind) -> Vec<DiscoveryEntry> {
     let verbs: Vec<&'static str> = match kind.plural.as_str() {
         "namespaces" => ALL_VERBS.into_iter().filter(|&verb| verb != "deletecollection").collect(),
         _ if kind.is_custom() => CUSTOM_VERBS.to_vec(),
         _ => ALL_VERBS.to_vec(),
     };
-    let mut entries = vec![Entry {
+    let mut entries = vec![DiscoveryEntry {
         name: kind.plural.clone(),
         singular: kind.singular.clone(),
         kind: kind.kind.clone(),
@@ -266,7 +266,7 @@ fn kind_entries(kind: &Kind) -> Vec<Entry> {
         response: None,
     }];
     let mut add = |name: &str, shown: &str, verbs: &[&'static str], response: Option<(&'static str, &'static str)>| {
-        entries.push(Entry {
+        entries.push(DiscoveryEntry {
             name: format!("{}/{name}", kind.plural),
             singular: String::new(),
             kind: shown.to_owned(),
@@ -295,7 +295,7 @@ fn kind_entries(kind: &Kind) -> Vec<Entry> {
     entries
 }
 
-impl Entry {
+impl DiscoveryEntry {
     fn resource(&self) -> Value {
         let mut resource = json!({
             "name": self.name,

@@ -1,4 +1,4 @@
-//! Eviction: a deletion that asks the disruption budgets first.
+//! The `eviction` subresource of pods: a deletion that disruption budgets can refuse.
 
 use axum::response::Response;
 use http::{Method, StatusCode};

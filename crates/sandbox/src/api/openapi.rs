@@ -1,6 +1,6 @@
-//! As much OpenAPI v3 as `kubectl` needs to leave validation to the server.
+//! OpenAPI documents with just what `kubectl` needs to leave validation to the server.
 //!
-//! Before it writes, `kubectl` looks whether the PATCH of a kind takes a `fieldValidation` parameter. If so it sends
+//! Before it writes, `kubectl` checks whether the PATCH of a kind takes a `fieldValidation` parameter. If so it sends
 //! `fieldValidation=Strict` and prints what the server says. Schemas are absent, so `kubectl explain` finds nothing.
 
 use axum::body::Body;
@@ -13,7 +13,7 @@ use super::discovery::{groups, versions};
 use super::responses;
 use crate::kinds::Kind;
 
-/// Answers a path below `/openapi`; nothing when there is no such document.
+/// Answers a path below `/openapi`; returns nothing when there is no such document.
 pub(crate) fn answer(api: &Api, rest: &[&str]) -> Option<Response> {
     let document = match rest {
         ["v2"] => return Some(empty_v2()),

@@ -1,4 +1,4 @@
-//! The kinds of PATCH bodies: read from a request, applied to the current object.
+//! PATCH bodies: read from a request and applied to the current object.
 
 pub(crate) mod apply;
 mod strategic;
@@ -76,7 +76,7 @@ impl Patch {
         Ok(())
     }
 
-    /// The object that comes out when `current`, a stored object, is patched.
+    /// The result of patching `current`, a stored object.
     pub(crate) fn apply_to(&self, kind: &Kind, current: &Value, validation: FieldValidation) -> ApiResult<Decoded> {
         let mut value = view::value(kind, current);
         self.apply_to_value(kind, &mut value).map_err(|error| {

@@ -1,4 +1,4 @@
-//! GET: single objects and lists, with pages and lists of the past.
+//! GET of objects and lists: whole lists, pages, and lists at an earlier resource version.
 
 use std::sync::Arc;
 
@@ -19,13 +19,13 @@ use crate::kinds::Kind;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::{Collection, InvalidResourceVersion, Object, ResourceVersion, key};
 
-/// How the API server calls a kind in messages about its own types.
+/// The name of the API server's own type for a kind, as its messages have it.
 fn internal_type(kind: &Kind) -> String {
     let package = if kind.group.is_empty() { "core" } else { kind.group.split('.').next().unwrap_or_default() };
     format!("*{package}.{}", kind.kind)
 }
 
-/// What a `continue` token says.
+/// What a `continue` token encodes. The names of the fields are those of the API server.
 #[derive(Debug, Serialize, Deserialize)]
 struct ContinueToken {
     v: String,

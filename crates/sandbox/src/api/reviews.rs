@@ -1,4 +1,5 @@
-//! Questions that the API answers without storing anything: who am I, may I. In the sandbox everybody may.
+//! Reviews: authentication and authorization questions that are answered without storing anything. The sandbox allows
+//! everything to everybody.
 
 use std::sync::Arc;
 
@@ -31,7 +32,7 @@ pub(crate) fn answer(
         let target = Target { kind, namespace, name: None, subresource: "binding".to_owned(), watch: false };
         return binding::answer(api, &target, None, request);
     }
-    // What is asked makes no difference to the answer, so a question in protobuf needn't be understood.
+    // The answer does not depend on the body, so a review in protobuf needn't be decoded.
     let mut review: Value = match media::body_type(&request.headers)? {
         BodyType::Protobuf => json!({"spec": {}}),
         BodyType::Json | BodyType::Yaml => {

@@ -1,4 +1,4 @@
-//! The `scale` subresource: an object seen as its number of replicas.
+//! The `scale` subresource: the number of replicas of an object.
 
 use axum::response::Response;
 use http::{Method, StatusCode};

@@ -1,7 +1,7 @@
-//! Watches: a stream of changes from a resource version on, as JSON lines.
+//! Watches: a stream of the changes after a resource version, as JSON lines.
 //!
 //! A watch keeps a position in the collection's history and sleeps until the collection has something new. Each
-//! change's object is serialised once, whoever watches; only selectors, tables and metadata cost more.
+//! change's object is serialised once for all watches; only selectors, tables and metadata cost more.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ struct Watch {
     stopping: watch::Receiver<bool>,
     deadline: Instant,
     next_bookmark: Option<Instant>,
-    /// What goes out before the first change.
+    /// What is sent before the first change.
     opening: Option<WatchOpening>,
     columns_sent: bool,
     finished: bool,
@@ -243,7 +243,7 @@ impl Watch {
             (false, true, _) => self.write_event("ADDED", &change.object, out),
             (true, true, _) => self.write_event("MODIFIED", &change.object, out),
             (true, false, Some(before)) if change.kind != ChangeKind::Deleted => {
-                // The object has left the selection: the watcher gets the last state it knows, at the new version.
+                // The selector no longer matches: the watcher gets the last state that it knows, at the new version.
                 let last = Object::new(before.value.clone(), change.object.version);
                 self.write_event("DELETED", &last, out);
             }

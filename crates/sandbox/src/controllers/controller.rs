@@ -1,15 +1,15 @@
-//! What a simulated controller is: it names the objects that a change affects, and brings one object into order.
+//! The interface of a simulated controller.
 
 use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Keeps one sort of objects in order.
+/// Reconciles objects of one sort.
 pub(super) trait Controller: Sync {
-    /// The keys of the objects to look at after an observation.
+    /// The keys of the objects to reconcile after an observation. What a key stands for is the controller's choice.
     fn affected(&self, state: &ClusterState, observed: &Observed<'_>) -> Vec<String>;
 
-    /// Looks at one object, which may be gone, and writes what is missing.
+    /// Writes what is missing for one key. The object may be gone, and nothing may be missing.
     fn reconcile(&self, state: &ClusterState, key: &str) -> ApiResult<()>;
 }
 

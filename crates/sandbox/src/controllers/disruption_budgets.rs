@@ -1,4 +1,5 @@
-//! Keeps the status of disruption budgets: how many of the pods are healthy, how many must be, how many may go.
+//! The disruption controller: keeps the status of disruption budgets, that is how many of the covered pods are healthy,
+//! how many must be, and how many may be evicted.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,14 +22,24 @@ use crate::storage::{Object, key};
 
 /// How long an evicted pod may stay before it counts as healthy again.
 const EVICTION_SECONDS: i64 = 120;
+/// The condition that tells whether a disruption is allowed.
 const ALLOWED: &str = "DisruptionAllowed";
 
-/// Keeps budgets; its keys are budgets.
+/// Updates the status of budgets. Its keys are those of budgets.
 pub(super) struct DisruptionBudgetController;
+
+/// Why a budget can't be computed, in the words of the disruption controller.
+#[derive(Debug, thiserror::Error)]
+enum BudgetError {
+    #[error("invalid value for IntOrString: invalid type: {text} is not a percentage")]
+    NotAPercentage { text: String },
+    #[error("found no controllers for pod {pod:?}")]
+    NoController { pod: String },
+}
 
 /// How many pods there should be, and how many of them must stay healthy.
 #[derive(Debug, Clone, Copy)]
-struct Demand {
+struct BudgetTargets {
     expected: i64,
     healthy: i64,
 }
@@ -44,8 +55,8 @@ impl Controller for DisruptionBudgetController {
         }
         let namespace = observed.object.namespace();
         let (budgets, _) = state.collection(BUDGETS).list(namespace);
-        let is_concerned = |budget: &&Arc<Object>| is_scaled || observed.versions().any(|pod| covers(budget, pod));
-        budgets.iter().filter(is_concerned).map(|budget| key(namespace, budget.name())).collect()
+        let is_affected = |budget: &&Arc<Object>| is_scaled || observed.versions().any(|pod| covers(budget, pod));
+        budgets.iter().filter(is_affected).map(|budget| key(namespace, budget.name())).collect()
     }
 
     fn reconcile(&self, state: &ClusterState, budget_key: &str) -> ApiResult<()> {
@@ -60,13 +71,13 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
     let is_covered = |pod: &&Arc<Object>| selector.is_some_and(|selector| spec_selector::matches(selector, &pod.value));
     let pods: Vec<&Object> = all.iter().filter(is_covered).map(Arc::as_ref).collect();
     let generation = budget.pointer("/metadata/generation").cloned().unwrap_or_else(|| 1.into());
-    let demand = match demand(state, budget, &pods) {
-        Ok(demand) => demand,
-        Err(why) => {
+    let targets = match targets(state, budget, &pods) {
+        Ok(targets) => targets,
+        Err(error) => {
             let status = child_mut(budget, "status");
             status.insert("disruptionsAllowed".to_owned(), 0.into());
             status.insert("observedGeneration".to_owned(), generation);
-            set_allowed(status, false, "SyncFailed", &why);
+            set_allowed(status, false, "SyncFailed", &error.to_string());
             return;
         }
     };
@@ -74,12 +85,12 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
     let is_healthy =
         |pod: &&&Object| !is_being_deleted(&pod.value) && !evicted.contains_key(pod.name()) && is_ready(&pod.value);
     let healthy = i64::try_from(pods.iter().filter(is_healthy).count()).unwrap_or(i64::MAX);
-    let allowed = if demand.expected > 0 { (healthy - demand.healthy).max(0) } else { 0 };
+    let allowed = if targets.expected > 0 { (healthy - targets.healthy).max(0) } else { 0 };
     let status = child_mut(budget, "status");
     for (field, number) in [
         ("currentHealthy", healthy),
-        ("desiredHealthy", demand.healthy),
-        ("expectedPods", demand.expected),
+        ("desiredHealthy", targets.healthy),
+        ("expectedPods", targets.expected),
         ("disruptionsAllowed", allowed),
     ] {
         status.insert(field.to_owned(), number.into());
@@ -93,46 +104,45 @@ fn update_status(state: &ClusterState, budget: &mut Value) {
     set_allowed(status, allowed > 0, if allowed > 0 { "SufficientPods" } else { "InsufficientPods" }, "");
 }
 
-/// What the budget demands. A percentage, and any `maxUnavailable`, is of the replicas that the pods' controllers want;
-/// pods without a controller don't count there.
-fn demand(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<Demand, String> {
+/// What the budget asks for. A percentage and `maxUnavailable` refer to the replicas that the controllers of the pods
+/// want; pods without a controller are not counted then.
+fn targets(state: &ClusterState, budget: &Value, pods: &[&Object]) -> Result<BudgetTargets, BudgetError> {
     if let Some(unavailable) = budget.pointer("/spec/maxUnavailable") {
         let expected = wanted_replicas(state, pods)?;
         let healthy = (expected - share(unavailable, expected)?).max(0);
-        return Ok(Demand { expected, healthy });
+        return Ok(BudgetTargets { expected, healthy });
     }
     match budget.pointer("/spec/minAvailable") {
-        Some(Value::Number(number)) => Ok(Demand {
+        Some(Value::Number(number)) => Ok(BudgetTargets {
             expected: i64::try_from(pods.len()).unwrap_or(i64::MAX),
             healthy: number.as_i64().unwrap_or(0),
         }),
         Some(percentage) => {
             let expected = wanted_replicas(state, pods)?;
-            Ok(Demand { expected, healthy: share(percentage, expected)? })
+            Ok(BudgetTargets { expected, healthy: share(percentage, expected)? })
         }
-        None => Ok(Demand { expected: 0, healthy: 0 }),
+        None => Ok(BudgetTargets { expected: 0, healthy: 0 }),
     }
 }
 
 /// A number as it is, or a percentage of `whole`, rounded up.
-fn share(value: &Value, whole: i64) -> Result<i64, String> {
+fn share(value: &Value, whole: i64) -> Result<i64, BudgetError> {
     if let Some(number) = value.as_i64() {
         return Ok(number);
     }
     let text = value.as_str().unwrap_or_default();
     let percent = text.strip_suffix('%').and_then(|number| number.parse::<i64>().ok());
-    let percent =
-        percent.ok_or_else(|| format!("invalid value for IntOrString: invalid type: {text} is not a percentage"))?;
+    let percent = percent.ok_or_else(|| BudgetError::NotAPercentage { text: text.to_owned() })?;
     Ok(percent.saturating_mul(whole).saturating_add(99).div_euclid(100))
 }
 
 /// The sum of the replicas of the controllers of the pods, each counted once.
-fn wanted_replicas(state: &ClusterState, pods: &[&Object]) -> Result<i64, String> {
+fn wanted_replicas(state: &ClusterState, pods: &[&Object]) -> Result<i64, BudgetError> {
     let mut replicas_by_uid: BTreeMap<String, i64> = BTreeMap::new();
     for pod in pods {
         let Some(reference) = controller_of(&pod.value) else { continue };
         let (uid, replicas) = scaled(state, pod.namespace(), reference)
-            .ok_or_else(|| format!("found no controllers for pod {:?}", pod.name()))?;
+            .ok_or_else(|| BudgetError::NoController { pod: pod.name().to_owned() })?;
         replicas_by_uid.insert(uid, replicas);
     }
     Ok(replicas_by_uid.values().sum())
@@ -157,7 +167,7 @@ fn scaled(state: &ClusterState, namespace: &str, reference: &Value) -> Option<(S
     })
 }
 
-/// The evictions that were granted lately to pods that are still there.
+/// The recent evictions that were allowed to pods that still exist.
 fn still_evicted(budget: &Value, pods: &[&Object]) -> Map<String, Value> {
     let evicted = budget.pointer("/status/disruptedPods").and_then(Value::as_object).into_iter().flatten();
     let is_still = |(name, since): &(&String, &Value)| {

@@ -1,4 +1,4 @@
-//! The life of pods on nodes that run nothing: a bound pod starts after a while, a deleted one goes after a while.
+//! The kubelets of nodes that run nothing: a bound pod starts after a delay, a deleted one is removed after a delay.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,9 +16,9 @@ use crate::objects::delete::{DeleteOptions, delete};
 use crate::state::ClusterState;
 use crate::storage::{ChangeKind, Collection, Follower, Object, split_key};
 
-/// A step in a pod's life that is due at a time.
+/// A pod whose next step, starting or stopping, is due at a time.
 #[derive(Debug)]
-struct Due {
+struct DuePod {
     at: Instant,
     key: String,
     uid: String,
@@ -26,9 +26,9 @@ struct Due {
 
 /// Pods that wait for their next step. Each queue has one delay, so both stay sorted.
 #[derive(Debug, Default)]
-struct Queues {
-    starting: VecDeque<Due>,
-    stopping: VecDeque<Due>,
+struct PodQueues {
+    starting: VecDeque<DuePod>,
+    stopping: VecDeque<DuePod>,
 }
 
 /// Follows the pods until the server stops.
@@ -41,7 +41,7 @@ pub(crate) async fn run(
     let Ok(kind) = state.built_in_kind("", "pods") else { return };
     let pods = state.collection("pods");
     let mut follower = Follower::new(Arc::clone(&pods));
-    let mut queues = Queues::default();
+    let mut queues = PodQueues::default();
     for pod in follower.state() {
         queues.observe(&pod, None, start_delay, stop_delay);
     }
@@ -55,7 +55,7 @@ pub(crate) async fn run(
                 queues.observe(&pod, None, start_delay, stop_delay);
             }
         }
-        queues.work(&state, &kind, &pods);
+        queues.run_due(&state, &kind, &pods);
         let next = queues.next();
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return,
@@ -65,11 +65,11 @@ pub(crate) async fn run(
     }
 }
 
-impl Queues {
+impl PodQueues {
     fn observe(&mut self, pod: &Object, before: Option<&Object>, start_delay: Duration, stop_delay: Duration) {
         let is_bound = |pod: &Object| !text(&pod.value, "/spec/nodeName").is_empty();
         let is_leaving = |pod: &Object| is_being_deleted(&pod.value);
-        let due = |delay: Duration| Due { at: Instant::now() + delay, key: pod.key(), uid: pod.uid().to_owned() };
+        let due = |delay: Duration| DuePod { at: Instant::now() + delay, key: pod.key(), uid: pod.uid().to_owned() };
         if !is_bound(pod) {
             return;
         }
@@ -86,7 +86,7 @@ impl Queues {
         self.starting.front().into_iter().chain(self.stopping.front()).map(|due| due.at).min()
     }
 
-    fn work(&mut self, state: &ClusterState, kind: &Kind, pods: &Collection) {
+    fn run_due(&mut self, state: &ClusterState, kind: &Kind, pods: &Collection) {
         while let Some(due) = pop_due(&mut self.starting) {
             start(pods, &due);
         }
@@ -100,11 +100,11 @@ impl Queues {
     }
 }
 
-fn pop_due(queue: &mut VecDeque<Due>) -> Option<Due> {
+fn pop_due(queue: &mut VecDeque<DuePod>) -> Option<DuePod> {
     queue.pop_front_if(|due| due.at <= Instant::now())
 }
 
-fn start(pods: &Collection, due: &Due) {
+fn start(pods: &Collection, due: &DuePod) {
     while let Some(current) = pods.get(&due.key) {
         let pod = &current.value;
         let is_same = text(pod, "/metadata/uid") == due.uid;

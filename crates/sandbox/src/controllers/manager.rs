@@ -1,4 +1,4 @@
-//! The task that the controllers share: it follows their collections and reconciles what changes affect.
+//! The task that the controllers share: it follows their collections and reconciles the objects that changes affect.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,79 +14,109 @@ use super::{devices, disruption_budgets, volumes, workloads};
 use crate::state::ClusterState;
 use crate::storage::{ChangeKind, Follower, Forgotten};
 
-/// The controllers, in the order in which they reconcile.
-const CONTROLLERS: [&dyn Controller; 10] = [
+/// The controllers that make no pods, in the order in which they reconcile.
+const CONTROLLERS: [&dyn Controller; 6] = [
     &volumes::ephemeral::EphemeralVolumeController,
     &volumes::claims::ClaimBinder,
     &volumes::phases::VolumePhaseController,
     &devices::claim_templates::ClaimTemplateController,
     &devices::claims::DeviceClaimController,
     &disruption_budgets::DisruptionBudgetController,
-    // Those that make pods, from here on: see `N_WITHOUT_WORKLOADS`.
+];
+
+/// The controllers that make and remove pods. They reconcile after the others.
+const WORKLOAD_CONTROLLERS: [&dyn Controller; 4] = [
     &workloads::deployments::DeploymentController,
     &workloads::replica_sets::ReplicaSetController,
     &workloads::stateful_sets::StatefulSetController,
     &workloads::dependents::DependentController,
 ];
 
-/// How many of the controllers, from the first on, make no pods.
-const N_WITHOUT_WORKLOADS: usize = 6;
-
-/// What is to be looked at: the position of the controller, and the object's key.
+/// The reconciliations to do: the position of the controller, and the object's key.
 type PendingWork = BTreeSet<(usize, String)>;
 
 /// Runs the controllers until the server stops: all, or all but those that make pods.
 pub(crate) async fn run(state: Arc<ClusterState>, mut stopping: watch::Receiver<bool>, with_workloads: bool) {
-    let n_controllers = if with_workloads { CONTROLLERS.len() } else { N_WITHOUT_WORKLOADS };
-    let single = [PODS, VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, BUDGETS];
-    let follower = |name: &'static str| (name, Follower::new(state.collection(name)));
-    let mut followers: Vec<(&'static str, Follower)> = single.into_iter().chain(SCALED).map(follower).collect();
-    let mut work = everything(&state, &mut followers);
+    let workload_controllers = WORKLOAD_CONTROLLERS.into_iter().filter(|_| with_workloads);
+    let mut manager = Manager::new(&state, CONTROLLERS.into_iter().chain(workload_controllers).collect());
+    let mut work = manager.work_for_all();
     loop {
-        for (position, key) in std::mem::take(&mut work) {
-            let Some(controller) = CONTROLLERS.get(position).filter(|_| position < n_controllers) else { continue };
-            if let Err(error) = controller.reconcile(&state, &key) {
-                tracing::debug!(key, ?error, "controller failed");
-            }
-        }
-        work = changed(&state, &mut followers).unwrap_or_else(|_| everything(&state, &mut followers));
+        manager.reconcile(work);
+        work = manager.work_for_changes().unwrap_or_else(|_| manager.work_for_all());
         if !work.is_empty() {
             continue;
         }
-        let more = select_all(followers.iter_mut().map(|(_, follower)| Box::pin(follower.changed())));
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return,
-            (more, _, _) = more => if !more { return },
+            more = manager.changed() => if !more { return },
         }
     }
 }
 
-/// The work for all objects there are.
-fn everything(state: &ClusterState, followers: &mut [(&'static str, Follower)]) -> PendingWork {
-    let mut work = PendingWork::new();
-    for (collection, follower) in followers {
-        for object in follower.state() {
-            observe(state, &Observed { collection, object: &object, before: None, gone: false }, &mut work);
-        }
-    }
-    work
+struct Manager<'a> {
+    state: &'a ClusterState,
+    controllers: Vec<&'static dyn Controller>,
+    /// One follower for each collection that a controller reads, with the name of the collection.
+    followers: Vec<(&'static str, Follower)>,
 }
 
-/// Work after the latest changes.
-fn changed(state: &ClusterState, followers: &mut [(&'static str, Follower)]) -> Result<PendingWork, Forgotten> {
-    let mut work = PendingWork::new();
-    for (collection, follower) in followers {
-        for change in follower.changes()? {
-            let gone = change.kind == ChangeKind::Deleted;
-            let observed = Observed { collection, object: &change.object, before: change.before.as_deref(), gone };
-            observe(state, &observed, &mut work);
+impl<'a> Manager<'a> {
+    fn new(state: &'a ClusterState, controllers: Vec<&'static dyn Controller>) -> Self {
+        let unscaled = [PODS, VOLUMES, VOLUME_CLAIMS, STORAGE_CLASSES, RESOURCE_CLAIMS, CLAIM_TEMPLATES, BUDGETS];
+        let follower = |name: &'static str| (name, Follower::new(state.collection(name)));
+        let followers = unscaled.into_iter().chain(SCALED).map(follower).collect();
+        Self { state, controllers, followers }
+    }
+
+    fn reconcile(&self, work: PendingWork) {
+        for (position, key) in work {
+            let Some(controller) = self.controllers.get(position) else { continue };
+            if let Err(error) = controller.reconcile(self.state, &key) {
+                tracing::debug!(key, ?error, "controller failed");
+            }
         }
     }
-    Ok(work)
+
+    /// The work for all objects that exist.
+    fn work_for_all(&mut self) -> PendingWork {
+        let mut work = PendingWork::new();
+        for (collection, follower) in &mut self.followers {
+            for object in follower.state() {
+                let observed = Observed { collection, object: &object, before: None, gone: false };
+                add_work(self.state, &self.controllers, &observed, &mut work);
+            }
+        }
+        work
+    }
+
+    /// The work for the changes since the last call.
+    fn work_for_changes(&mut self) -> Result<PendingWork, Forgotten> {
+        let mut work = PendingWork::new();
+        for (collection, follower) in &mut self.followers {
+            for change in follower.changes()? {
+                let gone = change.kind == ChangeKind::Deleted;
+                let observed = Observed { collection, object: &change.object, before: change.before.as_deref(), gone };
+                add_work(self.state, &self.controllers, &observed, &mut work);
+            }
+        }
+        Ok(work)
+    }
+
+    /// Waits until a collection changes; false if there will never be changes again.
+    async fn changed(&mut self) -> bool {
+        let (more, _, _) =
+            select_all(self.followers.iter_mut().map(|(_, follower)| Box::pin(follower.changed()))).await;
+        more
+    }
 }
 
-fn observe(state: &ClusterState, observed: &Observed<'_>, work: &mut PendingWork) {
-    for (position, controller) in CONTROLLERS.iter().enumerate() {
+fn add_work(
+    state: &ClusterState,
+    controllers: &[&'static dyn Controller],
+    observed: &Observed<'_>,
+    work: &mut PendingWork,
+) {
+    for (position, controller) in controllers.iter().enumerate() {
         work.extend(controller.affected(state, observed).into_iter().map(|key| (position, key)));
     }
 }

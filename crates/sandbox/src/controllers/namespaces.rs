@@ -7,7 +7,7 @@ use serde_json::Value;
 use tokio::sync::watch;
 
 use crate::fields::clock;
-use crate::fields::json::{child_mut, text};
+use crate::fields::json::{child_mut, is_being_deleted, text};
 use crate::objects::delete::{DeleteOptions, Deletion, delete};
 use crate::rules::lifecycle;
 use crate::state::ClusterState;
@@ -22,32 +22,32 @@ pub(crate) async fn run(state: Arc<ClusterState>, mut stopping: watch::Receiver<
     let mut latest = namespaces.subscribe();
     loop {
         latest.borrow_and_update();
-        let leaving = |object: &&Arc<Object>| object.value.pointer("/metadata/deletionTimestamp").is_some();
-        let any_left =
-            namespaces.list("").0.iter().filter(leaving).filter(|namespace| !finish(&state, namespace, delay)).count()
-                > 0;
+        let mut any_remains = false;
+        for namespace in namespaces.list("").0.iter().filter(|namespace| is_being_deleted(&namespace.value)) {
+            any_remains |= !remove_if_empty(&state, namespace, delay);
+        }
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => return,
             changed = latest.changed() => if changed.is_err() { return },
-            () = tokio::time::sleep(RETRY), if any_left => {}
+            () = tokio::time::sleep(RETRY), if any_remains => {}
         }
     }
 }
 
-/// Deletes what the namespace holds; removes it once it is empty and says whether it is gone.
-fn finish(state: &ClusterState, namespace: &Object, delay: Duration) -> bool {
+/// Deletes what the namespace holds, and removes it once it is empty. Returns whether it was removed.
+fn remove_if_empty(state: &ClusterState, namespace: &Object, delay: Duration) -> bool {
     let since = clock::seconds_since(text(&namespace.value, "/metadata/deletionTimestamp")).unwrap_or(0);
     if u64::try_from(since).unwrap_or(0) < delay.as_secs() {
         return false;
     }
-    let mut left = 0;
+    let mut n_pending = 0;
     for kind in state.registry().kinds().iter().filter(|kind| kind.namespaced && !kind.is("events.k8s.io", "events")) {
         for object in state.collection_of(kind).list(namespace.name()).0 {
             let outcome = delete(state, kind, namespace.name(), object.name(), &DeleteOptions::default());
-            left += usize::from(matches!(outcome, Ok(Deletion::Pending(_))));
+            n_pending += usize::from(matches!(outcome, Ok(Deletion::Pending(_))));
         }
     }
-    if left > 0 {
+    if n_pending > 0 {
         return false;
     }
     let mut last: Value = namespace.value.clone();

@@ -1,4 +1,4 @@
-//! Objects that belong to another one: the reference to it, and who may use what such a reference names.
+//! Owner references: which object controls another one.
 
 use serde_json::{Value, json};
 
@@ -13,7 +13,9 @@ use crate::storage::{Object, key};
 /// The owner of an object that exists for one pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct OwningPod<'a> {
+    /// The pod's name.
     pub(super) name: &'a str,
+    /// The pod's uid.
     pub(super) uid: &'a str,
 }
 
@@ -24,17 +26,17 @@ pub(super) fn owning_pod(object: &Value) -> Option<OwningPod<'_>> {
     is_pod.then(|| OwningPod { name: text(controller, "/name"), uid: text(controller, "/uid") })
 }
 
-/// The owner reference that says `controller: true`.
+/// The owner reference with `controller: true`.
 pub(super) fn controller_of(object: &Value) -> Option<&Value> {
     items(object, "/metadata/ownerReferences").iter().find(|owner| owner.get("controller") == Some(&Value::Bool(true)))
 }
 
-/// Whether the object exists for this very pod.
-pub(super) fn is_for(object: &Value, pod: &Object) -> bool {
+/// Whether the pod controls the object. An earlier pod of the same name does not count.
+pub(super) fn is_owned_by_pod(object: &Value, pod: &Object) -> bool {
     owning_pod(object).is_some_and(|owner| owner.uid == pod.uid())
 }
 
-/// What goes into `metadata.ownerReferences` of an object that exists for a pod.
+/// The `metadata.ownerReferences` of an object that a pod controls.
 pub(super) fn reference(pod: &Object) -> Value {
     reference_to(pod, "v1", "Pod")
 }
@@ -56,16 +58,25 @@ pub(super) fn controls(owner: &Object, object: &Value) -> bool {
     controller_of(object).is_some_and(|reference| text(reference, "/uid") == owner.uid())
 }
 
-/// The keys of the controllers of this kind of an object that has changed.
-pub(super) fn of_kind(kind: &str, observed: &Observed<'_>) -> Vec<String> {
+/// The keys of the objects of this kind that control a changed object, before or after the change.
+fn controllers_of_kind(kind: &str, observed: &Observed<'_>) -> Vec<String> {
     let namespace = observed.object.namespace();
     let owners = observed.versions().filter_map(|object| controller_of(&object.value));
     owners.filter(|owner| text(owner, "/kind") == kind).map(|owner| key(namespace, text(owner, "/name"))).collect()
 }
 
-/// Deletes this incarnation of an object.
+/// Deletes the object, but not a later one of the same name.
 pub(super) fn remove(state: &ClusterState, kind: &Kind, object: &Object) -> ApiResult<()> {
     let uid = object.uid().to_owned();
     delete(state, kind, object.namespace(), object.name(), &DeleteOptions { uid, ..DeleteOptions::default() })?;
     Ok(())
+}
+
+/// The keys for a controller of `kind`: that of an object in its own collection unless it is gone, those of the owners
+/// of an object in the collection of its dependents.
+pub(super) fn affected(observed: &Observed<'_>, own: &str, dependents: &str, kind: &str) -> Vec<String> {
+    if observed.collection == own && !observed.gone {
+        return vec![observed.key()];
+    }
+    if observed.collection == dependents { controllers_of_kind(kind, observed) } else { Vec::new() }
 }

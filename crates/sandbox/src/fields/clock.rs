@@ -9,19 +9,19 @@ pub(crate) fn now() -> String {
     after(0)
 }
 
-/// The time that many seconds from the present.
+/// The time that many seconds from the current one.
 pub(crate) fn after(seconds: i64) -> String {
-    let time = present() + SignedDuration::from_secs(seconds);
+    let time = current_time() + SignedDuration::from_secs(seconds);
     time.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
 }
 
 /// How many seconds ago a timestamp was, if it is one.
 pub(crate) fn seconds_since(timestamp: &str) -> Option<i64> {
     let then: Timestamp = timestamp.parse().ok()?;
-    Some(present().duration_since(then).as_secs())
+    Some(current_time().duration_since(then).as_secs())
 }
 
-fn present() -> Timestamp {
+fn current_time() -> Timestamp {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let microseconds = i64::try_from(elapsed.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_microsecond(microseconds).unwrap_or(Timestamp::MAX)

@@ -1,165 +1,126 @@
-//! The built-in kinds, one row each.
+//! The built-in kinds, one row each. Names and scopes come from the types.
 //!
 //! Two rows may share a collection: `events` of core/v1 and of `events.k8s.io/v1` are two views of the same objects.
 
-use k8s_openapi::api;
+use std::any::TypeId;
+
+use k8s_openapi::{ListableResource, NamespaceResourceScope, api};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::kind::{Decoding, Kind, Scale};
 
-/// What the table says about a kind beyond its type.
-struct KindRow {
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    flags: &'static str,
-    decode: fn(&Value) -> Result<Value, serde_json::Error>,
+/// All built-in kinds, in the order of discovery.
+pub(super) fn built_in_kinds() -> Vec<Kind> {
+    [core_kinds(), workload_kinds(), other_kinds()].into_iter().flatten().collect()
 }
 
-impl KindRow {
-    fn has(&self, flag: char) -> bool {
-        self.flags.contains(flag)
+fn core_kinds() -> Vec<Kind> {
+    vec![
+        kind::<api::core::v1::ConfigMap>().short_names(&["cm"]),
+        kind::<api::core::v1::Endpoints>().short_names(&["ep"]),
+        kind::<api::core::v1::Event>().short_names(&["ev"]),
+        kind::<api::core::v1::LimitRange>().short_names(&["limits"]),
+        kind::<api::core::v1::Namespace>().short_names(&["ns"]).with_status(),
+        kind::<api::core::v1::Node>().short_names(&["no"]).with_status(),
+        kind::<api::core::v1::PersistentVolumeClaim>().short_names(&["pvc"]).with_status(),
+        kind::<api::core::v1::PersistentVolume>().short_names(&["pv"]).with_status(),
+        kind::<api::core::v1::Pod>().short_names(&["po"]).with_status().in_category("all"),
+        kind::<api::core::v1::PodTemplate>(),
+        kind::<api::core::v1::ReplicationController>().short_names(&["rc"]).with_status().scalable().in_category("all"),
+        kind::<api::core::v1::ResourceQuota>().short_names(&["quota"]).with_status(),
+        kind::<api::core::v1::Secret>(),
+        kind::<api::core::v1::ServiceAccount>().short_names(&["sa"]),
+        kind::<api::core::v1::Service>().short_names(&["svc"]).with_status().in_category("all"),
+    ]
+}
+
+fn workload_kinds() -> Vec<Kind> {
+    vec![
+        kind::<api::apps::v1::ControllerRevision>(),
+        kind::<api::apps::v1::DaemonSet>().short_names(&["ds"]).with_status().in_category("all"),
+        kind::<api::apps::v1::Deployment>().short_names(&["deploy"]).with_status().scalable().in_category("all"),
+        kind::<api::apps::v1::ReplicaSet>().short_names(&["rs"]).with_status().scalable().in_category("all"),
+        kind::<api::apps::v1::StatefulSet>().short_names(&["sts"]).with_status().scalable().in_category("all"),
+        kind::<api::events::v1::Event>().short_names(&["ev"]),
+        kind::<api::batch::v1::CronJob>().short_names(&["cj"]).with_status().in_category("all"),
+        kind::<api::batch::v1::Job>().with_status().in_category("all"),
+        kind::<api::policy::v1::PodDisruptionBudget>().short_names(&["pdb"]).with_status(),
+        kind::<api::coordination::v1::Lease>(),
+    ]
+}
+
+fn other_kinds() -> Vec<Kind> {
+    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+    vec![
+        kind::<api::rbac::v1::ClusterRoleBinding>(),
+        kind::<api::rbac::v1::ClusterRole>(),
+        kind::<api::rbac::v1::RoleBinding>(),
+        kind::<api::rbac::v1::Role>(),
+        kind::<api::storage::v1::CSIDriver>(),
+        kind::<api::storage::v1::CSINode>(),
+        kind::<api::storage::v1::CSIStorageCapacity>(),
+        kind::<api::storage::v1::StorageClass>().short_names(&["sc"]),
+        kind::<api::storage::v1::VolumeAttachment>().with_status(),
+        kind::<CustomResourceDefinition>().short_names(&["crd", "crds"]).with_status().in_category("api-extensions"),
+        kind::<api::scheduling::v1::PriorityClass>().short_names(&["pc"]),
+        kind::<api::node::v1::RuntimeClass>(),
+        kind::<api::discovery::v1::EndpointSlice>(),
+        kind::<api::resource::v1::DeviceClass>(),
+        kind::<api::resource::v1::ResourceClaim>().with_status(),
+        kind::<api::resource::v1::ResourceClaimTemplate>(),
+        kind::<api::resource::v1::ResourceSlice>(),
+    ]
+}
+
+/// A kind with nothing but what its type says.
+fn kind<T>() -> Kind
+where
+    T: ListableResource<Scope: 'static> + Serialize + DeserializeOwned,
+{
+    Kind {
+        group: T::GROUP.to_owned(),
+        version: T::VERSION.to_owned(),
+        kind: T::KIND.to_owned(),
+        list_kind: T::LIST_KIND.to_owned(),
+        plural: T::URL_PATH_SEGMENT.to_owned(),
+        singular: T::KIND.to_lowercase(),
+        short_names: Vec::new(),
+        categories: Vec::new(),
+        namespaced: TypeId::of::<T::Scope>() == TypeId::of::<NamespaceResourceScope>(),
+        has_status: false,
+        scale: None,
+        decoding: Decoding::Typed(round_trip::<T>),
+    }
+}
+
+impl Kind {
+    fn short_names(mut self, names: &[&str]) -> Self {
+        self.short_names = names.iter().map(|&name| name.to_owned()).collect();
+        self
     }
 
-    fn kind(&self) -> Kind {
-        let scale = self.has('r').then(|| Scale {
+    /// Adds the `status` subresource.
+    fn with_status(mut self) -> Self {
+        self.has_status = true;
+        self
+    }
+
+    /// Adds the `scale` subresource over the fields that all built-in workloads share.
+    fn scalable(mut self) -> Self {
+        self.scale = Some(Scale {
             spec_replicas: "/spec/replicas".to_owned(),
             status_replicas: "/status/replicas".to_owned(),
             selector: Some("/spec/selector".to_owned()),
         });
-        Kind {
-            group: self.group.to_owned(),
-            version: "v1".to_owned(),
-            kind: self.kind.to_owned(),
-            list_kind: format!("{}List", self.kind),
-            plural: self.plural.to_owned(),
-            singular: self.kind.to_lowercase(),
-            short_names: self.short.iter().map(|&name| name.to_owned()).collect(),
-            categories: [('a', "all"), ('x', "api-extensions")]
-                .into_iter()
-                .filter(|(flag, _)| self.has(*flag))
-                .map(|(_, category)| category.to_owned())
-                .collect(),
-            namespaced: self.has('n'),
-            has_status: self.has('s'),
-            scale,
-            decoding: Decoding::Typed(self.decode),
-        }
+        self
     }
-}
 
-/// All built-in kinds, in the order of discovery.
-///
-/// Flags: `n` namespaced, `s` has a status subresource, `r` has replicas to scale, `a` belongs to the category `all`,
-/// `x` to `api-extensions`.
-pub(crate) fn built_in() -> Vec<Kind> {
-    let core = [
-        row::<api::core::v1::ConfigMap>("", "ConfigMap", "configmaps", &["cm"], "n"),
-        row::<api::core::v1::Endpoints>("", "Endpoints", "endpoints", &["ep"], "n"),
-        row::<api::core::v1::Event>("", "Event", "events", &["ev"], "n"),
-        row::<api::core::v1::LimitRange>("", "LimitRange", "limitranges", &["limits"], "n"),
-        row::<api::core::v1::Namespace>("", "Namespace", "namespaces", &["ns"], "s"),
-        row::<api::core::v1::Node>("", "Node", "nodes", &["no"], "s"),
-        row::<api::core::v1::PersistentVolumeClaim>(
-            "",
-            "PersistentVolumeClaim",
-            "persistentvolumeclaims",
-            &["pvc"],
-            "ns",
-        ),
-        row::<api::core::v1::PersistentVolume>("", "PersistentVolume", "persistentvolumes", &["pv"], "s"),
-        row::<api::core::v1::Pod>("", "Pod", "pods", &["po"], "nsa"),
-        row::<api::core::v1::PodTemplate>("", "PodTemplate", "podtemplates", &[], "n"),
-        row::<api::core::v1::ReplicationController>(
-            "",
-            "ReplicationController",
-            "replicationcontrollers",
-            &["rc"],
-            "nsra",
-        ),
-        row::<api::core::v1::ResourceQuota>("", "ResourceQuota", "resourcequotas", &["quota"], "ns"),
-        row::<api::core::v1::Secret>("", "Secret", "secrets", &[], "n"),
-        row::<api::core::v1::ServiceAccount>("", "ServiceAccount", "serviceaccounts", &["sa"], "n"),
-        row::<api::core::v1::Service>("", "Service", "services", &["svc"], "nsa"),
-    ];
-    core.iter()
-        .map(KindRow::kind)
-        .chain(workloads().iter().map(KindRow::kind))
-        .chain(cluster_kinds().iter().map(KindRow::kind))
-        .collect()
-}
-
-fn workloads() -> [KindRow; 10] {
-    [
-        row::<api::apps::v1::ControllerRevision>("apps", "ControllerRevision", "controllerrevisions", &[], "n"),
-        row::<api::apps::v1::DaemonSet>("apps", "DaemonSet", "daemonsets", &["ds"], "nsa"),
-        row::<api::apps::v1::Deployment>("apps", "Deployment", "deployments", &["deploy"], "nsra"),
-        row::<api::apps::v1::ReplicaSet>("apps", "ReplicaSet", "replicasets", &["rs"], "nsra"),
-        row::<api::apps::v1::StatefulSet>("apps", "StatefulSet", "statefulsets", &["sts"], "nsra"),
-        row::<api::events::v1::Event>("events.k8s.io", "Event", "events", &["ev"], "n"),
-        row::<api::batch::v1::CronJob>("batch", "CronJob", "cronjobs", &["cj"], "nsa"),
-        row::<api::batch::v1::Job>("batch", "Job", "jobs", &[], "nsa"),
-        row::<api::policy::v1::PodDisruptionBudget>(
-            "policy",
-            "PodDisruptionBudget",
-            "poddisruptionbudgets",
-            &["pdb"],
-            "ns",
-        ),
-        row::<api::coordination::v1::Lease>("coordination.k8s.io", "Lease", "leases", &[], "n"),
-    ]
-}
-
-fn cluster_kinds() -> [KindRow; 17] {
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
-    const RBAC: &str = "rbac.authorization.k8s.io";
-    const STORAGE: &str = "storage.k8s.io";
-    const RESOURCE: &str = "resource.k8s.io";
-    const CRD: &str = "customresourcedefinitions";
-    [
-        row::<api::rbac::v1::ClusterRoleBinding>(RBAC, "ClusterRoleBinding", "clusterrolebindings", &[], ""),
-        row::<api::rbac::v1::ClusterRole>(RBAC, "ClusterRole", "clusterroles", &[], ""),
-        row::<api::rbac::v1::RoleBinding>(RBAC, "RoleBinding", "rolebindings", &[], "n"),
-        row::<api::rbac::v1::Role>(RBAC, "Role", "roles", &[], "n"),
-        row::<api::storage::v1::CSIDriver>(STORAGE, "CSIDriver", "csidrivers", &[], ""),
-        row::<api::storage::v1::CSINode>(STORAGE, "CSINode", "csinodes", &[], ""),
-        row::<api::storage::v1::CSIStorageCapacity>(STORAGE, "CSIStorageCapacity", "csistoragecapacities", &[], "n"),
-        row::<api::storage::v1::StorageClass>(STORAGE, "StorageClass", "storageclasses", &["sc"], ""),
-        row::<api::storage::v1::VolumeAttachment>(STORAGE, "VolumeAttachment", "volumeattachments", &[], "s"),
-        row::<CustomResourceDefinition>(
-            "apiextensions.k8s.io",
-            "CustomResourceDefinition",
-            CRD,
-            &["crd", "crds"],
-            "sx",
-        ),
-        row::<api::scheduling::v1::PriorityClass>("scheduling.k8s.io", "PriorityClass", "priorityclasses", &["pc"], ""),
-        row::<api::node::v1::RuntimeClass>("node.k8s.io", "RuntimeClass", "runtimeclasses", &[], ""),
-        row::<api::discovery::v1::EndpointSlice>("discovery.k8s.io", "EndpointSlice", "endpointslices", &[], "n"),
-        row::<api::resource::v1::DeviceClass>(RESOURCE, "DeviceClass", "deviceclasses", &[], ""),
-        row::<api::resource::v1::ResourceClaim>(RESOURCE, "ResourceClaim", "resourceclaims", &[], "ns"),
-        row::<api::resource::v1::ResourceClaimTemplate>(
-            RESOURCE,
-            "ResourceClaimTemplate",
-            "resourceclaimtemplates",
-            &[],
-            "n",
-        ),
-        row::<api::resource::v1::ResourceSlice>(RESOURCE, "ResourceSlice", "resourceslices", &[], ""),
-    ]
-}
-
-fn row<T: Serialize + DeserializeOwned>(
-    group: &'static str,
-    kind: &'static str,
-    plural: &'static str,
-    short: &'static [&'static str],
-    flags: &'static str,
-) -> KindRow {
-    KindRow { group, kind, plural, short, flags, decode: round_trip::<T> }
+    fn in_category(mut self, category: &str) -> Self {
+        self.categories.push(category.to_owned());
+        self
+    }
 }
 
 fn round_trip<T: Serialize + DeserializeOwned>(body: &Value) -> Result<Value, serde_json::Error> {

@@ -1,6 +1,6 @@
 //! How lists merge: element by element under a key, as a set, or as one value.
 //!
-//! Strategic merge patches and server-side apply share these facts. Fields are named by their path of member names
+//! Strategic merge patches and server-side apply use this. Fields are named by their path of member names
 //! without positions, such as `spec.containers.ports`.
 
 use serde_json::Value;
@@ -15,7 +15,7 @@ pub(crate) enum ListType {
     Atomic,
     /// A set of scalars.
     Set,
-    /// Objects told apart by these members.
+    /// Objects that are identified by these members.
     Map(Vec<String>),
 }
 

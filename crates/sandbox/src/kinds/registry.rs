@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::built_in::built_in;
+use super::built_in::built_in_kinds;
 use super::kind::Kind;
 
 /// Resources that are computed, not stored.
@@ -58,12 +58,13 @@ pub(crate) struct VirtualResource {
 /// What a path leads to.
 #[derive(Debug)]
 pub(crate) enum Resource {
-    /// Objects.
+    /// Stored objects.
     Stored(Arc<Kind>),
-    /// A question with a computed answer.
+    /// Objects that are computed from the request and not stored.
     Virtual(VirtualResource),
 }
 
+/// Group, version and resource.
 type Address = (String, String, String);
 
 /// All kinds, by group, version and resource.
@@ -77,7 +78,7 @@ pub(crate) struct Registry {
 impl Registry {
     /// The registry of the built-in kinds.
     pub(crate) fn new() -> Self {
-        let built_in: Vec<Arc<Kind>> = built_in().into_iter().map(Arc::new).collect();
+        let built_in: Vec<Arc<Kind>> = built_in_kinds().into_iter().map(Arc::new).collect();
         let by_address =
             built_in.iter().map(|kind| (address(&kind.group, &kind.version, &kind.plural), Arc::clone(kind)));
         Self { by_address: by_address.collect(), built_in, custom: RwLock::default() }

@@ -1,4 +1,4 @@
-//! From a request body to an object of a kind: type meta checked, unknown fields dropped, values normalised.
+//! Decodes a request body into an object of a kind: checks the type meta, drops unknown fields, normalises values.
 
 use serde_json::Value;
 

@@ -1,5 +1,5 @@
-//! Definitions of custom resources: a stored definition makes its kinds appear, a deleted one takes them and their
-//! objects away.
+//! `CustomResourceDefinition`s: while a definition is stored, its kinds are served; when it is deleted, its kinds and their
+//! objects are removed.
 
 use serde_json::{Value, json};
 
@@ -65,7 +65,7 @@ pub(super) fn withdraw_kinds(state: &ClusterState, kind: &Kind, object: &Object)
 fn remove_objects(state: &ClusterState, name: &str) {
     let collection = state.collection(name);
     for object in collection.list("").0 {
-        // An object that changes at this moment belongs to a kind that is gone; nobody can reach it.
+        // If the removal fails, the object has just changed; its kind is gone, so no request can reach it.
         let _ = collection.remove(&object.key(), &object, object.value.clone());
     }
 }

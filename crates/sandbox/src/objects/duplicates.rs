@@ -1,4 +1,4 @@
-//! Finds members that a JSON text repeats. A JSON value has lost them, so the text is read once more, only for that.
+//! Finds members that a JSON text repeats. A parsed value keeps only one of them, so the text is read once more.
 
 use std::collections::HashSet;
 use std::fmt;
@@ -10,16 +10,16 @@ pub(crate) fn find(json: &[u8]) -> Vec<String> {
     let mut found = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(json);
     // A text that doesn't parse has been refused before.
-    let _ = Scan { path: String::new(), found: &mut found }.deserialize(&mut deserializer);
+    let _ = DuplicateFinder { path: String::new(), found: &mut found }.deserialize(&mut deserializer);
     found
 }
 
-struct Scan<'a> {
+struct DuplicateFinder<'a> {
     path: String,
     found: &'a mut Vec<String>,
 }
 
-impl<'de> DeserializeSeed<'de> for Scan<'_> {
+impl<'de> DeserializeSeed<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
@@ -27,7 +27,7 @@ impl<'de> DeserializeSeed<'de> for Scan<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Scan<'_> {
+impl<'de> Visitor<'de> for DuplicateFinder<'_> {
     type Value = ();
 
     fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -39,7 +39,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
         while let Some(key) = map.next_key::<String>()? {
             let path = if self.path.is_empty() { key.clone() } else { format!("{}.{key}", self.path) };
             if seen.insert(key) {
-                map.next_value_seed(Scan { path, found: self.found })?;
+                map.next_value_seed(DuplicateFinder { path, found: self.found })?;
             } else {
                 self.found.push(path);
                 map.next_value::<IgnoredAny>()?;
@@ -51,7 +51,7 @@ impl<'de> Visitor<'de> for Scan<'_> {
     fn visit_seq<A: SeqAccess<'de>>(self, mut sequence: A) -> Result<(), A::Error> {
         let mut position = 0;
         while sequence
-            .next_element_seed(Scan { path: format!("{}[{position}]", self.path), found: self.found })?
+            .next_element_seed(DuplicateFinder { path: format!("{}[{position}]", self.path), found: self.found })?
             .is_some()
         {
             position += 1;

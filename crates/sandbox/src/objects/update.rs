@@ -1,6 +1,6 @@
 //! Changing an object.
 //!
-//! A write reads the current version, computes the next one outside any lock, and commits it if nobody came between;
+//! A write reads the current version, computes the next one outside any lock, and commits it if no other write came between;
 //! otherwise it starts over. That is also how the API server does it, so the outcomes under contention agree.
 
 use std::sync::Arc;
@@ -102,7 +102,7 @@ fn next_state(target: UpdateTarget<'_>, current: &Value, mut value: Value) -> Ap
 }
 
 /// Stores the next state, or removes the object if it is being deleted and nothing holds it any more. Returns nothing
-/// if somebody else wrote the object first.
+/// if another write came first.
 fn commit(collection: &Collection, key: &str, current: &Object, next: Value) -> Option<Arc<Object>> {
     if lifecycle::is_removable(&next) {
         return collection.remove(key, current, next).ok();

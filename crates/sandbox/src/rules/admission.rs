@@ -12,7 +12,7 @@ use crate::state::ClusterState;
 use crate::status::{ApiResult, StatusError};
 use crate::storage::Object;
 
-/// Checks that the namespace is there and not going away.
+/// Checks that the namespace exists and is not being deleted.
 pub(crate) fn namespace_exists(state: &ClusterState, kind: &Kind, namespace: &str, name: &str) -> ApiResult<()> {
     if namespace.is_empty() {
         return Ok(());
@@ -43,7 +43,7 @@ pub(crate) fn create(state: &ClusterState, kind: &Kind, namespace: &str, value: 
     }
 }
 
-/// A claim that says nothing about its class gets the default one. An empty name is a choice too.
+/// Gives the default storage class to a claim that names none. An empty name asks for no class.
 fn admit_volume_claim(state: &ClusterState, claim: &mut Value) {
     let annotations = claim.pointer("/metadata/annotations");
     let is_old_form = annotations.is_some_and(|all| all.get("volume.beta.kubernetes.io/storage-class").is_some());

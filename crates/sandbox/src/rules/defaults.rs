@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use crate::fields::json::{as_map, child_mut, default_to, metadata_mut, text};
 use crate::kinds::{Decoding, Kind};
 
-/// Fills in what the object leaves open.
+/// Fills in the fields that the object leaves out.
 pub(crate) fn fill(kind: &Kind, value: &mut Value) {
     if let Decoding::Custom(schema) = &kind.decoding {
         schema.fill_defaults(value);
@@ -48,7 +48,7 @@ pub(crate) fn fill(kind: &Kind, value: &mut Value) {
     }
 }
 
-/// What was written as text is kept as the rest is.
+/// Encodes `stringData` and moves it into `data`.
 fn fill_secret(secret: &mut Map<String, Value>) {
     default_to(secret, "type", "Opaque");
     let Some(Value::Object(texts)) = secret.remove("stringData") else { return };

@@ -1,5 +1,4 @@
-//! What a write may touch: spec and status are written apart, generations count changes of the spec, and an object
-//! that is being deleted goes away once nothing holds it.
+//! Which parts of an object a write may change, generations, and when an object that is being deleted can be removed.
 
 use serde_json::{Value, json};
 
@@ -67,7 +66,7 @@ pub(crate) fn prepare_update(kind: &Kind, subresource: &str, current: &Value, va
     }
 }
 
-/// A pod keeps what the server once decided about it.
+/// Keeps the fields of a pod that the server has set at its creation.
 fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     if let Some(class) = current.pointer("/status/qosClass") {
         default_to(child_mut(value, "status"), "qosClass", class.clone());
@@ -83,7 +82,7 @@ fn keep_pod_defaults(subresource: &str, current: &Value, value: &mut Value) {
     }
 }
 
-/// Counts a change of anything but metadata and status.
+/// Increases the generation if anything but metadata and status has changed.
 pub(crate) fn update_generation(kind: &Kind, subresource: &str, current: &Value, value: &mut Value) {
     if !kind.has_generation() || subresource == "binding" {
         return;
@@ -108,7 +107,7 @@ pub(crate) fn increase_generation(value: &mut Value) {
     }
 }
 
-/// Whether an object that is being deleted has nothing left to wait for.
+/// Whether an object is being deleted and has neither a grace period nor finalizers to wait for.
 pub(crate) fn is_removable(value: &Value) -> bool {
     let grace = value.pointer("/metadata/deletionGracePeriodSeconds").and_then(Value::as_i64).unwrap_or(0);
     value.pointer("/metadata/deletionTimestamp").is_some()

@@ -1,4 +1,4 @@
-//! The server's part of `metadata`: what clients may set, and what stays as it is.
+//! `metadata`: the fields that the server sets, and those that an update cannot change.
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -8,7 +8,7 @@ use crate::fields::{FieldError, clock};
 use crate::kinds::Kind;
 use crate::status::{ApiResult, StatusError};
 
-/// Characters of generated names, without those that could form words.
+/// The characters of generated names, without vowels so that they form no words.
 const SUFFIX_ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
 /// Fills in the metadata of a new object.
@@ -69,7 +69,7 @@ pub(crate) fn check_put(kind: &Kind, namespace: &str, name: &str, value: &Value)
     Ok(())
 }
 
-/// Refuses a PUT that names another incarnation of the object.
+/// Refuses a write that names another uid than the object has.
 pub(crate) fn check_precondition(
     kind: &Kind,
     name: &str,
@@ -131,7 +131,7 @@ pub(crate) fn prepare_update(kind: &Kind, current: &Value, value: &mut Value) ->
     errors
 }
 
-/// Where etcd would keep the object; conflicts mention it.
+/// The key under which etcd would keep the object. Messages about conflicts contain it.
 pub(crate) fn storage_key(kind: &Kind, namespace: &str, name: &str) -> String {
     let resource = match kind.plural.as_str() {
         "nodes" => "minions",

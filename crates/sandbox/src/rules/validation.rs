@@ -1,5 +1,5 @@
-//! Rules that an object must satisfy to be stored: metadata for every kind, and what users of a scheduler trip over in
-//! pods, nodes, priority classes and definitions. Other kinds are only checked for their fields' types.
+//! Rules that an object must satisfy to be stored: metadata for every kind, and those rules for pods, nodes, priority
+//! classes and definitions that users of a scheduler meet. Other kinds are only checked for the types of their fields.
 
 mod pods;
 

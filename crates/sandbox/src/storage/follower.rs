@@ -1,4 +1,4 @@
-//! Following what happens in a collection, for those that act on their own.
+//! Following the changes of a collection, for the controllers.
 
 use std::sync::Arc;
 
@@ -26,14 +26,14 @@ impl Follower {
         Self { collection, position: ResourceVersion::ZERO, latest }
     }
 
-    /// All objects. What happens from now on is told by [`Follower::changes`].
+    /// All objects. [`Follower::changes`] reports what happens afterwards.
     pub(crate) fn state(&mut self) -> Vec<Arc<Object>> {
         let (objects, position) = self.collection.list("");
         self.position = position;
         objects
     }
 
-    /// The changes since the last call, oldest first. Fails where some are forgotten; then only the state helps.
+    /// The changes since the last call, oldest first. Fails if some are forgotten; the caller must then read the state.
     pub(crate) fn changes(&mut self) -> Result<Vec<Arc<Change>>, Forgotten> {
         self.latest.borrow_and_update();
         let mut changes = Vec::new();

@@ -43,11 +43,11 @@ struct Contents {
 /// What happened to an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChangeKind {
-    /// It came into being.
+    /// It was created.
     Added,
     /// It was written.
     Modified,
-    /// It went away.
+    /// It was removed.
     Deleted,
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Change {
     pub(crate) object: Arc<Object>,
 }
 
-/// Somebody else has written the object meanwhile.
+/// Another writer has changed the object since it was read.
 #[derive(Debug)]
 pub(crate) struct Outdated;
 
@@ -142,7 +142,7 @@ impl Collection {
         Ok(object)
     }
 
-    /// Puts `last` in the place of the version `current` and removes it; watchers see both, and nobody else's write
+    /// Puts `last` in the place of the version `current` and removes it; watchers see both, and no other write
     /// comes between.
     pub(crate) fn replace_and_remove(&self, key: &str, current: &Object, last: Value) -> Result<Arc<Object>, Outdated> {
         let mut contents = self.lock();

@@ -38,7 +38,7 @@ impl VersionCounter {
         ResourceVersion(self.0.load(Ordering::SeqCst))
     }
 
-    /// A version that nobody else gets.
+    /// The next version, which is handed out only once.
     pub(super) fn next(&self) -> ResourceVersion {
         ResourceVersion(self.0.fetch_add(1, Ordering::SeqCst) + 1)
     }

@@ -42,9 +42,9 @@ async fn a_pod_gets_a_claim_of_its_own_from_a_template() {
     // The template may come after the pod.
     cluster.create(TEMPLATES, template()).await;
     let has_status = |pod: &Value| !pod["status"]["resourceClaimStatuses"].is_null();
-    let told = cluster.until(PODS, "train", has_status).await["status"]["resourceClaimStatuses"].clone();
-    let claim = told[0]["resourceClaimName"].as_str().expect("a name").to_owned();
-    assert_eq!(told, json!([{"name": "first", "resourceClaimName": claim}]));
+    let statuses = cluster.until(PODS, "train", has_status).await["status"]["resourceClaimStatuses"].clone();
+    let claim = statuses[0]["resourceClaimName"].as_str().expect("a name").to_owned();
+    assert_eq!(statuses, json!([{"name": "first", "resourceClaimName": claim}]));
     assert!(claim.starts_with("train-first-"), "{claim}");
     let generated = cluster.get(&format!("{CLAIMS}/{claim}")).await;
     let metadata = &generated["metadata"];

@@ -1,4 +1,4 @@
-//! What happens by itself and under contention: pods start and stop, namespaces empty, only one binding wins.
+//! What the controllers do, and contention: pods start and stop, namespaces are emptied, only one binding wins.
 
 use std::time::Duration;
 
@@ -60,7 +60,7 @@ async fn a_deleted_namespace_takes_its_objects_along() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_pod_deleted_at_once_goes_whoever_else_writes_it() {
+async fn a_pod_deleted_at_once_is_removed_while_others_write_it() {
     let options = Options { pod_stop_delay: Duration::ZERO, ..Options::default() };
     let sandbox = Sandbox::start(options).await.expect("the sandbox starts");
     let address = sandbox.address();

@@ -1,5 +1,4 @@
-//! The sandbox through its HTTP border: recorded exchanges, a recorded story, what happens by itself, and the
-//! simulated controllers.
+//! The sandbox as its HTTP clients see it: recorded exchanges, recorded watches of one pod, and the simulated controllers.
 
 #![expect(clippy::expect_used, reason = "a test ends where its footing is gone")]
 

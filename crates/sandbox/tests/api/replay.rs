@@ -185,7 +185,7 @@ impl Replay {
             && request["method"] == "PUT"
             && version.is_some_and(|version| !self.versions.contains_key(version))
         {
-            // Somebody else has written the object in between; the recorded client had seen that.
+            // Another client has written the object in between, as the recorded client had seen.
             let path = request["path"].as_str().unwrap_or_default();
             let current = send(self.sandbox.address(), "GET", path, &[], "").await.json();
             body["metadata"]["resourceVersion"] = current["metadata"]["resourceVersion"].clone();

@@ -1,4 +1,4 @@
-//! One pod's life seen through many selectors at once, as recorded: creation, a label that comes and goes, binding,
+//! The life of one pod, watched through many selectors at once, as recorded: creation, a label that comes and goes, binding,
 //! running, finishing, two deletions. The recorded watches tell which events each selector must bring.
 
 use std::time::Duration;

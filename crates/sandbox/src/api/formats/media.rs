@@ -29,11 +29,11 @@ pub(crate) enum Form {
 /// The media type of a request body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyType {
-    /// JSON, also when nothing is said.
+    /// JSON, also when the request has no content type.
     Json,
     /// YAML.
     Yaml,
-    /// Protobuf, as far as it can be read.
+    /// Protobuf, of which `protobuf` reads some messages.
     Protobuf,
 }
 
@@ -126,7 +126,7 @@ pub(crate) fn parse(kind: &Kind, body: &[u8], body_type: BodyType) -> ApiResult<
     if value.is_object() { Ok(value) } else { Err(unrecognized("cannot unmarshal into an object")) }
 }
 
-/// A JSON error in the words of the API server, as far as there is a counterpart.
+/// A JSON error, in the words of the API server where it has words for it.
 pub(crate) fn json_error(error: &serde_json::Error) -> String {
     if error.is_eof() { "unexpected end of JSON input".to_owned() } else { error.to_string() }
 }

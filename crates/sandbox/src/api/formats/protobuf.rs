@@ -1,7 +1,7 @@
-//! Reads the protobuf bodies that `kubectl create` and `kubectl drain` send, whatever the server says it accepts.
+//! Reads the protobuf bodies that `kubectl create` and `kubectl drain` send even if the server accepts only JSON.
 //!
-//! A body is an envelope around a message. Only kinds and fields listed in `messages` are read; a body that says more is
-//! refused like any unknown format, since half an object would be worse than none.
+//! A body is an envelope around a message. Only kinds and fields listed in `messages` are read; a body with other fields is
+//! refused like any unknown format, since the object would lose those fields.
 
 mod messages;
 
@@ -14,14 +14,14 @@ use messages::{Field, Fields};
 use crate::fields::json::text;
 
 const MAGIC: &[u8] = b"k8s\0";
-/// How deep an empty message is looked into.
+/// How deeply nested an empty message may be.
 const MAX_DEPTH: u32 = 16;
 /// The envelope: what the message is, and the message.
 const TYPE_META: Fields = &[(1, "apiVersion", Field::Text), (2, "kind", Field::Text)];
 
 /// The body as JSON, or nothing if it isn't one of the messages known here.
 pub(crate) fn decode(body: &[u8]) -> Option<Value> {
-    let envelope = Message(body.strip_prefix(MAGIC)?);
+    let envelope = EncodedMessage(body.strip_prefix(MAGIC)?);
     let type_meta = message(envelope.bytes(1)?, TYPE_META)?;
     let mut object = message(envelope.bytes(2)?, messages::of_kind(text(&type_meta, "/kind"))?)?;
     object["apiVersion"] = type_meta.get("apiVersion")?.clone();
@@ -31,7 +31,7 @@ pub(crate) fn decode(body: &[u8]) -> Option<Value> {
 
 fn message(bytes: &[u8], fields: Fields) -> Option<Value> {
     let mut members = Map::new();
-    let mut rest = Message(bytes);
+    let mut rest = EncodedMessage(bytes);
     while let Some((number, wire)) = rest.next_field() {
         match fields.iter().find(|(known, _, _)| *known == number) {
             Some((_, name, field)) => add(&mut members, name, *field, wire)?,
@@ -43,29 +43,29 @@ fn message(bytes: &[u8], fields: Fields) -> Option<Value> {
 }
 
 /// Adds the JSON form of a field. Repeated fields and maps come as several fields of one number.
-fn add(members: &mut Map<String, Value>, name: &str, field: Field, wire: Wire<'_>) -> Option<()> {
+fn add(members: &mut Map<String, Value>, name: &str, field: Field, wire: WireValue<'_>) -> Option<()> {
     let (value, is_absent) = match (field, wire) {
-        (Field::Text, Wire::Bytes(bytes)) => (utf8(bytes), bytes.is_empty()),
-        (Field::Number, Wire::Varint(number)) => (number.cast_signed().into(), false),
-        (Field::Count, Wire::Varint(number)) => (number.cast_signed().into(), number == 0),
-        (Field::Flag, Wire::Varint(number)) => ((number != 0).into(), number == 0),
-        (Field::Choice, Wire::Varint(number)) => ((number != 0).into(), false),
-        (Field::NumberOrText, Wire::Bytes(bytes)) => (number_or_text(bytes), false),
-        (Field::One(fields), Wire::Bytes(bytes)) => {
+        (Field::Text, WireValue::Bytes(bytes)) => (utf8(bytes), bytes.is_empty()),
+        (Field::OptionalNumber, WireValue::Varint(number)) => (number.cast_signed().into(), false),
+        (Field::Number, WireValue::Varint(number)) => (number.cast_signed().into(), number == 0),
+        (Field::Flag, WireValue::Varint(number)) => ((number != 0).into(), number == 0),
+        (Field::OptionalFlag, WireValue::Varint(number)) => ((number != 0).into(), false),
+        (Field::NumberOrText, WireValue::Bytes(bytes)) => (number_or_text(bytes), false),
+        (Field::One(fields), WireValue::Bytes(bytes)) => {
             let value = message(bytes, fields)?;
             let is_absent = value.as_object().is_some_and(Map::is_empty);
             (value, is_absent)
         }
-        (Field::Texts, Wire::Bytes(bytes)) => return push(members, name, utf8(bytes)),
-        (Field::Many(fields), Wire::Bytes(bytes)) => return push(members, name, message(bytes, fields)?),
-        (Field::TextMap, Wire::Bytes(entry)) => return insert(members, name, entry, utf8),
-        (Field::BytesMap, Wire::Bytes(entry)) => {
+        (Field::Texts, WireValue::Bytes(bytes)) => return push(members, name, utf8(bytes)),
+        (Field::Many(fields), WireValue::Bytes(bytes)) => return push(members, name, message(bytes, fields)?),
+        (Field::TextMap, WireValue::Bytes(entry)) => return insert(members, name, entry, utf8),
+        (Field::BytesMap, WireValue::Bytes(entry)) => {
             return insert(members, name, entry, |bytes| STANDARD.encode(bytes).into());
         }
-        (Field::QuantityMap, Wire::Bytes(entry)) => {
-            return insert(members, name, entry, |bytes| Message(bytes).bytes(1).map_or(Value::Null, utf8));
+        (Field::QuantityMap, WireValue::Bytes(entry)) => {
+            return insert(members, name, entry, |bytes| EncodedMessage(bytes).bytes(1).map_or(Value::Null, utf8));
         }
-        (_, Wire::Varint(_) | Wire::Bytes(_)) => return None,
+        (_, WireValue::Varint(_) | WireValue::Bytes(_)) => return None,
     };
     if !is_absent {
         members.insert(name.to_owned(), value);
@@ -80,19 +80,19 @@ fn push(members: &mut Map<String, Value>, name: &str, element: Value) -> Option<
 
 /// Adds an entry of a map: a message of a key and a value.
 fn insert(members: &mut Map<String, Value>, name: &str, entry: &[u8], read: impl Fn(&[u8]) -> Value) -> Option<()> {
-    let key = String::from_utf8_lossy(Message(entry).bytes(1).unwrap_or_default()).into_owned();
-    let value = read(Message(entry).bytes(2).unwrap_or_default());
+    let key = String::from_utf8_lossy(EncodedMessage(entry).bytes(1).unwrap_or_default()).into_owned();
+    let value = read(EncodedMessage(entry).bytes(2).unwrap_or_default());
     members.entry(name).or_insert_with(|| Value::Object(Map::new())).as_object_mut()?.insert(key, value);
     Some(())
 }
 
 /// A message that says whether it holds a number or a text.
 fn number_or_text(bytes: &[u8]) -> Value {
-    let message = Message(bytes);
+    let message = EncodedMessage(bytes);
     let number = |wanted: u64| {
         message.fields().find_map(|(number, wire)| match wire {
-            Wire::Varint(value) if number == wanted => Some(value.cast_signed()),
-            Wire::Bytes(_) | Wire::Varint(_) => None,
+            WireValue::Varint(value) if number == wanted => Some(value.cast_signed()),
+            WireValue::Bytes(_) | WireValue::Varint(_) => None,
         })
     };
     match number(1) {
@@ -105,21 +105,21 @@ fn utf8(bytes: &[u8]) -> Value {
     String::from_utf8_lossy(bytes).into_owned().into()
 }
 
-/// A value as it stands in a message.
+/// The value of one field, still encoded.
 #[derive(Clone, Copy)]
-enum Wire<'a> {
+enum WireValue<'a> {
     Varint(u64),
     Bytes(&'a [u8]),
 }
 
-impl Wire<'_> {
-    /// Whether this is what an absent field looks like: zero, an empty text, or a message of such fields.
+impl WireValue<'_> {
+    /// Whether this is how an absent field is encoded: as zero, an empty text, or a message of such fields.
     fn is_blank(self, depth: u32) -> bool {
         match self {
             Self::Varint(number) => number == 0,
             Self::Bytes(_) if depth == 0 => false,
             Self::Bytes(bytes) => {
-                let mut rest = Message(bytes);
+                let mut rest = EncodedMessage(bytes);
                 while let Some((_, wire)) = rest.next_field() {
                     if !wire.is_blank(depth - 1) {
                         return false;
@@ -133,30 +133,30 @@ impl Wire<'_> {
 
 /// An encoded message; iteration ends at the first malformed field.
 #[derive(Clone, Copy)]
-struct Message<'a>(&'a [u8]);
+struct EncodedMessage<'a>(&'a [u8]);
 
-impl<'a> Message<'a> {
-    fn fields(mut self) -> impl Iterator<Item = (u64, Wire<'a>)> {
+impl<'a> EncodedMessage<'a> {
+    fn fields(mut self) -> impl Iterator<Item = (u64, WireValue<'a>)> {
         std::iter::from_fn(move || self.next_field())
     }
 
     /// The first field of that number that consists of bytes.
     fn bytes(self, wanted: u64) -> Option<&'a [u8]> {
         self.fields().find_map(|(number, wire)| match wire {
-            Wire::Bytes(bytes) if number == wanted => Some(bytes),
-            Wire::Bytes(_) | Wire::Varint(_) => None,
+            WireValue::Bytes(bytes) if number == wanted => Some(bytes),
+            WireValue::Bytes(_) | WireValue::Varint(_) => None,
         })
     }
 
-    fn next_field(&mut self) -> Option<(u64, Wire<'a>)> {
+    fn next_field(&mut self) -> Option<(u64, WireValue<'a>)> {
         let tag = self.varint()?;
         let value = match tag & 7 {
-            0 => Wire::Varint(self.varint()?),
+            0 => WireValue::Varint(self.varint()?),
             2 => {
                 let length = usize::try_from(self.varint()?).ok()?;
                 let (bytes, rest) = self.0.split_at_checked(length)?;
                 self.0 = rest;
-                Wire::Bytes(bytes)
+                WireValue::Bytes(bytes)
             }
             _ => return None,
         };

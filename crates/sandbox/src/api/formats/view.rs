@@ -1,4 +1,4 @@
-//! Stored objects as a kind shows them: with type meta, in the group's own field names, in the form asked for.
+//! Stored objects and lists as JSON: with type meta, and with the field names of the group that is asked for.
 
 use serde_json::{Value, json};
 

@@ -1,8 +1,9 @@
-//! Server-side apply: a manager states the fields it wants, and the server merges, removes what the manager no longer
-//! states, and refuses to take fields that another manager has applied with other values.
+//! Server-side apply: a manager sends the fields it wants, and the server merges them, removes the fields that the manager
+//! sent before but no longer sends, and refuses to overwrite other values that another manager has applied. See
+//! <https://kubernetes.io/docs/reference/using-api/server-side-apply/>.
 //!
-//! Only what was applied is tracked, beside the objects; `metadata.managedFields` is never shown. Fields that were
-//! written by plain updates have no owner.
+//! Only applied configurations are remembered, outside the objects; `metadata.managedFields` is never shown. Fields that
+//! were written by plain updates have no owner.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, PoisonError};

@@ -1,5 +1,5 @@
-//! Device claims from templates: a pod that names a `ResourceClaimTemplate` gets a claim of its own, and its status
-//! tells which.
+//! Makes device claims from templates: a pod that names a `ResourceClaimTemplate` gets a claim of its own, and the name
+//! of that claim goes into the pod's status.
 
 use std::sync::Arc;
 
@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use crate::controllers::collections::{CLAIM_TEMPLATES, PODS, RESOURCE_CLAIMS};
 use crate::controllers::controller::{Controller, Observed};
 use crate::controllers::owners;
-use crate::controllers::owners::is_for;
-use crate::fields::json::{annotate, annotation, carry, child_mut, is_being_deleted, items, metadata_mut, text, uid};
+use crate::controllers::owners::is_owned_by_pod;
+use crate::controllers::templates::from_template;
+use crate::fields::json::{annotate, annotation, child_mut, is_being_deleted, items, metadata_mut, text, uid};
 use crate::fields::pods::is_done;
 use crate::objects::create::create_object;
 use crate::objects::update::edit;
@@ -17,10 +18,10 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key};
 
-/// On a generated claim: which of the pod's claims it is.
+/// An annotation of a generated claim: the name of the entry in the pod's `spec.resourceClaims`.
 const POD_CLAIM_NAME: &str = "resource.kubernetes.io/pod-claim-name";
 
-/// Generates claims; its keys are pods.
+/// Generates claims. Its keys are those of pods.
 pub(in crate::controllers) struct ClaimTemplateController;
 
 impl Controller for ClaimTemplateController {
@@ -56,7 +57,7 @@ impl Controller for ClaimTemplateController {
     }
 }
 
-/// The names of a pod's claims that come from templates, and the templates.
+/// The name and the template of each claim in the pod's spec that comes from a template.
 fn from_templates(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
     items(pod, "/spec/resourceClaims")
         .iter()
@@ -67,30 +68,32 @@ fn from_templates(pod: &Value) -> impl Iterator<Item = (&str, &str)> {
 /// The pods that name a template.
 fn waiting_for(state: &ClusterState, template: &Object) -> Vec<String> {
     let (pods, _) = state.collection(PODS).list(template.namespace());
-    let names_it = |pod: &&Arc<Object>| from_templates(&pod.value).any(|(_, name)| name == template.name());
-    pods.iter().filter(names_it).map(|pod| pod.key()).collect()
+    let names_template = |pod: &&Arc<Object>| from_templates(&pod.value).any(|(_, name)| name == template.name());
+    pods.iter().filter(names_template).map(|pod| pod.key()).collect()
 }
 
-/// The name of the claim behind a pod's claim, which is generated if need be. Nothing while the template is missing.
+/// The name of the claim for one entry of a pod's `spec.resourceClaims`. Generates the claim if there is none; returns
+/// nothing while the template is missing.
 fn claim_for(state: &ClusterState, pod: &Object, name: &str, template: &str) -> ApiResult<Option<String>> {
     let claims = state.collection(RESOURCE_CLAIMS);
-    let is_it = |claim: &Arc<Object>| {
-        is_for(&claim.value, pod) && annotation(&claim.value, POD_CLAIM_NAME) == name && !is_being_deleted(&claim.value)
+    let is_generated = |claim: &Arc<Object>| {
+        is_owned_by_pod(&claim.value, pod)
+            && annotation(&claim.value, POD_CLAIM_NAME) == name
+            && !is_being_deleted(&claim.value)
     };
-    let told = items(&pod.value, "/status/resourceClaimStatuses").iter().find(|status| text(status, "/name") == name);
-    let told = told.and_then(|status| claims.get(&key(pod.namespace(), text(status, "/resourceClaimName"))));
-    let existing = told.filter(is_it).or_else(|| claims.list(pod.namespace()).0.into_iter().find(is_it));
+    let listed = items(&pod.value, "/status/resourceClaimStatuses").iter().find(|status| text(status, "/name") == name);
+    let listed = listed.and_then(|status| claims.get(&key(pod.namespace(), text(status, "/resourceClaimName"))));
+    let existing =
+        listed.filter(is_generated).or_else(|| claims.list(pod.namespace()).0.into_iter().find(is_generated));
     if let Some(existing) = existing {
         return Ok(Some(existing.name().to_owned()));
     }
     let Some(template) = state.collection(CLAIM_TEMPLATES).get(&key(pod.namespace(), template)) else {
         return Ok(None);
     };
-    let mut claim = json!({"spec": template.value.pointer("/spec/spec").cloned().unwrap_or_else(|| json!({}))});
-    let given = template.value.pointer("/spec/metadata").unwrap_or(&Value::Null);
+    let template = template.value.get("spec").unwrap_or(&Value::Null);
+    let mut claim = from_template(template, &["labels", "annotations"]);
     let metadata = metadata_mut(&mut claim);
-    carry(given, metadata, "labels");
-    carry(given, metadata, "annotations");
     metadata.insert("generateName".to_owned(), format!("{}-{name}-", pod.name()).into());
     metadata.insert("ownerReferences".to_owned(), owners::reference(pod));
     annotate(&mut claim, POD_CLAIM_NAME, name);

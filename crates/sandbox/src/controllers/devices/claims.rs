@@ -1,5 +1,5 @@
-//! Keeps device claims free of pods that are gone: reservations end with the pod, devices are given back with the last
-//! reservation, and a claim that was generated for a pod goes with it.
+//! Cleans up device claims after pods: a reservation ends with its pod, the allocation ends with the last reservation, and
+//! a claim that was generated for a pod is deleted with it.
 
 use serde_json::Value;
 
@@ -14,10 +14,10 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::key;
 
-/// Keeps an allocated claim from going away.
+/// The finalizer that keeps an allocated claim from being removed.
 const PROTECTION: &str = "resource.kubernetes.io/delete-protection";
 
-/// Cleans claims up; its keys are claims.
+/// Cleans up claims. Its keys are those of claims.
 pub(in crate::controllers) struct DeviceClaimController;
 
 impl Controller for DeviceClaimController {
@@ -40,7 +40,7 @@ impl Controller for DeviceClaimController {
         let Some(owner) = owning_pod(&claim.value).filter(|_| is_free && !is_being_deleted(&claim.value)) else {
             return Ok(());
         };
-        if needs_it(state, claim.namespace(), owner.name, owner.uid) {
+        if may_run(state, claim.namespace(), owner.name, owner.uid) {
             return Ok(());
         }
         let kind = state.built_in_kind("resource.k8s.io", "resourceclaims")?;
@@ -48,7 +48,7 @@ impl Controller for DeviceClaimController {
     }
 }
 
-/// The claims that a pod names, that were generated for it, and that its extended resources led to.
+/// The names of a pod's claims: those in its spec, those generated for it, and that for its extended resources.
 fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     let named = items(pod, "/spec/resourceClaims").iter();
     let generated = items(pod, "/status/resourceClaimStatuses").iter();
@@ -57,13 +57,13 @@ fn claims_of(pod: &Value) -> impl Iterator<Item = &str> {
     claims.filter(|claim| !claim.is_empty())
 }
 
-/// Drops reservations of pods that are gone, and with the last one the allocation and what protects it.
+/// Removes the reservations of pods that are gone, and with the last one the allocation and the finalizer.
 fn clean(state: &ClusterState, claim: &mut Value) {
     let namespace = text(claim, "/metadata/namespace").to_owned();
     let reserved = items(claim, "/status/reservedFor");
     let holds = |consumer: &&Value| {
         let is_pod = text(consumer, "/resource") == "pods" && text(consumer, "/apiGroup").is_empty();
-        !is_pod || needs_it(state, &namespace, text(consumer, "/name"), text(consumer, "/uid"))
+        !is_pod || may_run(state, &namespace, text(consumer, "/name"), text(consumer, "/uid"))
     };
     let left: Vec<Value> = reserved.iter().filter(holds).cloned().collect();
     let has_ended = left.is_empty() && (!reserved.is_empty() || is_being_deleted(claim));
@@ -87,8 +87,8 @@ fn clean(state: &ClusterState, claim: &mut Value) {
     }
 }
 
-/// Whether this incarnation of a pod is there and may still run.
-fn needs_it(state: &ClusterState, namespace: &str, name: &str, uid: &str) -> bool {
+/// Whether the pod with this name and uid exists and may still run.
+fn may_run(state: &ClusterState, namespace: &str, name: &str, uid: &str) -> bool {
     let pod = state.collection(PODS).get(&key(namespace, name));
     pod.is_some_and(|pod| pod.uid() == uid && !is_done(&pod.value))
 }

@@ -17,7 +17,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Binds claims; its keys are claims.
+/// Binds claims to volumes. Its keys are those of claims.
 pub(in crate::controllers) struct ClaimBinder;
 
 impl Controller for ClaimBinder {
@@ -83,7 +83,8 @@ fn find_volume(state: &ClusterState, claim: &Object) -> ApiResult<()> {
     provisioner::provision(state, claim, &class)
 }
 
-/// A claim from before there was a default class gets it later, unless it asks for none by an empty name.
+/// Gives the default class to a claim that was created before there was one. A claim with an empty class name asks for
+/// no class and stays as it is.
 fn give_default_class(state: &ClusterState, claim: &Object) {
     let has_choice = claim.value.pointer("/spec/storageClassName").is_some() || !class_name(&claim.value).is_empty();
     let Some(class) = default_storage_class(state).filter(|_| !has_choice) else { return };
@@ -94,7 +95,8 @@ fn give_default_class(state: &ClusterState, claim: &Object) {
     });
 }
 
-/// Binds both sides. Nothing happens to the claim if somebody else got the volume first.
+/// Binds the volume to the claim, then the claim to the volume. The claim stays as it is if another
+/// claim got the volume first.
 fn bind(state: &ClusterState, volume: &Object, claim: &Object) {
     let volumes = state.collection(VOLUMES);
     edit(&volumes, volume.name(), |value| {
@@ -136,7 +138,7 @@ fn bind_claim(claim: &mut Value, volume: &Object) {
     }
 }
 
-/// A bound claim is lost when its volume goes or is given to another.
+/// Marks a bound claim as lost if its volume is gone or belongs to another claim.
 fn check_bound(state: &ClusterState, claim: &Object) {
     match state.collection(VOLUMES).get(text(&claim.value, "/spec/volumeName")) {
         Some(volume) if is_for_claim(&volume.value, claim) || volume.value.pointer("/spec/claimRef").is_none() => {

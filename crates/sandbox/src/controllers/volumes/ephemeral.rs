@@ -1,18 +1,20 @@
-//! Generic ephemeral volumes: a pod's volume with a claim template gets the claim `POD-VOLUME`, which goes with the pod.
+//! Generic ephemeral volumes: a pod's volume with a claim template gets the claim `POD-VOLUME`, which is deleted with the
+//! pod.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::controllers::collections::{PODS, VOLUME_CLAIMS};
 use crate::controllers::controller::{Controller, Observed};
 use crate::controllers::owners;
-use crate::controllers::owners::{is_for, owning_pod};
-use crate::fields::json::{carry, is_being_deleted, items, metadata_mut, text};
+use crate::controllers::owners::{is_owned_by_pod, owning_pod};
+use crate::controllers::templates::from_template;
+use crate::fields::json::{is_being_deleted, items, metadata_mut, text};
 use crate::objects::create::create_object;
 use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key, split_key};
 
-/// Creates and removes the claims of pods; its keys are pods.
+/// Creates and removes the claims of pods. Its keys are those of pods.
 pub(in crate::controllers) struct EphemeralVolumeController;
 
 impl Controller for EphemeralVolumeController {
@@ -44,21 +46,18 @@ fn templates(pod: &Value) -> impl Iterator<Item = (&str, &Value)> {
     })
 }
 
-/// Creates the claim unless it is there. One that an earlier pod of this name left behind goes first.
+/// Creates the claim unless it exists. A claim that an earlier pod of this name left behind is deleted first.
 fn claim(state: &ClusterState, pod: &Object, name: &str, template: &Value) -> ApiResult<()> {
     let claims = state.built_in_kind("", "persistentvolumeclaims")?;
     if let Some(existing) = state.collection(VOLUME_CLAIMS).get(&key(pod.namespace(), name)) {
         let is_left_behind = owning_pod(&existing.value).is_some_and(|owner| owner.name == pod.name());
-        if is_left_behind && !is_for(&existing.value, pod) {
+        if is_left_behind && !is_owned_by_pod(&existing.value, pod) {
             owners::remove(state, &claims, &existing)?;
         }
         return Ok(());
     }
-    let mut value = json!({"spec": template.get("spec")});
-    let given = template.get("metadata").unwrap_or(&Value::Null);
+    let mut value = from_template(template, &["labels", "annotations"]);
     let metadata = metadata_mut(&mut value);
-    carry(given, metadata, "labels");
-    carry(given, metadata, "annotations");
     metadata.insert("name".to_owned(), name.into());
     metadata.insert("ownerReferences".to_owned(), owners::reference(pod));
     create_object(state, &claims, pod.namespace(), value, false)?;

@@ -1,4 +1,4 @@
-//! Which volume suits a claim.
+//! Which volume fits a claim.
 
 use std::sync::Arc;
 
@@ -46,13 +46,15 @@ pub(super) fn claim_reference(claim: &Object) -> Value {
     })
 }
 
-/// Whether a volume is reserved for or bound to this incarnation of a claim. A reservation may leave out the uid.
+/// Whether a volume is reserved for or bound to this claim, not to an earlier one of the same name. A reservation may
+/// leave out the uid.
 pub(super) fn is_for_claim(volume: &Value, claim: &Object) -> bool {
     let uid = text(volume, "/spec/claimRef/uid");
     claim_key(volume).is_some_and(|reserved| reserved == claim.key()) && (uid.is_empty() || uid == claim.uid())
 }
 
-/// Whether a volume has what a claim asks for, wherever it is and whoever has it.
+/// Whether a volume has the size, mode, class and access modes that a claim asks for. Its node affinity and its present
+/// binding are not looked at.
 pub(super) fn satisfies(volume: &Value, claim: &Value) -> bool {
     let same = |pointer: &str| text(volume, pointer) == text(claim, pointer);
     is_large_enough(volume, claim)
@@ -84,8 +86,8 @@ pub(super) fn best(state: &ClusterState, claim: &Object, delayed: bool) -> Optio
         let selector = claim.value.pointer("/spec/selector");
         selector.is_none_or(|selector| spec_selector::matches(selector, &volume.value))
     };
-    let suits = |volume: &&Arc<Object>| satisfies(&volume.value, &claim.value);
-    let free = volumes.iter().filter(is_free).filter(is_selected).filter(suits);
+    let fits = |volume: &&Arc<Object>| satisfies(&volume.value, &claim.value);
+    let free = volumes.iter().filter(is_free).filter(is_selected).filter(fits);
     let smallest = free.min_by(|a, b| {
         let n_modes = |volume: &Object| items(&volume.value, "/spec/accessModes").len();
         let by_size = || capacity(&a.value).partial_cmp(&capacity(&b.value)).unwrap_or(std::cmp::Ordering::Equal);

@@ -1,4 +1,4 @@
-//! The phases of volumes: available, bound, released; and what becomes of a volume whose claim is gone.
+//! The phases of volumes (available, bound, released), and what happens to a volume whose claim is gone.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Keeps the phases of volumes; its keys are volumes.
+/// Updates the phases of volumes. Its keys are the names of volumes.
 pub(in crate::controllers) struct VolumePhaseController;
 
 impl Controller for VolumePhaseController {
@@ -25,8 +25,8 @@ impl Controller for VolumePhaseController {
             VOLUME_CLAIMS if observed.gone => {
                 let claim = observed.key();
                 let (volumes, _) = state.collection(VOLUMES).list("");
-                let is_its = |volume: &&Arc<Object>| claim_key(&volume.value).as_ref() == Some(&claim);
-                volumes.iter().filter(is_its).map(|volume| volume.name().to_owned()).collect()
+                let is_for_gone_claim = |volume: &&Arc<Object>| claim_key(&volume.value).as_ref() == Some(&claim);
+                volumes.iter().filter(is_for_gone_claim).map(|volume| volume.name().to_owned()).collect()
             }
             VOLUME_CLAIMS => {
                 let volume = text(&observed.object.value, "/spec/volumeName");
@@ -60,7 +60,7 @@ impl Controller for VolumePhaseController {
     }
 }
 
-/// The claim is gone: the volume stays with its data, or goes too.
+/// Releases a volume whose claim is gone: it stays with its data, or is deleted, as its reclaim policy says.
 fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     set_phase(state, volume.name(), "Released");
     if text(&volume.value, "/spec/persistentVolumeReclaimPolicy") == "Delete" {
@@ -70,7 +70,7 @@ fn release(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     Ok(())
 }
 
-/// The claim has found another volume: one that was made for it goes, others forget it.
+/// Frees a volume whose claim is bound to another volume. A volume that was made for the claim is released.
 fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     if !annotation(&volume.value, PROVISIONED_BY).is_empty() {
         return release(state, volume);
@@ -78,14 +78,14 @@ fn give_back(state: &ClusterState, volume: &Object) -> ApiResult<()> {
     let uid = text(&volume.value, "/spec/claimRef/uid");
     edit(&state.collection(VOLUMES), volume.name(), |value| {
         if text(value, "/spec/claimRef/uid") == uid {
-            forget_claim(value);
+            remove_claim_reference(value);
         }
     });
     Ok(())
 }
 
-/// Removes a reference that a controller has made; of a reservation by hand only the uid goes.
-fn forget_claim(volume: &mut Value) {
+/// Removes the reference to the claim if a controller has written it. From a reservation by hand only the uid is removed.
+fn remove_claim_reference(volume: &mut Value) {
     let is_by_controller = !annotation(volume, BOUND_BY_CONTROLLER).is_empty();
     let spec = child_mut(volume, "spec");
     if is_by_controller {

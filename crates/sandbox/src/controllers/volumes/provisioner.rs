@@ -1,5 +1,5 @@
-//! Makes volumes for claims, as the storage drivers of a cluster would. Every provisioner works, whatever its name,
-//! save the one that says that there is none.
+//! Makes volumes for claims, as the storage drivers of a cluster would. It acts for every provisioner, whatever its name,
+//! except `kubernetes.io/no-provisioner`.
 
 use http::StatusCode;
 use serde_json::{Value, json};
@@ -18,17 +18,17 @@ const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 const ZONE: &str = "topology.kubernetes.io/zone";
 const HOST_NAME: &str = "kubernetes.io/hostname";
 
-/// From where a volume can be reached.
+/// From which nodes a volume can be reached.
 #[derive(Debug)]
-enum Reach {
-    Everywhere,
-    /// From nodes with these labels.
-    Labels(Vec<(String, String)>),
-    /// The chosen node is gone, or the class doesn't allow it.
-    Nowhere,
+enum ReachableFrom {
+    AllNodes,
+    /// The nodes with these labels.
+    NodesWith(Vec<(String, String)>),
+    /// The selected node is gone, or the class doesn't allow it.
+    NoNode,
 }
 
-/// Makes a volume that is reserved for the claim; the binding follows when that is seen.
+/// Makes a volume that is reserved for the claim. The claim is bound when its controller observes the volume.
 pub(super) fn provision(state: &ClusterState, claim: &Object, class: &Object) -> ApiResult<()> {
     let provisioner = text(&class.value, "/provisioner");
     if matches!(provisioner, "" | NO_PROVISIONER) {
@@ -36,11 +36,11 @@ pub(super) fn provision(state: &ClusterState, claim: &Object, class: &Object) ->
     }
     let claims = state.collection(VOLUME_CLAIMS);
     let claim_key = claim.key();
-    let labels = match reach(state, claim, class) {
-        Reach::Everywhere => Vec::new(),
-        Reach::Labels(labels) => labels,
-        Reach::Nowhere => {
-            // Without the annotation the scheduler chooses again.
+    let labels = match reachable_from(state, claim, class) {
+        ReachableFrom::AllNodes => Vec::new(),
+        ReachableFrom::NodesWith(labels) => labels,
+        ReachableFrom::NoNode => {
+            // The scheduler selects another node once the annotation is gone.
             edit(&claims, &claim_key, |value| remove_annotation(value, SELECTED_NODE));
             return Ok(());
         }
@@ -57,24 +57,28 @@ pub(super) fn provision(state: &ClusterState, claim: &Object, class: &Object) ->
     }
 }
 
-fn reach(state: &ClusterState, claim: &Object, class: &Object) -> Reach {
+fn reachable_from(state: &ClusterState, claim: &Object, class: &Object) -> ReachableFrom {
     let node = annotation(&claim.value, SELECTED_NODE);
     if node.is_empty() {
-        return Reach::Everywhere;
+        return ReachableFrom::AllNodes;
     }
-    let Some(node) = state.collection("nodes").get(node) else { return Reach::Nowhere };
+    let Some(node) = state.collection("nodes").get(node) else { return ReachableFrom::NoNode };
     let label = |name: &str| node.value.pointer("/metadata/labels").and_then(|labels| labels.get(name));
     let with_value = |name: &str| Some((name.to_owned(), label(name)?.as_str()?.to_owned()));
     let allowed = items(&class.value, "/allowedTopologies");
     if allowed.is_empty() {
-        return Reach::Labels(with_value(ZONE).or_else(|| with_value(HOST_NAME)).into_iter().collect());
+        return ReachableFrom::NodesWith(with_value(ZONE).or_else(|| with_value(HOST_NAME)).into_iter().collect());
     }
     let is_met = |requirement: &Value| {
         label(text(requirement, "/key")).is_some_and(|value| items(requirement, "/values").contains(value))
     };
     let requirements = |term| items(term, "/matchLabelExpressions");
-    let Some(term) = allowed.iter().find(|term| requirements(term).iter().all(is_met)) else { return Reach::Nowhere };
-    Reach::Labels(requirements(term).iter().filter_map(|requirement| with_value(text(requirement, "/key"))).collect())
+    let Some(term) = allowed.iter().find(|term| requirements(term).iter().all(is_met)) else {
+        return ReachableFrom::NoNode;
+    };
+    ReachableFrom::NodesWith(
+        requirements(term).iter().filter_map(|requirement| with_value(text(requirement, "/key"))).collect(),
+    )
 }
 
 fn volume(claim: &Object, class: &Object, labels: &[(String, String)]) -> Value {

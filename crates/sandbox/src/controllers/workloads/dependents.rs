@@ -1,6 +1,5 @@
-//! Removes what workloads leave behind: the replica sets of a deployment that is gone, and the pods of a set that is.
-//! Claims of a stateful set stay, as they do by default. What a deletion says about dependents is not heeded: none is left
-//! as an orphan.
+//! Deletes the dependents of deleted workloads: the replica sets of a deployment, the pods of a set. The claims of a
+//! stateful set stay, as they do by default. The `propagationPolicy` of a deletion is ignored: nothing is orphaned.
 
 use crate::controllers::collections::{DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS};
 use crate::controllers::controller::{Controller, Observed};
@@ -8,7 +7,7 @@ use crate::controllers::owners;
 use crate::state::ClusterState;
 use crate::status::ApiResult;
 
-/// Removes dependents; its keys are their plural and their own keys.
+/// Deletes dependents. Its keys are `PLURAL NAMESPACE/NAME`.
 pub(in crate::controllers) struct DependentController;
 
 impl Controller for DependentController {

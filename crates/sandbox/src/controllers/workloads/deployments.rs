@@ -1,4 +1,4 @@
-//! Makes the replica sets of deployments, and moves replicas from old ones to the present one.
+//! The deployment controller: makes replica sets, and moves replicas from the old ones to the current one.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
@@ -21,34 +21,32 @@ use crate::storage::Object;
 
 const HASH: &str = "pod-template-hash";
 const REVISION: &str = "deployment.kubernetes.io/revision";
-/// Letters and digits that make no words.
+/// Letters and digits that can't form words.
 const ALPHABET: &[u8] = b"bcdfghjklmnpqrstvwxz2456789";
 
-/// Keeps deployments; its keys are deployments.
+/// Reconciles deployments. Its keys are those of deployments.
 pub(in crate::controllers) struct DeploymentController;
 
-/// How many replicas a replica set may have while others give way to it.
+/// How many replicas a deployment wants, and how far a rollout may depart from that.
 #[derive(Debug, Clone, Copy)]
-struct Room {
+struct RolloutBounds {
     wanted: i64,
-    /// Beyond those wanted.
-    surge: i64,
-    /// Of those wanted, so many may be missing.
-    unavailable: i64,
+    /// How many replicas may exist beyond those wanted.
+    max_surge: i64,
+    /// How many of the wanted replicas may be unavailable.
+    max_unavailable: i64,
 }
 
 impl Controller for DeploymentController {
     fn affected(&self, _state: &ClusterState, observed: &Observed<'_>) -> Vec<String> {
-        match observed.collection {
-            DEPLOYMENTS if !observed.gone => vec![observed.key()],
-            REPLICA_SETS => owners::of_kind("Deployment", observed),
-            _ => Vec::new(),
-        }
+        owners::affected(observed, DEPLOYMENTS, REPLICA_SETS, "Deployment")
     }
 
     fn reconcile(&self, state: &ClusterState, deployment_key: &str) -> ApiResult<()> {
         let deployments = state.collection(DEPLOYMENTS);
-        let Some(deployment) = deployments.get(deployment_key).filter(|it| !is_being_deleted(&it.value)) else {
+        let Some(deployment) =
+            deployments.get(deployment_key).filter(|deployment| !is_being_deleted(&deployment.value))
+        else {
             return Ok(());
         };
         let name = format!("{}-{}", deployment.name(), hash(&deployment.value["spec"]["template"]));
@@ -103,30 +101,31 @@ fn create_set(state: &ClusterState, deployment: &Object, name: &str, revision: u
     Ok(())
 }
 
-/// Gives the set of this name as many replicas as there is room for, and takes from the others as many as may go.
+/// Gives the set of this name as many replicas as the bounds allow, and removes as many as they allow from the others.
 fn scale(state: &ClusterState, deployment: &Object, sets: &[Arc<Object>], name: &str) {
-    let room = Room::of(&deployment.value);
-    let (present, old): (Vec<&Arc<Object>>, Vec<&Arc<Object>>) = sets.iter().partition(|set| set.name() == name);
-    let Some(present) = present.first() else { return };
-    let of_old: i64 = old.iter().map(|set| number(set, "/spec/replicas").max(number(set, "/status/replicas"))).sum();
-    let fits = (room.wanted + room.surge - of_old).clamp(0, room.wanted);
-    let replicas_now = replicas(&present.value);
-    let next = if replicas_now > room.wanted { room.wanted } else { fits.max(replicas_now) };
-    set_replicas(state, present, next);
-    let mut may_go = of_old - (room.wanted - room.unavailable - number(present, "/status/availableReplicas")).max(0);
+    let bounds = RolloutBounds::of(&deployment.value);
+    let (current, old): (Vec<&Arc<Object>>, Vec<&Arc<Object>>) = sets.iter().partition(|set| set.name() == name);
+    let Some(current) = current.first() else { return };
+    let n_old: i64 = old.iter().map(|set| number(set, "/spec/replicas").max(number(set, "/status/replicas"))).sum();
+    let fits = (bounds.wanted + bounds.max_surge - n_old).clamp(0, bounds.wanted);
+    let replicas_now = replicas(&current.value);
+    let next = if replicas_now > bounds.wanted { bounds.wanted } else { fits.max(replicas_now) };
+    set_replicas(state, current, next);
+    let mut n_removable =
+        n_old - (bounds.wanted - bounds.max_unavailable - number(current, "/status/availableReplicas")).max(0);
     for set in old {
         let replicas = replicas(&set.value);
-        let fewer = replicas.min(may_go.max(0));
-        may_go -= fewer;
+        let fewer = replicas.min(n_removable.max(0));
+        n_removable -= fewer;
         set_replicas(state, set, replicas - fewer);
     }
 }
 
-impl Room {
+impl RolloutBounds {
     fn of(deployment: &Value) -> Self {
         let wanted = replicas(deployment);
         if text(deployment, "/spec/strategy/type") == "Recreate" {
-            return Self { wanted, surge: 0, unavailable: wanted };
+            return Self { wanted, max_surge: 0, max_unavailable: wanted };
         }
         let rolling = deployment.pointer("/spec/strategy/rollingUpdate");
         let share = |field: &str, rounding: i64| match rolling.and_then(|rolling| rolling.get(field)) {
@@ -137,10 +136,10 @@ impl Room {
             Some(number) => number.as_i64().unwrap_or(1),
             None => (wanted * 25 + rounding) / 100,
         };
-        let (surge, unavailable) = (share("maxSurge", 99), share("maxUnavailable", 0));
-        // Without either nothing could ever move.
-        let unavailable = if surge == 0 { unavailable.max(1) } else { unavailable };
-        Self { wanted, surge, unavailable }
+        let (max_surge, max_unavailable) = (share("maxSurge", 99), share("maxUnavailable", 0));
+        // If both were zero, no replica could ever be replaced.
+        let max_unavailable = if max_surge == 0 { max_unavailable.max(1) } else { max_unavailable };
+        Self { wanted, max_surge, max_unavailable }
     }
 }
 
@@ -168,7 +167,7 @@ fn count(deployment: &mut Value, sets: &[Arc<Object>], name: &str) {
         ("availableReplicas", available),
         ("unavailableReplicas", (wanted - available).max(0)),
     ];
-    let least = wanted - Room::of(deployment).unavailable;
+    let least = wanted - RolloutBounds::of(deployment).max_unavailable;
     let generation = deployment.pointer("/metadata/generation").cloned().unwrap_or_else(|| 1.into());
     let status = child_mut(deployment, "status");
     for (field, number) in counts {
@@ -186,13 +185,18 @@ fn count(deployment: &mut Value, sets: &[Arc<Object>], name: &str) {
     } else {
         ("False", "MinimumReplicasUnavailable", "Deployment does not have minimum availability.")
     };
-    set(status, "Available", has, (reason, message));
-    set(status, "Progressing", "True", (progress.0, &progress.1));
+    set_condition_text(status, "Available", has, (reason, message));
+    set_condition_text(status, "Progressing", "True", (progress.0, &progress.1));
 }
 
 /// Sets a condition; its times move only with its status, reason or message.
-fn set(status: &mut Map<String, Value>, condition_type: &str, word: &str, (reason, message): (&str, &str)) {
-    let fields = [("/status", word), ("/reason", reason), ("/message", message)];
+fn set_condition_text(
+    status: &mut Map<String, Value>,
+    condition_type: &str,
+    status_text: &str,
+    (reason, message): (&str, &str),
+) {
+    let fields = [("/status", status_text), ("/reason", reason), ("/message", message)];
     let is_same = |condition: &Value| fields.iter().all(|(field, value)| text(condition, field) == *value);
     if find_condition(status, condition_type).is_some_and(is_same) {
         return;
@@ -200,7 +204,7 @@ fn set(status: &mut Map<String, Value>, condition_type: &str, word: &str, (reaso
     let now = clock::now();
     let condition = json!({
         "type": condition_type,
-        "status": word,
+        "status": status_text,
         "reason": reason,
         "message": message,
         "lastTransitionTime": now,
@@ -213,7 +217,7 @@ fn number(object: &Object, pointer: &str) -> i64 {
     object.value.pointer(pointer).and_then(Value::as_i64).unwrap_or(0)
 }
 
-/// A short name for a template: equal ones have equal names.
+/// A short hash of a template, for names and labels.
 fn hash(template: &Value) -> String {
     let mut hasher = DefaultHasher::new();
     template.to_string().hash(&mut hasher);

@@ -1,4 +1,4 @@
-//! Makes the pods of replica sets, and counts them.
+//! The replica set controller: makes and removes pods, and counts them.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -15,16 +15,12 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::Object;
 
-/// Keeps replica sets; its keys are replica sets.
+/// Reconciles replica sets. Its keys are those of replica sets.
 pub(in crate::controllers) struct ReplicaSetController;
 
 impl Controller for ReplicaSetController {
     fn affected(&self, _state: &ClusterState, observed: &Observed<'_>) -> Vec<String> {
-        match observed.collection {
-            REPLICA_SETS if !observed.gone => vec![observed.key()],
-            PODS => owners::of_kind("ReplicaSet", observed),
-            _ => Vec::new(),
-        }
+        owners::affected(observed, REPLICA_SETS, PODS, "ReplicaSet")
     }
 
     fn reconcile(&self, state: &ClusterState, set_key: &str) -> ApiResult<()> {
@@ -40,7 +36,7 @@ impl Controller for ReplicaSetController {
             metadata.insert("ownerReferences".to_owned(), owners::reference_to(&set, "apps/v1", "ReplicaSet"));
             create_object(state, &pod_kind, set.namespace(), pod, false)?;
         }
-        for pod in least_useful(pods).iter().skip(wanted) {
+        for pod in in_order_to_keep(pods).iter().skip(wanted) {
             owners::remove(state, &pod_kind, pod)?;
         }
         let pods = pods_of(state, &set);
@@ -52,8 +48,8 @@ impl Controller for ReplicaSetController {
     }
 }
 
-/// Those that go last come first: bound ones before pending ones, ready ones before others, old ones before new ones.
-fn least_useful(mut pods: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
+/// Sorts pods so that those to keep longest come first: bound before pending, ready before others, old before new.
+fn in_order_to_keep(mut pods: Vec<Arc<Object>>) -> Vec<Arc<Object>> {
     pods.sort_by_cached_key(|pod| {
         let is_bound = !text(&pod.value, "/spec/nodeName").is_empty();
         let created = text(&pod.value, "/metadata/creationTimestamp").to_owned();

@@ -1,5 +1,5 @@
-//! Makes the pods of stateful sets, one after the other, with the claims that each keeps. A changed template is for pods
-//! that are made later; those that run stay as they are.
+//! The stateful set controller: makes the pods one after the other, each with its own volume claims. A changed template
+//! is used only for pods that are made later.
 
 use std::sync::Arc;
 
@@ -17,22 +17,18 @@ use crate::state::ClusterState;
 use crate::status::ApiResult;
 use crate::storage::{Object, key};
 
-/// Keeps stateful sets; its keys are stateful sets.
+/// Reconciles stateful sets. Its keys are those of stateful sets.
 pub(in crate::controllers) struct StatefulSetController;
 
 impl Controller for StatefulSetController {
     fn affected(&self, _state: &ClusterState, observed: &Observed<'_>) -> Vec<String> {
-        match observed.collection {
-            STATEFUL_SETS if !observed.gone => vec![observed.key()],
-            PODS => owners::of_kind("StatefulSet", observed),
-            _ => Vec::new(),
-        }
+        owners::affected(observed, STATEFUL_SETS, PODS, "StatefulSet")
     }
 
     fn reconcile(&self, state: &ClusterState, set_key: &str) -> ApiResult<()> {
         let sets = state.collection(STATEFUL_SETS);
         let Some(set) = sets.get(set_key).filter(|set| !is_being_deleted(&set.value)) else { return Ok(()) };
-        bring_into_order(state, &set)?;
+        scale(state, &set)?;
         let pods = pods_of(state, &set);
         edit(&sets, set_key, |value| {
             count(value, &pods);
@@ -47,9 +43,9 @@ impl Controller for StatefulSetController {
     }
 }
 
-/// Makes what is missing from the lowest number up, then removes what is too much from the highest down. One at a time:
-/// each waits until those before it are ready, unless the set says otherwise.
-fn bring_into_order(state: &ClusterState, set: &Object) -> ApiResult<()> {
+/// Makes missing pods from the lowest ordinal up, then removes surplus pods from the highest down. Each step waits until
+/// all earlier pods are ready, unless the `podManagementPolicy` is `Parallel`.
+fn scale(state: &ClusterState, set: &Object) -> ApiResult<()> {
     let in_parallel = text(&set.value, "/spec/podManagementPolicy") == "Parallel";
     let wanted = replicas(&set.value);
     let pods = state.collection(PODS);

@@ -35,7 +35,7 @@ pub(super) fn create(pod: &Value) -> Vec<FieldError> {
     errors
 }
 
-/// Checks a changed pod; nearly all of the spec is closed.
+/// Checks a changed pod, of whose spec only a few fields may change.
 pub(super) fn update(pod: &Value, current: &Value) -> Vec<FieldError> {
     let mut errors = Vec::new();
     check_gates(pod, current, &mut errors);

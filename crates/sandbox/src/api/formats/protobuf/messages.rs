@@ -1,20 +1,21 @@
-//! The messages that `kubectl create` can send, as far as it fills them in: field number, name in JSON, type.
+//! The messages that `kubectl create` can send, with the fields that it fills in: field number, name in JSON, type. The
+//! numbers are those of the `generated.proto` files in <https://github.com/kubernetes/api>.
 //!
 //! A field that isn't listed may be there, but only empty; otherwise the body is refused. Numbers never change, so the
 //! tables hold for every version of Kubernetes.
 
-/// How a field of a message becomes JSON. An empty text, a zero count, and a flag that is off mean that the field is
-/// absent: the encoding can't tell the difference.
+/// How a field of a message becomes JSON. An empty text, the number zero and the flag false mean that the field is absent,
+/// since the encoding doesn't distinguish them.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Field {
     Text,
     Texts,
-    /// Also zero is said on purpose.
     Number,
-    Count,
+    /// A number that may be absent, so that zero is kept.
+    OptionalNumber,
     Flag,
-    /// Also no is said on purpose.
-    Choice,
+    /// A flag that may be absent, so that false is kept.
+    OptionalFlag,
     TextMap,
     BytesMap,
     QuantityMap,
@@ -26,7 +27,9 @@ pub(super) enum Field {
 /// The fields of a message.
 pub(super) type Fields = &'static [(u64, &'static str, Field)];
 
-use Field::{BytesMap, Choice, Count, Flag, Many, Number, NumberOrText, One, QuantityMap, Text, TextMap, Texts};
+use Field::{
+    BytesMap, Flag, Many, Number, NumberOrText, One, OptionalFlag, OptionalNumber, QuantityMap, Text, TextMap, Texts,
+};
 
 /// The message of a kind.
 pub(super) fn of_kind(kind: &str) -> Option<Fields> {
@@ -53,8 +56,8 @@ const OWNER_REFERENCE: Fields = &[
     (3, "name", Text),
     (4, "uid", Text),
     (5, "apiVersion", Text),
-    (6, "controller", Choice),
-    (7, "blockOwnerDeletion", Choice),
+    (6, "controller", OptionalFlag),
+    (7, "blockOwnerDeletion", OptionalFlag),
 ];
 const OBJECT_META: Fields = &[
     (1, "name", Text),
@@ -68,25 +71,28 @@ const OBJECT_META: Fields = &[
 const REQUIREMENT: Fields = &[(1, "key", Text), (2, "operator", Text), (3, "values", Texts)];
 const LABEL_SELECTOR: Fields = &[(1, "matchLabels", TextMap), (2, "matchExpressions", Many(REQUIREMENT))];
 
-const METADATA_ONLY: Fields = &[(1, "metadata", One(OBJECT_META))];
+/// The first field of every object.
+const METADATA: (u64, &str, Field) = (1, "metadata", One(OBJECT_META));
+
+/// An object that consists of its metadata and a spec.
+const fn with_spec(spec: Fields) -> [(u64, &'static str, Field); 2] {
+    [METADATA, (2, "spec", One(spec))]
+}
+
+const METADATA_ONLY: Fields = &[METADATA];
 const CONFIG_MAP: Fields =
-    &[(1, "metadata", One(OBJECT_META)), (2, "data", TextMap), (3, "binaryData", BytesMap), (4, "immutable", Choice)];
-const SECRET: Fields = &[
-    (1, "metadata", One(OBJECT_META)),
-    (2, "data", BytesMap),
-    (3, "type", Text),
-    (4, "stringData", TextMap),
-    (5, "immutable", Choice),
-];
+    &[METADATA, (2, "data", TextMap), (3, "binaryData", BytesMap), (4, "immutable", OptionalFlag)];
+const SECRET: Fields =
+    &[METADATA, (2, "data", BytesMap), (3, "type", Text), (4, "stringData", TextMap), (5, "immutable", OptionalFlag)];
 const PRIORITY_CLASS: Fields = &[
-    (1, "metadata", One(OBJECT_META)),
-    (2, "value", Number),
+    METADATA,
+    (2, "value", OptionalNumber),
     (3, "globalDefault", Flag),
     (4, "description", Text),
     (5, "preemptionPolicy", Text),
 ];
 const QUOTA_SPEC: Fields = &[(1, "hard", QuantityMap), (2, "scopes", Texts)];
-const QUOTA: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(QUOTA_SPEC))];
+const QUOTA: Fields = &with_spec(QUOTA_SPEC);
 
 const BUDGET_SPEC: Fields = &[
     (1, "minAvailable", NumberOrText),
@@ -94,16 +100,16 @@ const BUDGET_SPEC: Fields = &[
     (3, "maxUnavailable", NumberOrText),
     (4, "unhealthyPodEvictionPolicy", Text),
 ];
-const BUDGET: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(BUDGET_SPEC))];
+const BUDGET: Fields = &with_spec(BUDGET_SPEC);
 const PRECONDITIONS: Fields = &[(1, "uid", Text), (2, "resourceVersion", Text)];
 const DELETE_OPTIONS: Fields = &[
-    (1, "gracePeriodSeconds", Number),
+    (1, "gracePeriodSeconds", OptionalNumber),
     (2, "preconditions", One(PRECONDITIONS)),
-    (3, "orphanDependents", Choice),
+    (3, "orphanDependents", OptionalFlag),
     (4, "propagationPolicy", Text),
     (5, "dryRun", Texts),
 ];
-const EVICTION: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "deleteOptions", One(DELETE_OPTIONS))];
+const EVICTION: Fields = &[METADATA, (2, "deleteOptions", One(DELETE_OPTIONS))];
 
 const POLICY_RULE: Fields = &[
     (1, "verbs", Texts),
@@ -113,19 +119,17 @@ const POLICY_RULE: Fields = &[
     (5, "nonResourceURLs", Texts),
 ];
 const AGGREGATION: Fields = &[(1, "clusterRoleSelectors", Many(LABEL_SELECTOR))];
-const ROLE: Fields =
-    &[(1, "metadata", One(OBJECT_META)), (2, "rules", Many(POLICY_RULE)), (3, "aggregationRule", One(AGGREGATION))];
+const ROLE: Fields = &[METADATA, (2, "rules", Many(POLICY_RULE)), (3, "aggregationRule", One(AGGREGATION))];
 const SUBJECT: Fields = &[(1, "kind", Text), (2, "apiGroup", Text), (3, "name", Text), (4, "namespace", Text)];
 const ROLE_REFERENCE: Fields = &[(1, "apiGroup", Text), (2, "kind", Text), (3, "name", Text)];
-const ROLE_BINDING: Fields =
-    &[(1, "metadata", One(OBJECT_META)), (2, "subjects", Many(SUBJECT)), (3, "roleRef", One(ROLE_REFERENCE))];
+const ROLE_BINDING: Fields = &[METADATA, (2, "subjects", Many(SUBJECT)), (3, "roleRef", One(ROLE_REFERENCE))];
 
 const SERVICE_PORT: Fields = &[
     (1, "name", Text),
     (2, "protocol", Text),
-    (3, "port", Count),
+    (3, "port", Number),
     (4, "targetPort", NumberOrText),
-    (5, "nodePort", Count),
+    (5, "nodePort", Number),
     (6, "appProtocol", Text),
 ];
 const SERVICE_SPEC: Fields = &[
@@ -139,12 +143,12 @@ const SERVICE_SPEC: Fields = &[
     (10, "externalName", Text),
     (18, "clusterIPs", Texts),
 ];
-const SERVICE: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(SERVICE_SPEC))];
+const SERVICE: Fields = &with_spec(SERVICE_SPEC);
 
 const CONTAINER_PORT: Fields = &[
     (1, "name", Text),
-    (2, "hostPort", Count),
-    (3, "containerPort", Count),
+    (2, "hostPort", Number),
+    (3, "containerPort", Number),
     (4, "protocol", Text),
     (5, "hostIP", Text),
 ];
@@ -166,8 +170,8 @@ const CONTAINER: Fields = &[
 const POD_SPEC: Fields = &[
     (2, "containers", Many(CONTAINER)),
     (3, "restartPolicy", Text),
-    (4, "terminationGracePeriodSeconds", Number),
-    (5, "activeDeadlineSeconds", Number),
+    (4, "terminationGracePeriodSeconds", OptionalNumber),
+    (5, "activeDeadlineSeconds", OptionalNumber),
     (6, "dnsPolicy", Text),
     (7, "nodeSelector", TextMap),
     (8, "serviceAccountName", Text),
@@ -177,43 +181,43 @@ const POD_SPEC: Fields = &[
     (20, "initContainers", Many(CONTAINER)),
     (24, "priorityClassName", Text),
 ];
-const POD_TEMPLATE: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(POD_SPEC))];
+const POD_TEMPLATE: Fields = &with_spec(POD_SPEC);
 const ROLLING_UPDATE: Fields = &[(1, "maxUnavailable", NumberOrText), (2, "maxSurge", NumberOrText)];
 const STRATEGY: Fields = &[(1, "type", Text), (2, "rollingUpdate", One(ROLLING_UPDATE))];
 const DEPLOYMENT_SPEC: Fields = &[
-    (1, "replicas", Number),
+    (1, "replicas", OptionalNumber),
     (2, "selector", One(LABEL_SELECTOR)),
     (3, "template", One(POD_TEMPLATE)),
     (4, "strategy", One(STRATEGY)),
-    (5, "minReadySeconds", Count),
-    (6, "revisionHistoryLimit", Number),
+    (5, "minReadySeconds", Number),
+    (6, "revisionHistoryLimit", OptionalNumber),
     (7, "paused", Flag),
-    (9, "progressDeadlineSeconds", Number),
+    (9, "progressDeadlineSeconds", OptionalNumber),
 ];
-const DEPLOYMENT: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(DEPLOYMENT_SPEC))];
+const DEPLOYMENT: Fields = &with_spec(DEPLOYMENT_SPEC);
 const JOB_SPEC: Fields = &[
-    (1, "parallelism", Number),
-    (2, "completions", Number),
-    (3, "activeDeadlineSeconds", Number),
+    (1, "parallelism", OptionalNumber),
+    (2, "completions", OptionalNumber),
+    (3, "activeDeadlineSeconds", OptionalNumber),
     (4, "selector", One(LABEL_SELECTOR)),
-    (5, "manualSelector", Choice),
+    (5, "manualSelector", OptionalFlag),
     (6, "template", One(POD_TEMPLATE)),
-    (7, "backoffLimit", Number),
-    (8, "ttlSecondsAfterFinished", Number),
+    (7, "backoffLimit", OptionalNumber),
+    (8, "ttlSecondsAfterFinished", OptionalNumber),
     (9, "completionMode", Text),
-    (10, "suspend", Choice),
+    (10, "suspend", OptionalFlag),
     (14, "podReplacementPolicy", Text),
 ];
-const JOB: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(JOB_SPEC))];
+const JOB: Fields = &with_spec(JOB_SPEC);
 const JOB_TEMPLATE: Fields = JOB;
 const CRON_JOB_SPEC: Fields = &[
     (1, "schedule", Text),
-    (2, "startingDeadlineSeconds", Number),
+    (2, "startingDeadlineSeconds", OptionalNumber),
     (3, "concurrencyPolicy", Text),
-    (4, "suspend", Choice),
+    (4, "suspend", OptionalFlag),
     (5, "jobTemplate", One(JOB_TEMPLATE)),
-    (6, "successfulJobsHistoryLimit", Number),
-    (7, "failedJobsHistoryLimit", Number),
+    (6, "successfulJobsHistoryLimit", OptionalNumber),
+    (7, "failedJobsHistoryLimit", OptionalNumber),
     (8, "timeZone", Text),
 ];
-const CRON_JOB: Fields = &[(1, "metadata", One(OBJECT_META)), (2, "spec", One(CRON_JOB_SPEC))];
+const CRON_JOB: Fields = &with_spec(CRON_JOB_SPEC);
