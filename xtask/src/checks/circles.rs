@@ -24,7 +24,6 @@ const TEMPORARY_CEILINGS: &[(&str, usize)] = &[
     ("berth-builtins", 22),
     ("berth-cache", 3),
     ("berth-host", 9),
-    ("berth-sandbox", 15),
     ("berth-scheduler", 11),
     ("berth-wasm-host", 8),
 ];

@@ -24,7 +24,6 @@ const TEXTS_AS_ERRORS: Ceilings = &[
     ("berth-config", 10),
     ("berth-framework", 3),
     ("berth-lifecycle", 1),
-    ("berth-sandbox", 14),
     ("berth-scheduler", 11),
     ("berth-sdk", 6),
     ("berth-wasm-host", 4),
