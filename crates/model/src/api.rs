@@ -495,8 +495,11 @@ pub struct ContainerImage {
     pub size_bytes: i64,
 }
 
-/// The API writes `null` for some empty lists and maps.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+/// For `deserialize_with`: the API server writes `null` for some empty fields.
+///
+/// # Errors
+/// The value is neither `null` nor a `T`.
+pub fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
 where
     D: Deserializer<'de>,
     T: Default + Deserialize<'de>,
