@@ -125,7 +125,7 @@ impl VolumeReservation {
     /// Whether all claims are bound.
     ///
     /// # Errors
-    /// Somebody has changed an object in a way that lets the binding fail for good.
+    /// An object was changed so that a claim can no longer be bound.
     pub(super) fn progress(
         &self,
         table: &ClusterTable,
