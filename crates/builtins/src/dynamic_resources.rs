@@ -102,7 +102,7 @@ impl BuiltIn for DynamicResources {
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let raw: RawArgs = crate::args::parse(Self::NAME, args)?;
-        let args = DynamicResourcesArgs::try_from(raw).map_err(|error| error.to_string())?;
+        let args = DynamicResourcesArgs::try_from(raw).map_err(ConfigureError::new)?;
         Ok(Self { args, cache: DraCache::default(), reached: None, attempt: None, reservations: Reservations::new() })
     }
 }

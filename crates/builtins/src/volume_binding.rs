@@ -115,7 +115,7 @@ impl BuiltIn for VolumeBinding {
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: VolumeBindingArgs = args::parse(Self::NAME, args)?;
         Ok(Self {
-            bind_timeout_ms: args.bind_timeout_ms().map_err(|error| error.to_string())?,
+            bind_timeout_ms: args.bind_timeout_ms().map_err(ConfigureError::new)?,
             claims: Claims::new(),
             volumes: Volumes::new(),
             provisioning: Provisioning::new(),
