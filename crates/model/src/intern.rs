@@ -197,13 +197,14 @@ fn images(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
 }
 
-/// Nodes report `name:tag`; a bare name means `latest` (`reference`: plugins, section 12).
+/// Nodes report `name:tag`; a bare name means `latest` (`normalizedImageName` in kube-scheduler's
+/// `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`).
 fn normalized_image_name(image: &str) -> String {
     let has_tag = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
     if has_tag { image.to_owned() } else { format!("{image}:latest") }
 }
 
-/// Features that a pod's spec implies in 1.36 (`reference`: plugins, section 19).
+/// Features that a pod's spec implies in 1.36 (KEP-5328).
 fn required_features(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
     let mut features = Vec::new();
     let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);

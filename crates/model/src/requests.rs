@@ -2,8 +2,8 @@
 //!
 //! The same pod is counted in several ways. Each has a function named after its use; all of them are
 //! [`pod_requests`] with other options. Rules: Kubernetes' documentation on init and sidecar containers (resource
-//! sharing), pod overhead, pod-level resources and in-place resize; worked examples in `reference`: numerics,
-//! section 2.
+//! sharing), pod overhead, pod-level resources and in-place resize; `staging/src/k8s.io/component-helpers/resource/helpers.go`
+//! in Kubernetes.
 
 use std::collections::BTreeMap;
 
@@ -79,7 +79,8 @@ pub fn placed_non_zero(pod: &Pod) -> NonZeroRequests {
 }
 
 /// What NodeResourcesFit scores with: defaults for containers without requests, and, a quirk of Kubernetes, without
-/// the pod-level resources that its filter honours (`reference`: plugins, section 10.2).
+/// the pod-level resources that its filter honours (`calculatePodResourceRequest` in kube-scheduler's
+/// `pkg/scheduler/framework/plugins/noderesources/resource_allocation.go`).
 #[must_use]
 pub fn scoring_requests(pod: &Pod) -> Requests {
     let options = Options { skip_pod_level: true, container_defaults: container_defaults(), ..Options::default() };
