@@ -1,7 +1,7 @@
 //! How long a pod waits before it is tried again.
 //!
-//! Rule: `podInitialBackoffSeconds` and `podMaxBackoffSeconds` of the scheduler's configuration; `reference`: queue,
-//! section 3.
+//! Rule: `podInitialBackoffSeconds` and `podMaxBackoffSeconds` of `KubeSchedulerConfiguration`; `calculateBackoffDuration` in
+//! kube-scheduler's `pkg/scheduler/backend/queue/backoff_queue.go`.
 
 use std::time::Duration;
 

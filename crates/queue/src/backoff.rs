@@ -1,6 +1,8 @@
 //! How long a pod waits after an attempt that failed.
 
-use berth_model::Time;
+use std::time::Duration;
+
+use berth_model::{Time, backoff::backoff_duration};
 
 /// Doubles with every failure, up to a limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,11 +24,8 @@ impl Backoff {
     /// Milliseconds to wait after `count` failures.
     #[must_use]
     pub fn duration(self, count: u32) -> u64 {
-        let Some(doublings) = count.checked_sub(1) else { return 0 };
-        match self.max.checked_shr(doublings) {
-            Some(limit) if self.initial <= limit => self.initial << doublings,
-            _ => self.max,
-        }
+        let [initial, max] = [self.initial, self.max].map(Duration::from_millis);
+        u64::try_from(backoff_duration(count, initial, max).as_millis()).unwrap_or(u64::MAX)
     }
 
     /// The whole second after which a pod that failed `count` times, last at `failed_at`, may be tried again; `None`
