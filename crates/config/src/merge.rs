@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_framework::Point;
+use crate::point::Point;
 
 /// In a `disabled` list: everything that is enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";

@@ -59,7 +59,7 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
 fn dependencies() -> String {
     let section = WORKSPACE.split("[workspace.dependencies]").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
-    let external = lines.filter(|line| !line.starts_with("berth-") && !line.is_empty());
+    let external = lines.filter(|line| !line.starts_with("berth-") && !line.starts_with('#') && !line.is_empty());
     external.collect::<Vec<_>>().join("\n")
 }
 

@@ -91,7 +91,7 @@ async fn a_setup_that_works_has_no_problem() {
 async fn every_mistake_in_files_is_found_at_once() {
     let setup = Setup::new(CONFIG, "plugins: [{name: Moody, limits: {memory: much}}]\n");
     setup.plugin("Broken", b"not a component");
-    setup.plugin("QOSSort", berth_components::EXAMPLES.iter().find(|it| it.name == "QOSSort").expect("it").bytes);
+    setup.plugin("QOSSort", berth_test_components::component("QOSSort"));
     fs::create_dir(setup.path("cache")).expect("a folder");
     let (code, complaints) = setup.complaints(&["--offline"]).await;
     assert_eq!(code, Some(1));

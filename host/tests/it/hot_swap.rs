@@ -3,12 +3,9 @@
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
-use tokio::{sync::watch, task::spawn_blocking, time::interval};
+use tokio::{sync::watch, time::interval};
 
-use crate::{
-    cluster::{Cluster, Scheduler, Seen, pod},
-    upside_down,
-};
+use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
 /// Scores by NodeResourcesFit alone, so that its wishes show.
 const CONFIG: &str = "
@@ -126,7 +123,7 @@ async fn change_plugins(scheduler: &mut Scheduler, plugins: &Path, component: &[
 
 #[tokio::test(flavor = "multi_thread")]
 async fn plugin_is_replaced_while_pods_keep_coming() {
-    let component = spawn_blocking(upside_down::component).await.expect("no panic");
+    let component = berth_test_components::component("UpsideDown");
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", &NODES.to_string()]).await;
     let plugins = cluster.dir.path().join("plugins");
     fs::create_dir(&plugins).expect("a folder");
@@ -139,7 +136,7 @@ async fn plugin_is_replaced_while_pods_keep_coming() {
     let (counted, count) = watch::channel(0);
     let total = count.clone();
     let pods = Stream { wish, count };
-    let changing = change_plugins(&mut scheduler, &plugins, &component, pods);
+    let changing = change_plugins(&mut scheduler, &plugins, component, pods);
     tokio::join!(create_pods(&cluster, wishes, counted), changing);
     let total = *total.borrow();
     let seen: Seen = cluster.all_bound(total).await;

@@ -22,5 +22,4 @@ mod plugin_settings;
 mod preemption;
 mod process;
 mod profiles;
-mod upside_down;
 mod volumes;

@@ -138,11 +138,10 @@ async fn counters_of_plugins_are_served() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
-    let component = berth_components::EXAMPLES.iter().find(|example| example.name == "QOSSort").expect("an example");
     let granted = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: QOSSort\n  grants: {podJson: true}\n";
     let bench = Bench::start(granted).await;
     let file = bench.file().with_file_name("QOSSort.wasm");
-    place(&file, component.bytes);
+    place(&file, berth_test_components::component("QOSSort"));
     let sorter = |answer: &str| answer.contains("\"name\":\"QOSSort\"") && answer.contains("\"source\":\"directory\"");
     bench.scheduler.until("/admin/plugins", sorter).await;
     bench.configure(&moody("failurePolicy: Ignore"));

@@ -1,4 +1,4 @@
-//! The ResourceSlices, indexed by the nodes that can use them and by their pools.
+//! ResourceSlices as last seen, indexed by the nodes that can use them and by their pools.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,7 +14,6 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     cel::DeviceKey,
-    device_id::{DeviceId, PoolId},
     in_use::{DeviceNumber, InUse},
     objects::{CounterSet, Device, NodeSelector, NodeSelectorTerm, ResourceSlice},
 };
@@ -26,10 +25,35 @@ pub(super) struct NodeView<'a> {
     pub(super) labels: &'a StringMap,
 }
 
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct PoolId {
+    pub(super) driver: Arc<str>,
+    pub(super) pool: Arc<str>,
+}
+
+/// What identifies a device in claims.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct DeviceId {
+    pub(super) pool: PoolId,
+    pub(super) device: Arc<str>,
+}
+
+impl DeviceId {
+    pub(super) fn new(driver: &str, pool: &str, device: &str) -> Self {
+        Self { pool: PoolId { driver: driver.into(), pool: pool.into() }, device: device.into() }
+    }
+}
+
+impl std::fmt::Display for PoolId {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{}", self.driver, self.pool)
+    }
+}
+
 /// Which nodes can use a slice or a device.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Placement {
-    /// No field is set, so no node.
+    /// Nothing was said, so none.
     #[default]
     Nowhere,
     Everywhere,
@@ -62,34 +86,24 @@ impl Placement {
     }
 }
 
-/// A node selector of a slice, or of one of its devices, that cannot be evaluated.
-#[derive(Debug, thiserror::Error)]
-#[error("failed to perform node selection for slice {slice}: {source}")]
-pub(super) struct PlacementError {
-    slice: String,
-    source: SelectorError,
-}
-
-/// A device of a slice.
 #[derive(Debug)]
 pub(super) struct SliceDevice {
     pub(super) id: DeviceId,
-    /// The number of the device in [`InUse`].
+    /// Stands for the id among the devices in use.
     pub(super) number: DeviceNumber,
     pub(super) key: DeviceKey,
     pub(super) device: Device,
-    /// That of the device if the slice has `perDeviceNodeSelection`, that of the slice otherwise.
+    /// The device's own, in slices that leave it to their devices; the slice's in all others.
     pub(super) placement: Arc<Placement>,
 }
 
-/// A ResourceSlice, prepared for lookups.
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) name: String,
     pub(super) pool: PoolId,
     pub(super) generation: i64,
     pub(super) n_slices_of_pool: i64,
-    /// `None` if each device has its own.
+    /// `None`: each device has its own.
     placement: Option<Arc<Placement>>,
     pub(super) devices: Vec<Arc<SliceDevice>>,
     counters: Counters,
@@ -99,7 +113,7 @@ pub(super) struct Slice {
 /// Amounts by counter set, then counter.
 pub(super) type Counters = BTreeMap<String, BTreeMap<String, Quantity>>;
 
-/// Facts about the newest generation of a pool, from all its slices, whichever nodes they are for.
+/// What is known of a pool when all its slices are looked at, whichever nodes they are for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolFacts {
     pub(super) generation: i64,
@@ -109,15 +123,15 @@ pub(super) struct PoolFacts {
     pub(super) counters: Counters,
 }
 
-/// The nodes whose devices may have changed.
+/// The nodes that may find other devices than before.
 #[derive(Debug, Default)]
-pub(super) struct ChangedNodes {
+pub(super) struct Changed {
     pub(super) nodes: FxHashSet<String>,
-    /// All nodes.
+    /// Whichever they are.
     pub(super) is_everywhere: bool,
 }
 
-/// All slices. After changes, [`SliceTable::refresh`] must be called before anything is read.
+/// All slices. Changes go in one by one; [`SliceTable::refresh`] must follow the last before anything is read.
 #[derive(Debug, Default)]
 pub(super) struct SliceTable {
     slices: BTreeMap<String, Arc<Slice>>,
@@ -126,12 +140,12 @@ pub(super) struct SliceTable {
     of_pool: BTreeMap<PoolId, BTreeSet<String>>,
     facts: BTreeMap<PoolId, PoolFacts>,
     changed_pools: BTreeSet<PoolId>,
-    changed: ChangedNodes,
+    changed: Changed,
     n_keys: u64,
 }
 
 impl SliceTable {
-    /// Adds a slice or replaces its previous version. Its devices have numbers in `in_use` until [`SliceTable::remove`].
+    /// The slice exists, and is so. Its devices get numbers in `in_use`, until [`SliceTable::remove`].
     pub(super) fn insert(&mut self, slice: &ResourceSlice, in_use: &mut InUse) {
         self.remove(&slice.metadata.name, in_use);
         let slice = self.indexed(slice, in_use);
@@ -195,8 +209,8 @@ impl SliceTable {
         }
     }
 
-    /// Brings the facts about pools up to date. Returns the nodes whose devices may have changed.
-    pub(super) fn refresh(&mut self) -> ChangedNodes {
+    /// Brings what is known of the pools up to date; says which nodes that may concern.
+    pub(super) fn refresh(&mut self) -> Changed {
         let mut changed = std::mem::take(&mut self.changed);
         for pool in std::mem::take(&mut self.changed_pools) {
             if self.of_pool.get(&pool).is_some_and(BTreeSet::is_empty) {
@@ -211,7 +225,7 @@ impl SliceTable {
         changed
     }
 
-    /// Whether some slices select nodes by label, or are for all nodes.
+    /// Whether some slices are for nodes by their labels, or for all.
     pub(super) fn has_shared_slices(&self) -> bool {
         !self.of_many_nodes.is_empty()
     }
@@ -224,23 +238,25 @@ impl SliceTable {
         self.facts.get(pool)
     }
 
-    /// All devices of a pool's newest generation, whichever nodes can use them.
+    /// The devices of a pool's newest generation, on whichever node.
     pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
         let newest = self.facts.get(pool).map(|facts| facts.generation);
         let slices = self.slices_of(pool).filter(move |slice| Some(slice.generation) == newest);
         slices.flat_map(|slice| &slice.devices).map(Arc::as_ref)
     }
 
-    /// The slices with a device for `node`, ordered by name.
+    /// The slices with something for `node`, by name.
     ///
     /// # Errors
-    /// A node selector cannot be evaluated.
-    pub(super) fn usable_on<'a>(&'a self, node: NodeView<'_>) -> Result<Vec<&'a Slice>, PlacementError> {
+    /// A node selector that can't be read.
+    pub(super) fn usable_on<'a>(&'a self, node: NodeView<'_>) -> Result<Vec<&'a Slice>, String> {
         let of_node = self.of_node.get(node.name).into_iter().flatten();
         let mut usable: Vec<&Slice> = of_node.filter_map(|name| self.slices.get(name)).map(Arc::as_ref).collect();
         for slice in self.of_many_nodes.iter().filter_map(|name| self.slices.get(name)) {
             let is_usable = slice.is_usable_on(node);
-            if is_usable.map_err(|source| PlacementError { slice: slice.name.clone(), source })? {
+            if is_usable
+                .map_err(|error| format!("failed to perform node selection for slice {}: {error}", slice.name))?
+            {
                 usable.push(slice);
             }
         }
@@ -249,7 +265,7 @@ impl SliceTable {
     }
 }
 
-impl ChangedNodes {
+impl Changed {
     fn add(&mut self, slice: &Slice) {
         match slice.placement.as_deref() {
             Some(Placement::Node(node)) => drop(self.nodes.insert(node.to_string())),
@@ -273,7 +289,7 @@ impl Slice {
 }
 
 impl SliceDevice {
-    /// A selector that cannot be evaluated includes no node here; [`SliceTable::usable_on`] has reported it.
+    /// A selector that can't be read includes no node here; [`SliceTable::usable_on`] has reported it.
     pub(super) fn is_usable_on(&self, node: NodeView<'_>) -> bool {
         self.placement.includes(node).unwrap_or(false)
     }
@@ -304,7 +320,7 @@ fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFact
     let is_known = |(set, counter, _): (&str, &str, &Quantity)| {
         facts.counters.get(set).is_some_and(|counters| counters.contains_key(counter))
     };
-    // Counters of a slice that has not arrived yet are missing, not wrong.
+    // Counters of a slice that has not come yet are missing, not wrong.
     let is_complete = facts.n_slices >= n_expected;
     let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(|device| device.consumes_counters());
     facts.is_invalid |= is_complete && !consumed.all(is_known);

@@ -1,125 +1,100 @@
-//! Finds a volume for each claim of a pod, for all nodes in one pass.
+//! Which volume each claim gets, for all nodes in one pass.
 //!
-//! kube-scheduler looks node by node for the smallest volume that suits the claim and can be used there
-//! (`FindPodVolumes` in `pkg/scheduler/framework/plugins/volumebinding/binder.go`). Here each claim walks over the volumes
-//! once, smallest first; a volume covers those of its nodes that no smaller one covers. The choice for each node is the
-//! same. Reserve repeats the pass for the chosen node alone, and records the choice in [`PodVolumes`].
+//! kube-scheduler asks node by node: the smallest volume that suits the claim and can be used there. Here the claim
+//! walks over the volumes once, smallest first, and each volume serves those nodes in its reach that no smaller one
+//! served: the same choice for every node. For the one node that was chosen in the end the pass is repeated with
+//! [`Choices`] to take notes.
 
 use std::sync::Arc;
 
-use berth_model::{
-    ClusterTable, NodeIdx, NodeSet,
-    quantity::Quantity,
-    selector::{LabelMatcher, SelectorError},
-};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, quantity::Quantity, selector::LabelMatcher};
 use rustc_hash::FxHashMap;
 
 use super::{
     claims::{PodClaims, SELECTED_NODE},
-    provisioning::{Provisioning, ProvisioningError},
-    volumes::{VolumeEntry, Volumes},
+    provisioning::Provisioning,
+    shelf::{Entry, Shelf},
 };
-use crate::storage::{PersistentVolumeClaim, node_terms::MatchingNodes};
+use crate::storage::{PersistentVolumeClaim, places::Reach};
 
-/// The nodes that a pod cannot use because of its volumes, by reason.
-#[derive(Debug, Default)]
-pub(super) struct NodeRejections {
-    /// A bound volume cannot be used from the node.
-    pub(super) affinity_conflict: NodeSet,
-    /// No volume suits an unbound claim, and none can be provisioned.
-    pub(super) no_volume: NodeSet,
-    /// A volume could be provisioned, but the driver has too little storage.
-    pub(super) not_enough_space: NodeSet,
+/// Nodes by what is wrong with them.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Verdicts {
+    /// A bound volume cannot be used from there.
+    pub(super) out_of_reach: NodeSet,
+    /// A claim found no volume, and none can be made.
+    pub(super) unsatisfied: NodeSet,
+    pub(super) no_space: NodeSet,
     /// A claim is bound to a volume that does not exist.
-    pub(super) missing_volume: NodeSet,
+    pub(super) volume_missing: NodeSet,
     /// All of them.
     pub(super) rejected: NodeSet,
-    /// Nodes for which matching failed, and the first error.
-    pub(super) failed: Option<(NodeSet, MatchingError)>,
+    /// Where the question could not be answered, and why.
+    pub(super) failed: Option<(NodeSet, String)>,
 }
 
-/// Why no volume can be looked for.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum MatchingError {
-    #[error("error creating internal label selector for claim: {claim}: {source}")]
-    Selector { claim: String, source: SelectorError },
-    #[error(transparent)]
-    Provisioning(#[from] ProvisioningError),
+/// What the claims of a pod get on one node.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Choices {
+    pub(super) chosen: Vec<(Arc<PersistentVolumeClaim>, Arc<Entry>)>,
+    pub(super) provisioned: Vec<Arc<PersistentVolumeClaim>>,
 }
 
-/// The volumes that a pod's unbound claims get on one node.
-#[derive(Debug, Default)]
-pub(super) struct PodVolumes {
-    /// Claims that get an existing volume.
-    pub(super) static_bindings: Vec<(Arc<PersistentVolumeClaim>, Arc<VolumeEntry>)>,
-    /// Claims for which a volume is provisioned.
-    pub(super) dynamic_provisions: Vec<Arc<PersistentVolumeClaim>>,
-}
-
-/// One pass over the claims of a pod.
+/// One pass over some nodes.
 pub(super) struct Matching<'a> {
-    pub(super) volumes: &'a mut Volumes,
+    pub(super) shelf: &'a mut Shelf,
     pub(super) provisioning: &'a mut Provisioning,
     pub(super) table: &'a ClusterTable,
-    pub(super) chosen: Option<&'a mut PodVolumes>,
-    /// By volume: the nodes for which an earlier claim of the pod got it.
+    pub(super) choices: Option<&'a mut Choices>,
+    /// Where an earlier claim of the pod took which volume.
     taken: FxHashMap<String, NodeSet>,
 }
 
-/// A claim, and the nodes for which a volume must be provisioned.
-type UnmatchedClaim = (Arc<PersistentVolumeClaim>, NodeSet);
+/// A claim and the nodes on which it still needs a volume.
+type Need = (Arc<PersistentVolumeClaim>, NodeSet);
 
 impl<'a> Matching<'a> {
     pub(super) fn new(
-        volumes: &'a mut Volumes,
+        shelf: &'a mut Shelf,
         provisioning: &'a mut Provisioning,
         table: &'a ClusterTable,
-        chosen: Option<&'a mut PodVolumes>,
+        choices: Option<&'a mut Choices>,
     ) -> Self {
-        Self { volumes, provisioning, table, chosen, taken: FxHashMap::default() }
+        Self { shelf, provisioning, table, choices, taken: FxHashMap::default() }
     }
 
-    pub(super) fn run(mut self, claims: &PodClaims, nodes: &NodeSet) -> NodeRejections {
-        let mut rejections = NodeRejections::default();
-        self.check_bound(&claims.bound, nodes, &mut rejections);
+    pub(super) fn run(mut self, claims: &PodClaims, nodes: &NodeSet) -> Verdicts {
+        let mut verdicts = Verdicts::default();
+        self.check_bound(&claims.bound, nodes, &mut verdicts);
         if !claims.delayed.is_empty() {
-            self.match_delayed(&claims.delayed, nodes, &mut rejections);
+            self.match_delayed(&claims.delayed, nodes, &mut verdicts);
         }
-        for nodes in [
-            &rejections.affinity_conflict,
-            &rejections.no_volume,
-            &rejections.not_enough_space,
-            &rejections.missing_volume,
-        ] {
-            rejections.rejected.union(nodes);
+        for nodes in [&verdicts.out_of_reach, &verdicts.unsatisfied, &verdicts.no_space, &verdicts.volume_missing] {
+            verdicts.rejected.union(nodes);
         }
-        rejections
+        verdicts
     }
 
-    /// The first claim that rejects a node decides the reason.
-    fn check_bound(&mut self, volumes: &[String], nodes: &NodeSet, rejections: &mut NodeRejections) {
-        let mut passing = nodes.clone();
+    /// The first claim in trouble decides what is said about a node.
+    fn check_bound(&mut self, volumes: &[String], nodes: &NodeSet, verdicts: &mut Verdicts) {
+        let mut fine = nodes.clone();
         for name in volumes {
-            let Some(entry) = self.volumes.index.get(name) else {
-                rejections.missing_volume.union(&passing);
+            let Some(entry) = self.shelf.stock.get(name) else {
+                verdicts.volume_missing.union(&fine);
                 return;
             };
-            let matching = self.volumes.node_terms.matching(entry.node_terms, self.table);
-            let mut affinity_conflict = passing.clone();
-            matching.remove_from(&mut affinity_conflict);
-            passing.subtract(&affinity_conflict);
-            rejections.affinity_conflict.union(&affinity_conflict);
+            let place = entry.place;
+            let reach = self.shelf.places.reach(place, self.table);
+            let mut out_of_reach = fine.clone();
+            reach.take_from(&mut out_of_reach);
+            fine.subtract(&out_of_reach);
+            verdicts.out_of_reach.union(&out_of_reach);
         }
     }
 
-    fn match_delayed(
-        &mut self,
-        claims: &[Arc<PersistentVolumeClaim>],
-        nodes: &NodeSet,
-        rejections: &mut NodeRejections,
-    ) {
+    fn match_delayed(&mut self, claims: &[Arc<PersistentVolumeClaim>], nodes: &NodeSet, verdicts: &mut Verdicts) {
         let mut open = nodes.clone();
-        let mut to_provision: Vec<UnmatchedClaim> = Vec::new();
+        let mut to_provision: Vec<Need> = Vec::new();
         let mut to_match: Vec<&Arc<PersistentVolumeClaim>> = Vec::new();
         for claim in claims {
             let Some(selected) = claim.metadata.annotations.get(SELECTED_NODE) else {
@@ -133,168 +108,166 @@ impl<'a> Matching<'a> {
         }
         let mut elsewhere = nodes.clone();
         elsewhere.subtract(&open);
-        rejections.no_volume.union(&elsewhere);
+        verdicts.unsatisfied.union(&elsewhere);
         to_provision.iter_mut().for_each(|(_, nodes)| nodes.clone_from(&open));
         to_match.sort_by_key(|claim| claim.request().cloned().unwrap_or_default());
         let n_claims = to_match.len();
         for (at, claim) in to_match.into_iter().enumerate() {
             match self.find_volumes(claim, &open, at + 1 < n_claims) {
-                Ok(uncovered) => to_provision.push((Arc::clone(claim), uncovered)),
-                Err(error) => {
-                    rejections.failed = Some((open, error));
+                Ok(unserved) => to_provision.push((Arc::clone(claim), unserved)),
+                Err(text) => {
+                    verdicts.failed = Some((open, text));
                     return;
                 }
             }
         }
-        self.provision(to_provision, rejections);
+        self.provision(to_provision, verdicts);
     }
 
-    fn provision(&mut self, claims: Vec<UnmatchedClaim>, rejections: &mut NodeRejections) {
-        let mut failed_nodes = NodeSet::default();
-        for (claim, mut nodes) in claims {
-            nodes.subtract(&failed_nodes);
+    fn provision(&mut self, needs: Vec<Need>, verdicts: &mut Verdicts) {
+        let mut given_up = NodeSet::default();
+        for (claim, mut nodes) in needs {
+            nodes.subtract(&given_up);
             if nodes.is_empty() {
                 continue;
             }
             let obstacles = match self.provisioning.obstacles(&claim, &nodes, self.table) {
                 Ok(obstacles) => obstacles,
-                Err(error) => {
-                    rejections.failed.get_or_insert_with(|| (nodes.clone(), error.into()));
-                    failed_nodes.union(&nodes);
+                Err(text) => {
+                    verdicts.failed.get_or_insert((nodes.clone(), text));
+                    given_up.union(&nodes);
                     continue;
                 }
             };
-            rejections.no_volume.union(&obstacles.no_volume);
-            rejections.not_enough_space.union(&obstacles.not_enough_space);
-            failed_nodes.union(&obstacles.no_volume);
-            failed_nodes.union(&obstacles.not_enough_space);
-            if let Some(chosen) = &mut self.chosen {
-                chosen.dynamic_provisions.push(claim);
+            verdicts.unsatisfied.union(&obstacles.unsatisfied);
+            verdicts.no_space.union(&obstacles.no_space);
+            given_up.union(&obstacles.unsatisfied);
+            given_up.union(&obstacles.no_space);
+            if let Some(choices) = &mut self.choices {
+                choices.provisioned.push(claim);
             }
         }
     }
 
-    /// Finds existing volumes for the claim. Returns the nodes for which there is none.
+    /// Serves the claim on as many of `nodes` as there are volumes for; the others come back.
     fn find_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
         nodes: &NodeSet,
-        has_more_claims: bool,
-    ) -> Result<NodeSet, MatchingError> {
-        let requirements = ClaimRequirements::of(claim)?;
-        let mut uncovered = nodes.clone();
+        others_follow: bool,
+    ) -> Result<NodeSet, String> {
+        let wish = Wish::of(claim)?;
+        let mut unserved = nodes.clone();
         let mut undecided = nodes.clone();
-        for entry in self.volumes.index.reserved_for(claim) {
-            if entry.capacity < requirements.size
-                || !requirements.has_mode_and_attributes(&entry)
-                || entry.is_being_deleted()
-            {
+        for entry in self.shelf.stock.reserved_for(claim) {
+            if entry.capacity < wish.size || !wish.suits_in_kind(&entry) || entry.is_going() {
                 continue;
             }
-            // A volume that is reserved for the claim is its only choice, also on nodes that cannot use it.
+            // A volume that is meant for the claim is the answer, even where it cannot be used.
             let mut decided = undecided.clone();
             if let Some(taken) = self.taken.get(entry.name()) {
                 decided.subtract(taken);
             }
             undecided.subtract(&decided);
-            let covered = self.volumes.node_terms.matching(entry.node_terms, self.table).within(&decided);
-            self.cover(claim, &entry, &covered, &mut uncovered, has_more_claims);
+            let served = self.shelf.places.reach(entry.place, self.table).within(&decided);
+            self.serve(claim, &entry, &served, &mut unserved, others_follow);
         }
-        let mut refused = uncovered.clone();
+        let mut refused = unserved.clone();
         refused.subtract(&undecided);
-        uncovered.intersect(&undecided);
-        self.find_available_volumes(claim, &requirements, &mut uncovered, has_more_claims);
-        uncovered.union(&refused);
-        Ok(uncovered)
+        unserved.intersect(&undecided);
+        self.find_free_volumes(claim, &wish, &mut unserved, others_follow);
+        unserved.union(&refused);
+        Ok(unserved)
     }
 
-    fn find_available_volumes(
+    fn find_free_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
-        requirements: &ClaimRequirements<'_>,
-        uncovered: &mut NodeSet,
-        has_more_claims: bool,
+        wish: &Wish<'_>,
+        unserved: &mut NodeSet,
+        others_follow: bool,
     ) {
-        let mut n_uncovered = uncovered.len();
-        for entry in self.volumes.index.available(claim.class(), &requirements.size) {
-            if n_uncovered == 0 {
+        let mut n_unserved = unserved.len();
+        for entry in self.shelf.stock.free(claim.class(), &wish.size) {
+            if n_unserved == 0 {
                 break;
             }
-            if !requirements.suits(entry) {
+            if !wish.suits(entry) {
                 continue;
             }
-            let matching = self.volumes.node_terms.matching(entry.node_terms, self.table);
-            if !has_more_claims && self.taken.is_empty() {
-                let n_covered = matching.count_removed_from(uncovered);
-                n_uncovered -= n_covered;
-                if n_covered > 0 {
-                    record(self.chosen.as_deref_mut(), claim, entry);
+            let reach = self.shelf.places.reach(entry.place, self.table);
+            if !others_follow && self.taken.is_empty() {
+                let n_served = reach.count_from(unserved);
+                n_unserved -= n_served;
+                if n_served > 0 {
+                    note(self.choices.as_deref_mut(), claim, entry);
                 }
                 continue;
             }
-            let mut covered = matching.within(uncovered);
+            let mut served = reach.within(unserved);
             if let Some(taken) = self.taken.get(entry.name()) {
-                covered = covered.without(taken);
+                served = served.without(taken);
             }
-            if covered.is_empty() {
+            if served.is_empty() {
                 continue;
             }
-            n_uncovered -= covered.count_removed_from(uncovered);
-            record(self.chosen.as_deref_mut(), claim, entry);
-            if has_more_claims {
-                covered.add_to(self.taken.entry(entry.name().to_owned()).or_default());
+            n_unserved -= served.count_from(unserved);
+            note(self.choices.as_deref_mut(), claim, entry);
+            if others_follow {
+                served.add_to(self.taken.entry(entry.name().to_owned()).or_default());
             }
         }
     }
 
-    fn cover(
+    fn serve(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
-        entry: &Arc<VolumeEntry>,
-        covered: &MatchingNodes,
-        uncovered: &mut NodeSet,
-        has_more_claims: bool,
+        entry: &Arc<Entry>,
+        served: &Reach,
+        unserved: &mut NodeSet,
+        others_follow: bool,
     ) {
-        if covered.is_empty() {
+        if served.is_empty() {
             return;
         }
-        covered.remove_from(uncovered);
-        record(self.chosen.as_deref_mut(), claim, entry);
-        if has_more_claims {
-            covered.add_to(self.taken.entry(entry.name().to_owned()).or_default());
+        served.take_from(unserved);
+        note(self.choices.as_deref_mut(), claim, entry);
+        if others_follow {
+            served.add_to(self.taken.entry(entry.name().to_owned()).or_default());
         }
     }
 }
 
-/// Choices are recorded in a pass over one node, so a volume that covers any node covers that one.
-fn record(chosen: Option<&mut PodVolumes>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<VolumeEntry>) {
-    if let Some(chosen) = chosen {
-        chosen.static_bindings.push((Arc::clone(claim), Arc::clone(entry)));
+/// Notes are taken for one node, so whatever serves any node serves that one.
+fn note(choices: Option<&mut Choices>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<Entry>) {
+    if let Some(choices) = choices {
+        choices.chosen.push((Arc::clone(claim), Arc::clone(entry)));
     }
 }
 
-/// What a claim requires of a volume, apart from the node.
-struct ClaimRequirements<'a> {
+/// What a claim asks of a volume, wherever it is.
+struct Wish<'a> {
     claim: &'a PersistentVolumeClaim,
     size: Quantity,
-    /// `None` matches every volume.
+    /// `None` suits every volume.
     selector: Option<LabelMatcher>,
 }
 
-impl<'a> ClaimRequirements<'a> {
-    fn of(claim: &'a PersistentVolumeClaim) -> Result<Self, MatchingError> {
+impl<'a> Wish<'a> {
+    fn of(claim: &'a PersistentVolumeClaim) -> Result<Self, String> {
         let selector = match &claim.spec.selector {
             None => None,
-            Some(selector) => Some(LabelMatcher::compile(Some(selector)).map_err(|source| {
+            Some(selector) => Some(LabelMatcher::compile(Some(selector)).map_err(|error| {
                 let metadata = &claim.metadata;
-                MatchingError::Selector { claim: format!("{}/{}", metadata.namespace, metadata.name), source }
+                let name = format!("{}/{}", metadata.namespace, metadata.name);
+                format!("error creating internal label selector for claim: {name}: {error}")
             })?),
         };
         Ok(Self { claim, size: claim.request().cloned().unwrap_or_default(), selector })
     }
 
-    /// Whether the volume has the mode and the attributes class of the claim.
-    fn has_mode_and_attributes(&self, entry: &VolumeEntry) -> bool {
+    /// Whether mode and attributes are those that the claim asks for.
+    fn suits_in_kind(&self, entry: &Entry) -> bool {
         let (claim, volume) = (&self.claim.spec, &entry.volume.spec);
         fn mode(mode: Option<&String>) -> &str {
             mode.map_or("Filesystem", |mode| mode)
@@ -307,23 +280,23 @@ impl<'a> ClaimRequirements<'a> {
                 == attributes(volume.volume_attributes_class_name.as_ref())
     }
 
-    /// Whether an available volume suits the claim, apart from its size.
-    fn suits(&self, entry: &VolumeEntry) -> bool {
+    /// Whether a volume that nobody has is one for the claim.
+    fn suits(&self, entry: &Entry) -> bool {
         let modes = &entry.volume.spec.access_modes;
-        self.has_mode_and_attributes(entry)
+        self.suits_in_kind(entry)
             && self.claim.spec.access_modes.iter().all(|mode| modes.contains(mode))
             && self.selector.as_ref().is_none_or(|selector| selector.matches(&entry.volume.metadata.labels))
     }
 }
 
-impl NodeRejections {
-    /// Why the node is rejected, in the order of the reasons in messages.
+impl Verdicts {
+    /// Why the node was turned down, in the order in which users read it.
     pub(super) fn reasons(&self, node: NodeIdx) -> Vec<&'static str> {
         let reasons = [
-            (&self.affinity_conflict, "node(s) didn't match PersistentVolume's node affinity"),
-            (&self.no_volume, "node(s) didn't find available persistent volumes to bind"),
-            (&self.not_enough_space, "node(s) did not have enough free storage"),
-            (&self.missing_volume, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+            (&self.out_of_reach, "node(s) didn't match PersistentVolume's node affinity"),
+            (&self.unsatisfied, "node(s) didn't find available persistent volumes to bind"),
+            (&self.no_space, "node(s) did not have enough free storage"),
+            (&self.volume_missing, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
         ];
         reasons.into_iter().filter(|(nodes, _)| nodes.contains(node)).map(|(_, reason)| reason).collect()
     }

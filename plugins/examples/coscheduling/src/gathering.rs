@@ -1,8 +1,6 @@
 //! The group whose members wait for each other.
 
-use std::sync::Arc;
-
-use berth_sdk::framework::CycleId;
+use berth_sdk::{framework::CycleId, model::PodUid};
 
 use crate::groups::GroupName;
 
@@ -10,7 +8,7 @@ use crate::groups::GroupName;
 #[derive(Debug, Default)]
 pub(crate) struct Gathering {
     group: Option<GroupName>,
-    waiting: Vec<(CycleId, Arc<str>)>,
+    waiting: Vec<(CycleId, PodUid)>,
 }
 
 impl Gathering {
@@ -19,7 +17,7 @@ impl Gathering {
     }
 
     /// A member has a place. A group that another one came before is not joined: its pods were turned down earlier.
-    pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &Arc<str>) {
+    pub(crate) fn join(&mut self, group: GroupName, cycle: CycleId, uid: &PodUid) {
         if self.group.get_or_insert_with(|| group.clone()) == &group {
             self.waiting.retain(|(_, other)| other != uid);
             self.waiting.push((cycle, uid.clone()));
@@ -45,7 +43,7 @@ impl Gathering {
     }
 
     /// Uids of the members of `group` that have a place and wait.
-    pub(crate) fn waiting_of(&self, group: &GroupName) -> impl Iterator<Item = &Arc<str>> {
+    pub(crate) fn waiting_of(&self, group: &GroupName) -> impl Iterator<Item = &PodUid> {
         let is_it = self.group.as_ref() == Some(group);
         self.waiting.iter().filter(move |_| is_it).map(|(_, uid)| uid)
     }

@@ -3,12 +3,11 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
-    sync::Arc,
 };
 
 use berth_sdk::{
     framework::Call,
-    model::{ClusterTable, ObjectView, Pod, PodTable, Sym},
+    model::{ClusterTable, ObjectView, Pod, PodTable, PodUid, Sym},
 };
 use serde::Deserialize;
 
@@ -51,7 +50,7 @@ pub(crate) struct Groups {
     objects: ObjectView<PodGroup>,
     position: Option<u64>,
     /// Uids of placed pods, by namespace and the label's value.
-    placed: BTreeMap<(Sym, Sym), BTreeSet<Arc<str>>>,
+    placed: BTreeMap<(Sym, Sym), BTreeSet<PodUid>>,
 }
 
 impl Default for Groups {
@@ -104,11 +103,11 @@ impl Groups {
         &self,
         table: &ClusterTable,
         group: &GroupName,
-        waiting: impl Iterator<Item = &'a Arc<str>>,
+        waiting: impl Iterator<Item = &'a PodUid>,
     ) -> usize {
         let key = table.symbols.lookup(&group.namespace).zip(table.symbols.lookup(&group.name));
         let placed = key.and_then(|key| self.placed.get(&key));
-        let n_unseen = waiting.filter(|uid| !placed.is_some_and(|placed| placed.contains(&**uid))).count();
+        let n_unseen = waiting.filter(|uid| !placed.is_some_and(|placed| placed.contains(*uid))).count();
         placed.map_or(0, BTreeSet::len) + n_unseen
     }
 }
@@ -117,7 +116,7 @@ trait Note {
     fn note(&mut self, pod: &Pod, label: Sym, sign: i32);
 }
 
-impl Note for BTreeMap<(Sym, Sym), BTreeSet<Arc<str>>> {
+impl Note for BTreeMap<(Sym, Sym), BTreeSet<PodUid>> {
     fn note(&mut self, pod: &Pod, label: Sym, sign: i32) {
         let Some(name) = value(pod, label) else { return };
         let members = self.entry((pod.namespace, name)).or_default();

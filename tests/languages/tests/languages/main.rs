@@ -12,7 +12,6 @@ use std::io::Write as _;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{Suite, Trial};
-use berth_components::EXAMPLES;
 use berth_framework::{PluginFactory as _, Point};
 use berth_model::{Node, Pod};
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
@@ -58,8 +57,8 @@ fn an_example_answers(language: Language) -> Result<()> {
 
 #[test]
 fn the_example_in_rust_answers() {
-    let example = EXAMPLES.iter().find(|example| example.name == "NodeMetadata").unwrap();
-    answers(&load("NodeMetadata", example.bytes).unwrap()).unwrap();
+    let example = berth_test_components::component("NodeMetadata");
+    answers(&load("NodeMetadata", example).unwrap()).unwrap();
 }
 
 fn answers(factory: &ComponentFactory) -> Result<()> {

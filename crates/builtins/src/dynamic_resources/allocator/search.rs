@@ -1,23 +1,56 @@
 //! The search itself: depth first with backtracking.
 //!
-//! Whether selectors and tolerations of a request accept a device does not depend on the other devices: it is evaluated once
-//! and kept with the devices of the node.
-//!
-//! Two short cuts do not change the result. A branch ends as soon as too few devices are left for the request. And when the
-//! search goes back for the first time, it ends if some request could not be served even if it were alone. An error of a
-//! selector fails the search only if the search gets to that device, so where a selector fails neither short cut is taken.
+//! What is decided for good about a request and a device is found out once and remembered with the node's devices. Beyond trying one device after
+//! the other there are two short cuts, and neither changes the answer: a branch ends as soon as the devices
+//! left are too few, and the first time that something must be undone, each request is looked at for devices
+//! that suffice at all. A selector that fails on a device fails the search only if the search gets to that device; so where one
+//! fails, neither short cut is taken.
+
+use std::collections::BTreeMap;
+
+use berth_model::quantity::Quantity;
 
 use super::{
-    AllocationError, Inventory, MAX_DEVICES_OF_CLAIM,
-    alternative::{Alternative, is_selected},
-    chosen::ChosenDevice,
-    eligibility,
-    plan::{Amount, Plan},
+    AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, eligibility,
+    plan::{Alternative, Amount, Plan},
 };
 use crate::dynamic_resources::{
     cel::Selectors,
-    node_devices::{NodeDevice, SelectionResults},
+    layouts::{Answers, LaidOut},
 };
+
+/// A device for a request.
+#[derive(Debug)]
+pub(super) struct Chosen<'p> {
+    pub(super) alternative: &'p Alternative,
+    pub(super) location: usize,
+    pub(super) device: &'p LaidOut,
+    pub(super) consumed: BTreeMap<String, Quantity>,
+}
+
+/// The same, for keeping.
+#[derive(Clone, Debug)]
+pub(in crate::dynamic_resources) struct Picked {
+    /// Of the alternative.
+    ordinal: usize,
+    location: usize,
+    consumed: BTreeMap<String, Quantity>,
+}
+
+impl From<Chosen<'_>> for Picked {
+    fn from(chosen: Chosen<'_>) -> Self {
+        let Chosen { alternative, location, consumed, .. } = chosen;
+        Self { ordinal: alternative.ordinal, location, consumed }
+    }
+}
+
+impl Picked {
+    /// What it was in a search by `plan` among `devices`.
+    pub(super) fn chosen<'p>(&self, plan: &'p Plan, devices: &'p [LaidOut]) -> Option<Chosen<'p>> {
+        let (alternative, device) = plan.alternative(self.ordinal).zip(devices.get(self.location))?;
+        Some(Chosen { alternative, location: self.location, device, consumed: self.consumed.clone() })
+    }
+}
 
 /// Where the search stands: a request of a claim.
 #[derive(Clone, Copy, Debug)]
@@ -32,9 +65,9 @@ pub(super) struct Search<'s, 'p> {
     plan: &'p Plan,
     /// By the ordinals of alternatives.
     amounts: &'p [Amount],
-    devices: &'p [NodeDevice],
-    selection_results: &'s mut SelectionResults,
-    chosen: Vec<ChosenDevice<'p>>,
+    devices: &'p [LaidOut],
+    answers: &'s mut Answers,
+    chosen: Vec<Chosen<'p>>,
     steps_left: u64,
     is_known_possible: bool,
 }
@@ -44,34 +77,24 @@ impl<'s, 'p> Search<'s, 'p> {
         inventory: &'s Inventory<'s>,
         selectors: &'s mut Selectors,
         (plan, amounts): (&'p Plan, &'p [Amount]),
-        (devices, selection_results): (&'p [NodeDevice], &'s mut SelectionResults),
+        (devices, answers): (&'p [LaidOut], &'s mut Answers),
         max_steps: u64,
     ) -> Self {
         let (chosen, is_known_possible) = (Vec::new(), false);
-        Self {
-            inventory,
-            selectors,
-            plan,
-            amounts,
-            devices,
-            selection_results,
-            chosen,
-            steps_left: max_steps,
-            is_known_possible,
-        }
+        Self { inventory, selectors, plan, amounts, devices, answers, chosen, steps_left: max_steps, is_known_possible }
     }
 
-    /// Whether there is a solution; [`Search::into_chosen`] returns it.
+    /// Whether there is a solution, which [`Search::into_chosen`] then holds.
     pub(super) fn run(&mut self) -> Result<bool, AllocationError> {
         match self.request(Position { claim_idx: 0, request_idx: 0 }) {
             Ok(is_found) => Ok(is_found),
-            Err(SearchEnd::Impossible) => Ok(false),
-            Err(SearchEnd::Failed(error)) => Err(error),
+            Err(Stop::Impossible) => Ok(false),
+            Err(Stop::Failed(error)) => Err(error),
         }
     }
 
     /// In the order of claims and requests.
-    pub(super) fn into_chosen(self) -> Vec<ChosenDevice<'p>> {
+    pub(super) fn into_chosen(self) -> Vec<Chosen<'p>> {
         self.chosen
     }
 
@@ -79,7 +102,7 @@ impl<'s, 'p> Search<'s, 'p> {
         self.amounts.get(alternative.ordinal).unwrap_or(&Amount::Nothing)
     }
 
-    fn request(&mut self, position: Position) -> Result<bool, SearchEnd> {
+    fn request(&mut self, position: Position) -> Result<bool, Stop> {
         let plan = self.plan;
         let Some(claim) = plan.claims.get(position.claim_idx) else { return Ok(true) };
         let Some(request) = claim.requests.get(position.request_idx) else {
@@ -104,44 +127,44 @@ impl<'s, 'p> Search<'s, 'p> {
         alternative: &'p Alternative,
         start: usize,
         n_missing: usize,
-    ) -> Result<bool, SearchEnd> {
+    ) -> Result<bool, Stop> {
         if n_missing == 0 {
             return self.request(Position { request_idx: position.request_idx + 1, ..position });
         }
         if let Amount::All(locations) = self.amount(alternative) {
             let Some(location) = locations.get(start) else { return Ok(false) };
-            let trial = self.device(position, alternative, *location, (start + 1, n_missing - 1))?;
-            return Ok(matches!(trial, DeviceTrial::Solved));
+            let tried = self.device(position, alternative, *location, (start + 1, n_missing - 1))?;
+            return Ok(matches!(tried, Tried::Solved));
         }
         for location in start..self.devices.len() {
             match self.device(position, alternative, location, (location + 1, n_missing - 1))? {
-                DeviceTrial::Solved => return Ok(true),
-                DeviceTrial::Ineligible => {}
-                DeviceTrial::NoSolution if self.could_serve(alternative, location + 1, n_missing) => {}
-                DeviceTrial::NoSolution => return Ok(false),
+                Tried::Solved => return Ok(true),
+                Tried::Ineligible => {}
+                Tried::InVain if self.could_serve(alternative, location + 1, n_missing) => {}
+                Tried::InVain => return Ok(false),
             }
         }
         Ok(false)
     }
 
-    /// Takes the device and goes on with `next`, a start and a number of missing devices. Gives the device back if there
-    /// is no solution with it.
+    /// Takes the device and goes on with `next`, a start and a number of missing devices; undoes it if that leads
+    /// nowhere.
     fn device(
         &mut self,
         position: Position,
         alternative: &'p Alternative,
         location: usize,
         next: (usize, usize),
-    ) -> Result<DeviceTrial, SearchEnd> {
-        self.steps_left = self.steps_left.checked_sub(1).ok_or(SearchEnd::Failed(AllocationError::TimedOut))?;
-        let Some(chosen) = self.eligible(position, alternative, location)? else { return Ok(DeviceTrial::Ineligible) };
+    ) -> Result<Tried, Stop> {
+        self.steps_left = self.steps_left.checked_sub(1).ok_or(Stop::Failed(AllocationError::TimedOut))?;
+        let Some(chosen) = self.eligible(position, alternative, location)? else { return Ok(Tried::Ineligible) };
         self.chosen.push(chosen);
         if self.devices(position, alternative, next.0, next.1)? {
-            return Ok(DeviceTrial::Solved);
+            return Ok(Tried::Solved);
         }
         self.chosen.pop();
         self.require_possible()?;
-        Ok(DeviceTrial::NoSolution)
+        Ok(Tried::InVain)
     }
 
     fn eligible(
@@ -149,42 +172,42 @@ impl<'s, 'p> Search<'s, 'p> {
         position: Position,
         alternative: &'p Alternative,
         location: usize,
-    ) -> Result<Option<ChosenDevice<'p>>, AllocationError> {
+    ) -> Result<Option<Chosen<'p>>, AllocationError> {
         let devices = self.devices;
         let Some((device, claim)) = devices.get(location).zip(self.plan.claims.get(position.claim_idx)) else {
             return Ok(None);
         };
         if eligibility::is_taken(self.inventory, &self.chosen, alternative, device)
             || !self.suits(alternative, location)?
-            || !eligibility::meets_constraints(&claim.claim, &self.chosen, alternative, &device.device)
+            || !eligibility::meets_constraints(claim, &self.chosen, alternative, &device.device)
             || !(alternative.wanted.is_admin() || eligibility::has_counters(self.inventory, &self.chosen, device))
         {
             return Ok(None);
         }
         let consumed = eligibility::capacity_for(self.inventory, &self.chosen, alternative, device);
-        Ok(consumed.map(|consumed| ChosenDevice { alternative, location, device, consumed }))
+        Ok(consumed.map(|consumed| Chosen { alternative, location, device, consumed }))
     }
 
-    /// Whether selectors and tolerations accept the device.
+    /// What is decided for good: selectors and taints.
     fn suits(&mut self, alternative: &Alternative, location: usize) -> Result<bool, AllocationError> {
-        let Some(node_device) = self.devices.get(location) else { return Ok(false) };
-        if !alternative.has_selectors && !node_device.is_tainted {
+        let Some(laid_out) = self.devices.get(location) else { return Ok(false) };
+        if !alternative.has_selectors && !laid_out.is_tainted {
             return Ok(true);
         }
-        let known = self.selection_results.of(alternative.selection, self.devices.len());
+        let known = self.answers.of(alternative.selection, self.devices.len());
         let Some(known) = known.get_mut(location) else { return Ok(false) };
-        if let Some(accepts) = known {
-            return Ok(*accepts);
+        if let Some(answer) = known {
+            return Ok(*answer);
         }
-        let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
+        let (device, claim) = (&laid_out.device, self.plan.claims.get(alternative.claim_idx));
         let Some(claim) = claim else { return Ok(false) };
-        let accepts = is_selected(self.selectors, &claim.claim, alternative, device)?
+        let answer = eligibility::is_selected(self.selectors, &claim.claim, alternative, device)?
             && eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints);
-        *known = Some(accepts);
-        Ok(accepts)
+        *known = Some(answer);
+        Ok(answer)
     }
 
-    /// Whether there are `n_wanted` devices for the request from `start` on, if no other request takes any.
+    /// Whether, whatever else is chosen, there may be `n_wanted` devices for the request from `start` on.
     fn could_serve(&mut self, alternative: &Alternative, start: usize, n_wanted: usize) -> bool {
         let mut n_possible = 0;
         for location in start..self.devices.len() {
@@ -203,8 +226,8 @@ impl<'s, 'p> Search<'s, 'p> {
         n_possible >= n_wanted
     }
 
-    /// Ends the search if some request could not be served even if it were alone.
-    fn require_possible(&mut self) -> Result<(), SearchEnd> {
+    /// Ends the search if some request can't be served, however the others are.
+    fn require_possible(&mut self) -> Result<(), Stop> {
         if std::mem::replace(&mut self.is_known_possible, true) {
             return Ok(());
         }
@@ -212,7 +235,7 @@ impl<'s, 'p> Search<'s, 'p> {
         for request in plan.claims.iter().flat_map(|claim| &claim.requests) {
             let mut alternatives = request.alternatives.iter();
             if !alternatives.any(|alternative| self.could_serve_all(alternative)) {
-                return Err(SearchEnd::Impossible);
+                return Err(Stop::Impossible);
             }
         }
         Ok(())
@@ -227,21 +250,21 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 }
 
-/// The result of trying a device.
+/// What came of trying a device.
 #[derive(Clone, Copy, Debug)]
-enum DeviceTrial {
+enum Tried {
     Solved,
     Ineligible,
-    NoSolution,
+    InVain,
 }
 
-/// Why a search ends early.
-enum SearchEnd {
+/// Why a search ends before its time.
+enum Stop {
     Impossible,
     Failed(AllocationError),
 }
 
-impl From<AllocationError> for SearchEnd {
+impl From<AllocationError> for Stop {
     fn from(error: AllocationError) -> Self {
         Self::Failed(error)
     }

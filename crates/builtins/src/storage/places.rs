@@ -1,8 +1,8 @@
-//! From which nodes can a volume be used? The node selectors of storage objects, and the nodes that match each of them.
+//! From where can a volume be used? Node selectors of storage objects, and the nodes that each of them means.
 //!
-//! Equal selectors share one [`NodeTermsId`]. Each is matched against the label columns once, and again only when nodes
-//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`): those nodes
-//! are found through an index of label values instead of a walk over all nodes.
+//! Equal selectors share one [`PlaceId`], and each is matched once against the label columns and again only when nodes
+//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`): those are
+//! found through an index of label values instead of a walk over all nodes.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use rustc_hash::FxHashMap;
 use super::TopologyTerm;
 use crate::node_rules::{Rule, Subject};
 
-/// Up to this many nodes are kept as a list, more as a bitmap.
+/// Up to so many nodes are listed rather than kept as a bitmap.
 const FEW: usize = 16;
 
-/// A selector in a [`NodeTermsTable`].
+/// A selector that was met before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct NodeTermsId(usize);
+pub(crate) struct PlaceId(u32);
 
-/// Terms of a node selector: a node matches if it matches one of them.
+/// Terms of which one suffices.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct NodeTerms {
+pub(crate) struct Place {
     terms: Vec<Vec<Requirement>>,
 }
 
@@ -38,33 +38,30 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// The nodes that match some [`NodeTerms`].
+/// The nodes that a place means.
 #[derive(Clone, Debug)]
-pub(crate) enum MatchingNodes {
+pub(crate) enum Reach {
     Few(Vec<NodeIdx>),
     Many(NodeSet),
 }
 
-/// All selectors seen so far, with the nodes that match them.
+/// All places met, with their nodes.
 #[derive(Debug, Default)]
-pub(crate) struct NodeTermsTable {
-    ids: FxHashMap<Arc<NodeTerms>, NodeTermsId>,
-    /// By id. The nodes are looked up when somebody asks for them.
-    entries: Vec<(Arc<NodeTerms>, Option<MatchingNodes>)>,
-    /// The version of nodes and labels that the matching nodes are for.
+pub(crate) struct Places {
+    ids: FxHashMap<Arc<Place>, PlaceId>,
+    places: Vec<(Arc<Place>, Option<Reach>)>,
     version: Option<u64>,
-    /// Nodes by label and value, for the labels that were asked for.
-    by_value: NodesByValue,
+    /// By label and value, as far as asked for.
+    by_value: FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>,
 }
 
-impl NodeTerms {
-    /// Every node matches.
-    fn everywhere() -> Self {
+impl Place {
+    pub(crate) fn everywhere() -> Self {
         Self { terms: vec![Vec::new()] }
     }
 
-    /// The `nodeAffinity.required` of a volume. Only labels are matched: the fields of a term must parse, but are ignored
-    /// otherwise (`CheckNodeAffinity` in `k8s.io/component-helpers/storage/volume/helpers.go`).
+    /// Volumes are matched with labels alone: what a term says about fields must parse, and counts for nothing
+    /// (`nodeSelectorTerm.match` in k8s.io/component-helpers).
     pub(crate) fn of_volume(selector: Option<&NodeSelector>) -> Self {
         let Some(selector) = selector else { return Self::everywhere() };
         let mut terms = Vec::new();
@@ -77,7 +74,7 @@ impl NodeTerms {
         Self { terms }
     }
 
-    /// The `nodeTopology` of a `CSIStorageCapacity`. A selector that does not parse matches no node.
+    /// A selector that does not parse means no node.
     pub(crate) fn of_labels(selector: &LabelSelector) -> Self {
         if LabelMatcher::compile(Some(selector)).is_err() {
             return Self::default();
@@ -91,7 +88,7 @@ impl NodeTerms {
         Self { terms: term.into_iter().collect() }
     }
 
-    /// The `allowedTopologies` of a `StorageClass`. Without terms every node matches; an empty term matches none.
+    /// No terms mean every node, an empty one none.
     pub(crate) fn of_topologies(terms: &[TopologyTerm]) -> Self {
         if terms.is_empty() {
             return Self::everywhere();
@@ -116,11 +113,19 @@ fn requirements(written: &[NodeSelectorRequirement]) -> Option<Vec<Requirement>>
 }
 
 fn requirement(written: &NodeSelectorRequirement) -> Option<Requirement> {
-    let operator = Operator::parse(&written.operator)?;
+    let operator = match written.operator.as_str() {
+        "In" => Operator::In,
+        "NotIn" => Operator::NotIn,
+        "Exists" => Operator::Exists,
+        "DoesNotExist" => Operator::DoesNotExist,
+        "Gt" => Operator::Gt,
+        "Lt" => Operator::Lt,
+        _ => return None,
+    };
     Some(Requirement { key: written.key.clone(), operator, values: written.values.clone() })
 }
 
-impl MatchingNodes {
+impl Reach {
     pub(crate) fn contains(&self, node: NodeIdx) -> bool {
         match self {
             Self::Few(nodes) => nodes.contains(&node),
@@ -128,7 +133,7 @@ impl MatchingNodes {
         }
     }
 
-    /// The matching nodes that are in `nodes` too.
+    /// Those of `nodes` from which the volume can be used.
     pub(crate) fn within(&self, nodes: &NodeSet) -> Self {
         match self {
             Self::Few(few) => Self::Few(few.iter().copied().filter(|node| nodes.contains(*node)).collect()),
@@ -157,24 +162,23 @@ impl MatchingNodes {
         }
     }
 
-    /// Removes the matching nodes from `nodes`.
-    pub(crate) fn remove_from(&self, nodes: &mut NodeSet) {
+    pub(crate) fn take_from(&self, nodes: &mut NodeSet) {
         match self {
             Self::Few(few) => few.iter().for_each(|node| nodes.remove(*node)),
             Self::Many(many) => nodes.subtract(many),
         }
     }
 
-    /// [`Self::remove_from`] that returns how many nodes it removed.
-    pub(crate) fn count_removed_from(&self, nodes: &mut NodeSet) -> usize {
+    /// [`Self::take_from`] that says how many there were to take.
+    pub(crate) fn count_from(&self, nodes: &mut NodeSet) -> usize {
         match self {
             Self::Few(few) => {
-                let removed = few.iter().filter(|node| {
+                let taken = few.iter().filter(|node| {
                     let is_there = nodes.contains(**node);
                     nodes.remove(**node);
                     is_there
                 });
-                removed.count()
+                taken.count()
             }
             Self::Many(many) => {
                 let n_before = nodes.len();
@@ -196,63 +200,57 @@ impl MatchingNodes {
     }
 }
 
-impl NodeTermsTable {
-    /// The id of these terms; equal terms have one id.
-    pub(crate) fn intern(&mut self, terms: NodeTerms) -> NodeTermsId {
-        if let Some(id) = self.ids.get(&terms) {
+impl Places {
+    pub(crate) fn intern(&mut self, place: Place) -> PlaceId {
+        if let Some(id) = self.ids.get(&place) {
             return *id;
         }
-        let id = NodeTermsId(self.entries.len());
-        let terms = Arc::new(terms);
-        self.entries.push((Arc::clone(&terms), None));
-        self.ids.insert(terms, id);
+        let id = PlaceId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
+        let place = Arc::new(place);
+        self.places.push((Arc::clone(&place), None));
+        self.ids.insert(place, id);
         id
     }
 
-    /// How many different selectors there are.
+    /// How many different places were met.
     pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+        self.places.len()
     }
 
-    /// Forgets the matching nodes if nodes or labels have changed. Must be called before [`Self::matching`] in each cycle.
+    /// Forgets what nodes answered if they are others by now. Comes before [`Self::reach`] in each cycle.
     pub(crate) fn refresh(&mut self, table: &ClusterTable) {
         if self.version == Some(table.place_version()) {
             return;
         }
         self.version = Some(table.place_version());
         self.by_value.clear();
-        self.entries.iter_mut().for_each(|(_, matching)| *matching = None);
+        self.places.iter_mut().for_each(|(_, reach)| *reach = None);
     }
 
-    /// The nodes that match the selector. An id is valid only in the table that made it.
-    pub(crate) fn matching(&mut self, id: NodeTermsId, table: &ClusterTable) -> &MatchingNodes {
-        static NO_NODES: MatchingNodes = MatchingNodes::Few(Vec::new());
-        let Some((terms, matching)) = self.entries.get_mut(id.0) else {
-            debug_assert!(false, "node terms of another table");
-            return &NO_NODES;
-        };
-        matching.get_or_insert_with(|| nodes_of(terms, table, &mut self.by_value))
+    pub(crate) fn reach(&mut self, id: PlaceId, table: &ClusterTable) -> &Reach {
+        static NOWHERE: Reach = Reach::Few(Vec::new());
+        let Some((place, reach)) = self.places.get_mut(id.0 as usize) else { return &NOWHERE };
+        reach.get_or_insert_with(|| nodes_of(place, table, &mut self.by_value))
     }
 }
 
-/// Nodes by label, then value.
-type NodesByValue = FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>;
+type ByValue = FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>;
 
-fn nodes_of(terms: &NodeTerms, table: &ClusterTable, by_value: &mut NodesByValue) -> MatchingNodes {
-    match terms.terms.as_slice() {
+fn nodes_of(place: &Place, table: &ClusterTable, by_value: &mut ByValue) -> Reach {
+    match place.terms.as_slice() {
         [term] => nodes_of_term(term, table, by_value),
         terms => {
             let mut nodes = NodeSet::default();
             terms.iter().for_each(|term| nodes_of_term(term, table, by_value).add_to(&mut nodes));
-            MatchingNodes::of(nodes)
+            Reach::of(nodes)
         }
     }
 }
 
-/// Stands for a string without a symbol, which no node has.
+/// Strings without a symbol stand nowhere in the node table.
 const UNKNOWN: Sym = Sym(u32::MAX);
 
-fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut NodesByValue) -> MatchingNodes {
+fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut ByValue) -> Reach {
     let symbols = &table.symbols;
     let lookup = |text: &String| symbols.lookup(text).unwrap_or(UNKNOWN);
     let values: Vec<Vec<Sym>> = term.iter().map(|it| it.values.iter().map(lookup).collect()).collect();
@@ -274,12 +272,12 @@ fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut Node
             nodes.sort_unstable();
             nodes.dedup();
             nodes.retain(|node| rules.iter().all(|rule| rule.matches(table, *node)));
-            return MatchingNodes::Few(nodes);
+            return Reach::Few(nodes);
         }
     }
     let mut nodes = table.nodes().clone();
     rules.iter().for_each(|rule| rule.narrow(table, &mut nodes));
-    MatchingNodes::of(nodes)
+    Reach::of(nodes)
 }
 
 fn index_of(key: Sym, table: &ClusterTable) -> FxHashMap<Sym, Vec<NodeIdx>> {

@@ -1,0 +1,91 @@
+//! For build scripts that embed components: compiles plugin crates of this workspace for wasm and wraps each module into
+//! a component.
+//!
+//! All build scripts share one target directory, so what plugins have in common is compiled for wasm once.
+
+use std::{
+    env,
+    fmt::Write as _,
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context, Result, bail};
+use wit_component::ComponentEncoder;
+
+const TARGET: &str = "wasm32-unknown-unknown";
+/// What all plugins are made from, seen from the root of the workspace. Its `Cargo.toml` has the profile.
+const SHARED_SOURCES: [&str; 6] =
+    ["Cargo.toml", "wit", "crates/model/src", "crates/framework/src", "crates/builtins/src", "crates/sdk/src"];
+
+/// A plugin crate and the component that is made from it.
+#[derive(Clone, Debug)]
+pub struct Plugin {
+    /// The folder of the crate, for cargo to watch.
+    pub folder: PathBuf,
+    /// The crate's name.
+    pub package: String,
+    /// The name by which profiles refer to the plugin.
+    pub name: String,
+}
+
+/// Builds the plugins and writes `OUT_DIR/components.rs`, which holds a constant of this name and doc comment: a slice
+/// of `EmbeddedComponent { name, bytes }`.
+///
+/// # Errors
+/// A crate that doesn't compile, or a module that is no component. Also when called outside a build script.
+pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) -> Result<()> {
+    for folder in plugins.iter().map(|plugin| plugin.folder.clone()).chain(SHARED_SOURCES.map(|it| workspace.join(it)))
+    {
+        println!("cargo::rerun-if-changed={}", folder.display());
+    }
+    let out = PathBuf::from(env::var("OUT_DIR")?);
+    // Both in the workspace's `Cargo.toml`.
+    let profile = if env::var("PROFILE")? == "release" { "component" } else { "component-dev" };
+    let target_dir = out.ancestors().nth(4).context("OUT_DIR is not inside a target directory")?.join("components");
+    compile(workspace, plugins, profile, &target_dir)?;
+    let modules = target_dir.join(TARGET).join(profile);
+    let mut listing = format!("/// {doc}\npub const {constant}: &[EmbeddedComponent] = &[\n");
+    for Plugin { package, name, .. } in plugins {
+        let module = modules.join(format!("{}.wasm", package.replace('-', "_")));
+        let component = componentize(&module).with_context(|| format!("componentizing {}", module.display()))?;
+        let path = out.join(format!("{name}.wasm"));
+        fs::write(&path, component)?;
+        writeln!(listing, "    EmbeddedComponent {{ name: {name:?}, bytes: include_bytes!({path:?}) }},")?;
+    }
+    listing.push_str("];\n");
+    fs::write(out.join("components.rs"), listing)?;
+    Ok(())
+}
+
+fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Path) -> Result<()> {
+    let mut cargo = Command::new(env::var("CARGO")?);
+    cargo.current_dir(workspace).args(["build", "--profile", profile, "--locked", "--target", TARGET, "--target-dir"]);
+    cargo.arg(target_dir);
+    for plugin in plugins {
+        cargo.args(["--package", &plugin.package]);
+    }
+    // What the outer build was given is meant for the host, not for wasm.
+    for inherited in ["RUSTFLAGS", "CARGO_TARGET_DIR", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER", "CARGO_BUILD_TARGET"]
+    {
+        cargo.env_remove(inherited);
+    }
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128");
+    let output = cargo.output().context("starting cargo for the plugins")?;
+    if !output.status.success() {
+        let text = String::from_utf8_lossy(&output.stderr);
+        let hint = if text.contains("can't find crate for `core`") || text.contains("can't find crate for `std`") {
+            "\nThe wasm target is missing: run `rustup target add wasm32-unknown-unknown`, or any `cargo xtask` command."
+        } else {
+            ""
+        };
+        bail!("building the plugins for {TARGET} failed:\n{text}{hint}");
+    }
+    Ok(())
+}
+
+fn componentize(module: &Path) -> Result<Vec<u8>> {
+    let module = fs::read(module)?;
+    ComponentEncoder::default().module(&module)?.validate(true).encode()
+}

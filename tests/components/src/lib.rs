@@ -1,0 +1,22 @@
+//! Components that only tests use: the example plugins written in Rust, and plugins made for a test.
+
+/// A component and the name that profiles know it by.
+#[derive(Clone, Copy, Debug)]
+pub struct EmbeddedComponent {
+    /// `QOSSort`, say.
+    pub name: &'static str,
+    /// The component's binary.
+    pub bytes: &'static [u8],
+}
+
+include!(concat!(env!("OUT_DIR"), "/components.rs"));
+
+/// The binary of a component.
+///
+/// # Panics
+/// There is none of that name.
+#[must_use]
+#[expect(clippy::expect_used, reason = "only tests call this")]
+pub fn component(name: &str) -> &'static [u8] {
+    COMPONENTS.iter().find(|component| component.name == name).expect("a component of this crate").bytes
+}
