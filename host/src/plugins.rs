@@ -22,8 +22,10 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_config::{InTree, PluginCatalogue, PluginHostSettings, PluginLimits, PointSet, Settings};
-use berth_framework::{PluginFactory, Point, profile::Profile};
+use berth_config::{
+    InTree, PluginCatalogue, PluginHostSettings, PluginLimits, Settings, configurable_points, points_of_missing_plugin,
+};
+use berth_framework::{PluginFactory, Points, profile::Profile};
 use berth_wasm_host::{
     Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginsDirectory,
 };
@@ -169,7 +171,7 @@ impl Plugins {
         let mut profile = Profile::new(scheduler_name);
         profile.percentage_of_nodes_to_score = configured.percentage_of_nodes_to_score.map(i32::from);
         for name in configured.plugins.named() {
-            if self.roster.points(name).is_none() && InTree.points(name).is_some() {
+            if self.roster.points(name).is_none() && points_of_missing_plugin(name).is_some() {
                 self.roster.add_optional(name);
                 missing.insert(name.clone());
             }
@@ -181,10 +183,10 @@ impl Plugins {
             let plugin = profile.add(plugin, &args, self.roster.grants(name));
             profile.plugins.set_weight(plugin, configured.plugins.weight(name));
         }
-        for (ours, theirs) in POINTS {
-            for name in configured.plugins.wanted_at(theirs) {
+        for point in configurable_points() {
+            for name in configured.plugins.wanted_at(point) {
                 if let Some(plugin) = profile.find(name) {
-                    profile.want(ours, plugin);
+                    profile.want(point, plugin);
                 }
             }
         }
@@ -192,12 +194,11 @@ impl Plugins {
     }
 }
 
-/// Falls back on the table of kube-scheduler's own plugins, so that a file that names them stays valid. Any other name
+/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any other name
 /// may come to be that of a file of the plugins directory.
 impl PluginCatalogue for Plugins {
-    fn points(&self, plugin: &str) -> Option<PointSet> {
-        let Some(points) = self.roster.points(plugin) else { return InTree.points(plugin) };
-        Some(POINTS.into_iter().filter(|(ours, _)| points.contains(*ours)).map(|(_, theirs)| theirs).collect())
+    fn points(&self, plugin: &str) -> Option<Points> {
+        self.roster.points(plugin).or_else(|| points_of_missing_plugin(plugin))
     }
 
     fn awaits(&self, _plugin: &str) -> bool {
@@ -227,26 +228,10 @@ fn limits(limits: PluginLimits) -> Limits {
     }
 }
 
-/// The framework's points beside those that a configuration file knows.
-const POINTS: [(Point, berth_config::Point); 12] = [
-    (Point::PreEnqueue, berth_config::Point::PreEnqueue),
-    (Point::QueueSort, berth_config::Point::QueueSort),
-    (Point::PreFilter, berth_config::Point::PreFilter),
-    (Point::Filter, berth_config::Point::Filter),
-    (Point::PostFilter, berth_config::Point::PostFilter),
-    (Point::PreScore, berth_config::Point::PreScore),
-    (Point::Score, berth_config::Point::Score),
-    (Point::Reserve, berth_config::Point::Reserve),
-    (Point::Permit, berth_config::Point::Permit),
-    (Point::PreBind, berth_config::Point::PreBind),
-    (Point::Bind, berth_config::Point::Bind),
-    (Point::PostBind, berth_config::Point::PostBind),
-];
-
 /// Reads the configuration file, or gives the defaults. `scheduler_name` renames the only profile.
 pub(crate) fn settings(file: Option<&Path>, scheduler_name: Option<&str>, plugins: &Plugins) -> Result<Settings> {
     let mut settings = match file {
-        None => Settings::default(),
+        None => Settings::defaults(&InTree::new(&berth_builtins::factories())),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Usage(format!("--config {}: cannot be read: {error}", file.display())))?;

@@ -1,26 +1,27 @@
 //! DynamicResources: devices for pods, by structured parameters (KEP-4381).
 //!
-//! A pod names ResourceClaims; a claim asks for devices of classes; drivers publish devices in ResourceSlices. Filter
-//! searches each node for devices ([`allocator`]), Reserve holds what was found, and PreBind writes it into the claims
-//! ([`reservation`]).
-//! What the plugin knows of claims, slices and classes is in [`cluster`], what it thinks of the pod at hand in
-//! [`verdict`].
+//! A pod refers to ResourceClaims, a claim requests devices of DeviceClasses, and drivers publish devices in
+//! ResourceSlices. Filter searches each node for devices ([`allocator`]), Reserve holds the devices that were found, and
+//! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
+//! [`attempt`] the state of the current cycle.
 //!
-//! Different from kube-scheduler: PreEnqueue sees nothing but the pod, so a claim that is missing or not the pod's is
-//! found out in PreFilter. There is no clock: the search is bounded by steps, and `allocationTimestamp` stays unset. Unreserve can't
-//! write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter takes it back.
-//! Each profile has its own instance, and two profiles do not see what the other has in flight.
+//! Differences from kube-scheduler: PreEnqueue sees only the pod, so PreFilter finds out that a claim is missing or belongs
+//! to another pod. There is no clock: the search is limited by steps, and `allocationTimestamp` stays unset. Unreserve
+//! cannot write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter removes it.
+//! Each profile has its own instance, which does not know the allocations in flight of other profiles.
 
 mod allocator;
-mod arguments;
+mod args;
+mod attempt;
 mod capacity;
 mod cel;
-mod claim_state;
-mod cluster;
+mod claim_table;
+mod device_id;
+mod dra_cache;
 mod extended;
 mod hints;
 mod in_use;
-mod layouts;
+mod node_devices;
 mod objects;
 mod pod_claims;
 mod pools;
@@ -28,7 +29,6 @@ mod reservation;
 mod slices;
 #[cfg(test)]
 mod tests;
-mod verdict;
 
 use std::sync::Arc;
 
@@ -41,12 +41,12 @@ use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
 
 use self::{
-    arguments::Arguments,
-    claim_state::{Holder, InFlight},
-    cluster::Cluster,
+    args::{DynamicResourcesArgs, RawArgs},
+    attempt::{AllocationAttempt, ClaimOfPod, NodeAllocations},
+    claim_table::{DeviceHolder, InFlight},
+    dra_cache::DraCache,
     extended::ExtendedResources,
-    reservation::{Reservation, Reservations},
-    verdict::{Answer, Attempt, ClaimOfPod},
+    reservation::{ClaimReservation, Reservations},
 };
 use crate::{
     built_in::{BuiltIn, Card, plugin},
@@ -54,17 +54,17 @@ use crate::{
     normalize::normalize,
 };
 
-/// Alternatives that a request can have.
+/// How many alternatives the API server allows in a request.
 const MAX_ALTERNATIVES: i64 = 8;
 
 /// Finds devices for the claims of pods.
 #[derive(Debug)]
 pub struct DynamicResources {
-    arguments: Arguments,
-    cluster: Cluster,
+    args: DynamicResourcesArgs,
+    cache: DraCache,
     /// The last cycle that reached PreFilter.
     reached: Option<CycleId>,
-    attempt: Option<Attempt>,
+    attempt: Option<AllocationAttempt>,
     reservations: Reservations,
 }
 
@@ -101,14 +101,9 @@ impl BuiltIn for DynamicResources {
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
-        let arguments = Arguments::parse(Self::NAME, args)?;
-        Ok(Self {
-            arguments,
-            cluster: Cluster::default(),
-            reached: None,
-            attempt: None,
-            reservations: Reservations::new(),
-        })
+        let raw: RawArgs = crate::args::parse(Self::NAME, args)?;
+        let args = DynamicResourcesArgs::try_from(raw).map_err(ConfigureError::new)?;
+        Ok(Self { args, cache: DraCache::default(), reached: None, attempt: None, reservations: Reservations::new() })
     }
 }
 
@@ -126,7 +121,7 @@ plugin!(DynamicResources {
     state: State,
 }
 fn follow(&mut self, table: &ClusterTable) {
-    self.cluster.refresh(table.objects());
+    self.cache.refresh(table.objects());
 }
 
 fn end_cycle(&mut self, cycle: CycleId) {
@@ -137,10 +132,10 @@ fn end_cycle(&mut self, cycle: CycleId) {
 });
 
 impl DynamicResources {
-    /// What PreFilter found out in this cycle, and the cluster; `None` if the pod has nothing to do with devices.
-    fn parts(&mut self, call: &Call<'_>) -> Option<(&mut Attempt, &mut Cluster)> {
+    /// The state of the current cycle, and the cache; `None` if the pod needs no devices.
+    fn parts(&mut self, call: &Call<'_>) -> Option<(&mut AllocationAttempt, &mut DraCache)> {
         let attempt = self.attempt.as_mut().filter(|attempt| attempt.cycle == call.cycle)?;
-        Some((attempt, &mut self.cluster))
+        Some((attempt, &mut self.cache))
     }
 
     fn check(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
@@ -148,18 +143,18 @@ impl DynamicResources {
     }
 
     fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
-        let max_steps = self.arguments.max_steps;
-        let (attempt, cluster) = self.parts(call)?;
-        attempt.rejection(cluster, call, node, max_steps)
+        let max_steps = self.args.max_steps;
+        let (attempt, cache) = self.parts(call)?;
+        attempt.rejection(cache, call, node, max_steps)
     }
 
-    /// A claim that another pod is about to allocate can't be had; one that may or may not have been allocated can.
+    /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is given up.
     fn require_not_in_flight(&mut self, claim: &objects::ResourceClaim) -> Result<(), Status> {
-        let holder = Holder::Claim(claim.metadata.uid.clone());
-        match self.cluster.claims.in_flight(&holder) {
+        let holder = DeviceHolder::Claim(claim.metadata.uid.clone());
+        match self.cache.claims.in_flight(&holder) {
             None => Ok(()),
             Some(in_flight) if in_flight.is_doubtful => {
-                self.cluster.claims.unreserve(&holder);
+                self.cache.claims.unreserve(&holder);
                 Ok(())
             }
             Some(_) => {
@@ -184,21 +179,21 @@ impl PreFilter for DynamicResources {
         if call.pod.resource_claims.is_empty() && call.pod.extended_requests.is_empty() {
             return Err(Status::skip());
         }
-        self.cluster.refresh(call.table.objects());
-        self.cluster.layouts.bound(call.table.n_nodes());
-        let claims = pod_claims::resolve(call.pod, &call.table.symbols, &self.cluster.claims)?;
-        let extended = ExtendedResources::of(call.pod, call.table, &self.cluster);
+        self.cache.refresh(call.table.objects());
+        self.cache.devices_by_node.limit_size(call.table.n_nodes());
+        let claims = pod_claims::resolve(call.pod, &call.table.symbols, &self.cache.claims)?;
+        let extended = ExtendedResources::of(call.pod, call.table, &self.cache);
         if claims.is_empty() && extended.is_none() {
             return Err(Status::skip());
         }
         for claim in claims.iter().filter(|claim| claim.status.allocation.is_none()) {
             self.require_not_in_flight(claim)?;
-            pod_claims::check_requests(claim, &self.cluster)?;
+            pod_claims::check_requests(claim, &self.cache)?;
         }
-        // What the pod itself left in flight belongs to an attempt that is over.
-        self.cluster.claims.unreserve(&Holder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
+        // An allocation in flight for the pod itself is from an earlier attempt.
+        self.cache.claims.unreserve(&DeviceHolder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
         let claims = claims.into_iter().map(ClaimOfPod::new).collect();
-        self.attempt = Some(Attempt::new(call.cycle, claims, extended));
+        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended));
         Ok(None)
     }
 }
@@ -221,21 +216,21 @@ impl Filter for DynamicResources {
         Ok(explain_each(rejected, |node| self.check(call, node)))
     }
 
-    /// Pods that come and go change nothing: claims hold devices, not pods.
+    /// Other pods change nothing: devices are held by claims, not by pods.
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(dry_run_each(cases, |node| self.check(call, node)))
     }
 }
 
 impl PostFilter for DynamicResources {
-    /// A claim that only this pod could use and that keeps it from every node is worth giving up.
+    /// Deallocates a claim that no other pod uses and that some node cannot use: other devices may suit this pod.
     fn post_filter(
         &mut self,
         call: &Call<'_>,
         _failure: &Failure<'_>,
         _dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
-        // An earlier plugin's PreFilter turned the pod down: kube-scheduler misses this plugin's state then, and says so.
+        // If another plugin's PreFilter rejected the pod, kube-scheduler does not find this plugin's cycle state, and fails.
         if self.reached != Some(call.cycle) {
             return Err(Status::error("not found"));
         }
@@ -261,7 +256,7 @@ impl PostFilter for DynamicResources {
 }
 
 impl Score for DynamicResources {
-    /// The more a request's alternative is preferred, the better the node.
+    /// A node scores higher the more preferred the alternatives are that it can serve.
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let Some((attempt, _)) = self.parts(call) else {
             scores.resize(scores.len() + nodes.len(), 0);
@@ -287,24 +282,25 @@ impl Reserve for DynamicResources {
         if self.reservations.contains_key(&call.cycle) {
             return Status::success();
         }
-        let Some((attempt, cluster)) = self.parts(call) else {
-            // A binary that took over is told of pods that it never saw.
-            let is_strange = !call.pod.resource_claims.is_empty();
-            return if is_strange { Status::error("claim allocation not found for node") } else { Status::success() };
+        let Some((attempt, cache)) = self.parts(call) else {
+            // After a restored snapshot, Reserve may be called for a pod whose PreFilter ran in another instance.
+            let is_unknown = !call.pod.resource_claims.is_empty();
+            return if is_unknown { Status::error("claim allocation not found for node") } else { Status::success() };
         };
-        let Answer { allocations, needs } = attempt.answer(node, call.table.symbols.text(call.table.name(node)));
+        let NodeAllocations { allocations, extended_claim } =
+            attempt.allocations_on(node, call.table.symbols.text(call.table.name(node)));
         let mut allocations = allocations.into_iter();
-        let mut reservation = Reservation::new(call);
+        let mut reservation = ClaimReservation::new(call);
         if allocations.len() < attempt.unallocated().count() {
             return Status::error("claim allocation not found for node");
         }
         for ClaimOfPod { claim, .. } in attempt.existing() {
             let is_new = claim.status.allocation.is_none();
             let allocation = if is_new { allocations.next() } else { None };
-            reservation.take(&mut cluster.claims, claim, allocation);
+            reservation.take(&mut cache.claims, claim, allocation);
         }
-        if let Some((allocation, needs)) = allocations.next().zip(needs) {
-            reservation.take_extended(&mut cluster.claims, needs, allocation);
+        if let Some((allocation, extended_claim)) = allocations.next().zip(extended_claim) {
+            reservation.take_extended(&mut cache.claims, extended_claim, allocation);
         }
         self.reservations.insert(call.cycle, reservation);
         Status::success()
@@ -312,56 +308,57 @@ impl Reserve for DynamicResources {
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
         if let Some(reservation) = self.reservations.remove(&call.cycle) {
-            reservation.give_back(&mut self.cluster.claims);
+            reservation.undo(&mut self.cache.claims);
         }
     }
 }
 
 impl PreBind for DynamicResources {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.cluster.refresh(call.table.objects());
+        self.cache.refresh(call.table.objects());
         let name = call.table.symbols.text(call.table.name(node));
-        let timeout = self.arguments.binding_timeout;
-        reservation::pre_bind(&mut self.reservations, call.cycle, &self.cluster.claims, name, timeout)
+        let timeout = self.args.binding_timeout;
+        reservation::pre_bind(&mut self.reservations, call.cycle, &self.cache.claims, name, timeout)
     }
 }
 
 impl QueueingHint for DynamicResources {
     fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-        hints::is_worth_it(pod, event, old, new)
+        hints::may_help(pod, event, old, new)
     }
 }
 
 impl Sign for DynamicResources {
-    /// The next pod gets other devices. Which resources devices stand for is not asked here.
+    /// A pod with claims has no signature: the next pod gets other devices. The same is assumed for extended resources,
+    /// whether or not devices back them.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.resource_claims.is_empty() && pod.extended_requests.is_empty()).then(String::new)
     }
 }
 
-/// What the next binary must know: nothing of it is in the API server yet.
+/// The state that another instance takes over: the API server does not show it yet.
 #[derive(Debug, Deserialize, Serialize)]
-struct Handover {
-    in_flight: Vec<(Holder, InFlight)>,
-    reservations: Vec<(u64, Reservation)>,
+struct Snapshot {
+    in_flight: Vec<(DeviceHolder, InFlight)>,
+    reservations: Vec<(u64, ClaimReservation)>,
 }
 
 impl State for DynamicResources {
     fn snapshot(&mut self) -> Vec<u8> {
-        let in_flight = self.cluster.claims.all_in_flight();
-        let handover = Handover {
+        let in_flight = self.cache.claims.all_in_flight();
+        let state = Snapshot {
             in_flight: in_flight.map(|(holder, in_flight)| (holder.clone(), in_flight.clone())).collect(),
             reservations: self.reservations.iter().map(|(cycle, it)| (cycle.0, it.clone())).collect(),
         };
-        serde_json::to_vec(&handover).unwrap_or_default()
+        serde_json::to_vec(&state).unwrap_or_default()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
-        let handover: Handover = serde_json::from_slice(snapshot).map_err(RestoreError::new)?;
-        for (holder, in_flight) in handover.in_flight {
-            self.cluster.claims.restore(holder, in_flight);
+        let state: Snapshot = serde_json::from_slice(snapshot).map_err(RestoreError::new)?;
+        for (holder, in_flight) in state.in_flight {
+            self.cache.claims.restore(holder, in_flight);
         }
-        let reservations = handover.reservations.into_iter();
+        let reservations = state.reservations.into_iter();
         self.reservations.extend(reservations.map(|(cycle, reservation)| (CycleId(cycle), reservation)));
         Ok(())
     }

@@ -1,30 +1,30 @@
-//! NodeVolumeLimits: a CSI driver can attach only so many volumes to a node.
+//! NodeVolumeLimits: a CSI driver can attach only a limited number of volumes to a node.
 //!
-//! Which volumes are on which node is kept in a [`Ledger`] that follows pods and storage objects; the rule compares
-//! two numbers a node and looks closer only at nodes that hold one of the pod's volumes already.
+//! [`VolumeTracker`] keeps the number of volumes on each node while pods and storage objects change. For most nodes Filter
+//! compares that number with the limit; it looks at single volumes only where one of the pod's volumes is in use already.
 
+mod attached_volumes;
 mod attachments;
-mod census;
-mod identity;
-mod ledger;
 mod limits;
+mod tracker;
+mod volume_id;
 
 use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
 use self::{
-    census::Census,
-    identity::{Driver, VolumeId},
-    ledger::Ledger,
+    attached_volumes::AttachedVolumes,
     limits::Limits,
+    tracker::VolumeTracker,
+    volume_id::{Driver, VolumeId},
 };
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
-    storage::{self, migration},
+    storage::{self, ClaimError, migration},
 };
 
 const TOO_MANY: &str = "node(s) exceed max volume count";
@@ -32,21 +32,22 @@ const TOO_MANY: &str = "node(s) exceed max volume count";
 /// Counts attached volumes by driver.
 #[derive(Debug)]
 pub struct NodeVolumeLimits {
-    census: Census,
+    tracker: VolumeTracker,
     limits: Limits,
-    /// What the cycle's pod needs attached, or why that is unknown.
+    /// The volumes that the cycle's pod needs, or why they are unknown.
     wanted: Result<Vec<VolumeId>, Status>,
 }
 
-/// What pods that come and go change about one node.
+/// What a dry run with other pods changes on one node.
 #[derive(Debug, Default)]
-struct Changes {
-    /// How many more pods hold the volume; no zeros.
+struct DryRunChanges {
+    /// How many more pods use the volume, without zeros.
     held: FxHashMap<VolumeId, i64>,
-    problem: Option<String>,
+    /// Why a claim of an added pod cannot be counted.
+    problem: Option<ClaimError>,
 }
 
-impl Changes {
+impl DryRunChanges {
     fn add(&mut self, volume: &VolumeId, sign: i64) {
         let more = self.more(volume) + sign;
         if more == 0 {
@@ -79,13 +80,13 @@ impl BuiltIn for NodeVolumeLimits {
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
-        Ok(Self { census: Census::new(), limits: Limits::new(), wanted: Ok(Vec::new()) })
+        Ok(Self { tracker: VolumeTracker::new(), limits: Limits::new(), wanted: Ok(Vec::new()) })
     }
 }
 
 plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign }
 fn follow(&mut self, table: &ClusterTable) {
-    self.census.follow(table);
+    self.tracker.follow(table);
     self.limits.follow(table);
 });
 
@@ -98,7 +99,7 @@ impl PreFilter for NodeVolumeLimits {
         if !call.pod.volumes.iter().any(is_counted) {
             return Err(Status::skip());
         }
-        self.wanted = self.census.wanted(call.pod, &call.table.symbols);
+        self.wanted = self.tracker.wanted(call.pod, &call.table.symbols);
         Ok(None)
     }
 }
@@ -113,15 +114,15 @@ impl Filter for NodeVolumeLimits {
             }
             Err(status) => return Err(status.clone()),
         };
-        let demands = self.demands(wanted);
-        let closer = self.nodes_to_look_closer_at(wanted);
+        let new_volumes = self.new_volumes(wanted);
+        let detailed = self.nodes_to_check_in_detail(wanted);
         let mut failure = None;
-        let nothing = Changes::default();
+        let nothing = DryRunChanges::default();
         candidates.retain(|node| {
-            if let Some(demands) = &demands
-                && !closer.contains(node)
+            if let Some(new_volumes) = &new_volumes
+                && !detailed.contains(node)
             {
-                return demands.iter().all(|demand| demand.is_met(node));
+                return new_volumes.iter().all(|of_driver| of_driver.is_met(node));
             }
             let status = self.check(wanted, node, &nothing);
             let passes = status.is_success();
@@ -134,7 +135,7 @@ impl Filter for NodeVolumeLimits {
     }
 
     fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        let nothing = Changes::default();
+        let nothing = DryRunChanges::default();
         Ok(explain_each(rejected, |node| match &self.wanted {
             Ok(wanted) => self.check(wanted, node, &nothing),
             Err(status) => status.clone(),
@@ -147,8 +148,8 @@ impl Filter for NodeVolumeLimits {
             Err(status) => return Ok(vec![status.clone(); cases.len()]),
         };
         let symbols = &call.table.symbols;
-        let volumes: Vec<_> = pods.iter().map(|pod| self.census.held_by(pod, symbols)).collect();
-        let (mut walk, mut changes) = (CaseWalk::new(&volumes), Changes::default());
+        let volumes: Vec<_> = pods.iter().map(|pod| self.tracker.held_by(pod, symbols)).collect();
+        let (mut walk, mut changes) = (CaseWalk::new(&volumes), DryRunChanges::default());
         let check = |case| {
             walk.step(case, |(held, _), sign| held.iter().for_each(|volume| changes.add(volume, sign)));
             let mut problems = case.plus.iter().filter_map(|at| volumes.get(*at as usize)?.1.as_ref());
@@ -159,16 +160,16 @@ impl Filter for NodeVolumeLimits {
     }
 }
 
-/// So many new volumes of one driver, where none of them is attached yet.
+/// The new volumes of one driver, for nodes where none of them is attached yet.
 #[derive(Debug)]
-struct Demand<'a> {
+struct NewVolumes<'a> {
     driver: &'a Driver,
     n_new: i64,
     limits: &'a [Option<i64>],
     n_attached: &'a [i64],
 }
 
-impl Demand<'_> {
+impl NewVolumes<'_> {
     fn is_met(&self, node: NodeIdx) -> bool {
         let limit = self.limits.get(node.index()).copied().flatten();
         limit.is_none_or(|limit| at(self.n_attached, node) + self.n_new <= limit)
@@ -176,43 +177,44 @@ impl Demand<'_> {
 }
 
 impl NodeVolumeLimits {
-    /// `None` if in-tree volumes have to do with it: what counts then differs from node to node.
-    fn demands<'a>(&'a self, wanted: &'a [VolumeId]) -> Option<Vec<Demand<'a>>> {
-        let mut demands: Vec<Demand<'a>> = Vec::new();
+    /// The wanted volumes by driver; `None` if one of the drivers replaces an in-tree plugin: then the volumes that count
+    /// differ from node to node.
+    fn new_volumes<'a>(&'a self, wanted: &'a [VolumeId]) -> Option<Vec<NewVolumes<'a>>> {
+        let mut new_volumes: Vec<NewVolumes<'a>> = Vec::new();
         for VolumeId { driver, .. } in wanted {
             if driver.migrated.is_some() || migration::of_driver(&driver.name).is_some() {
                 return None;
             }
-            if let Some(demand) = demands.iter_mut().find(|demand| demand.driver == driver) {
-                demand.n_new += 1;
+            if let Some(of_driver) = new_volumes.iter_mut().find(|of_driver| of_driver.driver == driver) {
+                of_driver.n_new += 1;
                 continue;
             }
-            let (limits, n_attached) = (self.limits.column(&driver.name), self.census.ledger().column(driver));
-            demands.push(Demand { driver, n_new: 1, limits, n_attached });
+            let (limits, n_attached) = (self.limits.column(&driver.name), self.tracker.attached().column(driver));
+            new_volumes.push(NewVolumes { driver, n_new: 1, limits, n_attached });
         }
-        Some(demands)
+        Some(new_volumes)
     }
 
-    /// Where one of the volumes is in use already, or counting fails.
-    fn nodes_to_look_closer_at(&self, wanted: &[VolumeId]) -> NodeSet {
-        let users = wanted.iter().flat_map(|volume| self.census.ledger().nodes_of(volume));
-        users.chain(self.census.problem_nodes()).collect()
+    /// Nodes where one of the volumes is in use already or counting fails: their volumes must be looked at one by one.
+    fn nodes_to_check_in_detail(&self, wanted: &[VolumeId]) -> NodeSet {
+        let users = wanted.iter().flat_map(|volume| self.tracker.attached().nodes_of(volume));
+        users.chain(self.tracker.problem_nodes()).collect()
     }
 
-    /// May these volumes be attached to the node once the changes happened?
-    fn check(&self, wanted: &[VolumeId], node: NodeIdx, changes: &Changes) -> Status {
+    /// Whether these volumes can be attached to the node after `changes`.
+    fn check(&self, wanted: &[VolumeId], node: NodeIdx, changes: &DryRunChanges) -> Status {
         if !self.limits.has_any(node) {
             return Status::success();
         }
-        let ledger = self.census.ledger();
+        let attached = self.tracker.attached();
         let counts = |volume: &&VolumeId| self.limits.is_in_use(&volume.driver, node);
         if wanted.iter().find(counts).is_none() {
             return Status::success();
         }
-        if let Some(problem) = changes.problem.as_ref().or_else(|| self.census.problem_at(node)) {
-            return Status::error(problem);
+        if let Some(problem) = changes.problem.as_ref().or_else(|| self.tracker.problem_at(node)) {
+            return Status::error(problem.to_string());
         }
-        let is_new = |volume: &&VolumeId| ledger.n_pods(volume, node) + changes.more(volume) <= 0;
+        let is_new = |volume: &&VolumeId| attached.n_pods(volume, node) + changes.more(volume) <= 0;
         for (at, volume) in wanted.iter().enumerate().filter(|(_, volume)| counts(volume)) {
             let of_driver = |other: &&VolumeId| other.driver.name == volume.driver.name && counts(other);
             let is_repetition = wanted.iter().take(at).any(|other| of_driver(&other));
@@ -221,7 +223,7 @@ impl NodeVolumeLimits {
             if n_new == 0 {
                 continue;
             }
-            let n_attached = self.n_attached(&volume.driver, node, changes, ledger);
+            let n_attached = self.n_attached(&volume.driver, node, changes, attached);
             if n_attached + i64::try_from(n_new).unwrap_or(i64::MAX) > limit {
                 return Status::unschedulable(TOO_MANY);
             }
@@ -229,21 +231,21 @@ impl NodeVolumeLimits {
         Status::success()
     }
 
-    /// Volumes of the driver on the node, in-tree ones that it took over there included.
-    fn n_attached(&self, driver: &Driver, node: NodeIdx, changes: &Changes, ledger: &Ledger) -> i64 {
+    /// How many volumes of the driver are on the node, with those of the in-tree plugin that it replaced there.
+    fn n_attached(&self, driver: &Driver, node: NodeIdx, changes: &DryRunChanges, attached: &AttachedVolumes) -> i64 {
         let is_of_driver = |other: &Driver| other.name == driver.name && self.limits.is_in_use(other, node);
-        let mut n_attached = ledger.n_attached(driver, node);
+        let mut n_attached = attached.n_attached(driver, node);
         if let Some(migration) = migration::of_driver(&driver.name) {
             let other = match driver.migrated {
                 Some(_) => Driver { name: driver.name.clone(), migrated: None },
                 None => Driver { name: driver.name.clone(), migrated: Some(migration.plugin) },
             };
             if is_of_driver(&other) {
-                n_attached += ledger.n_attached(&other, node);
+                n_attached += attached.n_attached(&other, node);
             }
         }
         for (volume, more) in changes.held.iter().filter(|(volume, _)| is_of_driver(&volume.driver)) {
-            let before = ledger.n_holders(volume, node);
+            let before = attached.n_holders(volume, node);
             n_attached += i64::from(before + more > 0) - i64::from(before > 0);
         }
         n_attached

@@ -1,21 +1,21 @@
-//! What the four volume plugins share: the storage objects of the API, cut down to what scheduling reads, and words
-//! about claims.
+//! What the four volume plugins share: the storage objects of the API with the fields that scheduling reads, and what
+//! can be wrong with a claim.
 //!
-//! The types only decode: unknown fields are skipped and absent ones take their zero value. Which nodes a volume can
-//! be used from is answered in [`places`], the drivers that took over in-tree volumes stand in [`migration`].
+//! The types only decode: unknown fields are skipped and absent ones take their zero value. [`node_terms`] knows from
+//! which nodes a volume can be used, [`migration`] lists the CSI drivers that replaced in-tree volume plugins.
 
 pub(crate) mod migration;
-pub(crate) mod places;
+pub(crate) mod node_terms;
 #[cfg(test)]
 pub(crate) mod testing;
 
 use berth_model::{
     ObjectView, Pod, Symbols,
-    api::{LabelSelector, NodeSelector, ObjectMeta, ResourceList},
+    api::{LabelSelector, NodeSelector, ObjectMeta, ResourceList, null_as_default},
     pod::{Volume, VolumeSource},
     quantity::Quantity,
 };
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, de::DeserializeOwned};
 
 use self::migration::InTreeSource;
 
@@ -28,12 +28,15 @@ pub(crate) const CAPACITY: (&str, &str) = (STORAGE, "CSIStorageCapacity");
 pub(crate) const ATTACHMENT: (&str, &str) = (STORAGE, "VolumeAttachment");
 const STORAGE: &str = "storage.k8s.io/v1";
 
-/// The older way of naming a class.
+/// The annotation that named the class before `storageClassName` existed.
 const CLASS_ANNOTATION: &str = "volume.beta.kubernetes.io/storage-class";
-/// The volume controller is done with the claim.
+/// The annotation that the PersistentVolume controller sets when it has bound the claim.
 const BIND_COMPLETED: &str = "pv.kubernetes.io/bind-completed";
 
-pub(crate) fn view<T: serde::de::DeserializeOwned>((api_version, kind): (&'static str, &'static str)) -> ObjectView<T> {
+pub(crate) fn view<T>((api_version, kind): (&'static str, &'static str)) -> ObjectView<T>
+where
+    T: DeserializeOwned + Send + Sync + 'static,
+{
     ObjectView::new(api_version, kind)
 }
 
@@ -191,7 +194,7 @@ pub(crate) struct CsiDriver {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct CsiDriverSpec {
-    /// The driver says how much storage is left where, and wants to be believed.
+    /// The driver publishes `CSIStorageCapacity` objects, and the scheduler must take them into account.
     pub(crate) storage_capacity: Option<bool>,
 }
 
@@ -225,18 +228,18 @@ pub(crate) struct AttachmentSource {
 }
 
 impl PersistentVolumeClaim {
-    /// Empty when the claim names none.
+    /// The name of its StorageClass; empty when the claim names none.
     pub(crate) fn class(&self) -> &str {
-        let written = self.metadata.annotations.get(CLASS_ANNOTATION).or(self.spec.storage_class_name.as_ref());
-        written.map_or("", |class| class)
+        let class = self.metadata.annotations.get(CLASS_ANNOTATION).or(self.spec.storage_class_name.as_ref());
+        class.map_or("", |class| class)
     }
 
-    /// Bound, and the volume controller says so.
+    /// Whether it has a volume and the PersistentVolume controller has finished binding it.
     pub(crate) fn is_fully_bound(&self) -> bool {
         !self.spec.volume_name.is_empty() && self.metadata.annotations.contains_key(BIND_COMPLETED)
     }
 
-    /// The storage it asks for.
+    /// The requested storage.
     pub(crate) fn request(&self) -> Option<&Quantity> {
         self.spec.resources.requests.get("storage")
     }
@@ -246,7 +249,7 @@ impl PersistentVolumeClaim {
         self.metadata.owner_references.iter().find(|owner| owner.controller).map(|owner| owner.uid.as_str())
     }
 
-    /// The claim of a generic ephemeral volume belongs to one pod.
+    /// Whether the claim of a generic ephemeral volume belongs to this pod.
     pub(crate) fn is_owned_by(&self, pod_uid: &str) -> bool {
         self.owner() == Some(pod_uid)
     }
@@ -263,7 +266,7 @@ impl PersistentVolume {
 }
 
 impl ClaimRef {
-    /// Whether it means this claim. One without a uid was written before the claim existed.
+    /// Whether it refers to this claim. A reference without a uid was written before the claim existed.
     pub(crate) fn is_to(&self, claim: &PersistentVolumeClaim) -> bool {
         self.name == claim.metadata.name
             && self.namespace == claim.metadata.namespace
@@ -272,8 +275,10 @@ impl ClaimRef {
 }
 
 impl StorageClass {
-    pub(crate) fn waits_for_consumer(&self) -> bool {
-        self.volume_binding_mode.as_deref() == Some("WaitForFirstConsumer")
+    /// Whether claims of the class, whose name is `name`, are bound only when a pod needs them.
+    pub(crate) fn waits_for_consumer(&self, name: &str) -> Result<bool, NoBindingMode> {
+        let mode = self.volume_binding_mode.as_deref().ok_or_else(|| NoBindingMode(name.to_owned()))?;
+        Ok(mode == "WaitForFirstConsumer")
     }
 }
 
@@ -314,24 +319,33 @@ pub(crate) fn named_claims(pod: &Pod) -> impl Iterator<Item = &str> {
     })
 }
 
-pub(crate) fn claim_not_found(name: &str) -> String {
-    format!("persistentvolumeclaim {name:?} not found")
+/// Why a pod cannot use a claim, in kube-scheduler's words.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ClaimError {
+    #[error("PersistentVolumeClaim had no name")]
+    NoName,
+    #[error("persistentvolumeclaim {0:?} not found")]
+    NotFound(String),
+    /// The claim of an ephemeral volume exists, but was made for another pod.
+    #[error("PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)")]
+    NotOwned { namespace: String, claim: String, pod: String },
 }
 
-/// The claim exists but was made for somebody else.
-pub(crate) fn claim_not_owned(namespace: &str, claim: &str, pod: &str) -> String {
-    format!("PVC {namespace}/{claim} was not created for pod {namespace}/{pod} (pod is not owner)")
+impl ClaimError {
+    pub(crate) fn not_found(name: &str) -> Self {
+        Self::NotFound(name.to_owned())
+    }
+
+    pub(crate) fn not_owned(namespace: &str, claim: &str, pod: &str) -> Self {
+        Self::NotOwned { namespace: namespace.to_owned(), claim: claim.to_owned(), pod: pod.to_owned() }
+    }
 }
+
+/// A StorageClass without `volumeBindingMode`; the API server sets a default, so this is a broken object.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("VolumeBindingMode not set for StorageClass {0:?}")]
+pub(crate) struct NoBindingMode(pub(crate) String);
 
 pub(crate) fn namespace<'a>(pod: &Pod, symbols: &'a Symbols) -> &'a str {
     symbols.text(pod.namespace)
-}
-
-/// The API writes `null` for some empty fields.
-fn null_as_default<'de, D, T>(deserializer: D) -> Result<T, D::Error>
-where
-    D: Deserializer<'de>,
-    T: Default + Deserialize<'de>,
-{
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
 }

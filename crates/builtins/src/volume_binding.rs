@@ -1,16 +1,16 @@
-//! VolumeBinding: bound volumes must be usable from the node, and unbound claims must find a volume there, or one must
-//! be made.
+//! VolumeBinding: bound volumes must be usable from the node, and for each unbound claim there must be a volume that is, or
+//! one must be provisioned.
 //!
-//! Filter decides for all nodes at once ([`matching`]). Reserve takes the volumes chosen for one node ([`shelf`] and
-//! [`claims`] remember that until the API server does), PreBind writes the choice down and waits until the volume
-//! controller has followed it ([`reservation`]).
+//! Filter decides for all nodes at once ([`matching`]). Reserve chooses the volumes for one node; [`volumes`] and
+//! [`claims`] assume the choice until the API server shows it. PreBind writes the choice and waits until the
+//! PersistentVolume controller has bound the claims ([`reservation`]).
 
 mod claims;
 mod matching;
 mod provisioning;
 mod reservation;
-mod shelf;
 mod version;
+mod volumes;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter,
@@ -22,10 +22,10 @@ use serde::Deserialize;
 
 use self::{
     claims::{Claims, PodClaims},
-    matching::{Choices, Matching, Verdicts},
+    matching::{Matching, NodeRejections, PodVolumes},
     provisioning::Provisioning,
-    reservation::{Progress, Reservation},
-    shelf::Shelf,
+    reservation::{BindingProgress, VolumeReservation},
+    volumes::Volumes,
 };
 use crate::{
     args,
@@ -34,28 +34,28 @@ use crate::{
     storage,
 };
 
-/// Provisioning a volume may take ten minutes.
+/// The default of `bindTimeoutSeconds`.
 const BIND_TIMEOUT_SECONDS: i64 = 600;
 
-/// Finds volumes for claims.
+/// Finds volumes for the claims of pods.
 #[derive(Debug)]
 pub struct VolumeBinding {
     bind_timeout_ms: u64,
     claims: Claims,
-    shelf: Shelf,
+    volumes: Volumes,
     provisioning: Provisioning,
-    current: Option<Current>,
-    /// Pods between Reserve and the end of their cycle that took something.
-    reservations: FxHashMap<CycleId, Reservation>,
+    current: Option<CurrentPod>,
+    /// Of the pods between Reserve and the end of their cycle.
+    reservations: FxHashMap<CycleId, VolumeReservation>,
 }
 
 /// The pod that is looking for a node.
 #[derive(Debug)]
-struct Current {
+struct CurrentPod {
     cycle: CycleId,
     claims: PodClaims,
-    /// Worked out when the first node is asked about.
-    verdicts: Option<Verdicts>,
+    /// Computed when the first node is asked about.
+    rejections: Option<NodeRejections>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -64,6 +64,26 @@ struct VolumeBindingArgs {
     bind_timeout_seconds: Option<i64>,
     /// Belongs to the feature StorageCapacityScoring, which is off.
     shape: Option<Vec<serde::de::IgnoredAny>>,
+}
+
+/// A value that the plugin refuses.
+#[derive(Debug, thiserror::Error)]
+enum InvalidArgs {
+    #[error("bindTimeoutSeconds: Invalid value: {0}: invalid BindTimeoutSeconds, should not be a negative value")]
+    BindTimeout(i64),
+    #[error("shape: Forbidden: cannot be set while the feature StorageCapacityScoring is off, remove it")]
+    Shape,
+}
+
+impl VolumeBindingArgs {
+    fn bind_timeout_ms(&self) -> Result<u64, InvalidArgs> {
+        let seconds = self.bind_timeout_seconds.unwrap_or(BIND_TIMEOUT_SECONDS);
+        let seconds = u64::try_from(seconds).map_err(|_| InvalidArgs::BindTimeout(seconds))?;
+        if self.shape.as_ref().is_some_and(|shape| !shape.is_empty()) {
+            return Err(InvalidArgs::Shape);
+        }
+        Ok(seconds.saturating_mul(1000))
+    }
 }
 
 impl BuiltIn for VolumeBinding {
@@ -94,22 +114,10 @@ impl BuiltIn for VolumeBinding {
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         let args: VolumeBindingArgs = args::parse(Self::NAME, args)?;
-        let seconds = args.bind_timeout_seconds.unwrap_or(BIND_TIMEOUT_SECONDS);
-        let invalid = || {
-            format!(
-                "bindTimeoutSeconds: Invalid value: {seconds}: invalid BindTimeoutSeconds, should not be a negative value"
-            )
-        };
-        let seconds = u64::try_from(seconds).map_err(|_| invalid())?;
-        if args.shape.is_some_and(|shape| !shape.is_empty()) {
-            return Err(
-                "shape: Forbidden: cannot be set while the feature StorageCapacityScoring is off, remove it".into()
-            );
-        }
         Ok(Self {
-            bind_timeout_ms: seconds.saturating_mul(1000),
+            bind_timeout_ms: args.bind_timeout_ms().map_err(ConfigureError::new)?,
             claims: Claims::new(),
-            shelf: Shelf::new(),
+            volumes: Volumes::new(),
             provisioning: Provisioning::new(),
             current: None,
             reservations: FxHashMap::default(),
@@ -126,53 +134,53 @@ plugin!(VolumeBinding {
     pre_bind: PreBind, sign: Sign }
 fn follow(&mut self, table: &ClusterTable) {
     self.claims.follow(table);
-    self.shelf.follow(table);
+    self.volumes.follow(table);
     self.provisioning.follow(table);
 }
 
 fn end_cycle(&mut self, cycle: CycleId) {
-    self.give_back(cycle);
+    self.undo_reservation(cycle);
     if self.current.as_ref().is_some_and(|current| current.cycle == cycle) {
         self.current = None;
     }
 });
 
 impl VolumeBinding {
-    /// Makes sure that there are verdicts on all nodes.
-    fn judge(&mut self, call: &Call<'_>) {
-        let Some(current) = self.current.as_mut().filter(|current| current.verdicts.is_none()) else { return };
-        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.table, None);
-        current.verdicts = Some(matching.run(&current.claims, call.table.nodes()));
+    /// Matches volumes for all nodes, unless that is done.
+    fn match_volumes(&mut self, call: &Call<'_>) {
+        let Some(current) = self.current.as_mut().filter(|current| current.rejections.is_none()) else { return };
+        let matching = Matching::new(&mut self.volumes, &mut self.provisioning, call.table, None);
+        current.rejections = Some(matching.run(&current.claims, call.table.nodes()));
     }
 
-    fn verdicts(&self) -> Option<&Verdicts> {
-        self.current.as_ref().and_then(|current| current.verdicts.as_ref())
+    fn rejections(&self) -> Option<&NodeRejections> {
+        self.current.as_ref().and_then(|current| current.rejections.as_ref())
     }
 
     fn check(&self, node: NodeIdx) -> Status {
-        let Some(verdicts) = self.verdicts() else { return Status::success() };
-        if let Some((_, text)) = verdicts.failed.as_ref().filter(|(nodes, _)| nodes.contains(node)) {
-            return Status::error(text);
+        let Some(rejections) = self.rejections() else { return Status::success() };
+        if let Some((_, error)) = rejections.failed.as_ref().filter(|(nodes, _)| nodes.contains(node)) {
+            return Status::error(error.to_string());
         }
-        if !verdicts.rejected.contains(node) {
+        if !rejections.rejected.contains(node) {
             return Status::success();
         }
-        Status::new(berth_framework::Code::UnschedulableAndUnresolvable, verdicts.reasons(node))
+        Status::new(berth_framework::Code::UnschedulableAndUnresolvable, rejections.reasons(node))
     }
 
-    /// What the pod's unbound claims get on the node; `None` if it cannot go there or has no such claims.
-    fn choose(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Choices> {
+    /// The volumes for the pod's unbound claims on the node; `None` if the node is rejected or there are no such claims.
+    fn choose(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<PodVolumes> {
         let current = self.current.as_ref().filter(|current| current.cycle == call.cycle)?;
-        let mut choices = Choices::default();
-        let matching = Matching::new(&mut self.shelf, &mut self.provisioning, call.table, Some(&mut choices));
-        let verdicts = matching.run(&current.claims, &[node].into_iter().collect());
-        let passes = verdicts.rejected.is_empty() && verdicts.failed.is_none();
-        (passes && !current.claims.delayed.is_empty()).then_some(choices)
+        let mut pod_volumes = PodVolumes::default();
+        let matching = Matching::new(&mut self.volumes, &mut self.provisioning, call.table, Some(&mut pod_volumes));
+        let rejections = matching.run(&current.claims, &[node].into_iter().collect());
+        let passes = rejections.rejected.is_empty() && rejections.failed.is_none();
+        (passes && !current.claims.delayed.is_empty()).then_some(pod_volumes)
     }
 
-    fn give_back(&mut self, cycle: CycleId) {
+    fn undo_reservation(&mut self, cycle: CycleId) {
         if let Some(reservation) = self.reservations.remove(&cycle) {
-            reservation.give_back(&mut self.shelf, &mut self.claims);
+            reservation.undo(&mut self.volumes, &mut self.claims);
         }
     }
 }
@@ -182,33 +190,33 @@ impl PreFilter for VolumeBinding {
         self.current = None;
         berth_framework::Plugin::follow(self, call.table);
         let claims = self.claims.of_pod(call, &self.provisioning.classes)?;
-        self.current = Some(Current { cycle: call.cycle, claims, verdicts: None });
+        self.current = Some(CurrentPod { cycle: call.cycle, claims, rejections: None });
         Ok(None)
     }
 }
 
 impl Filter for VolumeBinding {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
-        self.judge(call);
-        let Some(verdicts) = self.verdicts() else { return Ok(()) };
-        if let Some((nodes, text)) = &verdicts.failed {
+        self.match_volumes(call);
+        let Some(rejections) = self.rejections() else { return Ok(()) };
+        if let Some((nodes, error)) = &rejections.failed {
             let mut asked = candidates.clone();
             asked.intersect(nodes);
             if !asked.is_empty() {
-                return Err(Status::error(text));
+                return Err(Status::error(error.to_string()));
             }
         }
-        candidates.subtract(&verdicts.rejected);
+        candidates.subtract(&rejections.rejected);
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
-        self.judge(call);
+        self.match_volumes(call);
         Ok(explain_each(rejected, |node| self.check(node)))
     }
 
     fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        self.judge(call);
+        self.match_volumes(call);
         Ok(dry_run_each(cases, |node| self.check(node)))
     }
 }
@@ -229,17 +237,17 @@ impl Score for VolumeBinding {
 
 impl Reserve for VolumeBinding {
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
-        self.give_back(call.cycle);
-        if let Some(choices) = self.choose(call, node) {
+        self.undo_reservation(call.cycle);
+        if let Some(pod_volumes) = self.choose(call, node) {
             let name = call.table.symbols.text(call.table.name(node));
-            let reservation = Reservation::take(name, choices, &mut self.shelf, &mut self.claims);
+            let reservation = VolumeReservation::take(name, pod_volumes, &mut self.volumes, &mut self.claims);
             self.reservations.insert(call.cycle, reservation);
         }
         Status::success()
     }
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
-        self.give_back(call.cycle);
+        self.undo_reservation(call.cycle);
     }
 }
 
@@ -249,10 +257,10 @@ impl PreBind for VolumeBinding {
         let Some(reservation) = self.reservations.get_mut(&call.cycle) else { return Err(Status::skip()) };
         let mut effects = reservation.take_patches();
         if effects.is_empty() {
-            match reservation.progress(call.table, &mut self.shelf, &self.claims) {
-                Ok(Progress::Done) => return Ok(effects),
-                Ok(Progress::Waiting) => {}
-                Err(text) => return Err(Status::error(format!("binding volumes: {text}"))),
+            match reservation.progress(call.table, &mut self.volumes, &self.claims) {
+                Ok(BindingProgress::Done) => return Ok(effects),
+                Ok(BindingProgress::Waiting) => {}
+                Err(error) => return Err(Status::error(format!("binding volumes: {error}"))),
             }
         }
         effects.push(reservation.wait(self.bind_timeout_ms, &self.claims));

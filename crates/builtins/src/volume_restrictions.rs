@@ -1,5 +1,5 @@
-//! VolumeRestrictions: two pods that cannot share a volume. Some old volume types cannot be used twice on a node, and
-//! a claim with access mode `ReadWriteOncePod` cannot be used by two pods anywhere.
+//! VolumeRestrictions: keeps pods apart that cannot share a volume. Some in-tree disks cannot be used by two pods on one
+//! node, and a claim with access mode `ReadWriteOncePod` cannot be used by two pods anywhere.
 
 mod usage;
 
@@ -14,7 +14,7 @@ use crate::{
     built_in::{BuiltIn, Card, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
-    storage::{self, PersistentVolumeClaim},
+    storage::{self, ClaimError, PersistentVolumeClaim},
 };
 
 /// Compares the pod's volumes with those of placed pods.
@@ -24,7 +24,7 @@ pub struct VolumeRestrictions {
     usage: Usage,
     /// Claims of the cycle's pod that no other pod may use.
     exclusive: Vec<Arc<str>>,
-    /// How many of them some pod uses.
+    /// How many of them a placed pod uses.
     n_taken: i64,
     /// Nodes with a pod that uses one of the pod's disks.
     blocked: NodeSet,
@@ -68,7 +68,7 @@ impl VolumeRestrictions {
         let namespace = storage::namespace(call.pod, &call.table.symbols);
         for name in storage::named_claims(call.pod) {
             let Some(claim) = self.claims.get(namespace, name) else {
-                return Err(Status::unresolvable(storage::claim_not_found(name)));
+                return Err(Status::unresolvable(ClaimError::not_found(name).to_string()));
             };
             let is_exclusive = claim.spec.access_modes.iter().any(|mode| mode == "ReadWriteOncePod");
             if is_exclusive && !self.is_exclusive(name) {
@@ -82,12 +82,13 @@ impl VolumeRestrictions {
         self.exclusive.iter().any(|exclusive| **exclusive == *claim)
     }
 
-    /// What a pod that comes adds to [`Self::n_taken`]; its namespace does not matter.
+    /// How many of [`Self::exclusive`] the pod uses. Its namespace is not compared, as in kube-scheduler
+    /// (`pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go`, `conflictingPVCRefCountForPod`).
     fn n_taken_by(&self, pod: &Pod) -> i64 {
         storage::named_claims(pod).filter(|claim| self.is_exclusive(claim)).map(|_| 1).sum()
     }
 
-    /// Whether the node has conflicts with `change` more of them.
+    /// Whether the node has conflicts after `change` conflicts were added or, if negative, removed.
     fn is_blocked_after(&self, call: &Call<'_>, node: NodeIdx, change: i64) -> bool {
         let is_blocked = self.blocked.contains(node);
         let n_now = if is_blocked { self.usage.n_conflicts(call.pod, node) } else { 0 };

@@ -1,4 +1,4 @@
-//! VolumeZone: a pod goes where the zone and region labels of its bound volumes allow.
+//! VolumeZone: a pod may run only on nodes in the zones and regions that the labels of its bound volumes name.
 
 use std::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Card, plugin},
     node_check::{dry_run_each, explain_each, pass_or},
-    storage::{self, PersistentVolume, PersistentVolumeClaim, StorageClass},
+    storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
 
-/// Each label with the one that took its place; the newer ones stand for themselves.
+/// Each label of a volume, with the newer label that a node may have instead.
 const LABELS: [(&str, &str); 4] = [
     ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
     ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
@@ -20,7 +20,7 @@ const LABELS: [(&str, &str); 4] = [
     ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
 ];
 
-/// Between the zones of a volume that is in several.
+/// Between the zones in the label of a volume that is in several.
 const SEPARATOR: &str = "__";
 
 /// Compares labels of bound volumes with labels of nodes.
@@ -29,18 +29,20 @@ pub struct VolumeZone {
     claims: ObjectView<PersistentVolumeClaim>,
     volumes: ObjectView<PersistentVolume>,
     classes: ObjectView<StorageClass>,
-    /// What the volumes of the cycle's pod ask for.
-    wanted: Vec<Topology>,
-    /// The nodes that cannot serve it, for these [`Topology`]s and this version of nodes.
+    /// What the volumes of the cycle's pod require.
+    required: Vec<VolumeTopology>,
+    /// The nodes that do not have it.
     rejected: NodeSet,
-    computed_for: Option<(Vec<Topology>, u64)>,
+    /// The requirements and the version of nodes and labels for which `rejected` was computed.
+    computed_for: Option<(Vec<VolumeTopology>, u64)>,
 }
 
-/// A label of a volume, and the values that a node may have.
+/// A label of a volume, and the values that a node may have for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct Topology {
+struct VolumeTopology {
     label: &'static str,
-    successor: &'static str,
+    /// The label that counts on nodes without `label`.
+    newer_label: &'static str,
     values: BTreeSet<String>,
 }
 
@@ -65,7 +67,7 @@ impl BuiltIn for VolumeZone {
             claims: storage::view(storage::CLAIM),
             volumes: storage::view(storage::VOLUME),
             classes: storage::view(storage::CLASS),
-            wanted: Vec::new(),
+            required: Vec::new(),
             rejected: NodeSet::default(),
             computed_for: None,
         })
@@ -74,53 +76,67 @@ impl BuiltIn for VolumeZone {
 
 plugin!(VolumeZone { pre_filter: PreFilter, filter: Filter, sign: Sign });
 
+/// Why the volume of a claim is unknown.
+#[derive(Debug, thiserror::Error)]
+enum VolumeError {
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error("persistentvolume {0:?} not found")]
+    VolumeNotFound(String),
+    #[error("PersistentVolumeClaim had no pv name and storageClass name")]
+    NoClass,
+    #[error("storageclass.storage.k8s.io {0:?} not found")]
+    ClassNotFound(String),
+    #[error(transparent)]
+    NoBindingMode(#[from] NoBindingMode),
+    /// The claim should be bound by now, and is not.
+    #[error("PersistentVolume had no name")]
+    Unbound,
+}
+
 impl VolumeZone {
-    /// The volume behind a claim; `None` for one that will be bound where the pod goes.
-    fn volume_of(&self, namespace: &str, claim: &str) -> Result<Option<&PersistentVolume>, String> {
-        if claim.is_empty() {
-            return Err("PersistentVolumeClaim had no name".to_owned());
+    /// The volume of a claim; `None` for a claim that will be bound only when the pod has a node.
+    fn volume_of(&self, namespace: &str, name: &str) -> Result<Option<&PersistentVolume>, VolumeError> {
+        if name.is_empty() {
+            return Err(ClaimError::NoName.into());
         }
-        let Some(object) = self.claims.get(namespace, claim) else { return Err(storage::claim_not_found(claim)) };
-        let volume = &object.spec.volume_name;
+        let claim = self.claims.get(namespace, name).ok_or_else(|| ClaimError::not_found(name))?;
+        let volume = &claim.spec.volume_name;
         if !volume.is_empty() {
             let found = self.volumes.get("", volume);
-            return found.map(|found| Some(&**found)).ok_or_else(|| format!("persistentvolume {volume:?} not found"));
+            return Ok(Some(found.ok_or_else(|| VolumeError::VolumeNotFound(volume.clone()))?));
         }
-        let class = object.class();
-        if class.is_empty() {
-            return Err("PersistentVolumeClaim had no pv name and storageClass name".to_owned());
+        let class_name = claim.class();
+        if class_name.is_empty() {
+            return Err(VolumeError::NoClass);
         }
-        match self.classes.get("", class) {
-            None => Err(format!("storageclass.storage.k8s.io {class:?} not found")),
-            Some(found) if found.volume_binding_mode.is_none() => {
-                Err(format!("VolumeBindingMode not set for StorageClass {class:?}"))
-            }
-            Some(found) if found.waits_for_consumer() => Ok(None),
-            Some(_) => Err("PersistentVolume had no name".to_owned()),
-        }
+        let class = self.classes.get("", class_name);
+        let class = class.ok_or_else(|| VolumeError::ClassNotFound(class_name.to_owned()))?;
+        if class.waits_for_consumer(class_name)? { Ok(None) } else { Err(VolumeError::Unbound) }
     }
 
-    fn judge(&mut self, table: &ClusterTable) {
+    /// Finds the rejected nodes, unless they are known already.
+    fn find_rejected(&mut self, table: &ClusterTable) {
         let version = table.place_version();
-        if self.computed_for.as_ref().is_some_and(|(wanted, known)| *known == version && *wanted == self.wanted) {
+        if self.computed_for.as_ref().is_some_and(|(required, known)| *known == version && *required == self.required) {
             return;
         }
         let column = |key: &str| table.labels().column(table.symbols.lookup(key)?);
         let zones = LABELS.map(|(label, _)| column(label));
         let has_zone = |node: NodeIdx| zones.iter().flatten().any(|zone| zone.get(node).is_some());
         self.rejected.clear();
-        for topology in &self.wanted {
-            let (label, successor) = (column(topology.label), column(topology.successor));
+        for topology in &self.required {
+            let (label, newer_label) = (column(topology.label), column(topology.newer_label));
             let values: Vec<Sym> = topology.values.iter().filter_map(|value| table.symbols.lookup(value)).collect();
             for node in table.nodes().iter() {
                 let found = label.and_then(|column| column.get(node));
-                let found = found.or_else(|| successor.and_then(|column| column.get(node)));
+                let found = found.or_else(|| newer_label.and_then(|column| column.get(node)));
                 if found.is_none_or(|value| !values.contains(&value)) && has_zone(node) {
                     self.rejected.insert(node);
                 }
             }
         }
-        self.computed_for = Some((self.wanted.clone(), version));
+        self.computed_for = Some((self.required.clone(), version));
     }
 
     fn check(&self, node: NodeIdx) -> Status {
@@ -128,14 +144,14 @@ impl VolumeZone {
     }
 }
 
-fn topologies(volume: &PersistentVolume) -> impl Iterator<Item = Topology> {
-    LABELS.into_iter().filter_map(|(label, successor)| {
+fn topologies(volume: &PersistentVolume) -> impl Iterator<Item = VolumeTopology> {
+    LABELS.into_iter().filter_map(|(label, newer_label)| {
         let values = values(volume.metadata.labels.get(label)?)?;
-        Some(Topology { label, successor, values })
+        Some(VolumeTopology { label, newer_label, values })
     })
 }
 
-/// `None` if one of the values is empty: such a label does not count.
+/// The zones in the value of a label; `None` if one of them is empty: such a label is ignored.
 fn values(text: &str) -> Option<BTreeSet<String>> {
     let values = text.split(SEPARATOR).map(|value| value.trim().to_owned());
     values.map(|value| (!value.is_empty()).then_some(value)).collect()
@@ -147,17 +163,17 @@ impl PreFilter for VolumeZone {
         self.claims.refresh(objects);
         self.volumes.refresh(objects);
         self.classes.refresh(objects);
-        let mut wanted = Vec::new();
+        let mut required = Vec::new();
         for claim in storage::named_claims(call.pod) {
             let namespace = storage::namespace(call.pod, &call.table.symbols);
-            let volume = self.volume_of(namespace, claim).map_err(Status::unresolvable)?;
-            wanted.extend(volume.into_iter().flat_map(topologies));
+            let volume = self.volume_of(namespace, claim).map_err(|error| Status::unresolvable(error.to_string()))?;
+            required.extend(volume.into_iter().flat_map(topologies));
         }
-        self.wanted = wanted;
-        if self.wanted.is_empty() {
+        self.required = required;
+        if self.required.is_empty() {
             return Err(Status::skip());
         }
-        self.judge(call.table);
+        self.find_rejected(call.table);
         Ok(None)
     }
 }

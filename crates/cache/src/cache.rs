@@ -76,6 +76,7 @@ impl Cache {
     #[must_use]
     pub fn with_log_capacity(capacity: usize) -> Self {
         let mut table = ClusterTable::default();
+        table.objects_mut().set_shared();
         let zones = Zones::new(&mut table.symbols);
         Self {
             table,

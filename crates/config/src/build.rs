@@ -3,9 +3,9 @@
 //! The caller provides the plugins, one by one; where each stands and what its scores weigh is decided by the
 //! configuration. This is the only way from the one to the other.
 
-use berth_framework::{Grants, Plugin, Point as FrameworkPoint};
+use berth_framework::{Grants, Plugin};
 
-use crate::{point::Point, profile::Profile};
+use crate::{point::configurable_points, profile::Profile};
 
 /// A plugin that takes its place in a profile.
 #[derive(Debug)]
@@ -38,10 +38,10 @@ impl Profile {
             let plugin = profile.add(plugin, &args, grants);
             profile.plugins.set_weight(plugin, self.plugins.weight(name));
         }
-        for (point, framework_point) in POINTS {
+        for point in configurable_points() {
             for name in self.plugins.wanted_at(point) {
                 if let Some(plugin) = profile.find(name) {
-                    profile.want(framework_point, plugin);
+                    profile.want(point, plugin);
                 }
             }
         }
@@ -49,29 +49,13 @@ impl Profile {
     }
 }
 
-/// The points that a configuration file knows, beside the framework's.
-const POINTS: [(Point, FrameworkPoint); 12] = [
-    (Point::PreEnqueue, FrameworkPoint::PreEnqueue),
-    (Point::QueueSort, FrameworkPoint::QueueSort),
-    (Point::PreFilter, FrameworkPoint::PreFilter),
-    (Point::Filter, FrameworkPoint::Filter),
-    (Point::PostFilter, FrameworkPoint::PostFilter),
-    (Point::PreScore, FrameworkPoint::PreScore),
-    (Point::Score, FrameworkPoint::Score),
-    (Point::Reserve, FrameworkPoint::Reserve),
-    (Point::Permit, FrameworkPoint::Permit),
-    (Point::PreBind, FrameworkPoint::PreBind),
-    (Point::Bind, FrameworkPoint::Bind),
-    (Point::PostBind, FrameworkPoint::PostBind),
-];
-
 #[cfg(test)]
 mod tests {
-    use berth_framework::{Manifest, PluginVersion, Points};
+    use berth_framework::{Manifest, PluginVersion, Point, Points};
     use serde_json::json;
 
     use super::*;
-    use crate::InTree;
+    use crate::in_tree::testing::in_tree;
 
     #[derive(Debug)]
     struct FilterAndScore(Manifest);
@@ -81,7 +65,7 @@ mod tests {
             &self.0
         }
         fn points(&self) -> Points {
-            [FrameworkPoint::Filter, FrameworkPoint::Score].into_iter().collect()
+            [Point::Filter, Point::Score].into_iter().collect()
         }
         fn version(&self) -> PluginVersion {
             PluginVersion::default()
@@ -101,7 +85,7 @@ mod tests {
             "plugins": {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "NodeAffinity", "weight": 7}]}},
             "pluginConfig": [{"name": "InterPodAffinity", "args": {"hardPodAffinityWeight": 3}}],
         });
-        let configured = Profile::from_json(Some(&entry), &InTree).expect("valid");
+        let configured = Profile::from_json(Some(&entry), &in_tree()).expect("valid");
         let mut args_of_affinity = String::new();
         let profile = configured.build(|name, args| {
             if name == "InterPodAffinity" {
@@ -114,15 +98,15 @@ mod tests {
         assert!(args_of_affinity.contains("\"hardPodAffinityWeight\":3"), "{args_of_affinity}");
         assert!(profile.find("NodePorts").is_none(), "left out");
         let affinity = profile.find("NodeAffinity").expect("provided");
-        assert_eq!(profile.plugins.at(FrameworkPoint::Score), [affinity]);
+        assert_eq!(profile.plugins.at(Point::Score), [affinity]);
         assert_eq!(profile.plugins.weight(affinity), 7);
-        assert!(profile.plugins.at(FrameworkPoint::Filter).contains(&affinity));
-        assert!(profile.plugins.at(FrameworkPoint::PreFilter).is_empty(), "no binary implements it");
+        assert!(profile.plugins.at(Point::Filter).contains(&affinity));
+        assert!(profile.plugins.at(Point::PreFilter).is_empty(), "no binary implements it");
     }
 
     #[test]
     fn the_first_plugin_that_cannot_be_provided_ends_it() {
-        let configured = Profile::from_json(None, &InTree).expect("valid");
+        let configured = Profile::from_json(None, &in_tree()).expect("valid");
         let mut n_asked = 0;
         let error = configured.build(|name, _| {
             n_asked += 1;

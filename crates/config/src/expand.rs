@@ -5,9 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_framework::Point;
+
 use crate::error::Problems;
 use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet};
-use crate::point::{PluginCatalogue, Point};
+use crate::point::{PluginCatalogue, configurable_points, points_with_keys};
 
 /// Which plugins run at each extension point of a profile, in order.
 ///
@@ -72,9 +74,9 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
     check_multi_point(&selection.multi_point, context);
     let no_plugins = PluginSet::default();
     let mut sets = PluginSets { named: selection.enabled_names(), ..PluginSets::default() };
-    for point in Point::ALL {
+    for (point, key) in points_with_keys() {
         let own = selection.points.get(&point).unwrap_or(&no_plugins);
-        check_point(point, own, context);
+        check_point(point, key, own, context);
         let implements = |name: &str| context.catalogue.points(name).is_some_and(|points| points.contains(point));
         sets.by_point.insert(point, plugins_at(own, &selection.multi_point, implements));
         let may_implement = |name: &str| point != Point::QueueSort || implements(name);
@@ -127,15 +129,15 @@ fn check_multi_point(multi_point: &PluginSet, context: Context<'_>) {
             context.problems.add(&path, format!("PreFilterPlugin {name:?} does not exist: {NOT_FOUND_ADVICE}"));
             continue;
         };
-        let first_point = points.iter().next();
+        let first_point = configurable_points().find(|point| points.contains(*point));
         if let Some(point) = first_point.filter(|_| !seen.insert(name)) {
             context.problems.add(&path, already_registered(point, name));
         }
     }
 }
 
-fn check_point(point: Point, own: &PluginSet, context: Context<'_>) {
-    let path = format!("{}.{}", context.path, point.field());
+fn check_point(point: Point, key: &str, own: &PluginSet, context: Context<'_>) {
+    let path = format!("{}.{key}", context.path);
     let mut seen = BTreeSet::new();
     for EnabledPlugin { name, .. } in &own.enabled {
         let message = match context.catalogue.points(name) {
@@ -145,9 +147,9 @@ fn check_point(point: Point, own: &PluginSet, context: Context<'_>) {
                 }
                 already_registered(point, name)
             }
-            None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.name()),
+            None => format!("{}Plugin {name:?} does not exist: {NOT_FOUND_ADVICE}", point.as_str()),
             Some(points) if !points.contains(point) => {
-                format!("plugin {name:?} does not extend {}Plugin plugin", point.name())
+                format!("plugin {name:?} does not extend {}Plugin plugin", point.as_str())
             }
             Some(_) if !seen.insert(name) => already_registered(point, name),
             Some(_) => continue,
@@ -157,7 +159,7 @@ fn check_point(point: Point, own: &PluginSet, context: Context<'_>) {
 }
 
 fn already_registered(point: Point, name: &str) -> String {
-    format!("plugin {name:?} already registered as \"{}Plugin\"", point.name())
+    format!("plugin {name:?} already registered as \"{}Plugin\"", point.as_str())
 }
 
 fn check_outcome(sets: &PluginSets, context: Context<'_>) {

@@ -1,82 +1,99 @@
-//! Kubernetes 1.36's own plugins: what each implements, and the set that a profile starts from.
+//! Kubernetes 1.36's own plugins: the set that a profile starts from, and what this build lacks of them.
 //!
-//! The order of [`IN_TREE`] is the order of the default profile, so it decides which filter speaks first. Being listed
-//! here says nothing about whether the running program has the plugin; that is for the caller to find out.
+//! What a built-in plugin implements is said in its own description; [`InTree`] takes it from there. Here stand only
+//! the plugins and points of kube-scheduler that no built-in answers for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use berth_framework::{PluginFactory, Point, Points};
 
 use crate::merge::{EnabledPlugin, PluginSet};
-use crate::point::Point::{
-    Bind, Filter, Permit, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, Reserve, Score,
-};
-use crate::point::{PluginCatalogue, PointSet};
+use crate::point::PluginCatalogue;
 
 /// The catalogue of the plugins that ship with kube-scheduler.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct InTree;
+#[derive(Clone, Debug)]
+pub struct InTree {
+    built_ins: BTreeMap<String, Points>,
+}
 
 /// Plugins of earlier releases that a configuration may no longer name.
 pub(crate) const REMOVED: [&str; 4] = ["AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"];
 
-struct Row {
-    name: &'static str,
-    in_default_profile: bool,
-    /// The weight that the default profile writes down; zero means none, which counts as 1.
-    weight: i32,
-    points: PointSet,
+/// The plugins of the default profile with the weights that it writes down; zero means none, which counts as 1. The order
+/// decides which filter speaks first. Both are those of `pkg/scheduler/apis/config/v1/default_plugins.go`.
+const DEFAULT_PROFILE: [(&str, i32); 20] = [
+    ("SchedulingGates", 0),
+    ("PrioritySort", 0),
+    ("NodeUnschedulable", 0),
+    ("NodeName", 0),
+    ("TaintToleration", 3),
+    ("NodeAffinity", 2),
+    ("NodePorts", 0),
+    ("NodeResourcesFit", 1),
+    ("VolumeRestrictions", 0),
+    ("NodeVolumeLimits", 0),
+    ("VolumeBinding", 0),
+    ("VolumeZone", 0),
+    ("PodTopologySpread", 2),
+    ("InterPodAffinity", 2),
+    ("DynamicResources", 2),
+    ("DefaultPreemption", 0),
+    ("NodeResourcesBalancedAllocation", 1),
+    ("ImageLocality", 1),
+    ("DefaultBinder", 0),
+    ("NodeDeclaredFeatures", 0),
+];
+
+/// Plugins that this build lacks. They serve the scheduling of pod groups, an alpha feature that is off by default; a
+/// file that names them is valid all the same. Two of them implement only points of pod groups, which never run.
+const MISSING_PLUGINS: [(&str, &[Point]); 3] = [
+    ("GangScheduling", &[Point::PreEnqueue, Point::Permit]),
+    ("TopologyPlacementGenerator", &[]),
+    ("PodGroupPodsCount", &[]),
+];
+
+/// Points at which kube-scheduler asks a plugin and this scheduler acts by itself: it holds back a pod whose preemption is
+/// still under way without asking DefaultPreemption.
+const DONE_BY_THE_SCHEDULER: [(&str, Point); 1] = [("DefaultPreemption", Point::PreEnqueue)];
+
+impl InTree {
+    /// kube-scheduler's plugins, of which `built_ins` are part of this program.
+    #[must_use]
+    pub fn new(built_ins: &[Arc<dyn PluginFactory>]) -> Self {
+        let points = built_ins.iter().map(|factory| (factory.manifest().name.clone(), factory.points()));
+        Self { built_ins: points.collect() }
+    }
 }
 
 impl PluginCatalogue for InTree {
-    fn points(&self, plugin: &str) -> Option<PointSet> {
-        IN_TREE.iter().find(|row| row.name == plugin).map(|row| row.points)
+    fn points(&self, plugin: &str) -> Option<Points> {
+        let Some(built_in) = self.built_ins.get(plugin) else { return points_of_missing_plugin(plugin) };
+        let others = DONE_BY_THE_SCHEDULER.iter().filter(|(name, _)| *name == plugin).map(|(_, point)| *point);
+        Some(built_in.iter().chain(others).collect())
     }
+}
+
+/// The points of a plugin that kube-scheduler has and this build lacks; `None` for any other name. A profile may enable
+/// such a plugin, but its rules do not apply.
+#[must_use]
+pub fn points_of_missing_plugin(plugin: &str) -> Option<Points> {
+    let (_, points) = MISSING_PLUGINS.iter().find(|(name, _)| *name == plugin)?;
+    Some(points.iter().copied().collect())
 }
 
 /// What `plugins.multiPoint` holds before the operator says anything.
 pub(crate) fn default_multi_point() -> PluginSet {
-    let enabled = IN_TREE
-        .iter()
-        .filter(|row| row.in_default_profile)
-        .map(|row| EnabledPlugin { name: row.name.to_owned(), weight: row.weight })
-        .collect();
-    PluginSet { enabled, disabled: Vec::new() }
+    let enabled = DEFAULT_PROFILE.map(|(name, weight)| EnabledPlugin { name: name.to_owned(), weight });
+    PluginSet { enabled: enabled.into(), disabled: Vec::new() }
 }
 
-const fn by_default(name: &'static str, weight: i32, points: PointSet) -> Row {
-    Row { name, in_default_profile: true, weight, points }
+#[cfg(test)]
+pub(crate) mod testing {
+    use super::InTree;
+
+    /// kube-scheduler's plugins with all built-ins of this project.
+    pub(crate) fn in_tree() -> InTree {
+        InTree::new(&berth_builtins::factories())
+    }
 }
-
-const fn on_request(name: &'static str, points: PointSet) -> Row {
-    Row { name, in_default_profile: false, weight: 0, points }
-}
-
-const FILTERS: PointSet = PointSet::of(&[PreFilter, Filter]);
-const FILTERS_AND_SCORES: PointSet = PointSet::of(&[PreFilter, Filter, PreScore, Score]);
-
-const IN_TREE: [Row; 23] = [
-    by_default("SchedulingGates", 0, PointSet::of(&[PreEnqueue])),
-    by_default("PrioritySort", 0, PointSet::of(&[QueueSort])),
-    by_default("NodeUnschedulable", 0, PointSet::of(&[Filter])),
-    by_default("NodeName", 0, PointSet::of(&[Filter])),
-    by_default("TaintToleration", 3, PointSet::of(&[Filter, PreScore, Score])),
-    by_default("NodeAffinity", 2, FILTERS_AND_SCORES),
-    by_default("NodePorts", 0, FILTERS),
-    by_default("NodeResourcesFit", 1, FILTERS_AND_SCORES),
-    by_default("VolumeRestrictions", 0, FILTERS),
-    by_default("NodeVolumeLimits", 0, FILTERS),
-    by_default("VolumeBinding", 0, PointSet::of(&[PreFilter, Filter, PreScore, Score, Reserve, PreBind])),
-    by_default("VolumeZone", 0, FILTERS),
-    by_default("PodTopologySpread", 2, FILTERS_AND_SCORES),
-    by_default("InterPodAffinity", 2, FILTERS_AND_SCORES),
-    by_default(
-        "DynamicResources",
-        2,
-        PointSet::of(&[PreEnqueue, PreFilter, Filter, PostFilter, Score, Reserve, PreBind]),
-    ),
-    by_default("DefaultPreemption", 0, PointSet::of(&[PreEnqueue, PostFilter])),
-    by_default("NodeResourcesBalancedAllocation", 1, PointSet::of(&[PreScore, Score])),
-    by_default("ImageLocality", 1, PointSet::of(&[Score])),
-    by_default("DefaultBinder", 0, PointSet::of(&[Bind])),
-    by_default("NodeDeclaredFeatures", 0, FILTERS),
-    on_request("GangScheduling", PointSet::of(&[PreEnqueue, Permit])),
-    on_request("TopologyPlacementGenerator", PointSet::EMPTY),
-    on_request("PodGroupPodsCount", PointSet::EMPTY),
-];

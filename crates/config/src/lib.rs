@@ -36,12 +36,12 @@ pub use build::ProvidedPlugin;
 pub use error::{ConfigError, Problem};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};
-pub use in_tree::InTree;
+pub use in_tree::{InTree, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use plugin_host::{
     EffectKind, Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginHostConfigError,
     PluginHostSettings, PluginLimits, PluginSettings, Probation, ProbationSpan, Quarantine,
 };
-pub use point::{PluginCatalogue, Point, PointSet};
+pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
 pub use settings::{ClientConnection, Settings};

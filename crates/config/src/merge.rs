@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::point::Point;
+use berth_framework::Point;
 
 /// In a `disabled` list: everything that is enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";

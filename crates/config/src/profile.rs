@@ -14,7 +14,7 @@ use crate::expand::{Context, PluginSets, expand};
 use crate::fields::{API_VERSION, Fields};
 use crate::in_tree::{REMOVED, default_multi_point};
 use crate::merge::{EnabledPlugin, PluginSelection, PluginSet};
-use crate::point::{PluginCatalogue, Point};
+use crate::point::{PluginCatalogue, points_with_keys};
 
 /// Pods whose `spec.schedulerName` is unset ask for this scheduler.
 pub(crate) const DEFAULT_SCHEDULER_NAME: &str = "default-scheduler";
@@ -70,7 +70,11 @@ impl Profile {
     /// The profile as a `profiles` entry that reads back as the same profile.
     pub(crate) fn to_json(&self) -> Value {
         let mut plugins = BTreeMap::from([("multiPoint", set_to_json(&self.selection.multi_point))]);
-        plugins.extend(self.selection.points.iter().map(|(point, set)| (point.field(), set_to_json(set))));
+        for (point, key) in points_with_keys() {
+            if let Some(set) = self.selection.points.get(&point) {
+                plugins.insert(key, set_to_json(set));
+            }
+        }
         plugins.extend(self.selection.placement.iter().map(|(field, set)| (*field, set_to_json(set))));
         let plugin_config: Vec<Value> =
             self.plugin_config.iter().map(|(name, args)| args_to_json(name, args)).collect();
@@ -101,9 +105,9 @@ fn read_plugins(fields: Fields<'_>) -> PluginSelection {
         multi_point: default_multi_point().overlaid_by(&read_set(fields.object("multiPoint"))),
         ..PluginSelection::default()
     };
-    for point in Point::ALL {
-        let set = read_set(fields.object(point.field()));
-        refuse_removed(&fields.at(point.field()), &set, fields.problems);
+    for (point, key) in points_with_keys() {
+        let set = read_set(fields.object(key));
+        refuse_removed(&fields.at(key), &set, fields.problems);
         if set != PluginSet::default() {
             selection.points.insert(point, set);
         }

@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use berth_framework::Point;
 use serde_json::{Value, json};
 
 use crate::error::{ConfigError, Problems};
@@ -13,7 +14,7 @@ use crate::extender::{Extender, read_extenders};
 use crate::fields::{API_VERSION, Fields};
 use crate::in_tree::InTree;
 use crate::leader::{LeaderElection, read_leader_election};
-use crate::point::{PluginCatalogue, Point};
+use crate::point::PluginCatalogue;
 use crate::profile::{DEFAULT_SCHEDULER_NAME, Profile, read_percentage};
 
 /// What the operator asked for, complete and validated.
@@ -60,15 +61,15 @@ pub struct ClientConnection {
 
 const KIND: &str = "KubeSchedulerConfiguration";
 
-impl Default for Settings {
-    /// One default profile and kube-scheduler's defaults everywhere.
-    fn default() -> Self {
-        let problems = Problems::default();
-        Self::read(&Fields::new("", None, &problems), &InTree)
-    }
-}
-
 impl Settings {
+    /// One default profile and kube-scheduler's defaults everywhere. `catalogue` must know the plugins of the default
+    /// profile.
+    #[must_use]
+    pub fn defaults(catalogue: &InTree) -> Self {
+        let problems = Problems::default();
+        Self::read(&Fields::new("", None, &problems), catalogue)
+    }
+
     /// Reads a configuration document, YAML or JSON. `file_name` only serves error messages.
     ///
     /// # Errors

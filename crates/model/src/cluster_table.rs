@@ -38,6 +38,7 @@ impl ResourceTable {
         at(self.column(resource), node)
     }
 
+    /// The resources that any node has.
     pub fn names(&self) -> impl Iterator<Item = Sym> {
         self.columns.keys().copied()
     }
@@ -105,11 +106,14 @@ pub struct ImageTable {
 pub struct Image {
     /// Bytes, as the first node that reported the name said.
     pub size: i64,
+    /// Nodes that hold it.
     pub nodes: NodeSet,
+    /// Their number.
     pub n_nodes: usize,
 }
 
 impl ImageTable {
+    /// The image of this name, if a node holds it.
     #[must_use]
     pub fn get(&self, name: Sym) -> Option<&Image> {
         self.by_name.get(&name)
@@ -195,6 +199,7 @@ impl ClusterTable {
         &self.live
     }
 
+    /// The number of nodes.
     #[must_use]
     pub fn n_nodes(&self) -> usize {
         self.n_nodes
@@ -258,11 +263,13 @@ impl ClusterTable {
         &self.non_zero_memory
     }
 
+    /// Pods on each node.
     #[must_use]
     pub fn pod_counts(&self) -> &[i64] {
         &self.pod_counts
     }
 
+    /// Images by name and by node.
     #[must_use]
     pub fn images(&self) -> &ImageTable {
         &self.images
@@ -317,6 +324,7 @@ impl ClusterTable {
         self.generation = generation;
     }
 
+    /// Makes a row for a node.
     pub fn add_node(&mut self, node: NodeIdx) {
         if !self.live.contains(node) {
             self.live.insert(node);
@@ -348,6 +356,7 @@ impl ClusterTable {
         put(&mut self.annotations, node, Arc::default());
     }
 
+    /// Sets the name of a node's row.
     pub fn set_name(&mut self, node: NodeIdx, name: Sym) {
         let old = self.name(node);
         self.place_version += u64::from(old != name);
@@ -360,6 +369,7 @@ impl ClusterTable {
         }
     }
 
+    /// Sets `spec.unschedulable`.
     pub fn set_unschedulable(&mut self, node: NodeIdx, unschedulable: bool) {
         if unschedulable {
             self.unschedulable.insert(node);
@@ -368,6 +378,7 @@ impl ClusterTable {
         }
     }
 
+    /// Replaces a node's labels.
     pub fn set_labels(&mut self, node: NodeIdx, labels: &[(Sym, Sym)]) {
         if self.labels.of(node) != labels {
             self.labels.set(node, labels);
@@ -390,6 +401,7 @@ impl ClusterTable {
         id
     }
 
+    /// Replaces what a node can give to pods.
     pub fn set_allocatable(&mut self, node: NodeIdx, amounts: &Resources, allowed_pods: i64) {
         self.allocatable.set_row(node, amounts);
         self.allocatable.set(Sym::PODS, node, allowed_pods);
@@ -437,14 +449,17 @@ impl ClusterTable {
         }
     }
 
+    /// Replaces the ports in use on a node.
     pub fn set_host_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
         put(&mut self.host_ports, node, ports);
     }
 
+    /// Replaces a node's declared features.
     pub fn set_declared_features(&mut self, node: NodeIdx, features: &[Sym]) {
         put(&mut self.declared_features, node, features.into());
     }
 
+    /// Replaces a node's annotations.
     pub fn set_annotations(&mut self, node: NodeIdx, annotations: Arc<StringMap>) {
         put(&mut self.annotations, node, annotations);
     }

@@ -43,6 +43,7 @@ pub enum Column {
 }
 
 impl Column {
+    /// Every column.
     pub const ALL: [Column; 12] = [
         Column::Name,
         Column::Unschedulable,
@@ -70,27 +71,33 @@ impl Column {
 pub struct Columns(u16);
 
 impl Columns {
+    /// No column.
     pub const NONE: Columns = Columns(0);
 
+    /// Every column.
     #[must_use]
     pub fn all() -> Self {
         Column::ALL.into_iter().collect()
     }
 
+    /// Whether the column is a member.
     #[must_use]
     pub fn contains(self, column: Column) -> bool {
         self.0 >> column.index() & 1 == 1
     }
 
+    /// Adds a column.
     pub fn insert(&mut self, column: Column) {
         self.0 |= 1 << column.index();
     }
 
+    /// Whether there is no member.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
+    /// The members in the order of [`Column::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Column> {
         Column::ALL.into_iter().filter(move |&column| self.contains(column))
     }
@@ -109,7 +116,9 @@ impl FromIterator<Column> for Columns {
 /// Lists of one item type for several rows, end to end: row `i` holds `items[ends[i-1]..ends[i]]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lists<T> {
+    /// Where the list of each row ends in `items`.
     pub ends: Vec<u32>,
+    /// The items of all rows.
     pub items: Vec<T>,
 }
 
@@ -136,14 +145,18 @@ impl<T> Lists<T> {
 /// Amounts of several resources for several rows: `values[r][i]` is resource `names[r]` of row `i`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResourceColumns {
+    /// The names of the resources.
     pub names: Vec<Sym>,
+    /// The amounts, by resource and row.
     pub values: Vec<Vec<i64>>,
 }
 
 /// New values of one column, in the order of [`ColumnChange::rows`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ColumnData {
+    /// `metadata.name`.
     Name(Vec<Sym>),
+    /// `spec.unschedulable`.
     Unschedulable(Vec<bool>),
     /// Key and value.
     Labels(Lists<(Sym, Sym)>),
@@ -153,14 +166,20 @@ pub enum ColumnData {
     Allocatable(ResourceColumns),
     /// Every resource that any node has in use; resources not named are not in use on these rows.
     Requested(ResourceColumns),
+    /// See [`Column::NonZeroRequested`].
     NonZeroRequested {
+        /// Thousandths of a CPU.
         milli_cpu: Vec<i64>,
+        /// Bytes.
         memory: Vec<i64>,
     },
+    /// See [`Column::PodCount`].
     PodCount(Vec<i64>),
     /// Image names; sizes are announced in [`Delta::image_sizes`].
     Images(Lists<Sym>),
+    /// Ports in use.
     HostPorts(Lists<HostPort>),
+    /// `status.declaredFeatures`.
     DeclaredFeatures(Lists<Sym>),
     /// As text: they are long, seldom shared and seldom asked for.
     Annotations(Vec<Arc<StringMap>>),
@@ -169,25 +188,33 @@ pub enum ColumnData {
 /// The rows of one column that changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ColumnChange {
+    /// Which rows.
     pub rows: Vec<NodeIdx>,
+    /// Their values.
     pub data: ColumnData,
 }
 
 /// A pod on a node of the table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PlacedPod {
+    /// Its place in the list of pods.
     pub idx: PodIdx,
+    /// The row of its node.
     pub node: NodeIdx,
+    /// The pod.
     pub pod: Arc<Pod>,
 }
 
 /// An object other than pods and nodes, whole, or the news that it is gone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectChange {
+    /// `apiVersion`.
     pub api_version: String,
+    /// `kind`.
     pub kind: String,
     /// Empty for kinds without namespaces.
     pub namespace: String,
+    /// `metadata.name`.
     pub name: String,
     /// The object as the API server sent it; `None` when it was deleted.
     pub json: Option<Arc<[u8]>>,

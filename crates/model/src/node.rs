@@ -11,17 +11,22 @@ use crate::{
 /// What `spec`, `status` and `metadata` of a node say that a plugin may look at.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Node {
+    /// `metadata.name`.
     pub name: Sym,
+    /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// Sorted by key symbol.
     pub labels: Vec<(Sym, Sym)>,
     /// In the order of `spec.taints`.
     pub taints: Vec<Taint>,
+    /// `status.allocatable`, without pods.
     pub allocatable: Resources,
     /// `status.allocatable.pods`.
     pub allowed_pods: i64,
     /// Name and size in bytes of each image name.
     pub images: Vec<(Sym, i64)>,
+    /// `status.declaredFeatures`.
     pub declared_features: Vec<Sym>,
+    /// `metadata.annotations`.
     pub annotations: Arc<api::StringMap>,
 }

@@ -5,6 +5,7 @@
 pub struct NodeIdx(pub u32);
 
 impl NodeIdx {
+    /// The row as an index into columns.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -18,20 +19,24 @@ pub struct NodeSet {
 }
 
 impl NodeSet {
+    /// The set of a bitmap.
     #[must_use]
     pub fn from_words(words: Vec<u64>) -> Self {
         Self { words }
     }
 
+    /// The bitmap; its last words may be zero.
     #[must_use]
     pub fn words(&self) -> &[u64] {
         &self.words
     }
 
+    /// Removes every member; the memory stays.
     pub fn clear(&mut self) {
         self.words.fill(0);
     }
 
+    /// Adds a node.
     pub fn insert(&mut self, node: NodeIdx) {
         let word = node.index() / 64;
         if word >= self.words.len() {
@@ -42,22 +47,26 @@ impl NodeSet {
         }
     }
 
+    /// Removes a node; nothing happens if it is no member.
     pub fn remove(&mut self, node: NodeIdx) {
         if let Some(word) = self.words.get_mut(node.index() / 64) {
             *word &= !(1 << (node.0 % 64));
         }
     }
 
+    /// Whether the node is a member.
     #[must_use]
     pub fn contains(&self, node: NodeIdx) -> bool {
         self.words.get(node.index() / 64).is_some_and(|word| word >> (node.0 % 64) & 1 == 1)
     }
 
+    /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
+    /// Whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.words.iter().all(|&word| word == 0)
@@ -81,18 +90,21 @@ impl NodeSet {
         }
     }
 
+    /// Keeps the members that are also in `other`.
     pub fn intersect(&mut self, other: &NodeSet) {
         for (index, word) in self.words.iter_mut().enumerate() {
             *word &= other.words.get(index).copied().unwrap_or(0);
         }
     }
 
+    /// Removes the members of `other`.
     pub fn subtract(&mut self, other: &NodeSet) {
         for (word, gone) in self.words.iter_mut().zip(&other.words) {
             *word &= !gone;
         }
     }
 
+    /// Adds the members of `other`.
     pub fn union(&mut self, other: &NodeSet) {
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);

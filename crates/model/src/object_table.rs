@@ -1,8 +1,12 @@
-//! Objects other than pods and nodes, whole, as JSON; and typed views that decode each of them once a change.
+//! Objects other than pods and nodes, whole, as JSON; and typed views of them.
+//!
+//! A table keeps the decoded value of an object beside its JSON, so that all views of one type decode each version of
+//! an object once and share the result. The value is made when the first view asks for it.
 
 use std::{
+    any::Any,
     collections::{BTreeMap, VecDeque},
-    sync::Arc,
+    sync::{Arc, OnceLock},
 };
 
 use serde::de::DeserializeOwned;
@@ -19,33 +23,73 @@ type ByName<T> = BTreeMap<String, BTreeMap<String, T>>;
 #[derive(Clone, Debug, Default)]
 pub struct ObjectTable {
     kinds: BTreeMap<String, BTreeMap<String, Objects>>,
+    is_shared: bool,
 }
 
 #[derive(Clone, Debug, Default)]
 struct Objects {
-    by_name: ByName<Arc<[u8]>>,
+    by_name: ByName<StoredObject>,
     /// Namespace and name of what changed, oldest first.
     journal: VecDeque<(String, String)>,
     /// How many changes there have been.
     position: u64,
 }
 
+/// One version of an object.
+#[derive(Clone, Debug)]
+struct StoredObject {
+    json: Arc<[u8]>,
+    /// The decoded object, in the type of the view that asked first.
+    decoded: OnceLock<Arc<dyn Any + Send + Sync>>,
+}
+
+impl StoredObject {
+    fn new(json: Arc<[u8]>) -> Self {
+        Self { json, decoded: OnceLock::new() }
+    }
+
+    /// The decoded value if it is there in this type.
+    fn decoded<T: Send + Sync + 'static>(&self) -> Option<Arc<T>> {
+        Arc::clone(self.decoded.get()?).downcast().ok()
+    }
+
+    /// The decoded value, made now if need be and kept for the next view that asks.
+    fn decode<T: DeserializeOwned + Send + Sync + 'static>(&self) -> Result<Arc<T>, serde_json::Error> {
+        if let Some(decoded) = self.decoded() {
+            return Ok(decoded);
+        }
+        let decoded: Arc<T> = Arc::new(serde_json::from_slice(&self.json)?);
+        // A value of another type stays: whoever wants two types of one kind decodes twice.
+        let kept: &Arc<dyn Any + Send + Sync> = self.decoded.get_or_init(|| decoded.clone());
+        Ok(Arc::clone(kept).downcast().unwrap_or(decoded))
+    }
+}
+
 impl ObjectTable {
+    /// Says that several plugins read this table. It then keeps the whole decoded object for views that keep a part of
+    /// it ([`ObjectView::of_parts`]); otherwise only that part stays in memory.
+    pub fn set_shared(&mut self) {
+        self.is_shared = true;
+    }
+
     /// The object's JSON, if it exists and the plugin asked for its kind.
     #[must_use]
     pub fn get(&self, api_version: &str, kind: &str, namespace: &str, name: &str) -> Option<&Arc<[u8]>> {
-        self.of_kind(api_version, kind)?.by_name.get(namespace)?.get(name)
+        Some(&self.of_kind(api_version, kind)?.by_name.get(namespace)?.get(name)?.json)
     }
 
     /// Namespace, name and JSON of all objects of one kind.
     pub fn iter(&self, api_version: &str, kind: &str) -> impl Iterator<Item = (&str, &str, &Arc<[u8]>)> {
-        self.of_kind(api_version, kind).into_iter().flat_map(|objects| iter(&objects.by_name))
+        let objects = self.of_kind(api_version, kind).into_iter().flat_map(|objects| iter(&objects.by_name));
+        objects.map(|(namespace, name, object)| (namespace, name, &object.json))
     }
 
+    /// Takes an object in, in place of its previous version, or removes it. The JSON is not looked at.
     pub fn apply(&mut self, change: &ObjectChange) {
         let kinds = self.kinds.entry(change.api_version.clone()).or_default();
         let objects = kinds.entry(change.kind.clone()).or_default();
-        put(&mut objects.by_name, &change.namespace, &change.name, change.json.clone());
+        let object = change.json.clone().map(StoredObject::new);
+        put(&mut objects.by_name, &change.namespace, &change.name, object);
         if objects.journal.len() >= JOURNAL_CAPACITY {
             objects.journal.pop_front();
         }
@@ -86,31 +130,63 @@ fn put<T>(by_name: &mut ByName<T>, namespace: &str, name: &str, object: Option<T
 /// What a view found when it caught up with its table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Catchup {
+    /// No object changed.
     Nothing,
-    /// Namespaces and names of the objects that came, changed or went; one may stand here more than once.
+    /// Namespaces and names of the objects that were added, changed or removed; an object may be listed more than once.
     Some(Vec<(String, String)>),
-    /// Any object may have come, changed or gone.
+    /// Any object may have been added, changed or removed.
     Everything,
 }
 
 /// The objects of one kind, decoded. [`Self::refresh`] brings it in step with a table at the cost of what changed.
 ///
-/// An object that does not decode counts as absent, and [`Self::problems`] says why.
+/// Views of one type share the decoded objects of their table. An object that does not decode counts as absent, and
+/// [`Self::problems`] says why.
 #[derive(Clone, Debug)]
 pub struct ObjectView<T> {
     api_version: &'static str,
     kind: &'static str,
+    decode: Decode<T>,
     by_name: ByName<Arc<T>>,
     problems: ByName<String>,
     seen: Option<u64>,
     version: u64,
 }
 
-impl<T: DeserializeOwned> ObjectView<T> {
+/// Makes what a view keeps of an object; the flag is [`ObjectTable::set_shared`].
+type Decode<T> = fn(&StoredObject, bool) -> Result<Arc<T>, serde_json::Error>;
+
+impl<T: DeserializeOwned + Send + Sync + 'static> ObjectView<T> {
+    /// A view that keeps the objects as they decode. It is empty until [`Self::refresh`].
     #[must_use]
     pub fn new(api_version: &'static str, kind: &'static str) -> Self {
+        Self::with(api_version, kind, |object, _| object.decode())
+    }
+}
+
+impl<T> ObjectView<T> {
+    fn with(api_version: &'static str, kind: &'static str, decode: Decode<T>) -> Self {
         let (by_name, problems) = (BTreeMap::new(), BTreeMap::new());
-        Self { api_version, kind, by_name, problems, seen: None, version: 0 }
+        Self { api_version, kind, decode, by_name, problems, seen: None, version: 0 }
+    }
+
+    /// A view that keeps a part `T` of each object `O`, for plugins that must save memory. The object itself is shared
+    /// with the views that keep it whole.
+    #[must_use]
+    pub fn of_parts<O>(api_version: &'static str, kind: &'static str) -> Self
+    where
+        O: DeserializeOwned + Send + Sync + 'static,
+        T: for<'a> From<&'a O>,
+    {
+        Self::with(api_version, kind, |object, is_shared| {
+            if is_shared {
+                return Ok(Arc::new(T::from(&*object.decode::<O>()?)));
+            }
+            match object.decoded::<O>() {
+                Some(whole) => Ok(Arc::new(T::from(&whole))),
+                None => Ok(Arc::new(T::from(&serde_json::from_slice(&object.json)?))),
+            }
+        })
     }
 
     /// Catches up with `table`; says whether anything changed.
@@ -118,21 +194,21 @@ impl<T: DeserializeOwned> ObjectView<T> {
         self.catch_up(table) != Catchup::Nothing
     }
 
-    /// Catches up with `table`; says what changed, for those who keep something about each object.
+    /// Catches up with `table`; says what changed, for callers that keep something about each object.
     pub fn catch_up(&mut self, table: &ObjectTable) -> Catchup {
         self.follow(table, |_, _, _| {})
     }
 
-    /// Like [`Self::refresh`], and tells what changed: namespace, name, and the object as it is now, `None` when it is
-    /// gone. An object may be told more than once, and one that is the same as before may be told too.
-    pub fn refresh_with(&mut self, table: &ObjectTable, tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
-        self.follow(table, tell) != Catchup::Nothing
+    /// Like [`Self::refresh`], and calls `report` with what changed: namespace, name, and the object as it is now,
+    /// `None` when it is gone. An object may be reported more than once, also when it is the same as before.
+    pub fn refresh_with(&mut self, table: &ObjectTable, report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> bool {
+        self.follow(table, report) != Catchup::Nothing
     }
 
-    fn follow(&mut self, table: &ObjectTable, mut tell: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
+    fn follow(&mut self, table: &ObjectTable, mut report: impl FnMut(&str, &str, Option<&Arc<T>>)) -> Catchup {
         let Some(objects) = table.of_kind(self.api_version, self.kind) else {
             let had_objects = !self.by_name.is_empty() || !self.problems.is_empty();
-            iter(&self.by_name).for_each(|(namespace, name, _)| tell(namespace, name, None));
+            iter(&self.by_name).for_each(|(namespace, name, _)| report(namespace, name, None));
             self.by_name.clear();
             self.problems.clear();
             self.seen = None;
@@ -147,19 +223,21 @@ impl<T: DeserializeOwned> ObjectView<T> {
             Some(n_missed) if n_missed <= objects.journal.len() => {
                 let changed: Vec<_> = objects.journal.iter().skip(objects.journal.len() - n_missed).cloned().collect();
                 for (namespace, name) in &changed {
-                    let json = objects.by_name.get(namespace).and_then(|objects| objects.get(name));
-                    self.decode(namespace, name, json);
-                    tell(namespace, name, self.get(namespace, name));
+                    let object = objects.by_name.get(namespace).and_then(|objects| objects.get(name));
+                    self.take(namespace, name, object, table.is_shared);
+                    report(namespace, name, self.get(namespace, name));
                 }
                 Catchup::Some(changed)
             }
             Some(_) | None => {
                 let known = std::mem::take(&mut self.by_name);
                 self.problems.clear();
-                iter(&objects.by_name).for_each(|(namespace, name, json)| self.decode(namespace, name, Some(json)));
+                for (namespace, name, object) in iter(&objects.by_name) {
+                    self.take(namespace, name, Some(object), table.is_shared);
+                }
                 let gone = iter(&known).filter(|(namespace, name, _)| self.get(namespace, name).is_none());
-                gone.for_each(|(namespace, name, _)| tell(namespace, name, None));
-                self.iter().for_each(|(namespace, name, object)| tell(namespace, name, Some(object)));
+                gone.for_each(|(namespace, name, _)| report(namespace, name, None));
+                self.iter().for_each(|(namespace, name, object)| report(namespace, name, Some(object)));
                 Catchup::Everything
             }
         };
@@ -168,24 +246,23 @@ impl<T: DeserializeOwned> ObjectView<T> {
         found
     }
 
-    fn decode(&mut self, namespace: &str, name: &str, json: Option<&Arc<[u8]>>) {
-        let (object, problem) = match json.map(|json| serde_json::from_slice(json)) {
+    fn take(&mut self, namespace: &str, name: &str, object: Option<&StoredObject>, is_shared: bool) {
+        let (object, problem) = match object.map(|object| (self.decode)(object, is_shared)) {
             None => (None, None),
-            Some(Ok(object)) => (Some(Arc::new(object)), None),
+            Some(Ok(object)) => (Some(object), None),
             Some(Err(error)) => (None, Some(error.to_string())),
         };
         put(&mut self.by_name, namespace, name, object);
         put(&mut self.problems, namespace, name, problem);
     }
-}
 
-impl<T> ObjectView<T> {
     /// Grows whenever [`Self::refresh`] changed something.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.version
     }
 
+    /// The object, if it exists and decodes. The namespace of a cluster-scoped kind is empty.
     #[must_use]
     pub fn get(&self, namespace: &str, name: &str) -> Option<&Arc<T>> {
         self.by_name.get(namespace)?.get(name)
@@ -276,6 +353,62 @@ mod tests {
         }
         let expected = [("two".to_owned(), None), ("four".to_owned(), Some(4)), ("three".to_owned(), Some(3))];
         assert_eq!(told(&table), expected);
+    }
+
+    /// A number that counts how often it was decoded.
+    #[derive(Clone, Debug)]
+    struct Counted(i64);
+
+    /// Half of it.
+    #[derive(Debug, PartialEq)]
+    struct Half(i64);
+
+    thread_local! {
+        static N_DECODED: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+    }
+
+    impl<'de> serde::Deserialize<'de> for Counted {
+        fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+            N_DECODED.set(N_DECODED.get() + 1);
+            i64::deserialize(deserializer).map(Self)
+        }
+    }
+
+    impl From<&Counted> for Half {
+        fn from(number: &Counted) -> Self {
+            Self(number.0 / 2)
+        }
+    }
+
+    #[test]
+    fn views_of_a_shared_table_decode_each_version_once() {
+        let mut table = ObjectTable::default();
+        table.set_shared();
+        let mut halves = ObjectView::<Half>::of_parts::<Counted>("v1", "Number");
+        let mut views = [(); 3].map(|()| ObjectView::<Counted>::new("v1", "Number"));
+        let mut others = ObjectView::<i64>::new("v1", "Number");
+        for (json, n_decoded) in [("2", 1), ("4", 2)] {
+            table.apply(&change("one", Some(json)));
+            halves.refresh(&table);
+            views.iter_mut().for_each(|view| assert!(view.refresh(&table)));
+            others.refresh(&table);
+            assert_eq!(N_DECODED.get(), n_decoded);
+        }
+        let objects = views.each_ref().map(|view| view.get("default", "one").unwrap());
+        assert!(objects.iter().all(|object| Arc::ptr_eq(object, objects[0])));
+        assert_eq!((objects[0].0, halves.get("default", "one").unwrap().0), (4, 2));
+        assert_eq!(picture(&others), [("one".to_owned(), 4)]);
+    }
+
+    #[test]
+    fn a_view_of_parts_keeps_nothing_else_in_a_table_of_its_own() {
+        let mut table = ObjectTable::default();
+        table.apply(&change("one", Some("2")));
+        let mut halves = ObjectView::<Half>::of_parts::<Counted>("v1", "Number");
+        halves.refresh(&table);
+        assert_eq!(**halves.get("default", "one").unwrap(), Half(1));
+        let stored = &table.of_kind("v1", "Number").unwrap().by_name["default"]["one"];
+        assert!(stored.decoded::<Counted>().is_none());
     }
 
     #[test]

@@ -14,8 +14,11 @@ use crate::{pod_uid::PodUid, symbols::Sym};
 /// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
+    /// Thousandths of a CPU.
     pub milli_cpu: i64,
+    /// Bytes.
     pub memory: i64,
+    /// Bytes.
     pub ephemeral_storage: i64,
     /// Extended and other scalar resources by name, in the order of their names.
     pub scalars: Vec<(Sym, i64)>,
@@ -39,31 +42,44 @@ impl Resources {
 pub struct Toleration {
     /// [`Sym::NONE`] matches every key.
     pub key: Sym,
+    /// How the value is compared.
     pub operator: TolerationOperator,
+    /// Compared with the value of the taint.
     pub value: Sym,
     /// `None` matches every effect.
     pub effect: Option<TaintEffect>,
 }
 
+/// `spec.tolerations[].operator`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TolerationOperator {
+    /// The values must be equal.
     Equal,
+    /// Every value matches.
     Exists,
     /// An operator that never matches: `Lt` and `Gt` are alpha and off in 1.36, anything else is unknown.
     Never,
 }
 
+/// `spec.taints[].effect`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum TaintEffect {
+    /// Keeps pods away that do not tolerate it.
     NoSchedule,
+    /// Scores the node lower for them.
     PreferNoSchedule,
+    /// Keeps them away and evicts those that run.
     NoExecute,
 }
 
+/// `spec.taints[]` of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Taint {
+    /// Its key.
     pub key: Sym,
+    /// Its value; [`Sym::NONE`] if it has none.
     pub value: Sym,
+    /// Its effect.
     pub effect: TaintEffect,
 }
 
@@ -85,18 +101,28 @@ impl Toleration {
 /// One requirement of a node selector term or of a label selector.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Requirement {
+    /// The label or field.
     pub key: Sym,
+    /// How the values are compared.
     pub operator: Operator,
+    /// Empty for `Exists` and `DoesNotExist`.
     pub values: Vec<Sym>,
 }
 
+/// The operator of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Operator {
+    /// One of the values.
     In,
+    /// None of the values, or absent.
     NotIn,
+    /// Present.
     Exists,
+    /// Absent.
     DoesNotExist,
+    /// A number above the value; node selectors only.
     Gt,
+    /// A number below the value; node selectors only.
     Lt,
 }
 
@@ -119,6 +145,7 @@ impl Operator {
 /// A node selector term: all its requirements must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeTerm {
+    /// `matchExpressions`.
     pub labels: Vec<Requirement>,
     /// On `metadata.name` only, with `In` or `NotIn` and one value.
     pub fields: Vec<Requirement>,
@@ -134,17 +161,23 @@ impl NodeTerm {
     }
 }
 
+/// `preferredDuringSchedulingIgnoredDuringExecution[]` of node affinity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WeightedNodeTerm {
+    /// 1 to 100.
     pub weight: i32,
+    /// Its `preference`.
     pub term: NodeTerm,
 }
 
 /// A port claimed on the host; an empty protocol means TCP and an empty address every address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct HostPort {
+    /// `hostIP`.
     pub address: Sym,
+    /// `protocol`.
     pub protocol: Sym,
+    /// `hostPort`.
     pub port: i32,
 }
 
@@ -164,19 +197,26 @@ impl HostPort {
 pub struct NodeRules {
     /// `spec.nodeSelector`; an absent one and an empty one differ in whether NodeAffinity's PreFilter skips.
     pub selector: Option<Vec<(Sym, Sym)>>,
+    /// `requiredDuringSchedulingIgnoredDuringExecution`; one term must match.
     pub required: Option<Vec<NodeTerm>>,
+    /// `preferredDuringSchedulingIgnoredDuringExecution`.
     pub preferred: Option<Vec<WeightedNodeTerm>>,
 }
 
 /// A pod, pending or placed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Pod {
+    /// `metadata.uid`.
     pub uid: PodUid,
+    /// `metadata.namespace`.
     pub namespace: Sym,
+    /// `metadata.name`.
     pub name: Arc<str>,
     /// Sorted by key symbol.
     pub labels: Vec<(Sym, Sym)>,
+    /// `spec.schedulerName`.
     pub scheduler_name: Sym,
+    /// `spec.priority`; 0 if it is absent.
     pub priority: i32,
     /// `spec.nodeName`; [`Sym::NONE`] while pending.
     pub node_name: Sym,
@@ -194,12 +234,19 @@ pub struct Pod {
     pub never_preempts: bool,
     /// Being evicted by a scheduler: condition `DisruptionTarget` with reason `PreemptionByScheduler`.
     pub is_preempted: bool,
+    /// `spec.nodeSelector` and node affinity.
     pub node_rules: NodeRules,
+    /// Pod affinity and anti-affinity.
     pub affinity: PodAffinity,
+    /// `spec.topologySpreadConstraints`.
     pub topology_spread: Vec<SpreadConstraint>,
+    /// `spec.tolerations`.
     pub tolerations: Vec<Toleration>,
+    /// Host ports of its containers.
     pub host_ports: Vec<HostPort>,
+    /// `spec.volumes` that matter to scheduling.
     pub volumes: Vec<Volume>,
+    /// `spec.resourceClaims`.
     pub resource_claims: Vec<PodClaim>,
     /// Requests of extended resources, container by container.
     pub extended_requests: Vec<ExtendedRequest>,
@@ -228,6 +275,8 @@ pub struct Pod {
 /// CPU and memory with the defaults for containers that request none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NonZero {
+    /// Thousandths of a CPU.
     pub milli_cpu: i64,
+    /// Bytes.
     pub memory: i64,
 }

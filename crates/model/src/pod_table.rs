@@ -1,4 +1,4 @@
-//! Pods on nodes, and the journal of their coming and going.
+//! Pods on nodes, and the journal of pods that came and left.
 //!
 //! A rule that counts pods does not walk the table for each pod to be scheduled: it counts once, remembers
 //! [`PodTable::position`], and from then on follows [`PodTable::since`].
@@ -12,6 +12,7 @@ use crate::{node_set::NodeIdx, pod::Pod};
 pub struct PodIdx(pub u32);
 
 impl PodIdx {
+    /// The slot as an index.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -21,7 +22,9 @@ impl PodIdx {
 /// A pod came to a node, or left it. A pod that changed does both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PodChange {
+    /// The pod.
     pub pod: Arc<Pod>,
+    /// The node that it came to or left.
     pub node: NodeIdx,
     /// 1 for a pod that came, -1 for one that left.
     pub sign: i32,
@@ -44,11 +47,13 @@ pub struct PodTable {
 }
 
 impl PodTable {
+    /// The number of pods.
     #[must_use]
     pub fn n_pods(&self) -> usize {
         self.n_pods
     }
 
+    /// The pod in a slot, with its node.
     #[must_use]
     pub fn get(&self, pod: PodIdx) -> Option<(&Arc<Pod>, NodeIdx)> {
         self.slots.get(pod.index())?.as_ref().map(|(pod, node)| (pod, *node))

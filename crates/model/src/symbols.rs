@@ -14,18 +14,28 @@ pub struct Sym(pub u32);
 impl Sym {
     /// The empty string, and an absent value.
     pub const NONE: Sym = Sym(0);
+    /// `cpu`.
     pub const CPU: Sym = Sym(1);
+    /// `memory`.
     pub const MEMORY: Sym = Sym(2);
+    /// `ephemeral-storage`.
     pub const EPHEMERAL_STORAGE: Sym = Sym(3);
+    /// `pods`.
     pub const PODS: Sym = Sym(4);
+    /// `TCP`.
     pub const TCP: Sym = Sym(5);
     /// `0.0.0.0`: a host port on every address.
     pub const ANY_ADDRESS: Sym = Sym(6);
+    /// `kubernetes.io/hostname`.
     pub const HOSTNAME_LABEL: Sym = Sym(7);
+    /// `topology.kubernetes.io/zone`.
     pub const ZONE_LABEL: Sym = Sym(8);
+    /// `topology.kubernetes.io/region`.
     pub const REGION_LABEL: Sym = Sym(9);
+    /// `node.kubernetes.io/unschedulable`.
     pub const UNSCHEDULABLE_TAINT: Sym = Sym(10);
 
+    /// Whether it stands for an absent value.
     #[must_use]
     pub fn is_none(self) -> bool {
         self == Self::NONE
@@ -105,11 +115,13 @@ impl Symbols {
         self.by_text.insert(text, sym);
     }
 
+    /// The number of symbols.
     #[must_use]
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
+    /// Never: every table starts with the well-known symbols.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()

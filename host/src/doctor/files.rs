@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
-use berth_config::{FailurePolicy, InTree, PluginCatalogue as _, Settings};
+use berth_config::{FailurePolicy, Settings, points_of_missing_plugin};
 
 use super::{Area, Findings};
 use crate::{
@@ -122,7 +122,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
     if plugins.roster.points(name).is_some() {
         return true;
     }
-    if InTree.points(name).is_some() {
+    if points_of_missing_plugin(name).is_some() {
         let text = format!("profile {profile:?} enables {name}, which is not in this build: its rules do not apply");
         findings.warning(Area::Configuration, text, "disable it, or bring a plugin of that name");
         return false;

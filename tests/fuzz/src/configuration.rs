@@ -10,9 +10,10 @@ use crate::{cluster, single};
 /// A document that is accepted reads back as the same settings.
 pub(crate) fn scheduler(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
-    match Settings::from_text("config.yaml", text, &InTree) {
+    let in_tree = InTree::new(&berth_builtins::factories());
+    match Settings::from_text("config.yaml", text, &in_tree) {
         Ok(settings) => {
-            let again = settings.to_yaml().map(|text| Settings::from_text("again.yaml", &text, &InTree));
+            let again = settings.to_yaml().map(|text| Settings::from_text("again.yaml", &text, &in_tree));
             assert!(matches!(again, Ok(Ok(again)) if again == settings), "accepted settings must read back");
         }
         Err(error) => assert!(!error.to_string().is_empty()),
@@ -35,7 +36,9 @@ pub(crate) fn plugin_host(bytes: &[u8]) {
 pub(crate) fn plugin_args(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     let (cluster, pod) = cluster::small();
-    for factory in berth_builtins::factories() {
+    let factories = berth_builtins::factories();
+    let in_tree = InTree::new(&factories);
+    for factory in factories {
         match factory.build(text) {
             Ok(mut plugin) => single::ask(&mut *plugin, &cluster, &pod),
             Err(error) => assert!(!error.to_string().is_empty()),
@@ -47,7 +50,7 @@ pub(crate) fn plugin_args(bytes: &[u8]) {
         return;
     };
     let profile = serde_json::json!({"pluginConfig": [{"name": plugin, "args": args}]});
-    if let Ok(profile) = berth_config::Profile::from_json(Some(&profile), &InTree)
+    if let Ok(profile) = berth_config::Profile::from_json(Some(&profile), &in_tree)
         && let (Some(factory), Some(args)) = (berth_builtins::factory(plugin), profile.plugin_config.get(plugin))
     {
         let built = factory.build(&args.to_string());

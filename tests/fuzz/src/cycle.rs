@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_config::{InTree, Point as ConfigPoint};
+use berth_config::{InTree, configurable_points};
 use berth_framework::{
-    Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Point, Profile, Removal,
+    Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Profile, Removal,
     run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreBindRun},
 };
-use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, Symbols, intern};
+use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, PodUid, Symbols, intern};
 use serde_json::Value;
 
 use crate::{
@@ -32,11 +32,13 @@ pub(crate) fn run(bytes: &[u8]) {
 
 /// The document's profile, or the default one where that is refused.
 fn profile(document: Option<&Value>) -> Profile {
-    let config = berth_config::Profile::from_json(document, &InTree)
-        .or_else(|_| berth_config::Profile::from_json(None, &InTree));
+    let factories = berth_builtins::factories();
+    let in_tree = InTree::new(&factories);
+    let config = berth_config::Profile::from_json(document, &in_tree)
+        .or_else(|_| berth_config::Profile::from_json(None, &in_tree));
     let mut profile = Profile::new("default-scheduler");
     let Ok(config) = config else { return profile };
-    for factory in berth_builtins::factories() {
+    for factory in factories {
         let name = &factory.manifest().name;
         if !config.plugins.named().contains(name) {
             continue;
@@ -48,10 +50,9 @@ fn profile(document: Option<&Value>) -> Profile {
             profile.add(plugin, &args, Grants::ALL);
         }
     }
-    for point in ConfigPoint::ALL {
-        let same = Point::ALL.into_iter().find(|it| it.as_str() == point.name());
+    for point in configurable_points() {
         for name in config.plugins.at(point) {
-            if let (Some(plugin), Some(point)) = (profile.find(name), same) {
+            if let Some(plugin) = profile.find(name) {
                 profile.plugins.enable(point, plugin);
             }
         }
@@ -131,7 +132,7 @@ fn alone(profile: &mut Profile, cluster: &Cluster, pod: &Pod) {
 
 /// Pods and objects go, nodes change, and the pod is assumed where it was to go.
 fn change(cluster: &mut Cluster, pod: &Pod, chosen: Option<NodeIdx>) {
-    let leaving: Vec<Arc<str>> =
+    let leaving: Vec<PodUid> =
         cluster.cache.table().pods().iter().map(|(_, pod, _)| pod.uid.clone()).step_by(2).collect();
     for uid in leaving {
         cluster.cache.remove_pod(&uid);

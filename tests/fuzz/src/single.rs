@@ -41,7 +41,7 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
     }
     hints(plugin, cluster, pod);
     if let Some(state) = plugin.state() {
-        let saved = state.table();
+        let saved = state.snapshot();
         assert!(state.restore(&saved).is_ok(), "a plugin must take back the state that it gave");
         for (_, json) in cluster.others.iter().take(4) {
             let _ = state.restore(json);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_config::{InTree, Point as ConfigPoint};
+use berth_config::{InTree, configurable_points};
 use berth_framework::{Grants, PluginIdx, Point, Profile};
 use serde_json::Value;
 
@@ -26,7 +26,8 @@ impl Subject {
     /// # Errors
     /// An entry that makes no sense, or a plugin that the execution should have and has not.
     pub fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self, String> {
-        let config = berth_config::Profile::from_json(profile, &InTree).map_err(|error| error.to_string())?;
+        let in_tree = InTree::new(&berth_builtins::factories());
+        let config = berth_config::Profile::from_json(profile, &in_tree).map_err(|error| error.to_string())?;
         let mut profile = Profile::new(&config.scheduler_name);
         let mut missing = BTreeSet::new();
         for name in config.plugins.named() {
@@ -41,10 +42,10 @@ impl Subject {
             let plugin = factory.build(&args).map_err(|error| format!("{name}: {error}"))?;
             profile.add(plugin, &args, Grants::ALL);
         }
-        for point in ConfigPoint::ALL {
+        for point in configurable_points() {
             for name in config.plugins.at(point) {
                 if let Some(plugin) = profile.find(name) {
-                    profile.plugins.enable(framework_point(point), plugin);
+                    profile.plugins.enable(point, plugin);
                 }
             }
         }
@@ -55,7 +56,7 @@ impl Subject {
                 profile.plugins.set_weight(plugin, *weight);
             }
         }
-        Ok(Self { profile, missing, filters: config.plugins.at(ConfigPoint::Filter).to_vec(), weights })
+        Ok(Self { profile, missing, filters: config.plugins.at(Point::Filter).to_vec(), weights })
     }
 
     /// Whether answers of `plugin` cannot be compared.
@@ -84,22 +85,5 @@ impl Subject {
 
     pub(crate) fn name(&self, plugin: PluginIdx) -> String {
         self.profile.name(plugin).to_string()
-    }
-}
-
-fn framework_point(point: ConfigPoint) -> Point {
-    match point {
-        ConfigPoint::PreEnqueue => Point::PreEnqueue,
-        ConfigPoint::QueueSort => Point::QueueSort,
-        ConfigPoint::PreFilter => Point::PreFilter,
-        ConfigPoint::Filter => Point::Filter,
-        ConfigPoint::PostFilter => Point::PostFilter,
-        ConfigPoint::PreScore => Point::PreScore,
-        ConfigPoint::Score => Point::Score,
-        ConfigPoint::Reserve => Point::Reserve,
-        ConfigPoint::Permit => Point::Permit,
-        ConfigPoint::PreBind => Point::PreBind,
-        ConfigPoint::Bind => Point::Bind,
-        ConfigPoint::PostBind => Point::PostBind,
     }
 }

@@ -1,13 +1,15 @@
 //! Allocation by structured parameters (KEP-4381): which devices could a set of claims get on a node?
 //!
-//! Depth first, and the first solution wins: claims in the pod's order, requests in the claim's, sub-requests in order of
-//! preference, devices in the order of [`super::layouts`]. Within a request devices are taken in that order only, never
-//! permuted. The order is part of the contract: it decides which allocation gets recorded.
+//! The search is depth first, and the first solution wins: claims in the order of the pod, requests in the order of the
+//! claim, sub-requests in order of preference, devices in the order of [`super::node_devices`]. Devices for one request are
+//! taken in that order only, never permuted. The order matters: it decides which allocation is recorded.
 //!
-//! [`plan`] turns claims into what the search needs, once for all nodes, [`search`] searches, [`eligibility`] says which devices a request may
-//! have, [`result`] writes the status of a claim. There is no clock here: a search that would take too long is cut
-//! off after a number of steps.
+//! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`] decides which devices a request
+//! may have, and [`result`] makes the status of the claims. There is no clock here: a search that would take too long is
+//! cut off after a number of steps.
 
+mod alternative;
+mod chosen;
 mod eligibility;
 #[cfg(test)]
 mod history;
@@ -21,12 +23,12 @@ mod tests;
 
 use std::sync::Arc;
 
-use self::search::Search;
-pub(super) use self::{plan::Plan, search::Picked};
+pub(super) use self::plan::Plan;
+use self::{chosen::PickedDevice, search::Search};
 use super::{
-    cel::Selectors,
+    cel::{SelectorError, Selectors},
     in_use::InUse,
-    layouts::{LaidOut, Layout},
+    node_devices::{NodeDevice, NodeDevices},
     objects::Allocation,
     pools::PoolState,
     slices::SliceTable,
@@ -35,28 +37,28 @@ use super::{
 /// Devices that one claim can hold.
 const MAX_DEVICES_OF_CLAIM: usize = 32;
 
-/// What allocations on all nodes have in common.
+/// The devices of the cluster, and who holds them.
 #[derive(Debug)]
 pub(super) struct Inventory<'a> {
     pub(super) slices: &'a SliceTable,
     pub(super) in_use: &'a InUse,
 }
 
-/// What a node can offer to a list of claims.
+/// Whether a node has devices for a list of claims.
 #[derive(Debug)]
-pub(super) enum Offer {
+pub(super) enum AllocationOutcome {
     Devices(Devices),
-    /// The node can't serve all claims.
+    /// The node cannot serve all claims.
     Nothing,
-    /// The same, but the slices of some pool contradict each other, so it was left out.
-    NothingWithoutInvalid(String),
+    /// The same, but this pool was left out because its slices contradict each other.
+    NothingWithInvalidPool(String),
 }
 
-/// Devices for all claims.
+/// The devices that a node has for all claims.
 #[derive(Debug)]
 pub(super) struct Devices {
-    picked: Vec<Picked>,
-    of_node: Arc<[LaidOut]>,
+    picked: Vec<PickedDevice>,
+    of_node: Arc<[NodeDevice]>,
     /// For each request with alternatives, which one was taken: 0 is the preferred one.
     pub(super) choices: Vec<usize>,
 }
@@ -68,38 +70,48 @@ impl Devices {
     }
 }
 
+/// Why the search for devices failed, rather than found nothing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum AllocationError {
     /// The search was cut off.
     #[error("timed out trying to allocate devices")]
     TimedOut,
-    #[error("{0}")]
-    Failed(String),
+    #[error("could not retrieve device class {0}: not found")]
+    ClassNotFound(String),
+    #[error("claim {claim}, request {request}: asks for all devices, but resource pool {pool} is currently {state}")]
+    PoolNotUsable { claim: String, request: String, pool: String, state: &'static str },
+    #[error("claim {claim}: number of requested devices {n_devices} exceeds the claim limit of {MAX_DEVICES_OF_CLAIM}")]
+    TooManyDevices { claim: String, n_devices: usize },
+    #[error("{origin}: selector #{position}: unsupported selector type")]
+    UnsupportedSelector { origin: String, position: usize },
+    #[error("{origin}: selector #{position}: {source}")]
+    Selector { origin: String, position: usize, source: SelectorError },
 }
 
-/// Searches devices for the claims of `plan` on the node of `layout`. `max_steps` bounds the search; a step is a look at
-/// a device.
+/// Searches `node_devices` for devices for the claims of `plan`. The search looks at devices at most `max_steps` times.
 ///
 /// # Errors
-/// Something that no other node would change: a selector that can't be evaluated, a claim that asks for too much; or a
-/// pool that a request for all devices can't do without is not complete.
+/// See [`AllocationError`].
 pub(super) fn allocate(
     inventory: &Inventory<'_>,
     selectors: &mut Selectors,
     plan: &Plan,
-    layout: &mut Layout,
+    node_devices: &mut NodeDevices,
     max_steps: u64,
-) -> Result<Offer, AllocationError> {
+) -> Result<AllocationOutcome, AllocationError> {
     let mut scratch = Vec::new();
-    let Some(amounts) = plan.amounts(selectors, layout, &mut scratch)? else { return Ok(Offer::Nothing) };
-    let Layout { devices, unusable, answers } = layout;
-    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, answers), max_steps);
+    let Some(amounts) = plan.amounts(selectors, node_devices, &mut scratch)? else {
+        return Ok(AllocationOutcome::Nothing);
+    };
+    let NodeDevices { devices, unusable, selection_results } = node_devices;
+    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), max_steps);
     if search.run()? {
         let chosen = search.into_chosen();
         let choices = result::choices(plan, &chosen);
-        let picked = chosen.into_iter().map(Picked::from).collect();
-        return Ok(Offer::Devices(Devices { picked, of_node: Arc::clone(devices), choices }));
+        let picked = chosen.into_iter().map(PickedDevice::from).collect();
+        return Ok(AllocationOutcome::Devices(Devices { picked, of_node: Arc::clone(devices), choices }));
     }
     let invalid = unusable.iter().find(|(_, state)| *state == PoolState::Invalid);
-    Ok(invalid.map_or(Offer::Nothing, |(pool, _)| Offer::NothingWithoutInvalid(pool.to_string())))
+    Ok(invalid
+        .map_or(AllocationOutcome::Nothing, |(pool, _)| AllocationOutcome::NothingWithInvalidPool(pool.to_string())))
 }

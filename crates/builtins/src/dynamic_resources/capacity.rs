@@ -1,4 +1,4 @@
-//! What a request takes of a device's capacities (KEP-5075).
+//! How much of a device's capacities a request consumes (KEP-5075).
 
 use std::collections::BTreeMap;
 
@@ -6,8 +6,8 @@ use berth_model::quantity::{Format, Quantity};
 
 use super::objects::{Capacity, Device, RequestPolicy, SubRequest, ValidRange};
 
-/// The amount of each capacity that `request` would take of `device`; `None` if it asks for what the device has not, or
-/// for more than its policy allows. Whether so much is left is not looked at, beyond the whole device.
+/// The amount of each capacity that `request` would consume of `device`; `None` if the device does not have a requested
+/// capacity, or if the amount is more than its policy or the whole device allows. Other shares are not considered.
 pub(super) fn consumption(request: &SubRequest, device: &Device) -> Option<BTreeMap<String, Quantity>> {
     let no_requests = BTreeMap::new();
     let requests = request.capacity.as_ref().map_or(&no_requests, |capacity| &capacity.requests);
@@ -28,7 +28,7 @@ pub(super) fn consumption(request: &SubRequest, device: &Device) -> Option<BTree
 fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>) -> Option<Quantity> {
     let policy = capacity.request_policy.as_ref();
     let Some(requested) = requested else {
-        // Without a word from either side, the request takes all of it.
+        // Without a request and a default, all of the capacity is consumed.
         return Some(policy.and_then(|policy| policy.default.as_ref()).unwrap_or(&capacity.value).clone());
     };
     match policy {
@@ -40,7 +40,7 @@ fn consumed_of(capacity: &Capacity, requested: Option<&Quantity>) -> Option<Quan
     }
 }
 
-/// To the minimum, or to a whole number of steps above it.
+/// Rounds up to the minimum, or to a whole number of steps above it.
 fn rounded_up(range: &ValidRange, requested: &Quantity) -> Option<Quantity> {
     let zero = Quantity::default();
     let min = range.min.as_ref().unwrap_or(&zero);
@@ -55,8 +55,8 @@ fn rounded_up(range: &ValidRange, requested: &Quantity) -> Option<Quantity> {
     range.max.as_ref().is_none_or(|max| amount <= *max).then_some(amount)
 }
 
-/// The smallest multiple of `step` that covers `amount`. Both are whole units, as the API server demands of ranges;
-/// of an amount that is not, the fraction counts as a unit.
+/// The smallest multiple of `step` that is at least `amount`. The API server requires whole units in ranges; a fraction
+/// of a unit in `amount` counts as a unit.
 fn whole_steps(amount: &Quantity, step: &Quantity) -> Quantity {
     let (amount_units, step_units) = (amount.value(), step.value().max(1));
     let n_steps = amount_units / step_units + i64::from(amount_units % step_units != 0);
@@ -105,7 +105,7 @@ mod tests {
 
     /// API reference, CapacityRequirements: a capacity that the device does not have makes it ineligible.
     #[test]
-    fn what_a_device_has_not_it_can_not_give() {
+    fn a_device_without_the_capacity_is_not_eligible() {
         let request: SubRequest = serde_json::from_str(r#"{"capacity":{"requests":{"bandwidth":"1"}}}"#).unwrap();
         assert_eq!(consumption(&request, &Device::default()), None);
     }

@@ -3,12 +3,12 @@
 //!
 //! `device.driver` is a string, `device.attributes` and `device.capacity` are maps from domain to a map of what that
 //! domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
-//! An expression compiles once and answers once for a device: both are remembered, since the same few
-//! expressions meet the same devices in every attempt.
+//! Each expression is compiled once and evaluated once for a device; programs and results are kept, since the same few
+//! expressions are evaluated for the same devices in every attempt.
 //!
-//! Deliberately absent: a type checker (the API server has run one), durations and timestamps (no device has any), the
-//! libraries for URLs and network addresses, and comprehensions over two variables. Using one of them is an error when
-//! the expression runs, as a wrong field is.
+//! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the
+//! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of them
+//! fails when it is evaluated, as does one that uses an unknown field.
 
 mod cost;
 mod device_value;
@@ -27,22 +27,23 @@ use super::objects::Device;
 
 /// The longest expression that Kubernetes accepts, in bytes.
 const MAX_LENGTH: usize = 10 * 1024;
-/// Answers remembered at a time: far above what a cluster needs at once, and some ten megabytes.
-const MAX_VERDICTS: usize = 1 << 18;
-/// Programs remembered at a time; claims may come with ever new expressions.
+/// How many results are kept: far more than a cluster needs, and about ten megabytes.
+const MAX_RESULTS: usize = 1 << 18;
+/// How many programs are kept, since claims may contain any number of different expressions.
 const MAX_PROGRAMS: usize = 1 << 12;
 
-/// A device in some version of its slice. Never used twice.
+/// Identifies a device in one version of its slice. Keys are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct DeviceKey(pub(super) u64);
 
-/// The selectors and tolerations that a request goes by. Never used twice for different ones.
+/// Identifies the selectors and tolerations of a request. Ids are never reused for different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SelectionId(u64);
 
-/// What a selector says about a device: yes, no, or why it can't tell.
-pub(super) type Verdict = Result<bool, SelectorError>;
+/// Whether a selector matches a device.
+pub(super) type SelectorResult = Result<bool, SelectorError>;
 
+/// Why a selector has no result.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum SelectorError {
     #[error("CEL compile error: {0}")]
@@ -51,19 +52,19 @@ pub(super) enum SelectorError {
     Run(Arc<str>),
 }
 
-/// Compiled selectors and what they answered.
+/// Compiled selectors and their results.
 pub(super) struct Selectors {
     env: Arc<Env>,
     ids: FxHashMap<Box<str>, usize>,
     programs: Vec<Result<Program, Arc<str>>>,
-    verdicts: FxHashMap<(usize, DeviceKey), Verdict>,
+    results: FxHashMap<(usize, DeviceKey), SelectorResult>,
     selections: FxHashMap<Box<str>, SelectionId>,
     n_selections: u64,
 }
 
 impl std::fmt::Debug for Selectors {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "Selectors({} programs, {} verdicts)", self.programs.len(), self.verdicts.len())
+        write!(formatter, "Selectors({} programs, {} results)", self.programs.len(), self.results.len())
     }
 }
 
@@ -73,7 +74,7 @@ impl Default for Selectors {
             env: library::environment(),
             ids: FxHashMap::default(),
             programs: Vec::new(),
-            verdicts: FxHashMap::default(),
+            results: FxHashMap::default(),
             selections: FxHashMap::default(),
             n_selections: 0,
         }
@@ -81,35 +82,41 @@ impl Default for Selectors {
 }
 
 impl Selectors {
-    /// Whether `device` of `driver` satisfies `expression`. `key` stands for the device and everything in it.
-    pub(super) fn matches(&mut self, expression: &str, driver: &str, device: &Device, key: DeviceKey) -> Verdict {
+    /// Whether `expression` matches `device` of `driver`. `key` must change when anything in the device changes.
+    pub(super) fn matches(
+        &mut self,
+        expression: &str,
+        driver: &str,
+        device: &Device,
+        key: DeviceKey,
+    ) -> SelectorResult {
         let program_idx = self.program(expression);
-        if let Some(verdict) = self.verdicts.get(&(program_idx, key)) {
-            return verdict.clone();
+        if let Some(result) = self.results.get(&(program_idx, key)) {
+            return result.clone();
         }
-        let verdict = match self.programs.get(program_idx) {
+        let result = match self.programs.get(program_idx) {
             Some(Ok(program)) => run(program, &self.env, driver, device),
             Some(Err(error)) => Err(SelectorError::Compile(Arc::clone(error))),
             None => Ok(false),
         };
-        if self.verdicts.len() >= MAX_VERDICTS {
-            self.verdicts.clear();
+        if self.results.len() >= MAX_RESULTS {
+            self.results.clear();
         }
-        self.verdicts.insert((program_idx, key), verdict.clone());
-        verdict
+        self.results.insert((program_idx, key), result.clone());
+        result
     }
 
-    /// The id of a selection that is written like this; one of its own for what can't be written.
-    pub(super) fn selection(&mut self, written: Option<String>) -> SelectionId {
-        if let Some(known) = written.as_ref().and_then(|written| self.selections.get(&**written)) {
+    /// The id of the selection with this text; a new id without a text.
+    pub(super) fn selection(&mut self, text: Option<String>) -> SelectionId {
+        if let Some(known) = text.as_ref().and_then(|text| self.selections.get(&**text)) {
             return *known;
         }
         if self.selections.len() >= MAX_PROGRAMS {
             self.selections.clear();
         }
         self.n_selections += 1;
-        if let Some(written) = written {
-            self.selections.insert(written.into(), SelectionId(self.n_selections));
+        if let Some(text) = text {
+            self.selections.insert(text.into(), SelectionId(self.n_selections));
         }
         SelectionId(self.n_selections)
     }
@@ -121,7 +128,7 @@ impl Selectors {
         if self.programs.len() >= MAX_PROGRAMS {
             self.ids.clear();
             self.programs.clear();
-            self.verdicts.clear();
+            self.results.clear();
         }
         let program_idx = self.programs.len();
         self.programs.push(compile(expression, &self.env));
@@ -141,7 +148,7 @@ fn compile(expression: &str, env: &Env) -> Result<Program, Arc<str>> {
     Ok(program)
 }
 
-fn run(program: &Program, env: &Arc<Env>, driver: &str, device: &Device) -> Verdict {
+fn run(program: &Program, env: &Arc<Env>, driver: &str, device: &Device) -> SelectorResult {
     let mut context = Context::with_env(Arc::clone(env));
     context.add_variable_as_val("device", device_value::of(driver, device));
     match program.execute(&context) {

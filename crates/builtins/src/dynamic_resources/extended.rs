@@ -1,8 +1,8 @@
-//! Extended resources that devices stand for (KEP-5004): a pod asks for `example.com/gpu: 2`, a class maps that name to
-//! its devices, and the scheduler makes the claim that the pod did not write.
+//! Extended resources that are backed by devices (KEP-5004): a pod requests `example.com/gpu: 2`, a DeviceClass maps that
+//! name to its devices, and the scheduler creates the ResourceClaim.
 //!
-//! A node whose allocatable has the resource serves it through its device plugin, and NodeResourcesFit counts it; only on
-//! nodes without does it become a claim. So what is requested differs from node to node.
+//! If the resource is in a node's allocatable, a device plugin serves it there and NodeResourcesFit counts it; only on other
+//! nodes it becomes a claim. What is requested therefore differs from node to node.
 
 use std::sync::Arc;
 
@@ -13,25 +13,25 @@ use berth_model::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    cluster::Cluster,
+    dra_cache::DraCache,
     objects::{DeviceRequest, ResourceClaim, SubRequest},
 };
 
 /// The name that messages use for a claim that does not exist yet.
 const UNNAMED: &str = "<extended-resources>";
 
-/// The extended resources of a pod, some of which devices stand for.
+/// The extended resources of a pod; devices can stand for at least one of them.
 #[derive(Debug)]
 pub(super) struct ExtendedResources {
-    /// With the class that stands for each, if there is one.
+    /// With the DeviceClass that maps to each, if there is one.
     resources: Vec<(Sym, Option<String>)>,
     /// The claim that an earlier attempt made.
     pub(super) existing: Option<Arc<ResourceClaim>>,
 }
 
-/// What a pod's extended resources need on one node.
+/// The claim for a pod's extended resources on one node.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Needs {
+pub(super) struct ExtendedClaim {
     pub(super) requests: Vec<DeviceRequest>,
     pub(super) mappings: Vec<RequestMapping>,
 }
@@ -46,20 +46,20 @@ pub(super) struct RequestMapping {
 }
 
 impl ExtendedResources {
-    /// `None` if devices stand for none of the pod's resources.
-    pub(super) fn of(pod: &Pod, table: &ClusterTable, cluster: &Cluster) -> Option<Self> {
+    /// `None` if no DeviceClass maps to a resource of the pod.
+    pub(super) fn of(pod: &Pod, table: &ClusterTable, cache: &DraCache) -> Option<Self> {
         let mut names: Vec<Sym> = pod.extended_requests.iter().map(|request| request.resource).collect();
         names.sort_unstable_by_key(|name| table.symbols.text(*name));
         names.dedup();
-        let class_of = |name: Sym| cluster.class_of(table.symbols.text(name)).map(str::to_owned);
+        let class_of = |name: Sym| cache.class_of(table.symbols.text(name)).map(str::to_owned);
         let resources: Vec<(Sym, Option<String>)> = names.into_iter().map(|name| (name, class_of(name))).collect();
         if resources.iter().all(|(_, class)| class.is_none()) {
             return None;
         }
-        Some(Self { resources, existing: cluster.claims.extended_of(&pod.uid).cloned() })
+        Some(Self { resources, existing: cache.claims.extended_of(&pod.uid).cloned() })
     }
 
-    /// Positions of the resources that the node does not serve by itself; `None` if it has no way to serve one.
+    /// Positions of the resources that are not in the node's allocatable; `None` if no device can stand for one of them.
     pub(super) fn missing_on(&self, table: &ClusterTable, node: NodeIdx) -> Option<Vec<usize>> {
         let mut missing = Vec::new();
         for (position, (resource, class)) in self.resources.iter().enumerate() {
@@ -71,26 +71,26 @@ impl ExtendedResources {
         Some(missing)
     }
 
-    /// What a node needs that misses these.
-    pub(super) fn needs(&self, pod: &Pod, symbols: &Symbols, missing: &[usize]) -> Needs {
-        let mut needs = Needs::default();
+    /// The claim for a node that lacks the resources at these positions.
+    pub(super) fn claim_on(&self, pod: &Pod, symbols: &Symbols, missing: &[usize]) -> ExtendedClaim {
+        let mut claim = ExtendedClaim::default();
         for (resource, class) in missing.iter().filter_map(|position| self.resources.get(*position)) {
             let class = class.as_deref().unwrap_or_default();
-            add_requests(&mut needs, pod, (*resource, symbols.text(*resource)), class);
+            add_requests(&mut claim, pod, (*resource, symbols.text(*resource)), class);
         }
-        needs.requests.sort_by(|left, right| left.name.cmp(&right.name));
-        needs
+        claim.requests.sort_by(|left, right| left.name.cmp(&right.name));
+        claim
     }
 }
 
-/// Containers that live on get devices of their own. Init containers come and go before those that start later, so they
-/// use the same devices; what the largest of them needs beyond is asked for in addition.
-fn add_requests(needs: &mut Needs, pod: &Pod, resource: (Sym, &str), class: &str) {
+/// Regular containers and sidecars get devices of their own. Other init containers end before later containers start, and
+/// so use the devices of those; what the largest of them needs beyond that is requested in addition.
+fn add_requests(claim: &mut ExtendedClaim, pod: &Pod, resource: (Sym, &str), class: &str) {
     let of_resource = || pod.extended_requests.iter().filter(|request| request.resource == resource.0);
     let (init, lasting): (Vec<_>, Vec<_>) = of_resource().partition(|request| request.kind == ContainerKind::Init);
     for request in &lasting {
-        needs.requests.push(device_request(request, class, request.amount));
-        needs.mappings.push(mapping(request, resource.1, request));
+        claim.requests.push(device_request(request, class, request.amount));
+        claim.mappings.push(mapping(request, resource.1, request));
     }
     let later = |init: &ExtendedRequest| -> Vec<&ExtendedRequest> {
         let position = init.container_idx;
@@ -106,12 +106,12 @@ fn add_requests(needs: &mut Needs, pod: &Pod, resource: (Sym, &str), class: &str
             largest = Some(request);
         }
     }
-    needs.requests.extend(largest.map(|request| device_request(request, class, missing(request))));
+    claim.requests.extend(largest.map(|request| device_request(request, class, missing(request))));
     for request in init {
         let mut left = request.amount;
         for shared in later(request).into_iter().chain(largest) {
             if left > 0 {
-                needs.mappings.push(mapping(request, resource.1, shared));
+                claim.mappings.push(mapping(request, resource.1, shared));
                 left = left.saturating_sub(shared.amount);
             }
         }
@@ -141,12 +141,12 @@ fn mapping(request: &ExtendedRequest, resource: &str, device_request: &ExtendedR
 }
 
 /// The claim to be made, for the allocator.
-pub(super) fn claim_for(pod: &Pod, namespace: &str, needs: &Needs) -> ResourceClaim {
+pub(super) fn claim_for(pod: &Pod, namespace: &str, extended_claim: &ExtendedClaim) -> ResourceClaim {
     let mut claim = ResourceClaim::default();
     claim.metadata.name = UNNAMED.to_owned();
     claim.metadata.namespace = namespace.to_owned();
-    // Of nothing else with a uid; shares of devices are named after it.
+    // No object has this uid; it makes the ids of device shares unique.
     claim.metadata.uid = format!("extended-resources-of-{}", pod.uid);
-    claim.spec.devices.requests.clone_from(&needs.requests);
+    claim.spec.devices.requests.clone_from(&extended_claim.requests);
     claim
 }

@@ -1,12 +1,12 @@
-//! Which events are worth another attempt of a pod that DynamicResources turned down.
+//! Queueing hints: which events may make a pod schedulable that DynamicResources rejected.
 
 use berth_framework::ClusterEvent;
 use berth_model::{Pod, api, pod::ClaimName};
 
-use super::{claim_state::EXTENDED_RESOURCE_CLAIM, objects::ResourceClaim, pod_claims::are_generated};
+use super::{claim_table::EXTENDED_RESOURCE_CLAIM, objects::ResourceClaim, pod_claims::are_generated};
 
-pub(super) fn is_worth_it(pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-    // What can't be read may be worth it.
+pub(super) fn may_help(pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
+    // An object that cannot be decoded may help.
     match event.resource.as_str() {
         "resource.k8s.io/ResourceClaim" => match new.map(serde_json::from_slice) {
             Some(Ok(new)) => claim_changed(pod, old.and_then(|old| serde_json::from_slice(old).ok()).as_ref(), &new),
@@ -20,7 +20,8 @@ pub(super) fn is_worth_it(pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, n
     }
 }
 
-/// By name alone: the namespaces of pods are symbols, and a claim of the same name elsewhere costs an attempt at most.
+/// Claims are compared by name alone: the namespace of the pod is a symbol that cannot be resolved here, and a claim with
+/// the same name in another namespace costs one attempt at most.
 fn claim_changed(pod: &Pod, old: Option<&ResourceClaim>, new: &ResourceClaim) -> bool {
     if !are_generated(pod) {
         return false;

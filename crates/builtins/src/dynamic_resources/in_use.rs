@@ -1,7 +1,7 @@
 //! The devices that allocated claims hold.
 //!
-//! Devices have numbers here, so that a search asks without comparing names: one for each device that some slice offers
-//! or some claim holds. A number that nobody uses any more goes to another device.
+//! Each device that a slice offers or a claim holds has a number here, so that a search need not compare names. A number
+//! that is not needed any more is given to another device.
 
 use std::collections::BTreeMap;
 
@@ -9,36 +9,37 @@ use berth_model::quantity::Quantity;
 use rustc_hash::FxHashMap;
 
 use super::{
+    device_id::DeviceId,
     objects::{Allocation, DeviceResult},
-    slices::DeviceId,
 };
 
-/// Stands for a [`DeviceId`] as long as that is registered.
+/// The number of a [`DeviceId`] while the device is registered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct DeviceNumber(u32);
 
-/// Counts holders, since nothing but the API server's word keeps two claims from naming the same device. Access for
-/// administration holds nothing.
+/// The devices that claims hold. Several claims may hold one device: the API server does not prevent it. Requests with
+/// `adminAccess` hold nothing.
 #[derive(Debug, Default)]
 pub(super) struct InUse {
     numbers: FxHashMap<DeviceId, DeviceNumber>,
     /// By number.
     usages: Vec<Usage>,
     unused: Vec<DeviceNumber>,
-    /// What the shares of a device have of its capacities.
+    /// How much of its capacities the shares of a device consume.
     consumed: FxHashMap<u32, BTreeMap<String, Quantity>>,
 }
 
+/// Who uses one device.
 #[derive(Clone, Copy, Debug, Default)]
 struct Usage {
-    /// Slices that offer the device, and results of claims that name it.
+    /// How many slices offer the device and how many allocation results name it.
     n_registered: u32,
     n_dedicated: u32,
     n_shares: u32,
 }
 
 impl InUse {
-    /// Gives the device a number if it has none. [`InUse::deregister`] undoes it.
+    /// The number of the device, which gets one if it has none. [`InUse::deregister`] undoes it.
     pub(super) fn register(&mut self, device: &DeviceId) -> DeviceNumber {
         let number = match self.numbers.get(device) {
             Some(number) => *number,
@@ -60,8 +61,8 @@ impl InUse {
     }
 
     pub(super) fn deregister(&mut self, device: &DeviceId) {
-        let Some(number) = self.number_of(device) else { return };
-        let Some(usage) = self.usage_mut(number) else { return };
+        let Some(number) = self.number_of(device) else { return debug_assert!(false, "{device:?} is not registered") };
+        let Some(usage) = self.usage_mut(number) else { return debug_assert!(false, "{number:?} is unknown") };
         usage.n_registered = usage.n_registered.saturating_sub(1);
         if usage.n_registered == 0 {
             *usage = Usage::default();
@@ -109,13 +110,13 @@ impl InUse {
     }
 
     fn remove_share(&mut self, number: DeviceNumber, result: &DeviceResult) {
-        let Some(usage) = self.usage_mut(number) else { return };
+        let Some(usage) = self.usage_mut(number) else { return debug_assert!(false, "{number:?} is unknown") };
         usage.n_shares = usage.n_shares.saturating_sub(1);
         if usage.n_shares == 0 {
             self.consumed.remove(&number.0);
             return;
         }
-        let Some(of_device) = self.consumed.get_mut(&number.0) else { return };
+        let Some(of_device) = self.consumed.get_mut(&number.0) else { return debug_assert!(false, "no share") };
         for (name, amount) in &result.consumed_capacity {
             if let Some(consumed) = of_device.get_mut(name) {
                 *consumed = &*consumed - amount;

@@ -1,24 +1,19 @@
-//! The objects of `resource.k8s.io/v1` (and the few fields of a pod) that allocation reads and writes.
+//! The objects of `resource.k8s.io/v1` that allocation reads and writes.
 //!
-//! Decoding skips unknown fields and gives absent ones their zero value, so an object of a newer API server never fails
-//! for what it says in addition. What ends up in a claim's status also encodes. Field names and meanings are the
-//! Kubernetes API reference's.
+//! Decoding skips unknown fields and gives absent ones their zero value, so objects of a newer API server decode too. The
+//! types that end up in the status of a claim can also be encoded. The Kubernetes API reference explains the fields:
+//! <https://kubernetes.io/docs/reference/kubernetes-api/>.
 
 use std::collections::BTreeMap;
 
 use berth_model::{
-    api::{self, OwnerReference, StringMap},
+    api::{self, OwnerReference, StringMap, null_as_default},
     quantity::Quantity,
     selector::NodeMatcher,
 };
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 pub(super) const API_VERSION: &str = "resource.k8s.io/v1";
-
-/// `null` is how Go writes an empty list.
-fn null_as_default<'de, D: Deserializer<'de>, T: Default + Deserialize<'de>>(deserializer: D) -> Result<T, D::Error> {
-    Ok(Option::deserialize(deserializer)?.unwrap_or_default())
-}
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
@@ -78,8 +73,7 @@ pub(super) struct DeviceRequest {
     pub(super) first_available: Vec<SubRequest>,
 }
 
-/// What `exactly` and the entries of `firstAvailable` have in common; only the former has `admin_access`, only the
-/// latter a name.
+/// `exactly`, or an entry of `firstAvailable`. Only the former has `admin_access`, only the latter a name.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct SubRequest {
@@ -138,14 +132,14 @@ pub(super) struct DeviceToleration {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct DeviceConstraint {
-    /// Empty stands for all requests of the claim.
+    /// Empty means all requests of the claim.
     #[serde(deserialize_with = "null_as_default")]
     pub(super) requests: Vec<String>,
     pub(super) match_attribute: Option<String>,
     pub(super) distinct_attribute: Option<String>,
 }
 
-/// Configuration as a claim or a class carries it.
+/// Configuration in a claim or a class.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct ClaimConfig {
@@ -181,7 +175,7 @@ pub(super) struct Consumer {
     pub(super) uid: String,
 }
 
-/// What a driver reports about one allocated device.
+/// The status that a driver reports for one allocated device.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(super) struct DeviceStatus {
@@ -227,7 +221,7 @@ pub(super) struct AllocatedDevices {
     pub(super) config: Vec<AllocatedConfig>,
 }
 
-/// One device given to one request.
+/// One device that is allocated for one request.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct DeviceResult {
@@ -373,7 +367,7 @@ pub(super) struct Capacity {
     pub(super) request_policy: Option<RequestPolicy>,
 }
 
-/// Which amounts of a capacity may be asked for.
+/// Which amounts of a capacity a request may consume.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(super) struct RequestPolicy {
@@ -469,7 +463,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unknown_and_null_fields_do_no_harm() {
+    fn unknown_and_null_fields_are_accepted() {
         let claim: ResourceClaim = serde_json::from_str(
             r#"{"kind":"ResourceClaim","metadata":{"name":"c","future":1},"spec":{"devices":{"requests":null,"x":{}}},
                 "status":null}"#,

@@ -1,4 +1,4 @@
-//! From a pod to its claims.
+//! Finds the claims of a pod and checks that they can be allocated.
 
 use std::sync::Arc;
 
@@ -9,12 +9,12 @@ use berth_model::{
 };
 
 use super::{
-    claim_state::ClaimTable,
-    cluster::Cluster,
+    claim_table::ClaimTable,
+    dra_cache::DraCache,
     objects::{DeviceRequest, ResourceClaim},
 };
 
-/// Whether all claims of the pod have been made, as far as the pod itself tells.
+/// Whether all claims of the pod have been created from their templates, according to the status of the pod.
 pub(super) fn are_generated(pod: &Pod) -> bool {
     pod.resource_claims.iter().all(|claim| claim.claim != ClaimName::Pending)
 }
@@ -26,7 +26,7 @@ pub(super) fn not_generated(pod_name: &str) -> Status {
 /// The claims of the pod that exist, in its order.
 ///
 /// # Errors
-/// A claim is missing, being deleted, or another pod's.
+/// A claim is missing, is being deleted, or belongs to another pod.
 pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Result<Vec<Arc<ResourceClaim>>, Status> {
     let namespace = symbols.text(pod.namespace);
     let mut resolved = Vec::with_capacity(pod.resource_claims.len());
@@ -53,35 +53,35 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
     Ok(resolved)
 }
 
-/// What was made from a template belongs to the pod that it was made for.
+/// A claim that was created from a template must be owned by the pod.
 fn is_for(pod: &Pod, pod_claim: &PodClaim, claim: &ResourceClaim) -> bool {
     let mut owners = claim.metadata.owner_references.iter().filter(|owner| owner.controller);
     !pod_claim.from_template || owners.any(|owner| *owner.uid == *pod.uid)
 }
 
-/// Whether the requests of an unallocated claim can be understood, and name classes that exist.
-pub(super) fn check_requests(claim: &ResourceClaim, cluster: &Cluster) -> Result<(), Status> {
+/// Whether the requests of an unallocated claim are of a known kind and name classes that exist.
+pub(super) fn check_requests(claim: &ResourceClaim, cache: &DraCache) -> Result<(), Status> {
     for request in &claim.spec.devices.requests {
         let DeviceRequest { name, exactly, first_available } = request;
         if let Some(exactly) = exactly {
-            check_class(name, &exactly.device_class_name, cluster)?;
+            check_class(name, &exactly.device_class_name, cache)?;
         } else if first_available.is_empty() {
             let claim = &claim.metadata.name;
             let text = format!("resource claim {claim}, request {name}: unknown request type");
             return Err(Status::unresolvable(text));
         }
         for sub_request in first_available.iter().filter(|_| exactly.is_none()) {
-            check_class(&format!("{name}/{}", sub_request.name), &sub_request.device_class_name, cluster)?;
+            check_class(&format!("{name}/{}", sub_request.name), &sub_request.device_class_name, cache)?;
         }
     }
     Ok(())
 }
 
-fn check_class(request: &str, class: &str, cluster: &Cluster) -> Result<(), Status> {
+fn check_class(request: &str, class: &str, cache: &DraCache) -> Result<(), Status> {
     if class.is_empty() {
         return Err(Status::error(format!("request {request}: unsupported request type")));
     }
-    if cluster.classes.contains_key(class) {
+    if cache.classes.contains_key(class) {
         return Ok(());
     }
     Err(Status::unresolvable(format!("request {request}: device class {class} does not exist")))

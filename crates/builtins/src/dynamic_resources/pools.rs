@@ -1,30 +1,35 @@
-//! The pools that a node can draw devices from, in the order in which the allocator tries them.
+//! The pools with devices for a node, in the order in which the allocator tries them.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::slices::{NodeView, PoolId, Slice, SliceDevice, SliceTable};
+use super::{
+    device_id::PoolId,
+    slices::{NodeView, PlacementError, Slice, SliceDevice, SliceTable},
+};
 
-/// The newest generation of a pool, as far as one node can use it.
+/// The devices of a pool's newest generation that one node can use.
 #[derive(Debug)]
 pub(super) struct Pool<'a> {
     pub(super) id: &'a PoolId,
     pub(super) state: PoolState,
-    /// Those that the node can use, in the order of slices, then of devices.
+    /// In the order of slices, then of devices.
     pub(super) devices: Vec<&'a Arc<SliceDevice>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PoolState {
     Usable,
-    /// Slices are missing: its driver is about to publish them.
+    /// Slices are missing: the driver has not published all of them yet.
     Incomplete,
     /// Its slices contradict each other.
     Invalid,
 }
 
+/// The pools of one node.
+///
 /// # Errors
-/// A node selector of a slice that can't be read.
-pub(super) fn gather<'a>(slices: &'a SliceTable, node: NodeView<'_>) -> Result<Vec<Pool<'a>>, String> {
+/// A node selector of a slice cannot be evaluated.
+pub(super) fn gather<'a>(slices: &'a SliceTable, node: NodeView<'_>) -> Result<Vec<Pool<'a>>, PlacementError> {
     let mut by_pool: BTreeMap<&PoolId, Vec<&Slice>> = BTreeMap::new();
     for slice in slices.usable_on(node)? {
         by_pool.entry(&slice.pool).or_default().push(slice);
@@ -42,7 +47,7 @@ pub(super) fn gather<'a>(slices: &'a SliceTable, node: NodeView<'_>) -> Result<V
     Ok(pools)
 }
 
-/// `None` if a newer generation is coming that has not yet reached this node.
+/// `None` if the driver is about to replace this generation: a newer one exists, but not yet for this node.
 fn state_of(slices: &SliceTable, id: &PoolId, usable: &[&Slice], generation: i64) -> Option<PoolState> {
     let facts = slices.facts(id)?;
     let n_expected = usable.first().map_or(0, |slice| slice.n_slices_of_pool);

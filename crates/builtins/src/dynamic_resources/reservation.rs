@@ -1,9 +1,9 @@
-//! From Reserve to the end of binding: which allocations a pod takes with it, and how they are written.
+//! The allocations of a pod from Reserve to the end of binding, and how PreBind writes them.
 //!
-//! What was chosen for a node is held from Reserve on. PreBind asks for it to be written: a finalizer, then allocation
-//! and reservation in the status; a claim for extended resources is created first, under a name made from the pod's, so
-//! that nothing must be read back. Each patch names the uid that it is for, and one that adds to a list the version that it
-//! saw. When devices have conditions to meet, PreBind waits for them.
+//! PreBind first adds a finalizer to each claim, then writes allocation and reservation into its status. A claim for extended
+//! resources is created before that, with a name derived from the pod's, so that no answer has to be read. Each patch
+//! contains the uid of the claim; a patch that adds to a list also contains the resource version. If devices have binding
+//! conditions (KEP-5007), PreBind waits for them.
 
 use std::collections::BTreeMap;
 
@@ -12,38 +12,39 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::{
-    claim_state::{ClaimTable, EXTENDED_RESOURCE_CLAIM, Holder},
-    extended::Needs,
+    attempt::{failed_condition, is_ready},
+    claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM},
+    extended::ExtendedClaim,
     objects::{Allocation, Consumer, ResourceClaim},
-    verdict::{failed_condition, is_ready},
 };
 
 const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 const CLAIM_KIND: &str = "resource.k8s.io/v1/ResourceClaim";
-/// How long another pod's reservation of a shared claim may take, in milliseconds.
+/// How long PreBind waits for another pod's reservation of a shared claim, in milliseconds.
 const WRITE_TIMEOUT: u64 = 30_000;
 
-/// What one pod takes to its node.
+/// The claims that one pod takes to its node.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
-pub(super) struct Reservation {
+pub(super) struct ClaimReservation {
     pub(super) pod_uid: String,
     namespace: String,
     pod_name: String,
     claims: Vec<ReservedClaim>,
     extended: Option<ReservedExtended>,
-    /// PreBind has asked for the writes.
+    /// Whether PreBind has returned the writes.
     is_sent: bool,
 }
 
+/// A claim of the pod.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 struct ReservedClaim {
     name: String,
     uid: String,
-    /// `None`: the claim had one.
+    /// `None` if the claim was allocated already.
     allocation: Option<Allocation>,
 }
 
-/// A claim to be made.
+/// A claim for extended resources, which PreBind creates.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 struct ReservedExtended {
     allocation: Allocation,
@@ -51,10 +52,10 @@ struct ReservedExtended {
     mappings: Value,
 }
 
-/// All reservations under way, by cycle.
-pub(super) type Reservations = BTreeMap<CycleId, Reservation>;
+/// All reservations between Reserve and the end of their cycle.
+pub(super) type Reservations = BTreeMap<CycleId, ClaimReservation>;
 
-impl Reservation {
+impl ClaimReservation {
     pub(super) fn new(call: &Call<'_>) -> Self {
         Self {
             pod_uid: call.pod.uid.to_string(),
@@ -69,33 +70,41 @@ impl Reservation {
     pub(super) fn take(&mut self, table: &mut ClaimTable, claim: &ResourceClaim, allocation: Option<Allocation>) {
         let uid = claim.metadata.uid.clone();
         if let Some(allocation) = &allocation {
-            table.reserve(Holder::Claim(uid.clone()), allocation.clone());
+            table.reserve(DeviceHolder::Claim(uid.clone()), allocation.clone());
         }
         self.claims.push(ReservedClaim { name: claim.metadata.name.clone(), uid, allocation });
     }
 
-    pub(super) fn take_extended(&mut self, table: &mut ClaimTable, needs: &Needs, allocation: Allocation) {
+    pub(super) fn take_extended(
+        &mut self,
+        table: &mut ClaimTable,
+        extended_claim: &ExtendedClaim,
+        allocation: Allocation,
+    ) {
         table.reserve(self.extended_holder(), allocation.clone());
-        self.extended =
-            Some(ReservedExtended { allocation, requests: json!(needs.requests), mappings: json!(needs.mappings) });
+        self.extended = Some(ReservedExtended {
+            allocation,
+            requests: json!(extended_claim.requests),
+            mappings: json!(extended_claim.mappings),
+        });
     }
 
-    fn extended_holder(&self) -> Holder {
-        Holder::ExtendedResourcesOf { pod_uid: self.pod_uid.clone() }
+    fn extended_holder(&self) -> DeviceHolder {
+        DeviceHolder::ExtendedResourcesOf { pod_uid: self.pod_uid.clone() }
     }
 
-    /// Gives the devices back, unless the API server may have the allocations already.
-    pub(super) fn give_back(&self, table: &mut ClaimTable) {
+    /// Gives the devices back. Those whose allocation was sent to the API server stay held, but are doubtful.
+    pub(super) fn undo(&self, table: &mut ClaimTable) {
         for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
-            let holder = Holder::Claim(claim.uid.clone());
-            if self.is_sent { table.doubt(&holder) } else { table.unreserve(&holder) }
+            let holder = DeviceHolder::Claim(claim.uid.clone());
+            if self.is_sent { table.mark_doubtful(&holder) } else { table.unreserve(&holder) }
         }
         if self.extended.is_some() {
             table.unreserve(&self.extended_holder());
         }
     }
 
-    /// Whether it writes to the claim for as long as the claim does not show it.
+    /// Whether the claim does not show the write of this reservation yet.
     fn is_writing(&self, claim: &ResourceClaim) -> bool {
         let is_of_claim = |it: &ReservedClaim| it.uid == claim.metadata.uid;
         self.is_sent && self.claims.iter().any(is_of_claim) && !claim.is_reserved_for(&self.pod_uid)
@@ -125,7 +134,7 @@ impl Reservation {
     }
 }
 
-/// The next things to do for the reservation of `cycle`; nothing when it may be bound.
+/// The next effects for the reservation of `cycle`; none when the pod can be bound.
 pub(super) fn pre_bind(
     reservations: &mut Reservations,
     cycle: CycleId,
@@ -139,19 +148,19 @@ pub(super) fn pre_bind(
         return Ok(waits.into_iter().collect());
     }
     let mut effects = Vec::new();
-    let mut busy = Vec::new();
+    let mut reserved_by_others = Vec::new();
     for reserved in &reservation.claims {
         let claim = reservation.current(table, reserved)?;
         let others = reservations.iter().filter(|(other, _)| **other != cycle);
         if others.map(|(_, other)| other).any(|other| other.is_writing(claim)) {
-            busy.push(reservation.reference(&reserved.name));
+            reserved_by_others.push(reservation.reference(&reserved.name));
         } else {
             effects.extend(reservation.writes(reserved, claim));
         }
     }
-    if !busy.is_empty() {
+    if !reserved_by_others.is_empty() {
         let timeout_message = "timed out waiting for the reservation of a shared ResourceClaim".to_owned();
-        return Ok(vec![Effect::Wait { objects: busy, timeout_ms: WRITE_TIMEOUT, timeout_message }]);
+        return Ok(vec![Effect::Wait { objects: reserved_by_others, timeout_ms: WRITE_TIMEOUT, timeout_message }]);
     }
     if let Some(extended) = &reservation.extended {
         effects.extend(reservation.extended_writes(extended));
@@ -171,16 +180,16 @@ pub(super) fn pre_bind(
     Ok(effects)
 }
 
-impl Reservation {
-    /// The claim as it is, if it is still what was reserved.
+impl ClaimReservation {
+    /// The current version of the claim, if it can still be written.
     fn current<'a>(&self, table: &'a ClaimTable, reserved: &ReservedClaim) -> Result<&'a ResourceClaim, Status> {
-        let meanwhile =
+        let changed =
             |what: &str| Status::error(format!("claim {}/{} {what} in the meantime", self.namespace, reserved.name));
         let claim = table.get(&self.namespace, &reserved.name).filter(|claim| claim.metadata.uid == reserved.uid);
-        let claim = claim.ok_or_else(|| meanwhile("got deleted"))?;
+        let claim = claim.ok_or_else(|| changed("got deleted"))?;
         match (&reserved.allocation, &claim.status.allocation) {
-            (Some(ours), Some(theirs)) if ours != theirs => Err(meanwhile("got allocated elsewhere")),
-            (None, None) => Err(meanwhile("got deallocated elsewhere")),
+            (Some(ours), Some(theirs)) if ours != theirs => Err(changed("got allocated elsewhere")),
+            (None, None) => Err(changed("got deallocated elsewhere")),
             (Some(_), _) | (None, Some(_)) => Ok(claim),
         }
     }
@@ -195,8 +204,8 @@ impl Reservation {
         let mut metadata = json!({"uid": reserved.uid});
         let mut status = json!({"reservedFor": consumers});
         if let Some(allocation) = &reserved.allocation {
-            // A finalizer keeps the claim while it is allocated. It changes the version, so the next patch can name
-            // none; but the API server refuses to replace an allocation.
+            // A finalizer keeps the claim while it is allocated. Adding it changes the resource version, so the patch of
+            // the status cannot contain one; but the API server refuses to replace an allocation.
             if !claim.finalizers().any(|finalizer| finalizer == FINALIZER) {
                 let finalizers: Vec<&str> = claim.finalizers().chain([FINALIZER]).collect();
                 let version = &claim.metadata.resource_version;
@@ -243,8 +252,8 @@ impl Reservation {
         ]
     }
 
-    /// `<pod>-extended-resources-<part of the pod's uid>`, which is as good as the random letters that the API server
-    /// would add: one pod makes one claim.
+    /// `<pod>-extended-resources-<part of the pod's uid>`. The uid makes the name unique, as the API server's random suffix
+    /// would: there is one such claim per pod.
     fn extended_name(&self) -> String {
         const MAX_NAME: usize = 253;
         let letters: String = self.pod_uid.chars().filter(char::is_ascii_alphanumeric).collect();
@@ -253,10 +262,10 @@ impl Reservation {
         format!("{}{suffix}", self.pod_name.get(..room).unwrap_or(&self.pod_name))
     }
 
-    /// A wait while some device is not ready.
+    /// A wait if some binding condition is not true yet.
     ///
     /// # Errors
-    /// A device will not get ready.
+    /// A binding failure condition of a device is true.
     fn wait_for_devices(&self, table: &ClaimTable, node: &str, timeout_ms: u64) -> Result<Option<Effect>, Status> {
         let mut pending = Vec::new();
         for reserved in &self.claims {
@@ -285,7 +294,7 @@ impl Reservation {
     }
 }
 
-/// Takes the devices from a claim that only this pod could use, and nowhere.
+/// Deallocates a claim.
 pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
     let metadata = json!({"uid": claim.metadata.uid, "resourceVersion": claim.metadata.resource_version});
     let status = json!({"allocation": null, "reservedFor": null, "devices": null});
@@ -298,7 +307,7 @@ pub(super) fn deallocation(claim: &ResourceClaim) -> Effect {
     }
 }
 
-/// Deletes a claim that was made for extended resources.
+/// Deletes a claim that was created for extended resources, with its finalizer.
 pub(super) fn deletion(claim: &ResourceClaim) -> Vec<Effect> {
     let (namespace, name) = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
     let mut effects = Vec::new();

@@ -1,4 +1,4 @@
-//! ResourceSlices as last seen, indexed by the nodes that can use them and by their pools.
+//! The ResourceSlices, indexed by the nodes that can use them and by their pools.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -14,6 +14,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{
     cel::DeviceKey,
+    device_id::{DeviceId, PoolId},
     in_use::{DeviceNumber, InUse},
     objects::{CounterSet, Device, NodeSelector, NodeSelectorTerm, ResourceSlice},
 };
@@ -25,35 +26,10 @@ pub(super) struct NodeView<'a> {
     pub(super) labels: &'a StringMap,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct PoolId {
-    pub(super) driver: Arc<str>,
-    pub(super) pool: Arc<str>,
-}
-
-/// What identifies a device in claims.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) struct DeviceId {
-    pub(super) pool: PoolId,
-    pub(super) device: Arc<str>,
-}
-
-impl DeviceId {
-    pub(super) fn new(driver: &str, pool: &str, device: &str) -> Self {
-        Self { pool: PoolId { driver: driver.into(), pool: pool.into() }, device: device.into() }
-    }
-}
-
-impl std::fmt::Display for PoolId {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(formatter, "{}/{}", self.driver, self.pool)
-    }
-}
-
 /// Which nodes can use a slice or a device.
 #[derive(Clone, Debug, Default)]
 pub(super) enum Placement {
-    /// Nothing was said, so none.
+    /// No field is set, so no node.
     #[default]
     Nowhere,
     Everywhere,
@@ -86,24 +62,34 @@ impl Placement {
     }
 }
 
+/// A node selector of a slice, or of one of its devices, that cannot be evaluated.
+#[derive(Debug, thiserror::Error)]
+#[error("failed to perform node selection for slice {slice}: {source}")]
+pub(super) struct PlacementError {
+    slice: String,
+    source: SelectorError,
+}
+
+/// A device of a slice.
 #[derive(Debug)]
 pub(super) struct SliceDevice {
     pub(super) id: DeviceId,
-    /// Stands for the id among the devices in use.
+    /// The number of the device in [`InUse`].
     pub(super) number: DeviceNumber,
     pub(super) key: DeviceKey,
     pub(super) device: Device,
-    /// The device's own, in slices that leave it to their devices; the slice's in all others.
+    /// That of the device if the slice has `perDeviceNodeSelection`, that of the slice otherwise.
     pub(super) placement: Arc<Placement>,
 }
 
+/// A ResourceSlice, prepared for lookups.
 #[derive(Debug)]
 pub(super) struct Slice {
     pub(super) name: String,
     pub(super) pool: PoolId,
     pub(super) generation: i64,
     pub(super) n_slices_of_pool: i64,
-    /// `None`: each device has its own.
+    /// `None` if each device has its own.
     placement: Option<Arc<Placement>>,
     pub(super) devices: Vec<Arc<SliceDevice>>,
     counters: Counters,
@@ -113,7 +99,7 @@ pub(super) struct Slice {
 /// Amounts by counter set, then counter.
 pub(super) type Counters = BTreeMap<String, BTreeMap<String, Quantity>>;
 
-/// What is known of a pool when all its slices are looked at, whichever nodes they are for.
+/// Facts about the newest generation of a pool, from all its slices, whichever nodes they are for.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PoolFacts {
     pub(super) generation: i64,
@@ -123,15 +109,15 @@ pub(super) struct PoolFacts {
     pub(super) counters: Counters,
 }
 
-/// The nodes that may find other devices than before.
+/// The nodes whose devices may have changed.
 #[derive(Debug, Default)]
-pub(super) struct Changed {
+pub(super) struct ChangedNodes {
     pub(super) nodes: FxHashSet<String>,
-    /// Whichever they are.
+    /// All nodes.
     pub(super) is_everywhere: bool,
 }
 
-/// All slices. Changes go in one by one; [`SliceTable::refresh`] must follow the last before anything is read.
+/// All slices. After changes, [`SliceTable::refresh`] must be called before anything is read.
 #[derive(Debug, Default)]
 pub(super) struct SliceTable {
     slices: BTreeMap<String, Arc<Slice>>,
@@ -140,12 +126,12 @@ pub(super) struct SliceTable {
     of_pool: BTreeMap<PoolId, BTreeSet<String>>,
     facts: BTreeMap<PoolId, PoolFacts>,
     changed_pools: BTreeSet<PoolId>,
-    changed: Changed,
+    changed: ChangedNodes,
     n_keys: u64,
 }
 
 impl SliceTable {
-    /// The slice exists, and is so. Its devices get numbers in `in_use`, until [`SliceTable::remove`].
+    /// Adds a slice or replaces its previous version. Its devices have numbers in `in_use` until [`SliceTable::remove`].
     pub(super) fn insert(&mut self, slice: &ResourceSlice, in_use: &mut InUse) {
         self.remove(&slice.metadata.name, in_use);
         let slice = self.indexed(slice, in_use);
@@ -209,8 +195,8 @@ impl SliceTable {
         }
     }
 
-    /// Brings what is known of the pools up to date; says which nodes that may concern.
-    pub(super) fn refresh(&mut self) -> Changed {
+    /// Brings the facts about pools up to date. Returns the nodes whose devices may have changed.
+    pub(super) fn refresh(&mut self) -> ChangedNodes {
         let mut changed = std::mem::take(&mut self.changed);
         for pool in std::mem::take(&mut self.changed_pools) {
             if self.of_pool.get(&pool).is_some_and(BTreeSet::is_empty) {
@@ -225,7 +211,7 @@ impl SliceTable {
         changed
     }
 
-    /// Whether some slices are for nodes by their labels, or for all.
+    /// Whether some slices select nodes by label, or are for all nodes.
     pub(super) fn has_shared_slices(&self) -> bool {
         !self.of_many_nodes.is_empty()
     }
@@ -238,25 +224,23 @@ impl SliceTable {
         self.facts.get(pool)
     }
 
-    /// The devices of a pool's newest generation, on whichever node.
+    /// All devices of a pool's newest generation, whichever nodes can use them.
     pub(super) fn devices_of(&self, pool: &PoolId) -> impl Iterator<Item = &SliceDevice> {
         let newest = self.facts.get(pool).map(|facts| facts.generation);
         let slices = self.slices_of(pool).filter(move |slice| Some(slice.generation) == newest);
         slices.flat_map(|slice| &slice.devices).map(Arc::as_ref)
     }
 
-    /// The slices with something for `node`, by name.
+    /// The slices with a device for `node`, ordered by name.
     ///
     /// # Errors
-    /// A node selector that can't be read.
-    pub(super) fn usable_on<'a>(&'a self, node: NodeView<'_>) -> Result<Vec<&'a Slice>, String> {
+    /// A node selector cannot be evaluated.
+    pub(super) fn usable_on<'a>(&'a self, node: NodeView<'_>) -> Result<Vec<&'a Slice>, PlacementError> {
         let of_node = self.of_node.get(node.name).into_iter().flatten();
         let mut usable: Vec<&Slice> = of_node.filter_map(|name| self.slices.get(name)).map(Arc::as_ref).collect();
         for slice in self.of_many_nodes.iter().filter_map(|name| self.slices.get(name)) {
             let is_usable = slice.is_usable_on(node);
-            if is_usable
-                .map_err(|error| format!("failed to perform node selection for slice {}: {error}", slice.name))?
-            {
+            if is_usable.map_err(|source| PlacementError { slice: slice.name.clone(), source })? {
                 usable.push(slice);
             }
         }
@@ -265,7 +249,7 @@ impl SliceTable {
     }
 }
 
-impl Changed {
+impl ChangedNodes {
     fn add(&mut self, slice: &Slice) {
         match slice.placement.as_deref() {
             Some(Placement::Node(node)) => drop(self.nodes.insert(node.to_string())),
@@ -289,7 +273,7 @@ impl Slice {
 }
 
 impl SliceDevice {
-    /// A selector that can't be read includes no node here; [`SliceTable::usable_on`] has reported it.
+    /// A selector that cannot be evaluated includes no node here; [`SliceTable::usable_on`] has reported it.
     pub(super) fn is_usable_on(&self, node: NodeView<'_>) -> bool {
         self.placement.includes(node).unwrap_or(false)
     }
@@ -320,7 +304,7 @@ fn facts<'a>(slices: impl Iterator<Item = &'a Slice> + Clone) -> Option<PoolFact
     let is_known = |(set, counter, _): (&str, &str, &Quantity)| {
         facts.counters.get(set).is_some_and(|counters| counters.contains_key(counter))
     };
-    // Counters of a slice that has not come yet are missing, not wrong.
+    // Counters of a slice that has not arrived yet are missing, not wrong.
     let is_complete = facts.n_slices >= n_expected;
     let mut consumed = newest.flat_map(|slice| &slice.devices).flat_map(|device| device.consumes_counters());
     facts.is_invalid |= is_complete && !consumed.all(is_known);

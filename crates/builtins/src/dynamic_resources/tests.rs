@@ -1,11 +1,11 @@
 //! The plugin through the framework's traits.
 
-mod world;
+mod test_cluster;
 
 use berth_model::Node;
 use serde_json::{Value, json};
 
-use self::world::World;
+use self::test_cluster::TestCluster;
 use super::*;
 use crate::testing::show;
 
@@ -19,93 +19,100 @@ fn gpus(n_gpus: usize) -> Value {
 /// KEP-4381, "Pod scheduling": allocation, reservation and finalizer are written before the pod is bound.
 #[test]
 fn a_claim_is_allocated_and_reserved_for_its_pod() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |_| {});
-    let pod = world.pod("p", &["c"], json!({}));
-    assert_eq!(world.verdicts(1, &pod), ["", NO_DEVICES]);
-    world.place(2, &pod);
-    let claim = world.object("ResourceClaim", "c").clone();
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |_| {});
+    let pod = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &pod), ["", NO_DEVICES]);
+    cluster.place(2, &pod);
+    let claim = cluster.object("ResourceClaim", "c").clone();
     assert_eq!(claim["metadata"]["finalizers"], json!(["resource.kubernetes.io/delete-protection"]));
     assert_eq!(claim["status"]["reservedFor"], json!([{"resource": "pods", "name": "p", "uid": "p-uid"}]));
     let result = json!({"request": "r", "driver": "gpu.example.com", "pool": "node-1", "device": "gpu-0"});
     assert_eq!(claim["status"]["allocation"]["devices"]["results"], json!([result]));
     // A second attempt finds nothing left to do.
-    assert_eq!(world.verdicts(3, &pod), ["", NOT_HERE]);
-    assert_eq!(world.reserve(3, &pod, 0), "");
-    assert_eq!(world.pre_bind(3, &pod, 0), Ok(Vec::new()));
+    assert_eq!(cluster.verdicts(3, &pod), ["", NOT_HERE]);
+    assert_eq!(cluster.reserve(3, &pod, 0), "");
+    assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));
 }
 
 #[test]
 fn devices_are_held_from_reserve_until_unreserve() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |_| {});
-    world.claim("d", |_| {});
-    let (first, second) = (world.pod("first", &["c"], json!({})), world.pod("second", &["d"], json!({})));
-    let third = world.pod("third", &["c"], json!({}));
-    assert_eq!(world.verdicts(1, &first), ["", NO_DEVICES]);
-    assert_eq!(world.reserve(1, &first, 0), "");
-    assert_eq!(world.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |_| {});
+    cluster.claim("d", |_| {});
+    let (first, second) = (cluster.pod("first", &["c"], json!({})), cluster.pod("second", &["d"], json!({})));
+    let third = cluster.pod("third", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &first), ["", NO_DEVICES]);
+    assert_eq!(cluster.reserve(1, &first, 0), "");
+    assert_eq!(cluster.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
     assert_eq!(
-        world.verdicts(3, &third),
+        cluster.verdicts(3, &third),
         ["UnschedulableAndUnresolvable: resource claim default/c is in the process of being allocated"]
     );
-    world.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
-    world.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
-    assert_eq!(world.verdicts(4, &second), ["", NO_DEVICES]);
-    assert_eq!(world.verdicts(5, &third), ["", NO_DEVICES]);
-    world.place(6, &third);
-    assert_eq!(world.verdicts(7, &second), [NO_DEVICES, NO_DEVICES]);
+    cluster.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
+    cluster.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
+    assert_eq!(cluster.verdicts(4, &second), ["", NO_DEVICES]);
+    assert_eq!(cluster.verdicts(5, &third), ["", NO_DEVICES]);
+    cluster.place(6, &third);
+    assert_eq!(cluster.verdicts(7, &second), [NO_DEVICES, NO_DEVICES]);
 }
 
-/// The write was sent, the binding failed, and nobody knows whether the write arrived.
+/// Two pods whose claims need the one device of `node-1`. The first has reserved it in cycle 1.
+fn cluster_with_reservation() -> (TestCluster, Pod, Pod) {
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |_| {});
+    cluster.claim("d", |_| {});
+    let (first, second) = (cluster.pod("first", &["c"], json!({})), cluster.pod("second", &["d"], json!({})));
+    assert_eq!(cluster.verdicts(1, &first), ["", NO_DEVICES]);
+    assert_eq!(cluster.reserve(1, &first, 0), "");
+    (cluster, first, second)
+}
+
+/// The write was sent, the binding failed, and it is not known whether the write succeeded.
 #[test]
 fn devices_stay_held_while_their_write_is_in_doubt() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |_| {});
-    world.claim("d", |_| {});
-    let (first, second) = (world.pod("first", &["c"], json!({})), world.pod("second", &["d"], json!({})));
-    assert_eq!(world.verdicts(1, &first), ["", NO_DEVICES]);
-    assert_eq!(world.reserve(1, &first, 0), "");
-    assert!(!world.pre_bind(1, &first, 0).unwrap().is_empty());
-    world.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
-    world.plugin.end_cycle(CycleId(1));
-    assert_eq!(world.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
-    world.place(3, &first);
-    assert_eq!(world.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
+    let (mut cluster, first, second) = cluster_with_reservation();
+    assert!(!cluster.pre_bind(1, &first, 0).unwrap().is_empty());
+    cluster.call(1, &first, |plugin, call| plugin.reserve().unwrap().unreserve(call, NodeIdx(0)));
+    cluster.plugin.end_cycle(CycleId(1));
+    assert_eq!(cluster.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
+    cluster.place(3, &first);
+    assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
 #[test]
 fn pods_without_claims_are_none_of_its_business() {
-    let mut world = World::new();
-    let pod = world.pod("p", &[], json!({}));
-    assert_eq!(world.pre_filter(1, &pod), "Skip: ");
-    assert_eq!(world.reserve(1, &pod, 0), "");
-    assert_eq!(world.pre_bind(1, &pod, 0), Err("Skip: ".to_owned()));
-    assert_eq!(world.post_filter(1, &pod).0, "Unschedulable: no new claims to deallocate");
+    let mut cluster = TestCluster::new();
+    let pod = cluster.pod("p", &[], json!({}));
+    assert_eq!(cluster.pre_filter(1, &pod), "Skip: ");
+    assert_eq!(cluster.reserve(1, &pod, 0), "");
+    assert_eq!(cluster.pre_bind(1, &pod, 0), Err("Skip: ".to_owned()));
+    assert_eq!(cluster.post_filter(1, &pod).0, "Unschedulable: no new claims to deallocate");
     let mut scores = vec![7];
-    world.call(1, &pod, |plugin, call| plugin.score().unwrap().score(call, call.table.nodes(), &mut scores)).unwrap();
+    cluster.call(1, &pod, |plugin, call| plugin.score().unwrap().score(call, call.table.nodes(), &mut scores)).unwrap();
     assert_eq!(scores, [7, 0, 0]);
-    assert_eq!(world.plugin.sign().unwrap().sign(&pod), Some(String::new()));
-    let with_claims = world.pod("p", &["c"], json!({}));
-    assert_eq!(world.plugin.sign().unwrap().sign(&with_claims), None);
+    assert_eq!(cluster.plugin.sign().unwrap().sign(&pod), Some(String::new()));
+    let with_claims = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.plugin.sign().unwrap().sign(&with_claims), None);
 }
 
 #[test]
 fn claims_that_can_not_be_used_turn_the_pod_down() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("leaving", |claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
-    world
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("leaving", |claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
+    cluster
         .claim("classless", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = json!("x"));
-    world.claim("modern", |claim| claim["spec"]["devices"]["requests"][0] = json!({"name": "r", "future": {}}));
-    world.claim("listed", |claim| {
+    cluster.claim("modern", |claim| claim["spec"]["devices"]["requests"][0] = json!({"name": "r", "future": {}}));
+    cluster.claim("listed", |claim| {
         let sub = json!({"name": "s", "deviceClassName": "x"});
         claim["spec"]["devices"]["requests"][0] = json!({"name": "r", "firstAvailable": [sub]});
     });
-    world.claim("nameless", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = json!(""));
+    cluster
+        .claim("nameless", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["deviceClassName"] = json!(""));
     let cases = [
         ("gone", "UnschedulableAndUnresolvable: resourceclaim \"gone\" not found"),
         ("leaving", "UnschedulableAndUnresolvable: resourceclaim \"leaving\" is being deleted"),
@@ -115,34 +122,34 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
         ("nameless", "Error: request r: unsupported request type"),
     ];
     for (claim, expected) in cases {
-        let pod = world.pod("p", &[claim], json!({}));
-        assert_eq!(world.verdicts(1, &pod), [expected]);
+        let pod = cluster.pod("p", &[claim], json!({}));
+        assert_eq!(cluster.verdicts(1, &pod), [expected]);
     }
 }
 
 /// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.
 #[test]
 fn claims_from_templates_must_be_made_and_the_pods_own() {
-    let mut world = World::new();
-    world.slice(gpus(1));
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
     let mut pod = json!({"metadata": {"namespace": "default", "name": "p", "uid": "p-uid"},
         "spec": {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}, "status": {}});
-    let waiting = world.decode_pod(pod.clone());
-    let status = world.plugin.pre_enqueue().unwrap().pre_enqueue(&waiting);
+    let waiting = cluster.decode_pod(pod.clone());
+    let status = cluster.plugin.pre_enqueue().unwrap().pre_enqueue(&waiting);
     assert_eq!(show(&status), "UnschedulableAndUnresolvable: pod \"p\": ResourceClaim not created yet");
     pod["status"]["resourceClaimStatuses"] = json!([{"name": "c", "resourceClaimName": "c-1"}]);
-    world.claim("c-1", |_| {});
-    let made = world.decode_pod(pod.clone());
-    assert!(world.plugin.pre_enqueue().unwrap().pre_enqueue(&made).is_success());
+    cluster.claim("c-1", |_| {});
+    let made = cluster.decode_pod(pod.clone());
+    assert!(cluster.plugin.pre_enqueue().unwrap().pre_enqueue(&made).is_success());
     let stranger =
         "UnschedulableAndUnresolvable: ResourceClaim default/c-1 was not created for Pod default/p (Pod is not owner)";
-    assert_eq!(world.verdicts(1, &made), [stranger]);
+    assert_eq!(cluster.verdicts(1, &made), [stranger]);
     let owner = json!({"kind": "Pod", "name": "p", "uid": "p-uid", "controller": true});
-    world.claim("c-1", |claim| claim["metadata"]["ownerReferences"] = json!([owner]));
-    assert_eq!(world.verdicts(2, &made), ["", NO_DEVICES]);
+    cluster.claim("c-1", |claim| claim["metadata"]["ownerReferences"] = json!([owner]));
+    assert_eq!(cluster.verdicts(2, &made), ["", NO_DEVICES]);
     pod["status"]["resourceClaimStatuses"] = json!([{"name": "c"}]);
-    let unneeded = world.decode_pod(pod);
-    assert_eq!(world.verdicts(3, &unneeded), ["Skip: "]);
+    let unneeded = cluster.decode_pod(pod);
+    assert_eq!(cluster.verdicts(3, &unneeded), ["Skip: "]);
 }
 
 /// `reference`: an allocation that keeps its only pod from every node is given up, and preemption still runs.
@@ -155,85 +162,85 @@ fn post_filter_deallocates_what_only_this_pod_could_use() {
             claim["status"] = json!({"allocation": {"nodeSelector": elsewhere}, "reservedFor": users});
         }
     };
-    let mut world = World::new();
+    let mut cluster = TestCluster::new();
     let user = |pod: &str| json!({"resource": "pods", "name": pod, "uid": format!("{pod}-uid")});
-    world.claim("c", allocated(json!([user("p"), user("q")])));
-    let pod = world.pod("p", &["c"], json!({}));
-    assert_eq!(world.verdicts(1, &pod), [NOT_HERE, NOT_HERE]);
-    assert_eq!(world.post_filter(1, &pod), ("Unschedulable: still not schedulable".to_owned(), Vec::new()));
-    world.claim("c", allocated(json!([user("p")])));
-    assert_eq!(world.verdicts(2, &pod), [NOT_HERE, NOT_HERE]);
-    let (answer, effects) = world.post_filter(2, &pod);
+    cluster.claim("c", allocated(json!([user("p"), user("q")])));
+    let pod = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &pod), [NOT_HERE, NOT_HERE]);
+    assert_eq!(cluster.post_filter(1, &pod), ("Unschedulable: still not schedulable".to_owned(), Vec::new()));
+    cluster.claim("c", allocated(json!([user("p")])));
+    assert_eq!(cluster.verdicts(2, &pod), [NOT_HERE, NOT_HERE]);
+    let (answer, effects) = cluster.post_filter(2, &pod);
     assert_eq!(answer, "Unschedulable: deallocation of ResourceClaim completed");
-    effects.iter().for_each(|effect| world.perform(effect));
-    assert_eq!(world.object("ResourceClaim", "c")["status"], json!({}));
+    effects.iter().for_each(|effect| cluster.perform(effect));
+    assert_eq!(cluster.object("ResourceClaim", "c")["status"], json!({}));
 }
 
 /// KEP-4381: a claim may serve several pods.
 #[test]
 fn a_shared_claim_is_reserved_for_one_pod_after_the_other() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |_| {});
-    let pods = ["a", "b", "c"].map(|name| world.pod(name, &["c"], json!({})));
-    world.place(1, &pods[0]);
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |_| {});
+    let pods = ["a", "b", "c"].map(|name| cluster.pod(name, &["c"], json!({})));
+    cluster.place(1, &pods[0]);
     for (cycle, pod) in [(2, &pods[1]), (3, &pods[2])] {
-        assert_eq!(world.verdicts(cycle, pod), ["", NOT_HERE]);
-        assert_eq!(world.reserve(cycle, pod, 0), "");
+        assert_eq!(cluster.verdicts(cycle, pod), ["", NOT_HERE]);
+        assert_eq!(cluster.reserve(cycle, pod, 0), "");
     }
-    let writes = world.pre_bind(2, &pods[1], 0).unwrap();
-    assert!(matches!(world.pre_bind(3, &pods[2], 0).unwrap().as_slice(), [Effect::Wait { .. }]));
-    writes.iter().for_each(|effect| world.perform(effect));
-    for effect in world.pre_bind(3, &pods[2], 0).unwrap() {
-        world.perform(&effect);
+    let writes = cluster.pre_bind(2, &pods[1], 0).unwrap();
+    assert!(matches!(cluster.pre_bind(3, &pods[2], 0).unwrap().as_slice(), [Effect::Wait { .. }]));
+    writes.iter().for_each(|effect| cluster.perform(effect));
+    for effect in cluster.pre_bind(3, &pods[2], 0).unwrap() {
+        cluster.perform(&effect);
     }
-    let users = world.object("ResourceClaim", "c")["status"]["reservedFor"].clone();
+    let users = cluster.object("ResourceClaim", "c")["status"]["reservedFor"].clone();
     let names: Vec<&str> = users.as_array().unwrap().iter().map(|user| user["name"].as_str().unwrap()).collect();
     assert_eq!(names, ["a", "b", "c"]);
 }
 
 #[test]
 fn a_claim_that_changes_under_its_pod_fails_the_binding() {
-    let pre_bind = |change: fn(&mut World)| {
-        let mut world = World::new();
-        world.slice(gpus(2));
-        world.claim("c", |_| {});
-        let pod = world.pod("p", &["c"], json!({}));
-        assert_eq!(world.verdicts(1, &pod), ["", NO_DEVICES]);
-        assert_eq!(world.reserve(1, &pod, 0), "");
-        change(&mut world);
-        world.pre_bind(1, &pod, 0).unwrap_err()
+    let pre_bind = |change: fn(&mut TestCluster)| {
+        let mut cluster = TestCluster::new();
+        cluster.slice(gpus(2));
+        cluster.claim("c", |_| {});
+        let pod = cluster.pod("p", &["c"], json!({}));
+        assert_eq!(cluster.verdicts(1, &pod), ["", NO_DEVICES]);
+        assert_eq!(cluster.reserve(1, &pod, 0), "");
+        change(&mut cluster);
+        cluster.pre_bind(1, &pod, 0).unwrap_err()
     };
     let meanwhile = |what: &str| format!("Error: claim default/c {what} in the meantime");
-    let taken = |world: &mut World| world.claim("c", |claim| claim["status"] = json!({"allocation": {}}));
-    let replaced = |world: &mut World| world.claim("c", |claim| claim["metadata"]["uid"] = json!("another"));
+    let taken = |cluster: &mut TestCluster| cluster.claim("c", |claim| claim["status"] = json!({"allocation": {}}));
+    let replaced = |cluster: &mut TestCluster| cluster.claim("c", |claim| claim["metadata"]["uid"] = json!("another"));
     assert_eq!(pre_bind(taken), meanwhile("got allocated elsewhere"));
     assert_eq!(pre_bind(replaced), meanwhile("got deleted"));
 }
 
-/// KEP-5007: binding waits until devices are ready, and fails when they can't be.
+/// KEP-5007: binding waits until devices are ready, and fails when they cannot be.
 #[test]
 fn binding_waits_for_devices_to_get_ready() {
-    let mut world = World::with_args(r#"{"bindingTimeout":"5s"}"#);
-    world.slice(json!([{"name": "fabric", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}]));
-    world.claim("c", |_| {});
-    let pod = world.pod("p", &["c"], json!({}));
-    assert_eq!(world.verdicts(1, &pod), ["", NO_DEVICES]);
-    assert_eq!(world.reserve(1, &pod, 0), "");
-    let effects = world.pre_bind(1, &pod, 0).unwrap();
+    let mut cluster = TestCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
+    cluster.slice(json!([{"name": "fabric", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}]));
+    cluster.claim("c", |_| {});
+    let pod = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &pod), ["", NO_DEVICES]);
+    assert_eq!(cluster.reserve(1, &pod, 0), "");
+    let effects = cluster.pre_bind(1, &pod, 0).unwrap();
     let Some([Effect::Event { reason, note, .. }, Effect::Wait { timeout_ms, .. }]) = effects.last_chunk() else {
         panic!("{effects:?}")
     };
     assert_eq!(reason, "BindingConditionsPending");
     assert_eq!((note.as_str(), *timeout_ms), ("waiting for binding conditions for device on node node-1", 5_000));
-    effects.iter().for_each(|effect| world.perform(effect));
-    assert!(matches!(world.pre_bind(1, &pod, 0).unwrap().as_slice(), [Effect::Wait { .. }]));
+    effects.iter().for_each(|effect| cluster.perform(effect));
+    assert!(matches!(cluster.pre_bind(1, &pod, 0).unwrap().as_slice(), [Effect::Wait { .. }]));
     let mut report = |kind: &str| {
-        let mut claim = world.object("ResourceClaim", "c").clone();
+        let mut claim = cluster.object("ResourceClaim", "c").clone();
         claim["status"]["devices"] = json!([{"driver": "gpu.example.com", "pool": "node-1", "device": "fabric",
             "conditions": [{"type": kind, "status": "True", "reason": "Because", "message": "so"}]}]);
-        world.put("ResourceClaim", claim);
-        (world.pre_bind(1, &pod, 0), world.verdicts(2, &pod)[0].clone())
+        cluster.put("ResourceClaim", claim);
+        (cluster.pre_bind(1, &pod, 0), cluster.verdicts(2, &pod)[0].clone())
     };
     assert_eq!(report("ready"), (Ok(Vec::new()), String::new()));
     let failure = "Error: device binding failed: claim=c, reason=Because, message=\"so\"";
@@ -243,17 +250,17 @@ fn binding_waits_for_devices_to_get_ready() {
 /// KEP-4816, "Scheduler scoring": nodes that serve a preferred alternative score higher.
 #[test]
 fn preferred_alternatives_score_higher() {
-    let mut world = World::new();
-    world.slice_on("node-1", gpus(1));
-    world.slice_on("node-2", gpus(2));
-    world.claim("c", |claim| {
+    let mut cluster = TestCluster::new();
+    cluster.slice_on("node-1", gpus(1));
+    cluster.slice_on("node-2", gpus(2));
+    cluster.claim("c", |claim| {
         let sub = |name: &str, count: u32| json!({"name": name, "deviceClassName": "gpu", "count": count});
         claim["spec"]["devices"]["requests"] = json!([{"name": "r", "firstAvailable": [sub("two", 2), sub("one", 1)]}]);
     });
-    let pod = world.pod("p", &["c"], json!({}));
-    assert_eq!(world.verdicts(1, &pod), ["", ""]);
+    let pod = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &pod), ["", ""]);
     let mut scores = Vec::new();
-    world.call(1, &pod, |plugin, call| {
+    cluster.call(1, &pod, |plugin, call| {
         plugin.score().unwrap().score(call, call.table.nodes(), &mut scores).unwrap();
         assert_eq!(scores, [7, 8]);
         plugin.normalize().unwrap().normalize(call, call.table.nodes(), &mut scores).unwrap();
@@ -271,28 +278,29 @@ fn asking(containers: &[(&str, Value)], init: &[(&str, Value)]) -> Value {
         "initContainers": init.iter().map(container).collect::<Value>()})
 }
 
-fn extended_world() -> World {
-    let mut world = World::new();
-    world.put("DeviceClass", json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}));
-    world.slice(gpus(3));
-    let resource = world.cluster.sym("example.com/gpu");
-    world.cluster.node("node-3", |node: &mut Node| node.allocatable.scalars.push((resource, 4)));
-    world
+fn extended_world() -> TestCluster {
+    let mut cluster = TestCluster::new();
+    cluster
+        .put("DeviceClass", json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}));
+    cluster.slice(gpus(3));
+    let resource = cluster.cluster.sym("example.com/gpu");
+    cluster.cluster.node("node-3", |node: &mut Node| node.allocatable.scalars.push((resource, 4)));
+    cluster
 }
 
 /// KEP-5004: devices where no device plugin serves the resource; a claim is made for the pod.
 #[test]
 fn extended_resources_become_a_claim() {
-    let mut world = extended_world();
-    let pod = world.pod("p", &[], asking(&[("main", json!(2))], &[]));
-    assert_eq!(world.verdicts(1, &pod), ["", NO_DEVICES, ""]);
+    let mut cluster = extended_world();
+    let pod = cluster.pod("p", &[], asking(&[("main", json!(2))], &[]));
+    assert_eq!(cluster.verdicts(1, &pod), ["", NO_DEVICES, ""]);
     // The device plugin's node needs no claim.
-    assert_eq!(world.reserve(1, &pod, 2), "");
-    assert_eq!(world.pre_bind(1, &pod, 2), Ok(Vec::new()));
-    world.plugin.end_cycle(CycleId(1));
-    assert_eq!(world.verdicts(2, &pod), ["", NO_DEVICES, ""]);
-    assert_eq!(world.reserve(2, &pod, 0), "");
-    let effects = world.pre_bind(2, &pod, 0).unwrap();
+    assert_eq!(cluster.reserve(1, &pod, 2), "");
+    assert_eq!(cluster.pre_bind(1, &pod, 2), Ok(Vec::new()));
+    cluster.plugin.end_cycle(CycleId(1));
+    assert_eq!(cluster.verdicts(2, &pod), ["", NO_DEVICES, ""]);
+    assert_eq!(cluster.reserve(2, &pod, 0), "");
+    let effects = cluster.pre_bind(2, &pod, 0).unwrap();
     let [Effect::Create { .. }, Effect::Patch { .. }, Effect::Patch { kind, patch, .. }] = effects.as_slice() else {
         panic!("{effects:?}")
     };
@@ -305,64 +313,64 @@ fn extended_resources_become_a_claim() {
         of_pod["status"]["extendedResourceClaimStatus"],
         json!({"resourceClaimName": name, "requestMappings": [mapping]})
     );
-    effects.iter().for_each(|effect| world.perform(effect));
-    world.plugin.end_cycle(CycleId(2));
-    let claim = world.object("ResourceClaim", name);
+    effects.iter().for_each(|effect| cluster.perform(effect));
+    cluster.plugin.end_cycle(CycleId(2));
+    let claim = cluster.object("ResourceClaim", name);
     assert_eq!(claim["status"]["allocation"]["devices"]["results"].as_array().unwrap().len(), 2);
-    let rival = world.pod("rival", &[], asking(&[("main", json!(2))], &[]));
-    assert_eq!(world.verdicts(3, &rival), [NO_DEVICES, NO_DEVICES, ""]);
+    let rival = cluster.pod("rival", &[], asking(&[("main", json!(2))], &[]));
+    assert_eq!(cluster.verdicts(3, &rival), [NO_DEVICES, NO_DEVICES, ""]);
     // The pod itself goes on with the claim that it has.
-    assert_eq!(world.verdicts(4, &pod), ["", NOT_HERE, NOT_HERE]);
+    assert_eq!(cluster.verdicts(4, &pod), ["", NOT_HERE, NOT_HERE]);
 }
 
 #[test]
 fn resources_that_nothing_serves_do_not_fit() {
-    let mut world = extended_world();
+    let mut cluster = extended_world();
     let spec = json!({"containers": [{"name": "c", "resources": {"requests":
         {"example.com/gpu": "1", "example.com/nothing": "1"}}}]});
-    let pod = world.pod("p", &[], spec);
+    let pod = cluster.pod("p", &[], spec);
     let no_fit = "UnschedulableAndUnresolvable: cannot fit resource";
-    assert_eq!(world.verdicts(1, &pod), [no_fit, no_fit, no_fit]);
+    assert_eq!(cluster.verdicts(1, &pod), [no_fit, no_fit, no_fit]);
     let spec = json!({"containers": [{"name": "c", "resources": {"requests":
         {"deviceclass.resource.kubernetes.io/gpu": "1"}}}]});
-    let pod = world.pod("p", &[], spec);
-    assert_eq!(world.verdicts(2, &pod), ["", NO_DEVICES, NO_DEVICES]);
+    let pod = cluster.pod("p", &[], spec);
+    assert_eq!(cluster.verdicts(2, &pod), ["", NO_DEVICES, NO_DEVICES]);
     let foreign = json!({"containers": [{"name": "c", "resources": {"requests": {"example.com/nothing": "1"}}}]});
-    let pod = world.pod("p", &[], foreign);
-    assert_eq!(world.verdicts(3, &pod), ["Skip: "]);
+    let pod = cluster.pod("p", &[], foreign);
+    assert_eq!(cluster.verdicts(3, &pod), ["Skip: "]);
 }
 
 /// KEP-5004: what an earlier attempt left behind without an allocation is deleted.
 #[test]
 fn a_claim_that_was_made_in_vain_is_deleted() {
-    let mut world = extended_world();
+    let mut cluster = extended_world();
     let owner = json!({"kind": "Pod", "name": "p", "uid": "p-uid", "controller": true});
-    world.claim("made", |claim| {
+    cluster.claim("made", |claim| {
         claim["metadata"]["annotations"] = json!({"resource.kubernetes.io/extended-resource-claim": "true"});
         claim["metadata"]["ownerReferences"] = json!([owner]);
         claim["metadata"]["finalizers"] = json!(["resource.kubernetes.io/delete-protection"]);
     });
-    let pod = world.pod("p", &[], asking(&[("main", json!(1))], &[]));
+    let pod = cluster.pod("p", &[], asking(&[("main", json!(1))], &[]));
     let stuck = "UnschedulableAndUnresolvable: cannot schedule extended resource claim";
-    assert_eq!(world.verdicts(1, &pod), [stuck, stuck, stuck]);
-    let (answer, effects) = world.post_filter(1, &pod);
+    assert_eq!(cluster.verdicts(1, &pod), [stuck, stuck, stuck]);
+    let (answer, effects) = cluster.post_filter(1, &pod);
     assert_eq!(answer, "Unschedulable: deletion of ResourceClaim completed");
-    effects.iter().for_each(|effect| world.perform(effect));
-    assert_eq!(world.verdicts(2, &pod), ["", NO_DEVICES, ""]);
+    effects.iter().for_each(|effect| cluster.perform(effect));
+    assert_eq!(cluster.verdicts(2, &pod), ["", NO_DEVICES, ""]);
 }
 
 /// KEP-5004, "init containers": they use the devices of containers that start later.
 #[test]
 fn init_containers_reuse_devices() {
-    let mut world = extended_world();
+    let mut cluster = extended_world();
     let spec = asking(
         &[("main", json!(1))],
         &[("first", json!(2)), ("sidecar", json!([1])), ("second", json!(2)), ("small", json!(1))],
     );
-    let pod = world.pod("p", &[], spec);
-    assert_eq!(world.verdicts(1, &pod), ["", NO_DEVICES, ""]);
-    assert_eq!(world.reserve(1, &pod, 0), "");
-    let effects = world.pre_bind(1, &pod, 0).unwrap();
+    let pod = cluster.pod("p", &[], spec);
+    assert_eq!(cluster.verdicts(1, &pod), ["", NO_DEVICES, ""]);
+    assert_eq!(cluster.reserve(1, &pod, 0), "");
+    let effects = cluster.pre_bind(1, &pod, 0).unwrap();
     let Some(Effect::Create { body, .. }) = effects.first() else { panic!() };
     let body: Value = serde_json::from_slice(body).unwrap();
     let requests = body["spec"]["devices"]["requests"].as_array().unwrap();
@@ -385,49 +393,43 @@ fn init_containers_reuse_devices() {
 
 #[test]
 fn a_selector_that_fails_ends_the_attempt() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |claim| {
+    let mut cluster = TestCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |claim| {
         let selectors = json!([{"cel": {"expression": "device.attributes['x.example.com'].y"}}]);
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors;
     });
-    let pod = world.pod("p", &["c"], json!({}));
+    let pod = cluster.pod("p", &["c"], json!({}));
     let error = "Error: claim default/c: selector #0: CEL runtime error: No such key: y";
-    assert_eq!(world.verdicts(1, &pod), [error]);
+    assert_eq!(cluster.verdicts(1, &pod), [error]);
 }
 
 #[test]
 fn the_next_binary_goes_on_where_the_last_one_stopped() {
-    let mut world = World::new();
-    world.slice(gpus(1));
-    world.claim("c", |_| {});
-    world.claim("d", |_| {});
-    let (first, second) = (world.pod("first", &["c"], json!({})), world.pod("second", &["d"], json!({})));
-    assert_eq!(world.verdicts(1, &first), ["", NO_DEVICES]);
-    assert_eq!(world.reserve(1, &first, 0), "");
-    let handover = world.plugin.state().unwrap().snapshot();
-    world.plugin = Box::new(DynamicResources::new("null").unwrap());
-    assert!(world.plugin.state().unwrap().restore(b"nonsense").is_err());
-    world.plugin.state().unwrap().restore(&handover).unwrap();
-    assert_eq!(world.reserve(1, &first, 0), "");
-    assert_eq!(world.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
-    for effect in world.pre_bind(1, &first, 0).unwrap() {
-        world.perform(&effect);
+    let (mut cluster, first, second) = cluster_with_reservation();
+    let handover = cluster.plugin.state().unwrap().snapshot();
+    cluster.plugin = Box::new(DynamicResources::new("null").unwrap());
+    assert!(cluster.plugin.state().unwrap().restore(b"nonsense").is_err());
+    cluster.plugin.state().unwrap().restore(&handover).unwrap();
+    assert_eq!(cluster.reserve(1, &first, 0), "");
+    assert_eq!(cluster.verdicts(2, &second), [NO_DEVICES, NO_DEVICES]);
+    for effect in cluster.pre_bind(1, &first, 0).unwrap() {
+        cluster.perform(&effect);
     }
-    assert_eq!(world.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
+    assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
 /// `reference`, plugins 16.2.
 #[test]
 fn events_wake_pods_that_they_may_help() {
-    let mut world = World::new();
-    let pod = world.pod("p", &["c"], json!({}));
+    let mut cluster = TestCluster::new();
+    let pod = cluster.pod("p", &["c"], json!({}));
     let claim = |name: &str, status: Value| {
         json!({"metadata": {"namespace": "default", "name": name}, "status": status}).to_string().into_bytes()
     };
     let mut ask = |pod: &Pod, resource: &str, old: Option<Vec<u8>>, new: Vec<u8>| {
         let event = ClusterEvent::new(resource, ClusterEvent::UPDATE);
-        world.plugin.queueing_hint().unwrap().queueing_hint(pod, &event, old.as_deref(), Some(&new))
+        cluster.plugin.queueing_hint().unwrap().queueing_hint(pod, &event, old.as_deref(), Some(&new))
     };
     let of_claim = "resource.k8s.io/ResourceClaim";
     let allocated = || json!({"allocation": {}});

@@ -1,32 +1,33 @@
-//! `VolumeAttachment`s in the ledger: a volume may still be attached where no pod uses it any more.
+//! Counts `VolumeAttachment`s: a volume may still be attached to a node where no pod uses it any more.
 
 use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView};
 use rustc_hash::FxHashMap;
 
 use super::{
-    identity::{CountedVolume, VolumeId},
-    ledger::{Holder, Ledger},
+    attached_volumes::{AttachedVolumes, VolumeHolder},
+    volume_id::{CountedVolume, VolumeId},
 };
 use crate::storage::{self, VolumeAttachment};
 
+/// All attachments, and how each was counted.
 #[derive(Debug)]
 pub(super) struct Attachments {
     view: ObjectView<VolumeAttachment>,
     /// By name of the attachment.
-    known: FxHashMap<String, Known>,
+    known: FxHashMap<String, KnownAttachment>,
     /// Names of attachments by the volume that they name.
     by_volume: FxHashMap<String, Vec<String>>,
-    /// Names of attachments by the node that they name, and the node's row as it was counted.
+    /// Names of attachments by the node that they name, and the row that the node had when they were counted.
     by_node: FxHashMap<String, (Option<NodeIdx>, Vec<String>)>,
-    /// Of nodes; `None` before the first count.
+    /// The version of the nodes; `None` before the first count.
     place_version: Option<u64>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownAttachment {
     volume_name: String,
     node_name: String,
-    /// What stands in the ledger.
+    /// As it is counted in [`AttachedVolumes`].
     counted: Option<(VolumeId, NodeIdx)>,
 }
 
@@ -41,8 +42,8 @@ impl Attachments {
         }
     }
 
-    /// The ledger was emptied.
-    pub(super) fn forget(&mut self) {
+    /// Must be called when the [`AttachedVolumes`] were emptied.
+    pub(super) fn reset(&mut self) {
         self.known.clear();
         self.by_volume.clear();
         self.by_node.clear();
@@ -54,16 +55,16 @@ impl Attachments {
         table: &ClusterTable,
         volumes: &ObjectView<CountedVolume>,
         changed_volumes: &Catchup,
-        ledger: &mut Ledger,
+        attached: &mut AttachedVolumes,
     ) {
         let changed = self.view.catch_up(table.objects());
         let moved = self.moved(table);
         let is_empty = self.place_version.is_none();
         match (changed, changed_volumes) {
             (Catchup::Some(_) | Catchup::Nothing, Catchup::Everything) | (Catchup::Everything, _) => {
-                self.recount(table, volumes, ledger);
+                self.recount(table, volumes, attached);
             }
-            _ if is_empty => self.recount(table, volumes, ledger),
+            _ if is_empty => self.recount(table, volumes, attached),
             (changed, changed_volumes) => {
                 let mut names = moved;
                 if let Catchup::Some(changed) = changed {
@@ -72,13 +73,13 @@ impl Attachments {
                 if let Catchup::Some(changed) = changed_volumes {
                     names.extend(changed.iter().filter_map(|(_, name)| self.by_volume.get(name)).flatten().cloned());
                 }
-                names.iter().for_each(|name| self.settle(name, table, volumes, ledger));
+                names.iter().for_each(|name| self.update(name, table, volumes, attached));
             }
         }
         self.place_version = Some(table.place_version());
     }
 
-    /// Attachments to nodes that came, went or got another row.
+    /// Attachments to nodes that were added, were removed or got another row.
     fn moved(&self, table: &ClusterTable) -> Vec<String> {
         if self.place_version == Some(table.place_version()) {
             return Vec::new();
@@ -87,18 +88,24 @@ impl Attachments {
         moved.flat_map(|(_, (_, names))| names.iter().cloned()).collect()
     }
 
-    fn recount(&mut self, table: &ClusterTable, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
+    fn recount(&mut self, table: &ClusterTable, volumes: &ObjectView<CountedVolume>, attached: &mut AttachedVolumes) {
         for (volume, node) in self.known.drain().filter_map(|(_, known)| known.counted) {
-            ledger.count(&volume, node, Holder::Attachment, -1);
+            attached.count(&volume, node, VolumeHolder::Attachment, -1);
         }
         self.by_volume.clear();
         self.by_node.clear();
         let names: Vec<String> = self.view.iter().map(|(_, name, _)| name.to_owned()).collect();
-        names.iter().for_each(|name| self.settle(name, table, volumes, ledger));
+        names.iter().for_each(|name| self.update(name, table, volumes, attached));
     }
 
-    fn settle(&mut self, name: &str, table: &ClusterTable, volumes: &ObjectView<CountedVolume>, ledger: &mut Ledger) {
-        self.drop_known(name, ledger);
+    fn update(
+        &mut self,
+        name: &str,
+        table: &ClusterTable,
+        volumes: &ObjectView<CountedVolume>,
+        attached: &mut AttachedVolumes,
+    ) {
+        self.remove(name, attached);
         let Some(attachment) = self.view.get("", name) else { return };
         let Some(volume_name) = attachment.spec.source.persistent_volume_name.clone() else { return };
         let node_name = attachment.spec.node_name.clone();
@@ -106,19 +113,19 @@ impl Attachments {
         let volume = volumes.get("", &volume_name).filter(|volume| volume.is_csi);
         let counted = volume.and_then(|volume| volume.id.clone()).zip(node);
         if let Some((volume, node)) = &counted {
-            ledger.count(volume, *node, Holder::Attachment, 1);
+            attached.count(volume, *node, VolumeHolder::Attachment, 1);
         }
         self.by_volume.entry(volume_name.clone()).or_default().push(name.to_owned());
         let (row, names) = self.by_node.entry(node_name.clone()).or_default();
         *row = node;
         names.push(name.to_owned());
-        self.known.insert(name.to_owned(), Known { volume_name, node_name, counted });
+        self.known.insert(name.to_owned(), KnownAttachment { volume_name, node_name, counted });
     }
 
-    fn drop_known(&mut self, name: &str, ledger: &mut Ledger) {
+    fn remove(&mut self, name: &str, attached: &mut AttachedVolumes) {
         let Some(known) = self.known.remove(name) else { return };
         if let Some((volume, node)) = known.counted {
-            ledger.count(&volume, node, Holder::Attachment, -1);
+            attached.count(&volume, node, VolumeHolder::Attachment, -1);
         }
         if let Some(names) = self.by_volume.get_mut(&known.volume_name) {
             names.retain(|other| other != name);

@@ -1,12 +1,12 @@
-//! How many volumes of each driver a node can hold, from its `CSINode`.
+//! How many volumes of each driver can be attached to a node, from its `CSINode`.
 
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectView};
 use rustc_hash::FxHashMap;
 
-use super::identity::Driver;
+use super::volume_id::Driver;
 use crate::storage::{self, CsiNode};
 
-/// Limits by driver and node. Read anew when a `CSINode` or a node has changed, which is seldom.
+/// Limits by driver and node. They are read again when a `CSINode` or a node has changed, which is rare.
 #[derive(Debug)]
 pub(super) struct Limits {
     csi_nodes: ObjectView<CsiNode>,
@@ -14,7 +14,7 @@ pub(super) struct Limits {
     by_driver: FxHashMap<String, Vec<Option<i64>>>,
     /// Nodes with a limit of any driver.
     limited: NodeSet,
-    /// Where each in-tree plugin was migrated.
+    /// The nodes where each in-tree plugin was migrated to its CSI driver.
     migrated: FxHashMap<String, NodeSet>,
 }
 

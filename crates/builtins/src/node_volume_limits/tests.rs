@@ -257,6 +257,18 @@ fn pvc(index: usize, volume: Option<usize>) -> Value {
     volume.map_or(claim.clone(), |volume| bound(claim, &format!("pv{volume}")))
 }
 
+/// Two nodes with [`LIMITS`], and unbound claims 0 to 5.
+fn limited_cluster() -> Cluster {
+    let mut cluster = Cluster::default();
+    for (index, limits) in LIMITS.iter().enumerate() {
+        node(&mut cluster, &format!("n{index}"), &[]);
+        put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
+    }
+    DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
+    (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+    cluster
+}
+
 fn follow(step: &Step, cluster: &mut Cluster, naive: &mut Naive) {
     match step {
         Step::Place(..) => {}
@@ -295,14 +307,7 @@ proptest! {
     /// no node beyond its limits.
     #[test]
     fn verdicts_equal_a_naive_count(steps in prop::collection::vec(step(), 1..40)) {
-        let mut cluster = Cluster::default();
-        let mut naive = Naive::default();
-        for (index, limits) in LIMITS.iter().enumerate() {
-            node(&mut cluster, &format!("n{index}"), &[]);
-            put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
-        }
-        DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
-        (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+        let (mut cluster, mut naive) = (limited_cluster(), Naive::default());
         let mut kept = plugin();
         for step in &steps {
             follow(step, &mut cluster, &mut naive);
@@ -317,7 +322,7 @@ proptest! {
             prop_assert_eq!(&got, &expected);
             let mut fresh = plugin();
             fresh.pre_filter(&cluster.call(&pod)).unwrap();
-            prop_assert_eq!(kept.census.ledger().picture(), fresh.census.ledger().picture());
+            prop_assert_eq!(kept.tracker.attached().picture(), fresh.tracker.attached().picture());
             if let Some(chosen) = got.iter().position(|passes| *passes) {
                 let row = NodeIdx(u32::try_from(chosen).unwrap());
                 cluster.table.pods_mut().place(PodIdx(*slot), pod.into(), row);
@@ -331,14 +336,7 @@ proptest! {
     /// While nothing is rebound, what passes never brings a node beyond a limit.
     #[test]
     fn limits_hold(pods in prop::collection::vec(prop::collection::vec(0..6usize, 1..3), 1..12)) {
-        let mut cluster = Cluster::default();
-        let mut naive = Naive::default();
-        for (index, limits) in LIMITS.iter().enumerate() {
-            node(&mut cluster, &format!("n{index}"), &[]);
-            put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
-        }
-        DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
-        (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+        let (mut cluster, mut naive) = (limited_cluster(), Naive::default());
         let mut plugin = plugin();
         for (slot, claims) in (0u32..).zip(&pods) {
             let names: Vec<String> = claims.iter().map(|claim| format!("claim{claim}")).collect();

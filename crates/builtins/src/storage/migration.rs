@@ -1,4 +1,5 @@
-//! In-tree volume types that CSI drivers took over (Kubernetes docs, CSI migration).
+//! In-tree volume types that CSI drivers replaced ("CSI migration" on the documentation page
+//! <https://kubernetes.io/docs/concepts/storage/volumes/>).
 //!
 //! A volume counts for its driver on the nodes whose `CSINode` says that the in-tree plugin was migrated there.
 
@@ -9,7 +10,7 @@ use super::{CsiNode, VolumeSpec};
 
 const MIGRATED_PLUGINS: &str = "storage.alpha.kubernetes.io/migrated-plugins";
 
-/// An in-tree plugin, and the driver in its place.
+/// An in-tree plugin, and the driver that replaced it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Migration {
     pub(crate) plugin: &'static str,

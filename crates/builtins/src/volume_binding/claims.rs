@@ -1,4 +1,4 @@
-//! The claims of a pod: which are bound, which will be bound where the pod goes, and which keep it from going anywhere.
+//! The claims of a pod: which are bound, which will be bound for its node, and which make it unschedulable.
 
 use std::sync::Arc;
 
@@ -7,14 +7,14 @@ use berth_model::{Catchup, ClusterTable, ObjectView};
 use rustc_hash::FxHashMap;
 
 use super::version::is_newer;
-use crate::storage::{self, ClaimName, PersistentVolumeClaim, StorageClass, claim_name};
+use crate::storage::{self, ClaimError, ClaimName, NoBindingMode, PersistentVolumeClaim, StorageClass, claim_name};
 
 /// The node that a claim's volume is to be provisioned for.
 pub(super) const SELECTED_NODE: &str = "volume.kubernetes.io/selected-node";
 
 type ClaimKey = (String, String);
 
-/// All claims, some with a node that the API server does not know of yet.
+/// All claims, some of them with a selected node that the API server does not show yet.
 #[derive(Debug)]
 pub(super) struct Claims {
     view: ObjectView<PersistentVolumeClaim>,
@@ -26,7 +26,21 @@ pub(super) struct Claims {
 pub(super) struct PodClaims {
     /// Names of the volumes that they are bound to.
     pub(super) bound: Vec<String>,
+    /// Those to be bound to a volume that can be used from the pod's node.
     pub(super) delayed: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+/// Why a pod cannot be scheduled until a claim changes.
+#[derive(Debug, thiserror::Error)]
+enum NotReady {
+    #[error(transparent)]
+    Claim(#[from] ClaimError),
+    #[error("waiting for ephemeral volume controller to create the persistentvolumeclaim {0:?}")]
+    NotCreated(String),
+    #[error("persistentvolumeclaim {claim:?} bound to non-existent persistentvolume {volume:?}")]
+    Lost { claim: String, volume: String },
+    #[error("persistentvolumeclaim {0:?} is being deleted")]
+    BeingDeleted(String),
 }
 
 impl Claims {
@@ -46,7 +60,7 @@ impl Claims {
     }
 
     /// The claim as the API server last showed it.
-    pub(super) fn seen(&self, namespace: &str, name: &str) -> Option<&Arc<PersistentVolumeClaim>> {
+    pub(super) fn observed(&self, namespace: &str, name: &str) -> Option<&Arc<PersistentVolumeClaim>> {
         self.view.get(namespace, name)
     }
 
@@ -56,6 +70,8 @@ impl Claims {
         assumed.or_else(|| self.view.get(namespace, name))
     }
 
+    /// Counts the claim as one for which `node` was selected, until a newer version of it arrives or
+    /// [`Self::restore`].
     pub(super) fn assume_node(&mut self, claim: &PersistentVolumeClaim, node: &str) {
         let mut assumed = claim.clone();
         assumed.metadata.annotations.insert(SELECTED_NODE.to_owned(), node.to_owned());
@@ -63,13 +79,15 @@ impl Claims {
         self.assumed.insert(key, Arc::new(assumed));
     }
 
-    /// Takes an assumption back; one that has ended already stays so.
+    /// Undoes [`Self::assume_node`]; does nothing if a newer version of the claim has arrived.
     pub(super) fn restore(&mut self, namespace: &str, name: &str) {
         self.assumed.remove(&(namespace.to_owned(), name.to_owned()));
     }
 
+    /// Sorts the claims of the cycle's pod.
+    ///
     /// # Errors
-    /// `Skip` for a pod without claims, a rejection for one whose claims are not ready, or an error.
+    /// `Skip` for a pod without claims, a rejection for a pod whose claims are not ready, or an error.
     pub(super) fn of_pod(&self, call: &Call<'_>, classes: &ObjectView<StorageClass>) -> Result<PodClaims, Status> {
         let namespace = storage::namespace(call.pod, &call.table.symbols);
         let names = || call.pod.volumes.iter().filter_map(|volume| claim_name(call.pod, volume));
@@ -77,14 +95,15 @@ impl Claims {
             return Err(Status::skip());
         }
         for ClaimName { name, is_ephemeral } in names() {
-            self.check(call, namespace, &name, is_ephemeral).map_err(Status::unresolvable)?;
+            let checked = self.check(call, namespace, &name, is_ephemeral);
+            checked.map_err(|error| Status::unresolvable(error.to_string()))?;
         }
         let mut claims = PodClaims::default();
         let mut has_immediate = false;
         for claim in names().filter_map(|it| self.get(namespace, &it.name)) {
             if claim.is_fully_bound() {
                 claims.bound.push(claim.spec.volume_name.clone());
-            } else if is_delayed(claim, classes).map_err(Status::error)? {
+            } else if is_delayed(claim, classes).map_err(|error| Status::error(error.to_string()))? {
                 claims.delayed.push(Arc::clone(claim));
             } else {
                 has_immediate = true;
@@ -96,34 +115,30 @@ impl Claims {
         Ok(claims)
     }
 
-    fn check(&self, call: &Call<'_>, namespace: &str, name: &str, is_ephemeral: bool) -> Result<(), String> {
+    fn check(&self, call: &Call<'_>, namespace: &str, name: &str, is_ephemeral: bool) -> Result<(), NotReady> {
         let Some(claim) = self.view.get(namespace, name) else {
             return Err(if is_ephemeral {
-                format!("waiting for ephemeral volume controller to create the persistentvolumeclaim {name:?}")
+                NotReady::NotCreated(name.to_owned())
             } else {
-                storage::claim_not_found(name)
+                ClaimError::not_found(name).into()
             });
         };
         if claim.status.phase == "Lost" {
-            let volume = &claim.spec.volume_name;
-            return Err(format!("persistentvolumeclaim {name:?} bound to non-existent persistentvolume {volume:?}"));
+            return Err(NotReady::Lost { claim: name.to_owned(), volume: claim.spec.volume_name.clone() });
         }
         if claim.metadata.deletion_timestamp.is_some() {
-            return Err(format!("persistentvolumeclaim {name:?} is being deleted"));
+            return Err(NotReady::BeingDeleted(name.to_owned()));
         }
         if is_ephemeral && !claim.is_owned_by(&call.pod.uid) {
-            return Err(storage::claim_not_owned(namespace, name, &call.pod.name));
+            return Err(ClaimError::not_owned(namespace, name, &call.pod.name).into());
         }
         Ok(())
     }
 }
 
-/// Whether the claim waits for a pod. One that names its volume already, or a class that does not exist, does not.
-fn is_delayed(claim: &PersistentVolumeClaim, classes: &ObjectView<StorageClass>) -> Result<bool, String> {
+/// Whether the claim is bound only when a pod needs it. A claim that names a volume or an unknown class is not.
+fn is_delayed(claim: &PersistentVolumeClaim, classes: &ObjectView<StorageClass>) -> Result<bool, NoBindingMode> {
     let name = claim.class();
     let Some(class) = classes.get("", name).filter(|_| !name.is_empty()) else { return Ok(false) };
-    if class.volume_binding_mode.is_none() {
-        return Err(format!("VolumeBindingMode not set for StorageClass {name:?}"));
-    }
-    Ok(class.waits_for_consumer() && claim.spec.volume_name.is_empty())
+    Ok(class.waits_for_consumer(name)? && claim.spec.volume_name.is_empty())
 }

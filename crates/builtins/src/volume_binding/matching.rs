@@ -1,100 +1,125 @@
-//! Which volume each claim gets, for all nodes in one pass.
+//! Finds a volume for each claim of a pod, for all nodes in one pass.
 //!
-//! kube-scheduler asks node by node: the smallest volume that suits the claim and can be used there. Here the claim
-//! walks over the volumes once, smallest first, and each volume serves those nodes in its reach that no smaller one
-//! served: the same choice for every node. For the one node that was chosen in the end the pass is repeated with
-//! [`Choices`] to take notes.
+//! kube-scheduler looks node by node for the smallest volume that suits the claim and can be used there
+//! (`FindPodVolumes` in `pkg/scheduler/framework/plugins/volumebinding/binder.go`). Here each claim walks over the volumes
+//! once, smallest first; a volume covers those of its nodes that no smaller one covers. The choice for each node is the
+//! same. Reserve repeats the pass for the chosen node alone, and records the choice in [`PodVolumes`].
 
 use std::sync::Arc;
 
-use berth_model::{ClusterTable, NodeIdx, NodeSet, quantity::Quantity, selector::LabelMatcher};
+use berth_model::{
+    ClusterTable, NodeIdx, NodeSet,
+    quantity::Quantity,
+    selector::{LabelMatcher, SelectorError},
+};
 use rustc_hash::FxHashMap;
 
 use super::{
     claims::{PodClaims, SELECTED_NODE},
-    provisioning::Provisioning,
-    shelf::{Entry, Shelf},
+    provisioning::{Provisioning, ProvisioningError},
+    volumes::{VolumeEntry, Volumes},
 };
-use crate::storage::{PersistentVolumeClaim, places::Reach};
+use crate::storage::{PersistentVolumeClaim, node_terms::MatchingNodes};
 
-/// Nodes by what is wrong with them.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Verdicts {
-    /// A bound volume cannot be used from there.
-    pub(super) out_of_reach: NodeSet,
-    /// A claim found no volume, and none can be made.
-    pub(super) unsatisfied: NodeSet,
-    pub(super) no_space: NodeSet,
+/// The nodes that a pod cannot use because of its volumes, by reason.
+#[derive(Debug, Default)]
+pub(super) struct NodeRejections {
+    /// A bound volume cannot be used from the node.
+    pub(super) affinity_conflict: NodeSet,
+    /// No volume suits an unbound claim, and none can be provisioned.
+    pub(super) no_volume: NodeSet,
+    /// A volume could be provisioned, but the driver has too little storage.
+    pub(super) not_enough_space: NodeSet,
     /// A claim is bound to a volume that does not exist.
-    pub(super) volume_missing: NodeSet,
+    pub(super) missing_volume: NodeSet,
     /// All of them.
     pub(super) rejected: NodeSet,
-    /// Where the question could not be answered, and why.
-    pub(super) failed: Option<(NodeSet, String)>,
+    /// Nodes for which matching failed, and the first error.
+    pub(super) failed: Option<(NodeSet, MatchingError)>,
 }
 
-/// What the claims of a pod get on one node.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Choices {
-    pub(super) chosen: Vec<(Arc<PersistentVolumeClaim>, Arc<Entry>)>,
-    pub(super) provisioned: Vec<Arc<PersistentVolumeClaim>>,
+/// Why no volume can be looked for.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MatchingError {
+    #[error("error creating internal label selector for claim: {claim}: {source}")]
+    Selector { claim: String, source: SelectorError },
+    #[error(transparent)]
+    Provisioning(#[from] ProvisioningError),
 }
 
-/// One pass over some nodes.
+/// The volumes that a pod's unbound claims get on one node.
+#[derive(Debug, Default)]
+pub(super) struct PodVolumes {
+    /// Claims that get an existing volume.
+    pub(super) static_bindings: Vec<(Arc<PersistentVolumeClaim>, Arc<VolumeEntry>)>,
+    /// Claims for which a volume is provisioned.
+    pub(super) dynamic_provisions: Vec<Arc<PersistentVolumeClaim>>,
+}
+
+/// One pass over the claims of a pod.
 pub(super) struct Matching<'a> {
-    pub(super) shelf: &'a mut Shelf,
+    pub(super) volumes: &'a mut Volumes,
     pub(super) provisioning: &'a mut Provisioning,
     pub(super) table: &'a ClusterTable,
-    pub(super) choices: Option<&'a mut Choices>,
-    /// Where an earlier claim of the pod took which volume.
+    pub(super) chosen: Option<&'a mut PodVolumes>,
+    /// By volume: the nodes for which an earlier claim of the pod got it.
     taken: FxHashMap<String, NodeSet>,
 }
 
-/// A claim and the nodes on which it still needs a volume.
-type Need = (Arc<PersistentVolumeClaim>, NodeSet);
+/// A claim, and the nodes for which a volume must be provisioned.
+type UnmatchedClaim = (Arc<PersistentVolumeClaim>, NodeSet);
 
 impl<'a> Matching<'a> {
     pub(super) fn new(
-        shelf: &'a mut Shelf,
+        volumes: &'a mut Volumes,
         provisioning: &'a mut Provisioning,
         table: &'a ClusterTable,
-        choices: Option<&'a mut Choices>,
+        chosen: Option<&'a mut PodVolumes>,
     ) -> Self {
-        Self { shelf, provisioning, table, choices, taken: FxHashMap::default() }
+        Self { volumes, provisioning, table, chosen, taken: FxHashMap::default() }
     }
 
-    pub(super) fn run(mut self, claims: &PodClaims, nodes: &NodeSet) -> Verdicts {
-        let mut verdicts = Verdicts::default();
-        self.check_bound(&claims.bound, nodes, &mut verdicts);
+    pub(super) fn run(mut self, claims: &PodClaims, nodes: &NodeSet) -> NodeRejections {
+        let mut rejections = NodeRejections::default();
+        self.check_bound(&claims.bound, nodes, &mut rejections);
         if !claims.delayed.is_empty() {
-            self.match_delayed(&claims.delayed, nodes, &mut verdicts);
+            self.match_delayed(&claims.delayed, nodes, &mut rejections);
         }
-        for nodes in [&verdicts.out_of_reach, &verdicts.unsatisfied, &verdicts.no_space, &verdicts.volume_missing] {
-            verdicts.rejected.union(nodes);
+        for nodes in [
+            &rejections.affinity_conflict,
+            &rejections.no_volume,
+            &rejections.not_enough_space,
+            &rejections.missing_volume,
+        ] {
+            rejections.rejected.union(nodes);
         }
-        verdicts
+        rejections
     }
 
-    /// The first claim in trouble decides what is said about a node.
-    fn check_bound(&mut self, volumes: &[String], nodes: &NodeSet, verdicts: &mut Verdicts) {
-        let mut fine = nodes.clone();
+    /// The first claim that rejects a node decides the reason.
+    fn check_bound(&mut self, volumes: &[String], nodes: &NodeSet, rejections: &mut NodeRejections) {
+        let mut passing = nodes.clone();
         for name in volumes {
-            let Some(entry) = self.shelf.stock.get(name) else {
-                verdicts.volume_missing.union(&fine);
+            let Some(entry) = self.volumes.index.get(name) else {
+                rejections.missing_volume.union(&passing);
                 return;
             };
-            let place = entry.place;
-            let reach = self.shelf.places.reach(place, self.table);
-            let mut out_of_reach = fine.clone();
-            reach.take_from(&mut out_of_reach);
-            fine.subtract(&out_of_reach);
-            verdicts.out_of_reach.union(&out_of_reach);
+            let matching = self.volumes.node_terms.matching(entry.node_terms, self.table);
+            let mut affinity_conflict = passing.clone();
+            matching.remove_from(&mut affinity_conflict);
+            passing.subtract(&affinity_conflict);
+            rejections.affinity_conflict.union(&affinity_conflict);
         }
     }
 
-    fn match_delayed(&mut self, claims: &[Arc<PersistentVolumeClaim>], nodes: &NodeSet, verdicts: &mut Verdicts) {
+    fn match_delayed(
+        &mut self,
+        claims: &[Arc<PersistentVolumeClaim>],
+        nodes: &NodeSet,
+        rejections: &mut NodeRejections,
+    ) {
         let mut open = nodes.clone();
-        let mut to_provision: Vec<Need> = Vec::new();
+        let mut to_provision: Vec<UnmatchedClaim> = Vec::new();
         let mut to_match: Vec<&Arc<PersistentVolumeClaim>> = Vec::new();
         for claim in claims {
             let Some(selected) = claim.metadata.annotations.get(SELECTED_NODE) else {
@@ -108,166 +133,168 @@ impl<'a> Matching<'a> {
         }
         let mut elsewhere = nodes.clone();
         elsewhere.subtract(&open);
-        verdicts.unsatisfied.union(&elsewhere);
+        rejections.no_volume.union(&elsewhere);
         to_provision.iter_mut().for_each(|(_, nodes)| nodes.clone_from(&open));
         to_match.sort_by_key(|claim| claim.request().cloned().unwrap_or_default());
         let n_claims = to_match.len();
         for (at, claim) in to_match.into_iter().enumerate() {
             match self.find_volumes(claim, &open, at + 1 < n_claims) {
-                Ok(unserved) => to_provision.push((Arc::clone(claim), unserved)),
-                Err(text) => {
-                    verdicts.failed = Some((open, text));
+                Ok(uncovered) => to_provision.push((Arc::clone(claim), uncovered)),
+                Err(error) => {
+                    rejections.failed = Some((open, error));
                     return;
                 }
             }
         }
-        self.provision(to_provision, verdicts);
+        self.provision(to_provision, rejections);
     }
 
-    fn provision(&mut self, needs: Vec<Need>, verdicts: &mut Verdicts) {
-        let mut given_up = NodeSet::default();
-        for (claim, mut nodes) in needs {
-            nodes.subtract(&given_up);
+    fn provision(&mut self, claims: Vec<UnmatchedClaim>, rejections: &mut NodeRejections) {
+        let mut failed_nodes = NodeSet::default();
+        for (claim, mut nodes) in claims {
+            nodes.subtract(&failed_nodes);
             if nodes.is_empty() {
                 continue;
             }
             let obstacles = match self.provisioning.obstacles(&claim, &nodes, self.table) {
                 Ok(obstacles) => obstacles,
-                Err(text) => {
-                    verdicts.failed.get_or_insert((nodes.clone(), text));
-                    given_up.union(&nodes);
+                Err(error) => {
+                    rejections.failed.get_or_insert_with(|| (nodes.clone(), error.into()));
+                    failed_nodes.union(&nodes);
                     continue;
                 }
             };
-            verdicts.unsatisfied.union(&obstacles.unsatisfied);
-            verdicts.no_space.union(&obstacles.no_space);
-            given_up.union(&obstacles.unsatisfied);
-            given_up.union(&obstacles.no_space);
-            if let Some(choices) = &mut self.choices {
-                choices.provisioned.push(claim);
+            rejections.no_volume.union(&obstacles.no_volume);
+            rejections.not_enough_space.union(&obstacles.not_enough_space);
+            failed_nodes.union(&obstacles.no_volume);
+            failed_nodes.union(&obstacles.not_enough_space);
+            if let Some(chosen) = &mut self.chosen {
+                chosen.dynamic_provisions.push(claim);
             }
         }
     }
 
-    /// Serves the claim on as many of `nodes` as there are volumes for; the others come back.
+    /// Finds existing volumes for the claim. Returns the nodes for which there is none.
     fn find_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
         nodes: &NodeSet,
-        others_follow: bool,
-    ) -> Result<NodeSet, String> {
-        let wish = Wish::of(claim)?;
-        let mut unserved = nodes.clone();
+        has_more_claims: bool,
+    ) -> Result<NodeSet, MatchingError> {
+        let requirements = ClaimRequirements::of(claim)?;
+        let mut uncovered = nodes.clone();
         let mut undecided = nodes.clone();
-        for entry in self.shelf.stock.reserved_for(claim) {
-            if entry.capacity < wish.size || !wish.suits_in_kind(&entry) || entry.is_going() {
+        for entry in self.volumes.index.reserved_for(claim) {
+            if entry.capacity < requirements.size
+                || !requirements.has_mode_and_attributes(&entry)
+                || entry.is_being_deleted()
+            {
                 continue;
             }
-            // A volume that is meant for the claim is the answer, even where it cannot be used.
+            // A volume that is reserved for the claim is its only choice, also on nodes that cannot use it.
             let mut decided = undecided.clone();
             if let Some(taken) = self.taken.get(entry.name()) {
                 decided.subtract(taken);
             }
             undecided.subtract(&decided);
-            let served = self.shelf.places.reach(entry.place, self.table).within(&decided);
-            self.serve(claim, &entry, &served, &mut unserved, others_follow);
+            let covered = self.volumes.node_terms.matching(entry.node_terms, self.table).within(&decided);
+            self.cover(claim, &entry, &covered, &mut uncovered, has_more_claims);
         }
-        let mut refused = unserved.clone();
+        let mut refused = uncovered.clone();
         refused.subtract(&undecided);
-        unserved.intersect(&undecided);
-        self.find_free_volumes(claim, &wish, &mut unserved, others_follow);
-        unserved.union(&refused);
-        Ok(unserved)
+        uncovered.intersect(&undecided);
+        self.find_available_volumes(claim, &requirements, &mut uncovered, has_more_claims);
+        uncovered.union(&refused);
+        Ok(uncovered)
     }
 
-    fn find_free_volumes(
+    fn find_available_volumes(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
-        wish: &Wish<'_>,
-        unserved: &mut NodeSet,
-        others_follow: bool,
+        requirements: &ClaimRequirements<'_>,
+        uncovered: &mut NodeSet,
+        has_more_claims: bool,
     ) {
-        let mut n_unserved = unserved.len();
-        for entry in self.shelf.stock.free(claim.class(), &wish.size) {
-            if n_unserved == 0 {
+        let mut n_uncovered = uncovered.len();
+        for entry in self.volumes.index.available(claim.class(), &requirements.size) {
+            if n_uncovered == 0 {
                 break;
             }
-            if !wish.suits(entry) {
+            if !requirements.suits(entry) {
                 continue;
             }
-            let reach = self.shelf.places.reach(entry.place, self.table);
-            if !others_follow && self.taken.is_empty() {
-                let n_served = reach.count_from(unserved);
-                n_unserved -= n_served;
-                if n_served > 0 {
-                    note(self.choices.as_deref_mut(), claim, entry);
+            let matching = self.volumes.node_terms.matching(entry.node_terms, self.table);
+            if !has_more_claims && self.taken.is_empty() {
+                let n_covered = matching.count_removed_from(uncovered);
+                n_uncovered -= n_covered;
+                if n_covered > 0 {
+                    record(self.chosen.as_deref_mut(), claim, entry);
                 }
                 continue;
             }
-            let mut served = reach.within(unserved);
+            let mut covered = matching.within(uncovered);
             if let Some(taken) = self.taken.get(entry.name()) {
-                served = served.without(taken);
+                covered = covered.without(taken);
             }
-            if served.is_empty() {
+            if covered.is_empty() {
                 continue;
             }
-            n_unserved -= served.count_from(unserved);
-            note(self.choices.as_deref_mut(), claim, entry);
-            if others_follow {
-                served.add_to(self.taken.entry(entry.name().to_owned()).or_default());
+            n_uncovered -= covered.count_removed_from(uncovered);
+            record(self.chosen.as_deref_mut(), claim, entry);
+            if has_more_claims {
+                covered.add_to(self.taken.entry(entry.name().to_owned()).or_default());
             }
         }
     }
 
-    fn serve(
+    fn cover(
         &mut self,
         claim: &Arc<PersistentVolumeClaim>,
-        entry: &Arc<Entry>,
-        served: &Reach,
-        unserved: &mut NodeSet,
-        others_follow: bool,
+        entry: &Arc<VolumeEntry>,
+        covered: &MatchingNodes,
+        uncovered: &mut NodeSet,
+        has_more_claims: bool,
     ) {
-        if served.is_empty() {
+        if covered.is_empty() {
             return;
         }
-        served.take_from(unserved);
-        note(self.choices.as_deref_mut(), claim, entry);
-        if others_follow {
-            served.add_to(self.taken.entry(entry.name().to_owned()).or_default());
+        covered.remove_from(uncovered);
+        record(self.chosen.as_deref_mut(), claim, entry);
+        if has_more_claims {
+            covered.add_to(self.taken.entry(entry.name().to_owned()).or_default());
         }
     }
 }
 
-/// Notes are taken for one node, so whatever serves any node serves that one.
-fn note(choices: Option<&mut Choices>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<Entry>) {
-    if let Some(choices) = choices {
-        choices.chosen.push((Arc::clone(claim), Arc::clone(entry)));
+/// Choices are recorded in a pass over one node, so a volume that covers any node covers that one.
+fn record(chosen: Option<&mut PodVolumes>, claim: &Arc<PersistentVolumeClaim>, entry: &Arc<VolumeEntry>) {
+    if let Some(chosen) = chosen {
+        chosen.static_bindings.push((Arc::clone(claim), Arc::clone(entry)));
     }
 }
 
-/// What a claim asks of a volume, wherever it is.
-struct Wish<'a> {
+/// What a claim requires of a volume, apart from the node.
+struct ClaimRequirements<'a> {
     claim: &'a PersistentVolumeClaim,
     size: Quantity,
-    /// `None` suits every volume.
+    /// `None` matches every volume.
     selector: Option<LabelMatcher>,
 }
 
-impl<'a> Wish<'a> {
-    fn of(claim: &'a PersistentVolumeClaim) -> Result<Self, String> {
+impl<'a> ClaimRequirements<'a> {
+    fn of(claim: &'a PersistentVolumeClaim) -> Result<Self, MatchingError> {
         let selector = match &claim.spec.selector {
             None => None,
-            Some(selector) => Some(LabelMatcher::compile(Some(selector)).map_err(|error| {
+            Some(selector) => Some(LabelMatcher::compile(Some(selector)).map_err(|source| {
                 let metadata = &claim.metadata;
-                let name = format!("{}/{}", metadata.namespace, metadata.name);
-                format!("error creating internal label selector for claim: {name}: {error}")
+                MatchingError::Selector { claim: format!("{}/{}", metadata.namespace, metadata.name), source }
             })?),
         };
         Ok(Self { claim, size: claim.request().cloned().unwrap_or_default(), selector })
     }
 
-    /// Whether mode and attributes are those that the claim asks for.
-    fn suits_in_kind(&self, entry: &Entry) -> bool {
+    /// Whether the volume has the mode and the attributes class of the claim.
+    fn has_mode_and_attributes(&self, entry: &VolumeEntry) -> bool {
         let (claim, volume) = (&self.claim.spec, &entry.volume.spec);
         fn mode(mode: Option<&String>) -> &str {
             mode.map_or("Filesystem", |mode| mode)
@@ -280,23 +307,23 @@ impl<'a> Wish<'a> {
                 == attributes(volume.volume_attributes_class_name.as_ref())
     }
 
-    /// Whether a volume that nobody has is one for the claim.
-    fn suits(&self, entry: &Entry) -> bool {
+    /// Whether an available volume suits the claim, apart from its size.
+    fn suits(&self, entry: &VolumeEntry) -> bool {
         let modes = &entry.volume.spec.access_modes;
-        self.suits_in_kind(entry)
+        self.has_mode_and_attributes(entry)
             && self.claim.spec.access_modes.iter().all(|mode| modes.contains(mode))
             && self.selector.as_ref().is_none_or(|selector| selector.matches(&entry.volume.metadata.labels))
     }
 }
 
-impl Verdicts {
-    /// Why the node was turned down, in the order in which users read it.
+impl NodeRejections {
+    /// Why the node is rejected, in the order of the reasons in messages.
     pub(super) fn reasons(&self, node: NodeIdx) -> Vec<&'static str> {
         let reasons = [
-            (&self.out_of_reach, "node(s) didn't match PersistentVolume's node affinity"),
-            (&self.unsatisfied, "node(s) didn't find available persistent volumes to bind"),
-            (&self.no_space, "node(s) did not have enough free storage"),
-            (&self.volume_missing, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
+            (&self.affinity_conflict, "node(s) didn't match PersistentVolume's node affinity"),
+            (&self.no_volume, "node(s) didn't find available persistent volumes to bind"),
+            (&self.not_enough_space, "node(s) did not have enough free storage"),
+            (&self.missing_volume, "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"),
         ];
         reasons.into_iter().filter(|(nodes, _)| nodes.contains(node)).map(|(_, reason)| reason).collect()
     }

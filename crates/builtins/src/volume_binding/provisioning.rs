@@ -1,4 +1,5 @@
-//! Volumes that do not exist yet: whether a class can make one for a node, and whether its driver has room there.
+//! Volumes that do not exist yet: whether a class can provision one for a node, and whether its CSI driver has enough
+//! storage there.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +8,46 @@ use rustc_hash::FxHashMap;
 
 use crate::storage::{
     self, CsiDriver, CsiStorageCapacity, PersistentVolumeClaim, StorageClass,
-    places::{Place, PlaceId, Places},
+    node_terms::{NodeTerms, NodeTermsId, NodeTermsTable},
 };
 
-/// Stands for "nobody makes volumes of this class".
+/// The provisioner of classes whose volumes are not provisioned.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
 
 /// Namespace and name of a `CSIStorageCapacity`.
 type CapacityKey = (String, String);
 
+/// Classes, drivers and their storage capacity.
 #[derive(Debug)]
 pub(super) struct Provisioning {
     pub(super) classes: ObjectView<StorageClass>,
     drivers: ObjectView<CsiDriver>,
     capacities: ObjectView<CsiStorageCapacity>,
-    /// The class of each capacity and its position in `room`.
+    /// The class of each capacity and its bytes in `by_class`.
     known: FxHashMap<CapacityKey, (String, i64)>,
-    /// By class: bytes that the largest volume can have, and where.
-    room: FxHashMap<String, BTreeMap<(i64, CapacityKey), PlaceId>>,
-    /// From where volumes of a class can be used, as the class says.
-    topologies: FxHashMap<String, PlaceId>,
-    places: Places,
+    /// By class: the bytes that its largest volume can have, and the nodes where that is so.
+    by_class: FxHashMap<String, BTreeMap<(i64, CapacityKey), NodeTermsId>>,
+    /// The `allowedTopologies` of each class.
+    topologies: FxHashMap<String, NodeTermsId>,
+    node_terms: NodeTermsTable,
 }
 
-/// Nodes for which a volume cannot be made.
+/// Why provisioning a volume for a claim is out of the question on every node.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ProvisioningError {
+    #[error("no class for claim \"{0}\"")]
+    NoClass(String),
+    #[error("failed to find storage class {0:?}")]
+    ClassNotFound(String),
+}
+
+/// Nodes for which a volume cannot be provisioned.
 #[derive(Debug, Default)]
 pub(super) struct Obstacles {
     /// No provisioner, or the wrong topology.
-    pub(super) unsatisfied: NodeSet,
-    pub(super) no_space: NodeSet,
+    pub(super) no_volume: NodeSet,
+    /// The driver has too little storage there.
+    pub(super) not_enough_space: NodeSet,
 }
 
 impl Provisioning {
@@ -45,9 +57,9 @@ impl Provisioning {
             drivers: storage::view(storage::CSI_DRIVER),
             capacities: storage::view(storage::CAPACITY),
             known: FxHashMap::default(),
-            room: FxHashMap::default(),
+            by_class: FxHashMap::default(),
             topologies: FxHashMap::default(),
-            places: Places::default(),
+            node_terms: NodeTermsTable::default(),
         }
     }
 
@@ -57,40 +69,41 @@ impl Provisioning {
             self.topologies.clear();
         }
         let found = self.capacities.catch_up(table.objects());
-        if found == Catchup::Everything || self.places.len() > 2 * self.known.len() + 1024 {
+        if found == Catchup::Everything || self.node_terms.len() > 2 * self.known.len() + 1024 {
             self.known.clear();
-            self.room.clear();
+            self.by_class.clear();
             self.topologies.clear();
-            self.places = Places::default();
+            self.node_terms = NodeTermsTable::default();
             let keys: Vec<CapacityKey> =
                 self.capacities.iter().map(|(namespace, name, _)| (namespace.to_owned(), name.to_owned())).collect();
             keys.into_iter().for_each(|key| self.put(key));
         } else if let Catchup::Some(changed) = found {
             changed.into_iter().for_each(|key| self.put(key));
         }
-        self.places.refresh(table);
+        self.node_terms.refresh(table);
     }
 
+    /// Brings what is known of one `CSIStorageCapacity` up to date.
     fn put(&mut self, key: CapacityKey) {
         if let Some((class, limit)) = self.known.remove(&key)
-            && let Some(room) = self.room.get_mut(&class)
+            && let Some(capacities) = self.by_class.get_mut(&class)
         {
-            room.remove(&(limit, key.clone()));
-            if room.is_empty() {
-                self.room.remove(&class);
+            capacities.remove(&(limit, key.clone()));
+            if capacities.is_empty() {
+                self.by_class.remove(&class);
             }
         }
         let Some(capacity) = self.capacities.get(&key.0, &key.1) else { return };
-        // The largest volume says more than what is left in sum.
+        // A volume must fit in one piece, so the largest possible size counts before the total.
         let limit = capacity.maximum_volume_size.as_ref().or(capacity.capacity.as_ref());
         let Some((limit, topology)) = limit.zip(capacity.node_topology.as_ref()) else { return };
         let (class, limit) = (capacity.storage_class_name.clone(), limit.value());
-        let place = self.places.intern(Place::of_labels(topology));
-        self.room.entry(class.clone()).or_default().insert((limit, key.clone()), place);
+        let topology = self.node_terms.intern(NodeTerms::of_labels(topology));
+        self.by_class.entry(class.clone()).or_default().insert((limit, key.clone()), topology);
         self.known.insert(key, (class, limit));
     }
 
-    /// Which of `nodes` a volume for this claim cannot be made for.
+    /// For which of `nodes` no volume can be provisioned for the claim.
     ///
     /// # Errors
     /// The claim's class does not exist.
@@ -99,39 +112,38 @@ impl Provisioning {
         claim: &PersistentVolumeClaim,
         nodes: &NodeSet,
         table: &ClusterTable,
-    ) -> Result<Obstacles, String> {
+    ) -> Result<Obstacles, ProvisioningError> {
         let name = claim.class();
         if name.is_empty() {
             let metadata = &claim.metadata;
-            return Err(format!("no class for claim \"{}/{}\"", metadata.namespace, metadata.name));
+            return Err(ProvisioningError::NoClass(format!("{}/{}", metadata.namespace, metadata.name)));
         }
         let Some(class) = self.classes.get("", name) else {
-            return Err(format!("failed to find storage class {name:?}"));
+            return Err(ProvisioningError::ClassNotFound(name.to_owned()));
         };
-        let mut obstacles = Obstacles { unsatisfied: nodes.clone(), no_space: NodeSet::default() };
+        let mut obstacles = Obstacles { no_volume: nodes.clone(), not_enough_space: NodeSet::default() };
         if class.provisioner.is_empty() || class.provisioner == NO_PROVISIONER {
             return Ok(obstacles);
         }
-        let place = match self.topologies.get(name) {
-            Some(place) => *place,
+        let topology = match self.topologies.get(name) {
+            Some(topology) => *topology,
             None => {
-                let place = self.places.intern(Place::of_topologies(&class.allowed_topologies));
-                self.topologies.insert(name.to_owned(), place);
-                place
+                let topology = self.node_terms.intern(NodeTerms::of_topologies(&class.allowed_topologies));
+                self.topologies.insert(name.to_owned(), topology);
+                topology
             }
         };
-        let class_reach = self.places.reach(place, table);
-        class_reach.take_from(&mut obstacles.unsatisfied);
+        let allowed = self.node_terms.matching(topology, table);
+        allowed.remove_from(&mut obstacles.no_volume);
         let driver = self.drivers.get("", &class.provisioner);
-        let knows_room = driver.is_some_and(|driver| driver.spec.storage_capacity == Some(true));
-        let Some(request) = claim.request().filter(|_| knows_room) else { return Ok(obstacles) };
-        obstacles.no_space = nodes.clone();
-        obstacles.no_space.subtract(&obstacles.unsatisfied);
+        let has_capacities = driver.is_some_and(|driver| driver.spec.storage_capacity == Some(true));
+        let Some(request) = claim.request().filter(|_| has_capacities) else { return Ok(obstacles) };
+        obstacles.not_enough_space = nodes.clone();
+        obstacles.not_enough_space.subtract(&obstacles.no_volume);
         let enough = (request.value(), (String::new(), String::new()));
-        for place in
-            self.room.get(name).into_iter().flat_map(|room| room.range(enough.clone()..)).map(|(_, place)| *place)
-        {
-            self.places.reach(place, table).take_from(&mut obstacles.no_space);
+        let capacities = self.by_class.get(name).into_iter().flat_map(|capacities| capacities.range(enough.clone()..));
+        for (_, topology) in capacities {
+            self.node_terms.matching(*topology, table).remove_from(&mut obstacles.not_enough_space);
         }
         Ok(obstacles)
     }

@@ -1,5 +1,5 @@
-//! What a pod took at Reserve: written to the API server in PreBind, then watched until the volume controller has bound
-//! everything, or given back.
+//! The volumes that Reserve chose for a pod. PreBind writes the choice to the API server and waits until the
+//! PersistentVolume controller has bound every claim; Unreserve undoes it.
 
 use berth_framework::{Effect, ObjectRef};
 use berth_model::ClusterTable;
@@ -7,77 +7,96 @@ use serde_json::{Value, json};
 
 use super::{
     claims::{Claims, SELECTED_NODE},
-    matching::Choices,
-    shelf::Shelf,
+    matching::PodVolumes,
     version::is_newer,
+    volumes::Volumes,
 };
-use crate::storage::{
-    ClaimRef, PersistentVolume, PersistentVolumeClaim,
-    places::{Place, PlaceId},
-};
+use crate::storage::{ClaimRef, PersistentVolume, PersistentVolumeClaim, node_terms::NodeTerms};
 
-/// The scheduler chose the volume, so it may be given back to others when the claim is deleted.
+/// The annotation of a volume that was not reserved by a user: it becomes available again without its claim.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
 #[derive(Debug)]
-pub(super) struct Reservation {
+pub(super) struct VolumeReservation {
     node: String,
-    chosen: Vec<Chosen>,
-    provisioned: Vec<Written>,
-    /// PreBind has asked for the patches.
+    chosen: Vec<StaticBinding>,
+    provisioned: Vec<ObjectPatch>,
+    /// Whether PreBind has returned the patches.
     is_written: bool,
 }
 
 /// An existing volume for a claim.
 #[derive(Debug)]
-struct Chosen {
-    volume: Written,
+struct StaticBinding {
+    volume: ObjectPatch,
     /// Namespace and name.
     claim: (String, String),
 }
 
-/// An object that PreBind writes.
+/// A patch that PreBind returns.
 #[derive(Debug)]
-struct Written {
+struct ObjectPatch {
     namespace: String,
     name: String,
-    /// The version that the patch is made for.
+    /// The resource version of the object that the patch was made for.
     base: String,
     /// Without its `metadata.resourceVersion`.
     patch: Value,
-    /// Whether the patch changes anything: then only what comes after `base` tells about its effect.
+    /// Whether the patch changes the object. If so, only versions after `base` show its effect.
     changes: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Progress {
+pub(super) enum BindingProgress {
     /// Everything is bound.
     Done,
     Waiting,
 }
 
-impl Reservation {
-    pub(super) fn take(node: &str, choices: Choices, shelf: &mut Shelf, claims: &mut Claims) -> Self {
+/// Why the volumes of a pod cannot be bound.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BindingError {
+    #[error("failed to check binding: could not find v1.PersistentVolume {0:?}")]
+    VolumeNotFound(String),
+    #[error("failed to check binding: could not find v1.PersistentVolumeClaim \"{0}\"")]
+    ClaimNotFound(String),
+    #[error("failed to check provisioning pvc: could not find v1.PersistentVolumeClaim \"{0}\"")]
+    ProvisionedClaimNotFound(String),
+    #[error("ClaimRef got reset for pv {0:?}")]
+    ClaimRefReset(String),
+    #[error("selectedNode annotation reset for PVC {0:?}")]
+    SelectedNodeReset(String),
+    #[error("provisioning failed for PVC {0:?}")]
+    ProvisioningFailed(String),
+    #[error("failed to get node {0:?}: node {0:?} not found")]
+    NodeNotFound(String),
+    #[error("pv {volume:?} node affinity doesn't match node {node:?}: no matching NodeSelectorTerms")]
+    NodeAffinity { volume: String, node: String },
+}
+
+impl VolumeReservation {
+    pub(super) fn take(node: &str, pod_volumes: PodVolumes, volumes: &mut Volumes, claims: &mut Claims) -> Self {
         let mut chosen = Vec::new();
-        for (claim, entry) in choices.chosen {
-            let is_complete = entry.names_fully(&claim);
+        for (claim, entry) in pod_volumes.static_bindings {
+            let has_uid = entry.has_claim_uid(&claim);
             let patch = volume_patch(&entry.volume, &claim);
-            if !is_complete {
-                shelf.assume(entry.name(), claim_ref(&claim));
+            if !has_uid {
+                volumes.assume(entry.name(), claim_ref(&claim));
             }
             let base = entry.volume.metadata.resource_version.clone();
             let volume =
-                Written { namespace: String::new(), name: entry.name().to_owned(), base, patch, changes: !is_complete };
-            chosen.push(Chosen { volume, claim: (claim.metadata.namespace.clone(), claim.metadata.name.clone()) });
+                ObjectPatch { namespace: String::new(), name: entry.name().to_owned(), base, patch, changes: !has_uid };
+            chosen
+                .push(StaticBinding { volume, claim: (claim.metadata.namespace.clone(), claim.metadata.name.clone()) });
         }
         let mut provisioned = Vec::new();
-        for claim in choices.provisioned {
+        for claim in pod_volumes.dynamic_provisions {
             let metadata = &claim.metadata;
             let changes = metadata.annotations.get(SELECTED_NODE).is_none_or(|selected| selected != node);
             if changes {
                 claims.assume_node(&claim, node);
             }
-            provisioned.push(Written {
+            provisioned.push(ObjectPatch {
                 namespace: metadata.namespace.clone(),
                 name: metadata.name.clone(),
                 base: metadata.resource_version.clone(),
@@ -88,13 +107,13 @@ impl Reservation {
         Self { node: node.to_owned(), chosen, provisioned, is_written: false }
     }
 
-    pub(super) fn give_back(self, shelf: &mut Shelf, claims: &mut Claims) {
-        self.chosen.iter().filter(|it| it.volume.changes).for_each(|it| shelf.restore(&it.volume.name));
+    pub(super) fn undo(self, volumes: &mut Volumes, claims: &mut Claims) {
+        self.chosen.iter().filter(|it| it.volume.changes).for_each(|it| volumes.restore(&it.volume.name));
         let provisioned = self.provisioned.iter().filter(|it| it.changes);
         provisioned.for_each(|it| claims.restore(&it.namespace, &it.name));
     }
 
-    /// The patches, volumes first; nothing the second time.
+    /// The patches, volumes first. The second call returns none.
     pub(super) fn take_patches(&mut self) -> Vec<Effect> {
         if std::mem::replace(&mut self.is_written, true) {
             return Vec::new();
@@ -103,113 +122,117 @@ impl Reservation {
         volumes.chain(self.provisioned.iter().map(|it| it.effect("v1/PersistentVolumeClaim"))).collect()
     }
 
+    /// Whether all claims are bound.
+    ///
     /// # Errors
-    /// Why it will never be bound.
+    /// An object was changed so that a claim can no longer be bound.
     pub(super) fn progress(
         &self,
         table: &ClusterTable,
-        shelf: &mut Shelf,
+        volumes: &mut Volumes,
         claims: &Claims,
-    ) -> Result<Progress, String> {
+    ) -> Result<BindingProgress, BindingError> {
         for chosen in &self.chosen {
-            if self.progress_of_chosen(chosen, table, shelf, claims)? == Progress::Waiting {
-                return Ok(Progress::Waiting);
+            if self.progress_of_static(chosen, table, volumes, claims)? == BindingProgress::Waiting {
+                return Ok(BindingProgress::Waiting);
             }
         }
         for written in &self.provisioned {
-            if self.progress_of_provisioned(written, table, shelf, claims)? == Progress::Waiting {
-                return Ok(Progress::Waiting);
+            if self.progress_of_provisioned(written, table, volumes, claims)? == BindingProgress::Waiting {
+                return Ok(BindingProgress::Waiting);
             }
         }
-        Ok(Progress::Done)
+        Ok(BindingProgress::Done)
     }
 
-    fn progress_of_chosen(
+    fn progress_of_static(
         &self,
-        Chosen { volume: written, claim: (namespace, name) }: &Chosen,
+        StaticBinding { volume: written, claim: (namespace, name) }: &StaticBinding,
         table: &ClusterTable,
-        shelf: &mut Shelf,
+        volumes: &mut Volumes,
         claims: &Claims,
-    ) -> Result<Progress, String> {
-        let volume = shelf
-            .seen(&written.name)
+    ) -> Result<BindingProgress, BindingError> {
+        let volume = volumes
+            .observed(&written.name)
             .cloned()
-            .ok_or_else(|| format!("failed to check binding: could not find v1.PersistentVolume {:?}", written.name))?;
-        let claim = claims.seen(namespace, name).ok_or_else(|| {
-            format!("failed to check binding: could not find v1.PersistentVolumeClaim \"{namespace}/{name}\"")
-        })?;
-        if !written.shows_in(&volume.metadata.resource_version) {
-            return Ok(Progress::Waiting);
+            .ok_or_else(|| BindingError::VolumeNotFound(written.name.clone()))?;
+        let claim = claims.observed(namespace, name);
+        let claim = claim.ok_or_else(|| BindingError::ClaimNotFound(format!("{namespace}/{name}")))?;
+        if !written.is_visible_in(&volume.metadata.resource_version) {
+            return Ok(BindingProgress::Waiting);
         }
-        self.check_reach(&volume, table, shelf)?;
+        self.check_node_affinity(&volume, table, volumes)?;
         if volume.spec.claim_ref.as_ref().is_none_or(|claim_ref| claim_ref.uid.is_empty()) {
-            return Err(format!("ClaimRef got reset for pv {:?}", written.name));
+            return Err(BindingError::ClaimRefReset(written.name.clone()));
         }
-        Ok(if claim.is_fully_bound() { Progress::Done } else { Progress::Waiting })
+        Ok(if claim.is_fully_bound() { BindingProgress::Done } else { BindingProgress::Waiting })
     }
 
     fn progress_of_provisioned(
         &self,
-        written: &Written,
+        written: &ObjectPatch,
         table: &ClusterTable,
-        shelf: &mut Shelf,
+        volumes: &mut Volumes,
         claims: &Claims,
-    ) -> Result<Progress, String> {
+    ) -> Result<BindingProgress, BindingError> {
         let name = &written.name;
-        let claim = claims.seen(&written.namespace, name).ok_or_else(|| {
-            let namespace = &written.namespace;
-            format!("failed to check provisioning pvc: could not find v1.PersistentVolumeClaim \"{namespace}/{name}\"")
-        })?;
-        if !written.shows_in(&claim.metadata.resource_version) {
-            return Ok(Progress::Waiting);
+        let claim = claims.observed(&written.namespace, name);
+        let claim =
+            claim.ok_or_else(|| BindingError::ProvisionedClaimNotFound(format!("{}/{name}", written.namespace)))?;
+        if !written.is_visible_in(&claim.metadata.resource_version) {
+            return Ok(BindingProgress::Waiting);
         }
         if claim.metadata.annotations.is_empty() {
-            return Err(format!("selectedNode annotation reset for PVC {name:?}"));
+            return Err(BindingError::SelectedNodeReset(name.clone()));
         }
         if claim.metadata.annotations.get(SELECTED_NODE) != Some(&self.node) {
-            return Err(format!("provisioning failed for PVC {name:?}"));
+            return Err(BindingError::ProvisioningFailed(name.clone()));
         }
         if !claim.spec.volume_name.is_empty() {
-            // The volume's own event may still be under way.
-            let Some(volume) = shelf.seen(&claim.spec.volume_name).cloned() else { return Ok(Progress::Waiting) };
-            self.check_reach(&volume, table, shelf)?;
+            // The watch may show the claim before it shows the volume.
+            let Some(volume) = volumes.observed(&claim.spec.volume_name).cloned() else {
+                return Ok(BindingProgress::Waiting);
+            };
+            self.check_node_affinity(&volume, table, volumes)?;
         }
-        Ok(if claim.is_fully_bound() { Progress::Done } else { Progress::Waiting })
+        Ok(if claim.is_fully_bound() { BindingProgress::Done } else { BindingProgress::Waiting })
     }
 
-    fn check_reach(&self, volume: &PersistentVolume, table: &ClusterTable, shelf: &mut Shelf) -> Result<(), String> {
+    fn check_node_affinity(
+        &self,
+        volume: &PersistentVolume,
+        table: &ClusterTable,
+        volumes: &mut Volumes,
+    ) -> Result<(), BindingError> {
         let node = table.symbols.lookup(&self.node).and_then(|name| table.find(name));
-        let Some(node) = node else {
-            return Err(format!("failed to get node {:?}: node {:?} not found", self.node, self.node));
-        };
+        let node = node.ok_or_else(|| BindingError::NodeNotFound(self.node.clone()))?;
         let required = volume.spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
-        let place: PlaceId = shelf.places.intern(Place::of_volume(required));
-        if shelf.places.reach(place, table).contains(node) {
+        let node_terms = volumes.node_terms.intern(NodeTerms::of_volume(required));
+        if volumes.node_terms.matching(node_terms, table).contains(node) {
             return Ok(());
         }
-        let volume = &volume.metadata.name;
-        Err(format!("pv {volume:?} node affinity doesn't match node {:?}: no matching NodeSelectorTerms", self.node))
+        Err(BindingError::NodeAffinity { volume: volume.metadata.name.clone(), node: self.node.clone() })
     }
 
-    /// Asks to be called again when something has changed that [`Self::progress`] looks at.
+    /// Asks for another PreBind call when an object has changed that [`Self::progress`] looks at.
     pub(super) fn wait(&self, timeout_ms: u64, claims: &Claims) -> Effect {
         let volume = |name: &str| object("v1/PersistentVolume", "", name);
         let claim = |namespace: &str, name: &str| object("v1/PersistentVolumeClaim", namespace, name);
         let mut objects = Vec::new();
-        for Chosen { volume: written, claim: (namespace, name) } in &self.chosen {
+        for StaticBinding { volume: written, claim: (namespace, name) } in &self.chosen {
             objects.extend([volume(&written.name), claim(namespace, name)]);
         }
-        for Written { namespace, name, .. } in &self.provisioned {
+        for ObjectPatch { namespace, name, .. } in &self.provisioned {
             objects.push(claim(namespace, name));
-            let seen = claims.seen(namespace, name).map(|claim| &claim.spec.volume_name);
-            objects.extend(seen.filter(|name| !name.is_empty()).map(|name| volume(name)));
+            let volume_name = claims.observed(namespace, name).map(|claim| &claim.spec.volume_name);
+            objects.extend(volume_name.filter(|name| !name.is_empty()).map(|name| volume(name)));
         }
         let timeout_message = "binding volumes: context deadline exceeded".to_owned();
         Effect::Wait { objects, timeout_ms, timeout_message }
     }
 }
 
-impl Written {
+impl ObjectPatch {
     fn effect(&self, kind: &str) -> Effect {
         let mut patch = self.patch.clone();
         if let Some(metadata) = patch.get_mut("metadata").and_then(Value::as_object_mut)
@@ -226,8 +249,8 @@ impl Written {
         }
     }
 
-    /// Whether the object in this version has been patched.
-    fn shows_in(&self, version: &str) -> bool {
+    /// Whether this version of the object includes the patch.
+    fn is_visible_in(&self, version: &str) -> bool {
         !self.changes || is_newer(version, &self.base)
     }
 }
@@ -241,7 +264,7 @@ fn claim_ref(claim: &PersistentVolumeClaim) -> ClaimRef {
     ClaimRef { namespace: metadata.namespace.clone(), name: metadata.name.clone(), uid: metadata.uid.clone() }
 }
 
-/// Makes the volume the claim's. One that was meant for the claim already is marked as nobody's doing but the user's.
+/// Reserves the volume for the claim. A volume that a user reserved is not marked as the controller's choice.
 fn volume_patch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Value {
     let metadata = &claim.metadata;
     let mut claim_ref = json!({
@@ -252,13 +275,13 @@ fn volume_patch(volume: &PersistentVolume, claim: &PersistentVolumeClaim) -> Val
         "uid": metadata.uid,
     });
     let known = volume.spec.claim_ref.as_ref();
-    let is_complete = known.is_some_and(|known| known.is_to(claim) && known.uid == metadata.uid);
-    if !is_complete && let Some(fields) = claim_ref.as_object_mut() {
+    let has_uid = known.is_some_and(|known| known.is_to(claim) && known.uid == metadata.uid);
+    if !has_uid && let Some(fields) = claim_ref.as_object_mut() {
         fields.insert("resourceVersion".to_owned(), metadata.resource_version.clone().into());
     }
-    let is_meant = known.is_some_and(|known| known.is_to(claim));
+    let is_reserved = known.is_some_and(|known| known.is_to(claim));
     let annotations = &volume.metadata.annotations;
-    let metadata = if is_meant || annotations.contains_key(BOUND_BY_CONTROLLER) {
+    let metadata = if is_reserved || annotations.contains_key(BOUND_BY_CONTROLLER) {
         json!({})
     } else {
         json!({ "annotations": { BOUND_BY_CONTROLLER: "yes" } })

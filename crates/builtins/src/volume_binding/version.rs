@@ -1,6 +1,7 @@
-//! Which of two versions of an object is the newer one.
+//! Compares resource versions of one object.
 
-/// Whether `found` came after `base`. Versions that are no numbers tell only whether they differ.
+/// Whether `found` is newer than `base`. Of versions that are not numbers only the difference is known: any other version
+/// counts as newer.
 pub(super) fn is_newer(found: &str, base: &str) -> bool {
     match (found.parse::<u64>(), base.parse::<u64>()) {
         (Ok(found), Ok(base)) => found > base,

@@ -1,4 +1,4 @@
-//! Who uses which claim and which disk, kept up from the journal of the pod table.
+//! Which claims and disks the placed pods use, kept in step with the journal of the pod table.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use rustc_hash::FxHashMap;
 #[derive(Debug, Default)]
 pub(super) struct Usage {
     position: Option<u64>,
-    /// How many volumes of pods name the claim, by namespace and name.
+    /// How many volumes of placed pods refer to the claim, by its namespace and name.
     claims: FxHashMap<(Sym, Arc<str>), u32>,
     disks: FxHashMap<DiskKey, FxHashMap<NodeIdx, Vec<VolumeSource>>>,
 }
 
-/// What two volumes that may conflict have in common.
+/// What identifies a disk: two volumes conflict only if they have the same key.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum DiskKey {
     GcePersistentDisk(Arc<str>),
@@ -26,7 +26,7 @@ enum DiskKey {
     Rbd { pool: Arc<str>, image: Arc<str> },
 }
 
-/// `None` for a volume that any number of pods can use.
+/// `None` for a volume that any number of pods on a node can use.
 fn key(source: &VolumeSource) -> Option<DiskKey> {
     match source {
         VolumeSource::GcePersistentDisk { pd_name, .. } => Some(DiskKey::GcePersistentDisk(Arc::clone(pd_name))),
@@ -41,7 +41,7 @@ fn key(source: &VolumeSource) -> Option<DiskKey> {
     }
 }
 
-/// Whether two volumes of one [`DiskKey`] cannot be on one node.
+/// Whether two volumes with the same [`DiskKey`] cannot be used on one node.
 fn conflict(ours: &VolumeSource, theirs: &VolumeSource) -> bool {
     use VolumeSource::{GcePersistentDisk, Iscsi, Rbd};
     match (ours, theirs) {
@@ -77,18 +77,18 @@ impl Usage {
         self.position = Some(pods.position());
     }
 
-    fn count(&mut self, pod: &Pod, node: NodeIdx, came: bool) {
+    fn count(&mut self, pod: &Pod, node: NodeIdx, is_added: bool) {
         for volume in &pod.volumes {
             if let VolumeSource::Claim(name) = &volume.source {
-                self.count_claim((pod.namespace, Arc::clone(name)), came);
+                self.count_claim((pod.namespace, Arc::clone(name)), is_added);
             } else {
-                self.count_disk(volume, node, came);
+                self.count_disk(volume, node, is_added);
             }
         }
     }
 
-    fn count_claim(&mut self, claim: (Sym, Arc<str>), came: bool) {
-        if came {
+    fn count_claim(&mut self, claim: (Sym, Arc<str>), is_added: bool) {
+        if is_added {
             *self.claims.entry(claim).or_default() += 1;
         } else if let Some(n_users) = self.claims.get_mut(&claim) {
             *n_users -= 1;
@@ -98,14 +98,14 @@ impl Usage {
         }
     }
 
-    fn count_disk(&mut self, volume: &Volume, node: NodeIdx, came: bool) {
+    fn count_disk(&mut self, volume: &Volume, node: NodeIdx, is_added: bool) {
         let Some(key) = key(&volume.source) else { return };
-        if came {
+        if is_added {
             let on_node = self.disks.entry(key).or_default().entry(node).or_default();
             return on_node.push(volume.source.clone());
         }
-        let Some(nodes) = self.disks.get_mut(&key) else { return };
-        let Some(on_node) = nodes.get_mut(&node) else { return };
+        let Some(nodes) = self.disks.get_mut(&key) else { return debug_assert!(false, "no pod used the disk") };
+        let Some(on_node) = nodes.get_mut(&node) else { return debug_assert!(false, "no pod here used the disk") };
         if let Some(at) = on_node.iter().position(|source| *source == volume.source) {
             on_node.swap_remove(at);
         }
@@ -121,7 +121,7 @@ impl Usage {
         self.claims.contains_key(&(namespace, Arc::clone(claim)))
     }
 
-    /// Adds the nodes with a conflicting disk to `nodes`; says whether the pod has any disk that may conflict.
+    /// Adds the nodes with a conflicting disk to `nodes`. Returns whether the pod has any disk that may conflict.
     pub(super) fn block(&self, pod: &Pod, nodes: &mut NodeSet) -> bool {
         let mut has_disks = false;
         for volume in &pod.volumes {
@@ -138,14 +138,14 @@ impl Usage {
 
     /// How many pairs of a volume of `pod` and a volume on `node` conflict.
     pub(super) fn n_conflicts(&self, pod: &Pod, node: NodeIdx) -> usize {
-        let clashes = |volume: &Volume| {
+        let conflicts = |volume: &Volume| {
             let on_node = self.disks.get(&key(&volume.source)?)?.get(&node)?;
             Some(on_node.iter().filter(|source| conflict(&volume.source, source)).count())
         };
-        pod.volumes.iter().filter_map(clashes).sum()
+        pod.volumes.iter().filter_map(conflicts).sum()
     }
 
-    /// For tests: how much there is.
+    /// How many claims and disks are in use.
     #[cfg(test)]
     pub(super) fn sizes(&self) -> (usize, usize) {
         (self.claims.len(), self.disks.len())

@@ -1,10 +1,11 @@
 //! Expansion of plugin lists, against kube-scheduler's rules and error texts.
 
+use berth_framework::{Point, Points};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSet};
-use crate::{InTree, PluginCatalogue, Point, PointSet, Profile};
+use crate::{PluginCatalogue, Profile, configurable_points, in_tree::testing::in_tree};
 
 const DEFAULT_SCORES: &str = "TaintToleration 3, NodeAffinity 2, NodeResourcesFit 1, VolumeBinding 1, \
     PodTopologySpread 2, InterPodAffinity 2, DynamicResources 2, NodeResourcesBalancedAllocation 1, ImageLocality 1";
@@ -17,10 +18,10 @@ const DEFAULT_FILTERS: &str = "NodeUnschedulable, NodeName, TaintToleration, Nod
 struct WithMine;
 
 impl PluginCatalogue for WithMine {
-    fn points(&self, plugin: &str) -> Option<PointSet> {
+    fn points(&self, plugin: &str) -> Option<Points> {
         match plugin {
-            "Mine" => Some(PointSet::of(&[Point::Filter, Point::QueueSort])),
-            other => InTree.points(other),
+            "Mine" => Some([Point::Filter, Point::QueueSort].into_iter().collect()),
+            other => in_tree().points(other),
         }
     }
 }
@@ -29,7 +30,7 @@ impl PluginCatalogue for WithMine {
 struct WithLater;
 
 impl PluginCatalogue for WithLater {
-    fn points(&self, plugin: &str) -> Option<PointSet> {
+    fn points(&self, plugin: &str) -> Option<Points> {
         WithMine.points(plugin)
     }
 
@@ -58,7 +59,7 @@ fn check_error(plugins: &Value, expected: &str) {
 
 #[test]
 fn default_profile_runs_in_kube_scheduler_order() {
-    let plugins = Profile::from_json(None, &InTree).expect("defaults are valid").plugins;
+    let plugins = Profile::from_json(None, &in_tree()).expect("defaults are valid").plugins;
     let at = |point| plugins.at(point).join(", ");
     assert_eq!(at(Point::PreEnqueue), "SchedulingGates, DynamicResources, DefaultPreemption");
     assert_eq!(at(Point::QueueSort), "PrioritySort");
@@ -250,7 +251,7 @@ fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
         "score": {"enabled": [{"name": "ImageLocality", "weight": 3}]},
     });
     let plugins = profile(&plugins).plugins;
-    for point in Point::ALL {
+    for point in configurable_points() {
         let implemented = |name: &&String| WithMine.points(name).is_some_and(|points| points.contains(point));
         let wanted: Vec<_> = plugins.wanted_at(point).iter().filter(implemented).collect();
         assert_eq!(wanted, plugins.at(point).iter().collect::<Vec<_>>(), "{point:?}");

@@ -2,10 +2,10 @@
 
 use serde_json::{Value, json};
 
-use crate::{InTree, Profile};
+use crate::{Profile, in_tree::testing::in_tree};
 
 fn read(entry: &Value) -> Profile {
-    Profile::from_json(Some(entry), &InTree).expect("the entry is valid")
+    Profile::from_json(Some(entry), &in_tree()).expect("the entry is valid")
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn every_mistake_is_listed_with_its_path() {
             "plugins": { "filtre": {}, "score": { "enabled": [{ "weight": "3", "name": "ImageLocality" }, {}] } },
             "pluginConfig": [{ "name": "VolumeZone" }, { "name": "VolumeZone" }, { "name": "CinderLimits" }],
         })),
-        &InTree,
+        &in_tree(),
     )
     .expect_err("must be refused");
     let text = error.to_string();

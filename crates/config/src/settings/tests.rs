@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use crate::{ConfigError, InTree, Settings};
+use crate::{ConfigError, Settings, in_tree::testing::in_tree};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
 fn read(body: &str) -> Result<Settings, ConfigError> {
-    Settings::from_text("kube.yaml", &format!("{HEADER}{body}"), &InTree)
+    Settings::from_text("kube.yaml", &format!("{HEADER}{body}"), &in_tree())
 }
 
 fn check_error(body: &str, expected: &str) {
@@ -49,7 +49,7 @@ extenders:
 #[test]
 fn empty_document_is_the_default() {
     let settings = read("").expect("an empty document is valid");
-    assert_eq!(settings, Settings::default());
+    assert_eq!(settings, Settings::defaults(&in_tree()));
     assert_eq!(settings.parallelism, 16);
     assert_eq!(settings.pod_max_backoff, Duration::from_secs(10));
     assert_eq!(settings.leader_election.lease_duration, Duration::from_secs(15));
@@ -78,25 +78,25 @@ fn every_field_is_read() {
 
 #[test]
 fn effective_configuration_reads_back_unchanged() {
-    for settings in [Settings::default(), read(FULL).expect("the document is valid")] {
+    for settings in [Settings::defaults(&in_tree()), read(FULL).expect("the document is valid")] {
         let yaml = settings.to_yaml().expect("settings render");
-        let again = Settings::from_text("again.yaml", &yaml, &InTree).expect("rendered settings are valid");
+        let again = Settings::from_text("again.yaml", &yaml, &in_tree()).expect("rendered settings are valid");
         assert_eq!(again, settings, "{yaml}");
         let json = settings.to_json().to_string();
-        let again = Settings::from_text("again.json", &json, &InTree).expect("JSON is valid");
+        let again = Settings::from_text("again.json", &json, &in_tree()).expect("JSON is valid");
         assert_eq!(again, settings, "{json}");
     }
 }
 
 #[test]
 fn foreign_documents_are_named_as_such() {
-    let error = Settings::from_text("pod.yaml", "apiVersion: v1\nkind: Pod\nspec: {}\n", &InTree);
+    let error = Settings::from_text("pod.yaml", "apiVersion: v1\nkind: Pod\nspec: {}\n", &in_tree());
     assert_eq!(
         error.expect_err("must be refused").to_string(),
         "pod.yaml: apiVersion: Unsupported value: \"v1\": supported values: \"kubescheduler.config.k8s.io/v1\"\n\
          pod.yaml: kind: Unsupported value: \"Pod\": supported values: \"KubeSchedulerConfiguration\""
     );
-    let error = Settings::from_text("empty.yaml", "", &InTree).expect_err("must be refused").to_string();
+    let error = Settings::from_text("empty.yaml", "", &in_tree()).expect_err("must be refused").to_string();
     assert!(error.contains("apiVersion: Required value: begin the document with"), "{error}");
 }
 

@@ -45,10 +45,13 @@ impl Requirement {
 /// `spec.topologySpreadConstraints[]`. `matchLabelKeys` are already part of the selector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpreadConstraint {
+    /// `maxSkew`.
     pub max_skew: i32,
+    /// `topologyKey`.
     pub topology_key: Sym,
     /// `whenUnsatisfiable: DoNotSchedule`; otherwise `ScheduleAnyway`.
     pub is_hard: bool,
+    /// `labelSelector`.
     pub selector: Option<LabelSelector>,
     /// 1 when absent.
     pub min_domains: i32,
@@ -61,13 +64,18 @@ pub struct SpreadConstraint {
 /// `spec.affinity.podAffinity` and `podAntiAffinity`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAffinity {
+    /// `podAffinity`, required.
     pub required: Vec<PodTerm>,
+    /// `podAffinity`, preferred.
     pub preferred: Vec<WeightedPodTerm>,
+    /// `podAntiAffinity`, required.
     pub anti_required: Vec<PodTerm>,
+    /// `podAntiAffinity`, preferred.
     pub anti_preferred: Vec<WeightedPodTerm>,
 }
 
 impl PodAffinity {
+    /// Whether the pod says nothing about other pods.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.required.is_empty()
@@ -85,13 +93,18 @@ pub struct PodTerm {
     pub namespaces: Vec<Sym>,
     /// On the labels of namespaces.
     pub namespace_selector: Option<LabelSelector>,
+    /// `labelSelector`; absent, it matches no pod.
     pub selector: Option<LabelSelector>,
+    /// `topologyKey`.
     pub topology_key: Sym,
 }
 
+/// A preferred pod affinity term.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct WeightedPodTerm {
+    /// 1 to 100.
     pub weight: i32,
+    /// The term.
     pub term: PodTerm,
 }
 

@@ -1,65 +1,25 @@
-//! Which devices a request may have: what depends on the request and the device alone, and what depends on the devices
-//! that were chosen before.
+//! Which devices a request may have, given the devices that claims hold and those that the search has chosen so far.
 
 use std::collections::BTreeMap;
 
 use berth_model::quantity::Quantity;
 
-use super::{
-    AllocationError, Inventory,
-    plan::{Alternative, ClaimPlan, name_of},
-    search::Chosen,
-};
+use super::{Inventory, alternative::Alternative, chosen::ChosenDevice};
 use crate::dynamic_resources::{
     capacity::consumption,
-    cel::Selectors,
     in_use::DeviceNumber,
-    layouts::LaidOut,
-    objects::{Attribute, DeviceConstraint, DeviceSelector, DeviceTaint, DeviceToleration, ResourceClaim},
+    node_devices::NodeDevice,
+    objects::{Attribute, DeviceConstraint, DeviceTaint, DeviceToleration, ResourceClaim},
     slices::SliceDevice,
 };
 
-/// Whether the selectors of the class and then those of the request want the device.
-pub(super) fn is_selected(
-    selectors: &mut Selectors,
-    claim: &ResourceClaim,
-    alternative: &Alternative,
-    device: &SliceDevice,
-) -> Result<bool, AllocationError> {
-    let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
-    let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
-    let of_claim = || format!("claim {}", name_of(claim));
-    Ok(all_match(selectors, selectors_of_class, device, name_of_class)?
-        && all_match(selectors, &alternative.wanted.selectors, device, of_claim)?)
-}
-
-fn all_match(
-    selectors: &mut Selectors,
-    expressions: &[DeviceSelector],
-    device: &SliceDevice,
-    origin: impl Fn() -> String,
-) -> Result<bool, AllocationError> {
-    for (at, selector) in expressions.iter().enumerate() {
-        let Some(cel) = &selector.cel else {
-            return Err(AllocationError::Failed(format!("{}: selector #{at}: unsupported selector type", origin())));
-        };
-        let verdict = selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key);
-        match verdict {
-            Ok(true) => {}
-            Ok(false) => return Ok(false),
-            Err(error) => return Err(AllocationError::Failed(format!("{}: selector #{at}: {error}", origin()))),
-        }
-    }
-    Ok(true)
-}
-
-/// A taint that the request does not tolerate keeps it away. Tolerations work as those of pods do.
+/// Whether the request tolerates all taints with the effect `NoSchedule` or `NoExecute`; the rules are those for pods.
 pub(super) fn tolerates(tolerations: &[DeviceToleration], taints: &[DeviceTaint]) -> bool {
-    let keeps_away = |taint: &&DeviceTaint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
-    taints.iter().filter(keeps_away).all(|taint| tolerations.iter().any(|it| accepts(it, taint)))
+    let is_enforced = |taint: &&DeviceTaint| matches!(taint.effect.as_str(), "NoSchedule" | "NoExecute");
+    taints.iter().filter(is_enforced).all(|taint| tolerations.iter().any(|it| tolerates_taint(it, taint)))
 }
 
-fn accepts(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
+fn tolerates_taint(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
     let is_addressed = (toleration.effect.is_empty() || toleration.effect == taint.effect)
         && (toleration.key.is_empty() || toleration.key == taint.key);
     is_addressed
@@ -70,12 +30,12 @@ fn accepts(toleration: &DeviceToleration, taint: &DeviceTaint) -> bool {
         }
 }
 
-/// Whether a claim that holds the device, or one chosen before, stands in the way.
+/// Whether a claim holds the device, or it was chosen before.
 pub(super) fn is_taken(
     inventory: &Inventory<'_>,
-    chosen: &[Chosen<'_>],
+    chosen: &[ChosenDevice<'_>],
     alternative: &Alternative,
-    device: &LaidOut,
+    device: &NodeDevice,
 ) -> bool {
     let mut same = chosen.iter().filter(|it| it.device.key == device.key);
     if alternative.wanted.is_admin() {
@@ -89,12 +49,13 @@ pub(super) fn is_taken(
     is_held || same.any(|it| !device.is_shareable || it.alternative.wanted.is_admin())
 }
 
-/// What the request takes of the device's capacities, if there is as much; empty for a device that is not shared.
+/// How much of the device's capacities the request consumes; `None` if too little is left. Empty for a device that is not
+/// shared.
 pub(super) fn capacity_for(
     inventory: &Inventory<'_>,
-    chosen: &[Chosen<'_>],
+    chosen: &[ChosenDevice<'_>],
     alternative: &Alternative,
-    device: &LaidOut,
+    device: &NodeDevice,
 ) -> Option<BTreeMap<String, Quantity>> {
     let is_shared = device.is_shareable;
     if alternative.wanted.is_admin() || !is_shared && alternative.wanted.capacity.is_none() {
@@ -121,8 +82,8 @@ pub(super) fn capacity_for(
     Some(consumed)
 }
 
-/// Whether the counters of the device's pool suffice for it besides all devices in use.
-pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: &LaidOut) -> bool {
+/// Whether the counters of the device's pool suffice for the device and all devices in use.
+pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[ChosenDevice<'_>], device: &NodeDevice) -> bool {
     if !device.consumes_counters || holds_counters(inventory, chosen, device.number) {
         return true;
     }
@@ -139,27 +100,28 @@ pub(super) fn has_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], dev
     })
 }
 
-/// A device takes its counters once, however many share it. Access for administration takes none.
-fn holds_counters(inventory: &Inventory<'_>, chosen: &[Chosen<'_>], device: DeviceNumber) -> bool {
+/// Whether the device consumes its counters already. A shared device consumes them once; `adminAccess` consumes none.
+fn holds_counters(inventory: &Inventory<'_>, chosen: &[ChosenDevice<'_>], device: DeviceNumber) -> bool {
     inventory.in_use.is_held(device)
         || chosen.iter().any(|it| it.device.number == device && !it.alternative.wanted.is_admin())
 }
 
-/// Whether the claim's constraints bear the device beside those that the claim was given already.
+/// Whether the device and those chosen for the claim so far meet the claim's constraints.
 pub(super) fn meets_constraints(
-    claim: &ClaimPlan,
-    chosen: &[Chosen<'_>],
+    claim: &ResourceClaim,
+    chosen: &[ChosenDevice<'_>],
     alternative: &Alternative,
     device: &SliceDevice,
 ) -> bool {
-    let constraints = claim.claim.spec.devices.constraints.iter();
-    constraints.filter(|constraint| concerns(constraint, &alternative.name)).all(|constraint| {
+    let constraints = claim.spec.devices.constraints.iter();
+    constraints.filter(|constraint| applies_to(constraint, &alternative.name)).all(|constraint| {
         let of_claim = chosen.iter().filter(|it| it.alternative.claim_idx == alternative.claim_idx);
-        let mut others = of_claim.filter(|it| concerns(constraint, &it.alternative.name)).map(|it| &*it.device.device);
+        let mut others =
+            of_claim.filter(|it| applies_to(constraint, &it.alternative.name)).map(|it| &*it.device.device);
         let (name, must_differ) = match (&constraint.match_attribute, &constraint.distinct_attribute) {
             (Some(name), _) => (name, false),
             (None, Some(name)) => (name, true),
-            // A kind of constraint of a newer API: the claim is not to be had for now.
+            // A constraint of a newer API version cannot be met.
             (None, None) => return false,
         };
         let Some(value) = attribute(device, name) else { return false };
@@ -167,13 +129,13 @@ pub(super) fn meets_constraints(
     })
 }
 
-/// A request is meant by its own name, and each of its sub-requests also by the request's.
-fn concerns(constraint: &DeviceConstraint, name: &str) -> bool {
+/// Whether the constraint applies to a request. A sub-request is also listed by the name of its request.
+fn applies_to(constraint: &DeviceConstraint, name: &str) -> bool {
     let request = name.split_once('/').map_or(name, |(request, _)| request);
     constraint.requests.is_empty() || constraint.requests.iter().any(|it| it == name || it == request)
 }
 
-/// By its full name, or by its bare one within the driver's own domain.
+/// The attribute with this qualified name. The driver may have published it without its own domain.
 fn attribute<'a>(device: &'a SliceDevice, name: &str) -> Option<&'a Attribute> {
     let attributes = &device.device.attributes;
     attributes.get(name).or_else(|| {

@@ -1,5 +1,5 @@
-//! What is kept from one search to the next against a search in a world made anew: whatever came before, both find the
-//! same.
+//! Compares searches that use what earlier searches kept with searches that start without it: after any history, both must
+//! find the same.
 
 use std::collections::BTreeMap;
 
@@ -7,10 +7,10 @@ use berth_model::{Sym, api::StringMap};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::tests::{Outcome, World, claim};
+use super::tests::{Outcome, TestInventory, claim};
 use crate::dynamic_resources::{
     allocator::AllocationError,
-    layouts::{Layout, LayoutTable},
+    node_devices::{NodeDevices, NodeDevicesCache},
     objects::{Allocation, ResourceSlice},
     slices::NodeView,
 };
@@ -19,7 +19,7 @@ const NODES: [&str; 2] = ["node-0", "node-1"];
 const N_DEVICES: usize = 3;
 
 #[derive(Clone, Debug)]
-enum Step {
+enum HistoryStep {
     Slice(usize, Value),
     NoSlice(usize),
     /// Some claim gets a device, or the oldest such claim goes.
@@ -30,17 +30,17 @@ enum Step {
     Search(usize, Value),
 }
 
-/// The objects, and the world that saw each of them come and go.
+/// The objects, and the inventory that saw each of them come and go.
 struct History {
     slices: BTreeMap<usize, ResourceSlice>,
     held: Vec<Allocation>,
     zones: [u32; NODES.len()],
-    world: World,
-    layouts: LayoutTable,
+    inventory: TestInventory,
+    devices_by_node: NodeDevicesCache,
 }
 
-fn new_world() -> World {
-    World::new(&[]).with_class("picky", json!({"selectors": selector()}))
+fn new_inventory() -> TestInventory {
+    TestInventory::new(&[]).with_class("picky", json!({"selectors": selector()}))
 }
 
 fn selector() -> Value {
@@ -54,34 +54,34 @@ fn text_of(labels: &[(Sym, Sym)]) -> StringMap {
 
 impl History {
     fn new() -> Self {
-        let (slices, held, layouts) = (BTreeMap::new(), Vec::new(), LayoutTable::default());
-        Self { slices, held, zones: [0; NODES.len()], world: new_world(), layouts }
+        let (slices, held, devices_by_node) = (BTreeMap::new(), Vec::new(), NodeDevicesCache::default());
+        Self { slices, held, zones: [0; NODES.len()], inventory: new_inventory(), devices_by_node }
     }
 
-    fn step(&mut self, step: Step) -> Result<(), TestCaseError> {
-        let World { slices, in_use, .. } = &mut self.world;
+    fn step(&mut self, step: HistoryStep) -> Result<(), TestCaseError> {
+        let TestInventory { slices, in_use, .. } = &mut self.inventory;
         match step {
-            Step::Slice(number, spec) => {
+            HistoryStep::Slice(number, spec) => {
                 let slice = json!({"metadata": {"name": format!("slice-{number}")}, "spec": spec});
                 let slice: ResourceSlice = serde_json::from_value(slice).unwrap();
                 slices.insert(&slice, in_use);
                 self.slices.insert(number, slice);
-                self.layouts.forget(&slices.refresh());
+                self.devices_by_node.forget(&slices.refresh());
             }
-            Step::NoSlice(number) => {
+            HistoryStep::NoSlice(number) => {
                 slices.remove(&format!("slice-{number}"), in_use);
                 self.slices.remove(&number);
-                self.layouts.forget(&slices.refresh());
+                self.devices_by_node.forget(&slices.refresh());
             }
-            Step::Hold(result) => {
+            HistoryStep::Hold(result) => {
                 let allocation = serde_json::from_value(json!({"devices": {"results": [result]}})).unwrap();
                 in_use.add(&allocation);
                 self.held.push(allocation);
             }
-            Step::Release if self.held.is_empty() => {}
-            Step::Release => in_use.remove(&self.held.remove(0)),
-            Step::Label(node, zone) => self.zones[node] = zone,
-            Step::Search(node, devices) => {
+            HistoryStep::Release if self.held.is_empty() => {}
+            HistoryStep::Release => in_use.remove(&self.held.remove(0)),
+            HistoryStep::Label(node, zone) => self.zones[node] = zone,
+            HistoryStep::Search(node, devices) => {
                 prop_assert_eq!(self.search(node, devices.clone()), self.search_anew(node, devices));
             }
         }
@@ -90,24 +90,25 @@ impl History {
 
     fn search(&mut self, node: usize, devices: Value) -> Result<Outcome, AllocationError> {
         let labels = [(Sym(100), Sym(self.zones[node]))];
-        let labels = if self.world.slices.has_shared_slices() { &labels[..] } else { &[] };
+        let labels = if self.inventory.slices.has_shared_slices() { &labels[..] } else { &[] };
         let name = NODES[node];
-        let slices = &self.world.slices;
-        let make = || Layout::new(slices, NodeView { name, labels: &text_of(labels) });
-        let layout = self.layouts.of(name, labels, make).unwrap();
-        self.world.allocate_in(&[&claim(devices)], name, layout)
+        let slices = &self.inventory.slices;
+        let make = || NodeDevices::new(slices, NodeView { name, labels: &text_of(labels) });
+        let node_devices = self.devices_by_node.of(name, labels, make).unwrap();
+        self.inventory.allocate_in(&[&claim(devices)], name, node_devices)
     }
 
     fn search_anew(&self, node: usize, devices: Value) -> Result<Outcome, AllocationError> {
-        let mut world = new_world();
+        let mut inventory = new_inventory();
         for slice in self.slices.values() {
-            world.slices.insert(slice, &mut world.in_use);
+            inventory.slices.insert(slice, &mut inventory.in_use);
         }
-        world.slices.refresh();
-        self.held.iter().for_each(|allocation| world.in_use.add(allocation));
+        inventory.slices.refresh();
+        self.held.iter().for_each(|allocation| inventory.in_use.add(allocation));
         let labels = text_of(&[(Sym(100), Sym(self.zones[node]))]);
-        let mut layout = Layout::new(&world.slices, NodeView { name: NODES[node], labels: &labels }).unwrap();
-        world.allocate_in(&[&claim(devices)], NODES[node], &mut layout)
+        let mut node_devices =
+            NodeDevices::new(&inventory.slices, NodeView { name: NODES[node], labels: &labels }).unwrap();
+        inventory.allocate_in(&[&claim(devices)], NODES[node], &mut node_devices)
     }
 }
 
@@ -192,14 +193,14 @@ fn asked() -> impl Strategy<Value = Value> {
     })
 }
 
-fn step() -> impl Strategy<Value = Step> {
+fn step() -> impl Strategy<Value = HistoryStep> {
     prop_oneof![
-        3 => (0..4usize, slice()).prop_map(|(number, spec)| Step::Slice(number, spec)),
-        1 => (0..4usize).prop_map(Step::NoSlice),
-        2 => held().prop_map(Step::Hold),
-        1 => Just(Step::Release),
-        1 => (0..NODES.len(), 0..2u32).prop_map(|(node, zone)| Step::Label(node, zone)),
-        6 => (0..NODES.len(), asked()).prop_map(|(node, devices)| Step::Search(node, devices)),
+        3 => (0..4usize, slice()).prop_map(|(number, spec)| HistoryStep::Slice(number, spec)),
+        1 => (0..4usize).prop_map(HistoryStep::NoSlice),
+        2 => held().prop_map(HistoryStep::Hold),
+        1 => Just(HistoryStep::Release),
+        1 => (0..NODES.len(), 0..2u32).prop_map(|(node, zone)| HistoryStep::Label(node, zone)),
+        6 => (0..NODES.len(), asked()).prop_map(|(node, devices)| HistoryStep::Search(node, devices)),
     ]
 }
 

@@ -1,23 +1,28 @@
-//! Claims, laid out for the search: once for all nodes, but for how many devices a request for all of them means.
+//! Claims, prepared for the search. A plan is made once for all nodes; only the number of devices that a request for all
+//! devices means differs from node to node.
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use super::{AllocationError, MAX_DEVICES_OF_CLAIM, eligibility};
+use super::{
+    AllocationError, MAX_DEVICES_OF_CLAIM,
+    alternative::{Alternative, is_selected, name_of},
+};
 use crate::dynamic_resources::{
-    cel::{SelectionId, Selectors},
-    layouts::Layout,
-    objects::{DeviceClass, DeviceRequest, ResourceClaim, SubRequest},
+    cel::Selectors,
+    node_devices::NodeDevices,
+    objects::{DeviceClass, DeviceRequest, ResourceClaim},
     pools::PoolState,
 };
 
+/// What a pod's unallocated claims ask for.
 #[derive(Debug)]
 pub(in crate::dynamic_resources) struct Plan {
     pub(super) claims: Vec<ClaimPlan>,
-    /// What [`Plan::amounts`] says, if it says the same on every node.
+    /// The amounts, if they are the same on every node.
     everywhere: Option<Amounts>,
 }
 
-/// By the ordinals of alternatives; `None` if some request can't be served for want of a single matching device.
+/// By the ordinals of alternatives; `None` if no device matches some request for all devices.
 type Amounts = Result<Option<Vec<Amount>>, AllocationError>;
 
 #[derive(Debug)]
@@ -34,27 +39,9 @@ pub(super) struct RequestPlan {
     pub(super) is_prioritized: bool,
 }
 
-#[derive(Debug)]
-pub(super) struct Alternative {
-    pub(super) wanted: SubRequest,
-    /// `None` if it does not exist; then there are no amounts to search with.
-    pub(super) class: Option<Arc<DeviceClass>>,
-    /// `<request>` or `<request>/<sub-request>`.
-    pub(super) name: String,
-    pub(super) claim_idx: usize,
-    /// Within its claim.
-    pub(super) request_idx: usize,
-    /// Position among those of its request, as the claim lists them.
-    pub(super) rank: usize,
-    /// Position among those of all requests of all claims.
-    pub(super) ordinal: usize,
-    pub(super) has_selectors: bool,
-    pub(super) selection: SelectionId,
-}
-
 #[derive(Clone, Debug)]
 pub(super) enum Amount {
-    /// All of none.
+    /// All matching devices, and none matches.
     Nothing,
     Exactly(usize),
     /// Locations of all devices that match.
@@ -82,7 +69,7 @@ impl Plan {
         let claims = claims.map(|(claim_idx, claim)| planner.claim(claim_idx, claim)).collect();
         let mut plan = Self { claims, everywhere: None };
         if !plan.alternatives().any(|alternative| alternative.wanted.takes_all()) {
-            plan.everywhere = Some(plan.amounts_on(selectors, &Layout::default()));
+            plan.everywhere = Some(plan.amounts_on(selectors, &NodeDevices::default()));
         }
         plan
     }
@@ -95,30 +82,30 @@ impl Plan {
         self.alternatives().nth(ordinal)
     }
 
-    /// What the requests ask for on a node. `scratch` is where to keep the answer if it differs from node to node.
+    /// How many devices each alternative asks for on a node. Amounts that differ from node to node are put into `scratch`.
     pub(super) fn amounts<'a>(
         &'a self,
         selectors: &mut Selectors,
-        layout: &Layout,
+        node_devices: &NodeDevices,
         scratch: &'a mut Vec<Amount>,
     ) -> Result<Option<&'a [Amount]>, AllocationError> {
         match &self.everywhere {
             Some(amounts) => Ok(amounts.as_ref().map_err(Clone::clone)?.as_deref()),
-            None => Ok(self.amounts_on(selectors, layout)?.map(|amounts| {
+            None => Ok(self.amounts_on(selectors, node_devices)?.map(|amounts| {
                 *scratch = amounts;
                 scratch.as_slice()
             })),
         }
     }
 
-    fn amounts_on(&self, selectors: &mut Selectors, layout: &Layout) -> Amounts {
+    fn amounts_on(&self, selectors: &mut Selectors, node_devices: &NodeDevices) -> Amounts {
         let mut amounts = Vec::new();
         for claim in &self.claims {
             let mut n_least = 0usize;
             for request in &claim.requests {
                 let first = amounts.len();
                 for alternative in &request.alternatives {
-                    amounts.push(amount(selectors, layout, &claim.claim, alternative)?);
+                    amounts.push(amount(selectors, node_devices, &claim.claim, alternative)?);
                 }
                 let of_request = amounts.iter().skip(first).filter_map(Amount::n_devices);
                 let Some(least) = of_request.min() else { return Ok(None) };
@@ -153,11 +140,11 @@ impl Planner<'_> {
             };
             let class = self.classes.get(&wanted.device_class_name).cloned();
             let of_class = class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
-            // What is written alike selects alike.
-            let written = serde_json::to_string(&(of_class, &wanted.selectors, &wanted.tolerations));
+            // Requests with equal text select the same devices.
+            let text = serde_json::to_string(&(of_class, &wanted.selectors, &wanted.tolerations));
             alternatives.push(Alternative {
                 has_selectors: !of_class.is_empty() || !wanted.selectors.is_empty(),
-                selection: self.selectors.selection(written.ok()),
+                selection: self.selectors.selection(text.ok()),
                 wanted: wanted.clone(),
                 class,
                 name,
@@ -174,46 +161,38 @@ impl Planner<'_> {
 
 fn amount(
     selectors: &mut Selectors,
-    layout: &Layout,
+    node_devices: &NodeDevices,
     claim: &ResourceClaim,
     alternative: &Alternative,
 ) -> Result<Amount, AllocationError> {
     let wanted = &alternative.wanted;
     if alternative.class.is_none() {
         let class = &wanted.device_class_name;
-        return Err(AllocationError::Failed(format!("could not retrieve device class {class}: not found")));
+        return Err(AllocationError::ClassNotFound(class.clone()));
     }
     if !wanted.takes_all() {
         return Ok(Amount::Exactly(usize::try_from(wanted.count.max(1)).unwrap_or(usize::MAX)));
     }
-    if let Some((pool, state)) = layout.unusable.first() {
-        let trouble = if *state == PoolState::Invalid { "invalid" } else { "being updated" };
-        return Err(AllocationError::Failed(format!(
-            "claim {}, request {}: asks for all devices, but resource pool {pool} is currently {trouble}",
-            name_of(claim),
-            alternative.name,
-        )));
+    if let Some((pool, state)) = node_devices.unusable.first() {
+        return Err(AllocationError::PoolNotUsable {
+            claim: name_of(claim),
+            request: alternative.name.clone(),
+            pool: pool.to_string(),
+            state: if *state == PoolState::Invalid { "invalid" } else { "being updated" },
+        });
     }
     let mut locations = Vec::new();
-    for (location, laid_out) in layout.devices.iter().enumerate() {
-        if eligibility::is_selected(selectors, claim, alternative, &laid_out.device)? {
+    for (location, node_device) in node_devices.devices.iter().enumerate() {
+        if is_selected(selectors, claim, alternative, &node_device.device)? {
             locations.push(location);
         }
     }
     Ok(if locations.is_empty() { Amount::Nothing } else { Amount::All(locations) })
 }
 
-/// As it appears in messages.
-pub(super) fn name_of(claim: &ResourceClaim) -> String {
-    format!("{}/{}", claim.metadata.namespace, claim.metadata.name)
-}
-
 fn check_size(claim: &ResourceClaim, n_least: usize) -> Result<(), AllocationError> {
     if n_least <= MAX_DEVICES_OF_CLAIM {
         return Ok(());
     }
-    let name = name_of(claim);
-    Err(AllocationError::Failed(format!(
-        "claim {name}: number of requested devices {n_least} exceeds the claim limit of {MAX_DEVICES_OF_CLAIM}"
-    )))
+    Err(AllocationError::TooManyDevices { claim: name_of(claim), n_devices: n_least })
 }

@@ -1,20 +1,20 @@
-//! The allocator against brute force: small worlds, all assignments in the order of the search, and a checker that
-//! knows the rules but none of the allocator's code. What the allocator gives must be the first assignment that the checker
-//! passes; when it gives nothing, there must be none.
+//! Compares the allocator with brute force: small random inventories, all assignments in the order of the search, and a
+//! checker that shares no code with the allocator. The allocator must return the first assignment that passes the checker,
+//! and nothing if none passes.
 
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::tests::{Outcome, World, claim};
+use super::tests::{Outcome, TestInventory, claim};
 
 const COUNTERS_OF_POOL: u32 = 3;
 const MEMORY: u32 = 4;
 const HELD_MEMORY: u32 = 2;
 
 #[derive(Clone, Debug)]
-struct Gadget {
+struct TestDevice {
     pool: &'static str,
     x: Option<i64>,
     is_shared: bool,
@@ -24,15 +24,15 @@ struct Gadget {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Wish {
+enum TestSelector {
     Any,
     Has,
     Is(i64),
 }
 
 #[derive(Clone, Debug)]
-struct Ask {
-    wish: Wish,
+struct TestRequest {
+    test_selector: TestSelector,
     count: usize,
     takes_all: bool,
     is_admin: bool,
@@ -49,32 +49,32 @@ struct Constraint {
 
 #[derive(Clone, Debug)]
 struct Case {
-    gadgets: Vec<Gadget>,
-    /// One ask: `exactly`; several: `firstAvailable`.
-    requests: Vec<Vec<Ask>>,
+    test_devices: Vec<TestDevice>,
+    /// One alternative: `exactly`; several: `firstAvailable`.
+    requests: Vec<Vec<TestRequest>>,
     constraint: Option<Constraint>,
 }
 
 /// For each request, the position of the alternative and the devices.
 type Assignment = Vec<(usize, Vec<usize>)>;
 
-impl Gadget {
-    fn satisfies(&self, ask: &Ask) -> bool {
-        self.matches(ask.wish) && (ask.is_tolerant || !self.is_tainted)
+impl TestDevice {
+    fn satisfies(&self, test_request: &TestRequest) -> bool {
+        self.matches(test_request.test_selector) && (test_request.is_tolerant || !self.is_tainted)
     }
 
-    fn matches(&self, wish: Wish) -> bool {
-        match wish {
-            Wish::Any => true,
-            Wish::Has => self.x.is_some(),
-            Wish::Is(x) => self.x == Some(x),
+    fn matches(&self, test_selector: TestSelector) -> bool {
+        match test_selector {
+            TestSelector::Any => true,
+            TestSelector::Has => self.x.is_some(),
+            TestSelector::Is(x) => self.x == Some(x),
         }
     }
 }
 
 impl Case {
-    fn matching(&self, ask: &Ask) -> Vec<usize> {
-        (0..self.gadgets.len()).filter(|idx| self.gadgets[*idx].matches(ask.wish)).collect()
+    fn matching(&self, test_request: &TestRequest) -> Vec<usize> {
+        (0..self.test_devices.len()).filter(|idx| self.test_devices[*idx].matches(test_request.test_selector)).collect()
     }
 
     /// All assignments of the right number of devices, in the order in which the search meets them.
@@ -82,11 +82,11 @@ impl Case {
         let mut all: Vec<Assignment> = vec![Vec::new()];
         for asks in &self.requests {
             let mut options = Vec::new();
-            for (rank, ask) in asks.iter().enumerate() {
-                let sets = if ask.takes_all {
-                    Some(self.matching(ask)).filter(|all| !all.is_empty()).into_iter().collect()
+            for (rank, test_request) in asks.iter().enumerate() {
+                let sets = if test_request.takes_all {
+                    Some(self.matching(test_request)).filter(|all| !all.is_empty()).into_iter().collect()
                 } else {
-                    subsets(self.gadgets.len(), ask.count)
+                    subsets(self.test_devices.len(), test_request.count)
                 };
                 options.extend(sets.into_iter().map(|set| (rank, set)));
             }
@@ -99,81 +99,84 @@ impl Case {
     }
 
     fn is_valid(&self, assignment: &Assignment) -> bool {
-        let mut users: BTreeMap<usize, Vec<&Ask>> = BTreeMap::new();
-        for (request_idx, (rank, gadgets)) in assignment.iter().enumerate() {
-            let ask = &self.requests[request_idx][*rank];
-            for gadget in gadgets {
-                if !self.gadgets[*gadget].satisfies(ask) {
+        let mut users: BTreeMap<usize, Vec<&TestRequest>> = BTreeMap::new();
+        for (request_idx, (rank, test_devices)) in assignment.iter().enumerate() {
+            let test_request = &self.requests[request_idx][*rank];
+            for test_device in test_devices {
+                if !self.test_devices[*test_device].satisfies(test_request) {
                     return false;
                 }
-                users.entry(*gadget).or_default().push(ask);
+                users.entry(*test_device).or_default().push(test_request);
             }
         }
-        users.iter().all(|(gadget, asks)| self.bears(*gadget, asks))
+        users.iter().all(|(test_device, asks)| self.bears(*test_device, asks))
             && ["a", "b"].into_iter().all(|pool| self.has_counters(pool, &users))
             && self.constraint_holds(assignment)
     }
 
-    fn bears(&self, gadget: usize, asks: &[&Ask]) -> bool {
-        let gadget = &self.gadgets[gadget];
-        let n_admins = asks.iter().filter(|ask| ask.is_admin).count();
+    fn bears(&self, test_device: usize, asks: &[&TestRequest]) -> bool {
+        let test_device = &self.test_devices[test_device];
+        let n_admins = asks.iter().filter(|test_request| test_request.is_admin).count();
         if n_admins > 0 {
             return asks.len() == 1;
         }
-        if !gadget.is_shared {
-            return asks.len() == 1 && !gadget.is_held && asks[0].memory.is_none();
+        if !test_device.is_shared {
+            return asks.len() == 1 && !test_device.is_held && asks[0].memory.is_none();
         }
-        let held = if gadget.is_held { HELD_MEMORY } else { 0 };
-        held + asks.iter().map(|ask| ask.memory.unwrap_or(MEMORY)).sum::<u32>() <= MEMORY
+        let held = if test_device.is_held { HELD_MEMORY } else { 0 };
+        held + asks.iter().map(|test_request| test_request.memory.unwrap_or(MEMORY)).sum::<u32>() <= MEMORY
     }
 
-    fn has_counters(&self, pool: &str, users: &BTreeMap<usize, Vec<&Ask>>) -> bool {
-        let uses = |idx: &usize| users.get(idx).is_some_and(|asks| asks.iter().any(|ask| !ask.is_admin));
-        let of_pool: Vec<usize> = (0..self.gadgets.len()).filter(|idx| self.gadgets[*idx].pool == pool).collect();
+    fn has_counters(&self, pool: &str, users: &BTreeMap<usize, Vec<&TestRequest>>) -> bool {
+        let uses =
+            |idx: &usize| users.get(idx).is_some_and(|asks| asks.iter().any(|test_request| !test_request.is_admin));
+        let of_pool: Vec<usize> =
+            (0..self.test_devices.len()).filter(|idx| self.test_devices[*idx].pool == pool).collect();
         let total: u32 = of_pool
             .iter()
-            .filter(|idx| self.gadgets[**idx].is_held || uses(idx))
-            .map(|idx| self.gadgets[*idx].counters)
+            .filter(|idx| self.test_devices[**idx].is_held || uses(idx))
+            .map(|idx| self.test_devices[*idx].counters)
             .sum();
         // What is held already is not asked for again.
-        let mut new = of_pool.iter().filter(|idx| uses(idx) && !self.gadgets[**idx].is_held);
-        total <= COUNTERS_OF_POOL || new.all(|idx| self.gadgets[*idx].counters == 0)
+        let mut new = of_pool.iter().filter(|idx| uses(idx) && !self.test_devices[**idx].is_held);
+        total <= COUNTERS_OF_POOL || new.all(|idx| self.test_devices[*idx].counters == 0)
     }
 
     fn constraint_holds(&self, assignment: &Assignment) -> bool {
         let Some(constraint) = &self.constraint else { return true };
         let concerned = assignment.iter().enumerate().filter(|(idx, _)| constraint.request.is_none_or(|it| it == *idx));
-        let values: Vec<Option<i64>> =
-            concerned.flat_map(|(_, (_, gadgets))| gadgets.iter().map(|idx| self.gadgets[*idx].x)).collect();
+        let values: Vec<Option<i64>> = concerned
+            .flat_map(|(_, (_, test_devices))| test_devices.iter().map(|idx| self.test_devices[*idx].x))
+            .collect();
         let equal = |left: usize, right: usize| values[left] == values[right];
         values.iter().all(Option::is_some)
             && (0..values.len()).all(|left| (0..left).all(|right| equal(left, right) != constraint.must_differ))
     }
 
-    fn world(&self) -> World {
-        let mut world = World::new(&["a", "b"].map(|pool| {
-            let of_pool = self.gadgets.iter().enumerate().filter(|(_, gadget)| gadget.pool == pool);
+    fn inventory(&self) -> TestInventory {
+        let mut inventory = TestInventory::new(&["a", "b"].map(|pool| {
+            let of_pool = self.test_devices.iter().enumerate().filter(|(_, test_device)| test_device.pool == pool);
             json!({"driver": "d.example.com", "pool": {"name": pool}, "nodeName": "node-1",
-                "devices": of_pool.map(|(idx, gadget)| device(idx, gadget)).collect::<Value>(),
+                "devices": of_pool.map(|(idx, test_device)| device(idx, test_device)).collect::<Value>(),
                 "sharedCounters": [{"name": "s", "counters": {"c": {"value": COUNTERS_OF_POOL.to_string()}}}]})
         }));
-        for (idx, gadget) in self.gadgets.iter().enumerate().filter(|(_, gadget)| gadget.is_held) {
-            let mut result = json!({"driver": "d.example.com", "pool": gadget.pool, "device": format!("g{idx}")});
-            if gadget.is_shared {
+        for (idx, test_device) in self.test_devices.iter().enumerate().filter(|(_, test_device)| test_device.is_held) {
+            let mut result = json!({"driver": "d.example.com", "pool": test_device.pool, "device": format!("g{idx}")});
+            if test_device.is_shared {
                 result["shareID"] = json!("s");
                 result["consumedCapacity"] = json!({"memory": HELD_MEMORY.to_string()});
             }
-            world.in_use.add(&serde_json::from_value(json!({"devices": {"results": [result]}})).unwrap());
+            inventory.in_use.add(&serde_json::from_value(json!({"devices": {"results": [result]}})).unwrap());
         }
-        world
+        inventory
     }
 
     fn claim(&self) -> Value {
         let requests = self.requests.iter().enumerate().map(|(idx, asks)| match asks.as_slice() {
-            [ask] => json!({"name": format!("r{idx}"), "exactly": wanted(ask)}),
+            [test_request] => json!({"name": format!("r{idx}"), "exactly": wanted(test_request)}),
             several => {
-                let named = several.iter().enumerate().map(|(rank, ask)| {
-                    let mut wanted = wanted(ask);
+                let named = several.iter().enumerate().map(|(rank, test_request)| {
+                    let mut wanted = wanted(test_request);
                     wanted["name"] = json!(format!("s{rank}"));
                     wanted
                 });
@@ -192,52 +195,51 @@ impl Case {
     /// `request device` for each device, as the allocator reports them.
     fn shown(&self, assignment: &Assignment) -> Vec<String> {
         let mut lines = Vec::new();
-        for (request_idx, (rank, gadgets)) in assignment.iter().enumerate() {
+        for (request_idx, (rank, test_devices)) in assignment.iter().enumerate() {
             let sub = if self.requests[request_idx].len() > 1 { format!("/s{rank}") } else { String::new() };
-            lines.extend(gadgets.iter().map(|gadget| format!("r{request_idx}{sub} g{gadget}")));
+            lines.extend(test_devices.iter().map(|test_device| format!("r{request_idx}{sub} g{test_device}")));
         }
         lines
     }
 }
 
-fn device(idx: usize, gadget: &Gadget) -> Value {
+fn device(idx: usize, test_device: &TestDevice) -> Value {
     let mut device = json!({"name": format!("g{idx}")});
-    if let Some(x) = gadget.x {
+    if let Some(x) = test_device.x {
         device["attributes"] = json!({"x": {"int": x}});
     }
-    if gadget.is_shared {
+    if test_device.is_shared {
         device["allowMultipleAllocations"] = json!(true);
         device["capacity"] = json!({"memory": {"value": MEMORY.to_string()}});
     }
-    if gadget.counters > 0 {
-        let amount = json!({"c": {"value": gadget.counters.to_string()}});
+    if test_device.counters > 0 {
+        let amount = json!({"c": {"value": test_device.counters.to_string()}});
         device["consumesCounters"] = json!([{"counterSet": "s", "counters": amount}]);
     }
-    if gadget.is_tainted {
+    if test_device.is_tainted {
         device["taints"] = json!([{"key": "t", "effect": "NoSchedule"}]);
     }
     device
 }
 
-fn wanted(ask: &Ask) -> Value {
+fn wanted(test_request: &TestRequest) -> Value {
     let x = "device.attributes['d.example.com'].x";
-    let expression = match ask.wish {
-        Wish::Any => "true".to_owned(),
-        Wish::Has => format!("has({x})"),
-        Wish::Is(value) => format!("has({x}) && {x} == {value}"),
+    let expression = match test_request.test_selector {
+        TestSelector::Any => "true".to_owned(),
+        TestSelector::Has => format!("has({x})"),
+        TestSelector::Is(value) => format!("has({x}) && {x} == {value}"),
     };
-    let mut wanted =
-        json!({"deviceClassName": "any", "count": ask.count, "selectors": [{"cel": {"expression": expression}}]});
-    if ask.takes_all {
+    let mut wanted = json!({"deviceClassName": "any", "count": test_request.count, "selectors": [{"cel": {"expression": expression}}]});
+    if test_request.takes_all {
         wanted["allocationMode"] = json!("All");
     }
-    if ask.is_admin {
+    if test_request.is_admin {
         wanted["adminAccess"] = json!(true);
     }
-    if ask.is_tolerant {
+    if test_request.is_tolerant {
         wanted["tolerations"] = json!([{"operator": "Exists"}]);
     }
-    if let Some(memory) = ask.memory {
+    if let Some(memory) = test_request.memory {
         wanted["capacity"] = json!({"requests": {"memory": memory.to_string()}});
     }
     wanted
@@ -256,10 +258,10 @@ fn subsets(n: usize, size: usize) -> Vec<Vec<usize>> {
     sets
 }
 
-fn gadget() -> impl Strategy<Value = Gadget> {
+fn test_device() -> impl Strategy<Value = TestDevice> {
     let kind = (prop::option::weighted(0.8, 0..2i64), prop::bool::weighted(0.3), 0..3u32);
     let state = (prop::bool::weighted(0.2), prop::bool::weighted(0.2), prop::bool::ANY);
-    (kind, state).prop_map(|((x, is_shared, counters), (is_tainted, is_held, is_first))| Gadget {
+    (kind, state).prop_map(|((x, is_shared, counters), (is_tainted, is_held, is_first))| TestDevice {
         pool: if is_first { "a" } else { "b" },
         x,
         is_shared,
@@ -269,32 +271,35 @@ fn gadget() -> impl Strategy<Value = Gadget> {
     })
 }
 
-fn ask() -> impl Strategy<Value = Ask> {
-    let wish = prop_oneof![2 => Just(Wish::Any), 1 => Just(Wish::Has), 1 => (0..2i64).prop_map(Wish::Is)];
+fn test_request() -> impl Strategy<Value = TestRequest> {
+    let test_selector = prop_oneof![2 => Just(TestSelector::Any), 1 => Just(TestSelector::Has), 1 => (0..2i64).prop_map(TestSelector::Is)];
     let flags = (prop::bool::weighted(0.2), prop::bool::weighted(0.1), prop::bool::weighted(0.5));
     let memory = prop::option::weighted(0.2, 1..=MEMORY + 1);
-    (wish, 1..=2usize, flags, memory).prop_map(|(wish, count, (takes_all, is_admin, is_tolerant), memory)| Ask {
-        wish,
-        count,
-        takes_all,
-        is_admin,
-        is_tolerant,
-        memory: memory.filter(|_| !is_admin),
-    })
+    (test_selector, 1..=2usize, flags, memory).prop_map(
+        |(test_selector, count, (takes_all, is_admin, is_tolerant), memory)| TestRequest {
+            test_selector,
+            count,
+            takes_all,
+            is_admin,
+            is_tolerant,
+            memory: memory.filter(|_| !is_admin),
+        },
+    )
 }
 
 fn case() -> impl Strategy<Value = Case> {
-    let request = prop_oneof![3 => prop::collection::vec(ask(), 1), 1 => prop::collection::vec(ask(), 2)];
+    let request =
+        prop_oneof![3 => prop::collection::vec(test_request(), 1), 1 => prop::collection::vec(test_request(), 2)];
     let constraint = (prop::bool::ANY, prop::option::of(0..2usize));
     let constraint = constraint.prop_map(|(must_differ, request)| Constraint { must_differ, request });
     let parts = (
-        prop::collection::vec(gadget(), 0..6),
+        prop::collection::vec(test_device(), 0..6),
         prop::collection::vec(request, 1..4),
         prop::option::weighted(0.4, constraint),
     );
-    parts.prop_map(|(mut gadgets, requests, constraint)| {
-        gadgets.sort_by_key(|gadget| gadget.pool);
-        Case { gadgets, requests, constraint }
+    parts.prop_map(|(mut test_devices, requests, constraint)| {
+        test_devices.sort_by_key(|test_device| test_device.pool);
+        Case { test_devices, requests, constraint }
     })
 }
 
@@ -304,7 +309,7 @@ proptest! {
     #[test]
     fn the_first_valid_assignment_is_found_or_there_is_none(case in case()) {
         let expected = case.assignments().into_iter().find(|assignment| case.is_valid(assignment));
-        let found = case.world().allocate(&[&claim(case.claim())], "node-1");
+        let found = case.inventory().allocate(&[&claim(case.claim())], "node-1");
         let found = match found {
             Ok(Outcome::Allocated { allocations, .. }) => Some(allocations[0].devices.results.clone()),
             Ok(Outcome::Nothing) => None,

@@ -1,11 +1,11 @@
-//! What is written into the status of the claims.
+//! Makes the allocations that are written into the status of the claims.
 
 use super::{
+    chosen::{ChosenDevice, PickedDevice},
     plan::{ClaimPlan, Plan, RequestPlan},
-    search::{Chosen, Picked},
 };
 use crate::dynamic_resources::{
-    layouts::LaidOut,
+    node_devices::NodeDevice,
     objects::{
         AllocatedConfig, AllocatedDevices, Allocation, ClaimConfig, DeviceResult, NodeSelector,
         NodeSelectorRequirement, NodeSelectorTerm,
@@ -14,14 +14,14 @@ use crate::dynamic_resources::{
 };
 
 /// One for each claim of the plan.
-pub(super) fn write(plan: &Plan, picked: &[Picked], devices: &[LaidOut], node_name: &str) -> Vec<Allocation> {
-    let chosen: Vec<Chosen<'_>> = picked.iter().filter_map(|picked| picked.chosen(plan, devices)).collect();
+pub(super) fn write(plan: &Plan, picked: &[PickedDevice], devices: &[NodeDevice], node_name: &str) -> Vec<Allocation> {
+    let chosen: Vec<ChosenDevice<'_>> = picked.iter().filter_map(|picked| picked.chosen(plan, devices)).collect();
     let claims = plan.claims.iter().enumerate();
     claims.map(|(claim_idx, claim)| of_claim(claim_idx, claim, &chosen, node_name)).collect()
 }
 
-/// For each request with alternatives, which one was taken.
-pub(super) fn choices(plan: &Plan, chosen: &[Chosen<'_>]) -> Vec<usize> {
+/// For each request with alternatives, which one was chosen.
+pub(super) fn choices(plan: &Plan, chosen: &[ChosenDevice<'_>]) -> Vec<usize> {
     let requests = plan.claims.iter().flat_map(|claim| &claim.requests);
     let prioritized = requests.filter(|request| request.is_prioritized);
     let first_of = |request: &RequestPlan| {
@@ -30,8 +30,8 @@ pub(super) fn choices(plan: &Plan, chosen: &[Chosen<'_>]) -> Vec<usize> {
     prioritized.filter_map(first_of).map(|first| first.alternative.rank).collect()
 }
 
-fn of_claim(claim_idx: usize, claim: &ClaimPlan, chosen: &[Chosen<'_>], node_name: &str) -> Allocation {
-    let chosen: Vec<&Chosen<'_>> = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx).collect();
+fn of_claim(claim_idx: usize, claim: &ClaimPlan, chosen: &[ChosenDevice<'_>], node_name: &str) -> Allocation {
+    let chosen: Vec<&ChosenDevice<'_>> = chosen.iter().filter(|it| it.alternative.claim_idx == claim_idx).collect();
     let uid = &claim.claim.metadata.uid;
     let results = chosen.iter().enumerate().map(|(position, it)| device_result(it, uid, position)).collect();
     Allocation {
@@ -41,7 +41,7 @@ fn of_claim(claim_idx: usize, claim: &ClaimPlan, chosen: &[Chosen<'_>], node_nam
     }
 }
 
-fn device_result(chosen: &Chosen<'_>, claim_uid: &str, position: usize) -> DeviceResult {
+fn device_result(chosen: &ChosenDevice<'_>, claim_uid: &str, position: usize) -> DeviceResult {
     let SliceDevice { id, device, .. } = &*chosen.device.device;
     let wanted = &chosen.alternative.wanted;
     let is_share = device.is_shareable() && !wanted.is_admin();
@@ -59,7 +59,7 @@ fn device_result(chosen: &Chosen<'_>, claim_uid: &str, position: usize) -> Devic
     }
 }
 
-/// A UUID (version 8: of the writer's making) out of what makes the share unique, since nothing here is random.
+/// A UUID of version 8 (RFC 9562, section 5.8), derived from what makes the share unique, since nothing here is random.
 fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     let text = format!("{claim_uid}/{device}/{position}");
     let hash = |offset: u64| {
@@ -72,8 +72,8 @@ fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     format!("{:08x}-{:04x}-8{version:03x}-{variant:04x}-{node:012x}", time >> 16, time & 0xffff)
 }
 
-/// Of the classes in the order of the requests, then of the claim as far as it is about something that was chosen.
-fn config(claim: &ClaimPlan, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig> {
+/// The configuration of the classes in the order of the requests, then that of the claim for the chosen requests.
+fn config(claim: &ClaimPlan, chosen: &[&ChosenDevice<'_>]) -> Vec<AllocatedConfig> {
     let write = |config: &ClaimConfig, source: &str, requests: Vec<String>| AllocatedConfig {
         source: source.to_owned(),
         requests,
@@ -96,8 +96,8 @@ fn config(claim: &ClaimPlan, chosen: &[&Chosen<'_>]) -> Vec<AllocatedConfig> {
     written
 }
 
-/// Where all the devices can be used together.
-fn node_selector(chosen: &[&Chosen<'_>], node_name: &str) -> Option<NodeSelector> {
+/// The nodes where all the devices can be used.
+fn node_selector(chosen: &[&ChosenDevice<'_>], node_name: &str) -> Option<NodeSelector> {
     let mut term = NodeSelectorTerm::default();
     for chosen in chosen {
         let device = &chosen.device.device;

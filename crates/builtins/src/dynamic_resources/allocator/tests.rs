@@ -14,7 +14,7 @@ use crate::dynamic_resources::{
 
 /// A cluster to allocate in. Objects are JSON, as the API server has them.
 #[derive(Default)]
-pub(super) struct World {
+pub(super) struct TestInventory {
     pub(super) slices: SliceTable,
     pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
     pub(super) in_use: InUse,
@@ -22,12 +22,12 @@ pub(super) struct World {
     max_steps: Option<u64>,
 }
 
-/// An [`Offer`], written out.
+/// An [`AllocationOutcome`], written out.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Outcome {
     Allocated { allocations: Vec<Allocation>, choices: Vec<usize> },
     Nothing,
-    NothingWithoutInvalid(String),
+    NothingWithInvalidPool(String),
 }
 
 /// The first of the allocations.
@@ -36,20 +36,20 @@ struct First {
     choices: Vec<usize>,
 }
 
-impl World {
+impl TestInventory {
     /// A class `any` that wants every device is there from the start.
     pub(super) fn new(slices: &[Value]) -> Self {
-        let mut world = Self::default();
+        let mut inventory = Self::default();
         for (position, slice) in slices.iter().enumerate() {
             let mut slice = json!({"metadata": {"name": format!("slice-{position}")}, "spec": slice});
             let pool = slice.pointer_mut("/spec/pool").unwrap();
             if pool.get("resourceSliceCount").is_none() {
                 pool["resourceSliceCount"] = json!(1);
             }
-            world.slices.insert(&serde_json::from_value(slice).unwrap(), &mut world.in_use);
+            inventory.slices.insert(&serde_json::from_value(slice).unwrap(), &mut inventory.in_use);
         }
-        world.slices.refresh();
-        world.with_class("any", json!({}))
+        inventory.slices.refresh();
+        inventory.with_class("any", json!({}))
     }
 
     pub(super) fn with_class(mut self, name: &str, spec: Value) -> Self {
@@ -65,26 +65,26 @@ impl World {
 
     pub(super) fn allocate(&mut self, claims: &[&ResourceClaim], node: &str) -> Result<Outcome, AllocationError> {
         let labels = StringMap::from([("zone".to_owned(), format!("zone-of-{node}"))]);
-        let mut layout = Layout::new(&self.slices, NodeView { name: node, labels: &labels }).unwrap();
-        self.allocate_in(claims, node, &mut layout)
+        let mut node_devices = NodeDevices::new(&self.slices, NodeView { name: node, labels: &labels }).unwrap();
+        self.allocate_in(claims, node, &mut node_devices)
     }
 
     pub(super) fn allocate_in(
         &mut self,
         claims: &[&ResourceClaim],
         node: &str,
-        layout: &mut Layout,
+        node_devices: &mut NodeDevices,
     ) -> Result<Outcome, AllocationError> {
         let claims = claims.iter().map(|claim| Arc::new(ResourceClaim::clone(claim)));
         let plan = Plan::new(&self.classes, &mut self.selectors, claims);
         let inventory = Inventory { slices: &self.slices, in_use: &self.in_use };
         let max_steps = self.max_steps.unwrap_or(1_000_000);
-        Ok(match allocate(&inventory, &mut self.selectors, &plan, layout, max_steps)? {
-            Offer::Devices(devices) => {
+        Ok(match allocate(&inventory, &mut self.selectors, &plan, node_devices, max_steps)? {
+            AllocationOutcome::Devices(devices) => {
                 Outcome::Allocated { allocations: devices.allocations(&plan, node), choices: devices.choices }
             }
-            Offer::Nothing => Outcome::Nothing,
-            Offer::NothingWithoutInvalid(pool) => Outcome::NothingWithoutInvalid(pool),
+            AllocationOutcome::Nothing => Outcome::Nothing,
+            AllocationOutcome::NothingWithInvalidPool(pool) => Outcome::NothingWithInvalidPool(pool),
         })
     }
 
@@ -105,7 +105,7 @@ impl World {
         match self.allocate(&[&claim(devices)], "node-1") {
             Ok(Outcome::Allocated { allocations, .. }) => shown(&allocations[0]),
             Ok(Outcome::Nothing) => vec!["nothing".to_owned()],
-            Ok(Outcome::NothingWithoutInvalid(pool)) => vec![format!("nothing without {pool}")],
+            Ok(Outcome::NothingWithInvalidPool(pool)) => vec![format!("nothing without {pool}")],
             Err(error) => vec![error.to_string()],
         }
     }
@@ -151,35 +151,36 @@ fn cel(expression: &str) -> Value {
 /// KEP-4381, "Scheduling + Allocation": first fit in the order of pools, slices and devices.
 #[test]
 fn the_first_devices_in_order_win() {
-    let mut world = World::new(&[slice("b", gpus(&[json!({})])), slice("a", gpus(&[json!({}), json!({})]))]);
-    world.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-0", "r: gpu-1"]);
-    let pools = world.first(requests(&[one("r", json!({"count": 3}))])).allocation.devices.results;
+    let mut inventory =
+        TestInventory::new(&[slice("b", gpus(&[json!({})])), slice("a", gpus(&[json!({}), json!({})]))]);
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-0", "r: gpu-1"]);
+    let pools = inventory.first(requests(&[one("r", json!({"count": 3}))])).allocation.devices.results;
     assert_eq!(pools.iter().map(|it| it.pool.as_str()).collect::<Vec<_>>(), ["a", "a", "b"]);
-    world.check(requests(&[one("r", json!({"count": 4}))]), &["nothing"]);
-    world.check(requests(&[one("x", json!({})), one("y", json!({}))]), &["x: gpu-0", "y: gpu-1"]);
+    inventory.check(requests(&[one("r", json!({"count": 4}))]), &["nothing"]);
+    inventory.check(requests(&[one("x", json!({})), one("y", json!({}))]), &["x: gpu-0", "y: gpu-1"]);
 }
 
 /// API reference, DeviceRequest: selectors of the class and of the request must all hold.
 #[test]
 fn selectors_of_class_and_request_must_all_hold() {
     let devices = [json!({"attributes": {"tier": {"int": 1}}}), json!({"attributes": {"tier": {"int": 2}}}), json!({})];
-    let mut world = World::new(&[slice("p", gpus(&devices))])
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&devices))])
         .with_class("tiered", json!({"selectors": cel("has(device.attributes['gpu.example.com'].tier)")}))
         .with_class("broken", json!({"selectors": cel("device.attributes['gpu.example.com'].tier > 0")}));
     let tier_2 = cel("device.attributes['gpu.example.com'].tier == 2");
-    world.check(requests(&[one("r", json!({"deviceClassName": "tiered", "selectors": tier_2}))]), &["r: gpu-1"]);
-    world.check(requests(&[one("r", json!({"deviceClassName": "tiered", "count": 3}))]), &["nothing"]);
-    world.check(
+    inventory.check(requests(&[one("r", json!({"deviceClassName": "tiered", "selectors": tier_2}))]), &["r: gpu-1"]);
+    inventory.check(requests(&[one("r", json!({"deviceClassName": "tiered", "count": 3}))]), &["nothing"]);
+    inventory.check(
         requests(&[one("r", json!({"selectors": tier_2, "count": 2}))]),
         &["claim default/claim: selector #0: CEL runtime error: No such key: tier"],
     );
     // The search ends before it gets to the device without the attribute.
-    world.check(requests(&[one("r", json!({"deviceClassName": "broken"}))]), &["r: gpu-0"]);
-    world.check(
+    inventory.check(requests(&[one("r", json!({"deviceClassName": "broken"}))]), &["r: gpu-0"]);
+    inventory.check(
         requests(&[one("r", json!({"deviceClassName": "broken", "count": 3}))]),
         &["class broken: selector #0: CEL runtime error: No such key: tier"],
     );
-    let unknown = world.shown(requests(&[one("r", json!({"deviceClassName": "gone"}))]));
+    let unknown = inventory.shown(requests(&[one("r", json!({"deviceClassName": "gone"}))]));
     assert_eq!(unknown, ["could not retrieve device class gone: not found"]);
 }
 
@@ -196,11 +197,13 @@ fn slices_are_for_the_nodes_that_they_name() {
     let nic = json!({"name": "nic"});
     let claim = claim(requests(&[one("r", json!({}))]));
     let check = |slice: Value, node_1: Option<Value>, on_node_2: bool| {
-        let mut world = World::new(&[slice]);
-        let Ok(Outcome::Allocated { allocations, .. }) = world.allocate(&[&claim], "node-1") else { panic!("node-1") };
+        let mut inventory = TestInventory::new(&[slice]);
+        let Ok(Outcome::Allocated { allocations, .. }) = inventory.allocate(&[&claim], "node-1") else {
+            panic!("node-1")
+        };
         let selector = serde_json::to_value(&allocations[0]).unwrap().get("nodeSelector").cloned();
         assert_eq!(selector, node_1);
-        let is_offered = matches!(world.allocate(&[&claim], "node-2"), Ok(Outcome::Allocated { .. }));
+        let is_offered = matches!(inventory.allocate(&[&claim], "node-2"), Ok(Outcome::Allocated { .. }));
         assert_eq!(is_offered, on_node_2);
     };
     let only_node_1 = json!({"nodeSelectorTerms": [{"matchFields":
@@ -225,22 +228,22 @@ fn only_the_newest_generation_of_a_complete_pool_counts() {
     };
     let any = || requests(&[one("r", json!({}))]);
     let all = || requests(&[one("r", json!({"allocationMode": "All"}))]);
-    let mut outdated = World::new(&[with_pool(1, 1, "node-1", "old"), with_pool(2, 1, "node-1", "new")]);
+    let mut outdated = TestInventory::new(&[with_pool(1, 1, "node-1", "old"), with_pool(2, 1, "node-1", "new")]);
     outdated.check(any(), &["r: new"]);
-    let mut incomplete = World::new(&[with_pool(1, 2, "node-1", "lonely")]);
+    let mut incomplete = TestInventory::new(&[with_pool(1, 2, "node-1", "lonely")]);
     incomplete.check(any(), &["nothing"]);
     incomplete.check(
         all(),
         &["claim default/claim, request r: asks for all devices, but resource pool gpu.example.com/p is currently being \
            updated"],
     );
-    let mut elsewhere = World::new(&[with_pool(1, 2, "node-1", "here"), with_pool(1, 2, "node-2", "there")]);
+    let mut elsewhere = TestInventory::new(&[with_pool(1, 2, "node-1", "here"), with_pool(1, 2, "node-2", "there")]);
     elsewhere.check(any(), &["r: here"]);
     elsewhere.check(all(), &["r: here"]);
-    let mut coming = World::new(&[with_pool(1, 2, "node-1", "old"), with_pool(2, 2, "node-2", "new")]);
+    let mut coming = TestInventory::new(&[with_pool(1, 2, "node-1", "old"), with_pool(2, 2, "node-2", "new")]);
     coming.check(any(), &["nothing"]);
     coming.check(all(), &["nothing"]);
-    let mut invalid = World::new(&[with_pool(1, 2, "node-1", "twice"), with_pool(1, 2, "node-1", "twice")]);
+    let mut invalid = TestInventory::new(&[with_pool(1, 2, "node-1", "twice"), with_pool(1, 2, "node-1", "twice")]);
     invalid.check(any(), &["nothing without gpu.example.com/p"]);
     assert!(invalid.shown(all())[0].ends_with("is currently invalid"));
 }
@@ -248,31 +251,32 @@ fn only_the_newest_generation_of_a_complete_pool_counts() {
 /// API reference, AllocationMode: All needs every matching device, at least one, and none in use but for admins.
 #[test]
 fn all_means_every_matching_device() {
-    let mut world = World::new(&[slice("p", gpus(&[json!({}), json!({}), json!({"attributes": {"x": {"int": 1}}})]))]);
+    let mut inventory =
+        TestInventory::new(&[slice("p", gpus(&[json!({}), json!({}), json!({"attributes": {"x": {"int": 1}}})]))]);
     let all = |extra: Value| {
         let mut request = one("r", json!({"allocationMode": "All", "count": 0}));
         request["exactly"].as_object_mut().unwrap().extend(extra.as_object().unwrap().clone());
         requests(&[request])
     };
-    world.check(all(json!({})), &["r: gpu-0", "r: gpu-1", "r: gpu-2"]);
-    world.check(all(json!({"selectors": cel("has(device.attributes['gpu.example.com'].x)")})), &["r: gpu-2"]);
-    world.check(all(json!({"selectors": cel("false")})), &["nothing"]);
-    let mut world = world.with_held(json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-1"}]));
-    world.check(all(json!({})), &["nothing"]);
-    world.check(all(json!({"adminAccess": true})), &["r: gpu-0", "r: gpu-1", "r: gpu-2"]);
-    world.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-0", "r: gpu-2"]);
+    inventory.check(all(json!({})), &["r: gpu-0", "r: gpu-1", "r: gpu-2"]);
+    inventory.check(all(json!({"selectors": cel("has(device.attributes['gpu.example.com'].x)")})), &["r: gpu-2"]);
+    inventory.check(all(json!({"selectors": cel("false")})), &["nothing"]);
+    let mut inventory = inventory.with_held(json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-1"}]));
+    inventory.check(all(json!({})), &["nothing"]);
+    inventory.check(all(json!({"adminAccess": true})), &["r: gpu-0", "r: gpu-1", "r: gpu-2"]);
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-0", "r: gpu-2"]);
 }
 
 /// API reference, adminAccess: devices in use may be had, but the same device not twice for one claim.
 #[test]
 fn admin_access_does_not_mind_others() {
     let held = json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-0"}]);
-    let mut world = World::new(&[slice("p", gpus(&[json!({})]))]).with_held(held);
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[json!({})]))]).with_held(held);
     let admin = |name| one(name, json!({"adminAccess": true}));
-    world.check(requests(&[one("r", json!({}))]), &["nothing"]);
-    world.check(requests(&[admin("r")]), &["r: gpu-0"]);
-    world.check(requests(&[admin("x"), admin("y")]), &["nothing"]);
-    let results = world.first(requests(&[admin("r")])).allocation.devices.results;
+    inventory.check(requests(&[one("r", json!({}))]), &["nothing"]);
+    inventory.check(requests(&[admin("r")]), &["r: gpu-0"]);
+    inventory.check(requests(&[admin("x"), admin("y")]), &["nothing"]);
+    let results = inventory.first(requests(&[admin("r")])).allocation.devices.results;
     assert_eq!(results[0].admin_access, Some(true));
 }
 
@@ -280,32 +284,33 @@ fn admin_access_does_not_mind_others() {
 #[test]
 fn constraints_tie_devices_together_or_keep_them_apart() {
     let numa = |node: i64| json!({"attributes": {"example.com/numa": {"int": node}, "model": {"string": "a"}}});
-    let mut world = World::new(&[slice("p", gpus(&[numa(0), numa(1), json!({}), numa(1)]))]);
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[numa(0), numa(1), json!({}), numa(1)]))]);
     let pair = requests(&[one("x", json!({})), one("y", json!({}))]);
     let constrained = |constraint: Value| {
         let mut devices = pair.clone();
         devices["constraints"] = json!([constraint]);
         devices
     };
-    world.check(constrained(json!({"matchAttribute": "example.com/numa"})), &["x: gpu-1", "y: gpu-3"]);
-    world.check(constrained(json!({"distinctAttribute": "example.com/numa"})), &["x: gpu-0", "y: gpu-1"]);
-    world.check(constrained(json!({"matchAttribute": "gpu.example.com/model"})), &["x: gpu-0", "y: gpu-1"]);
-    world.check(constrained(json!({"matchAttribute": "other.example.com/model"})), &["nothing"]);
-    world.check(
+    inventory.check(constrained(json!({"matchAttribute": "example.com/numa"})), &["x: gpu-1", "y: gpu-3"]);
+    inventory.check(constrained(json!({"distinctAttribute": "example.com/numa"})), &["x: gpu-0", "y: gpu-1"]);
+    inventory.check(constrained(json!({"matchAttribute": "gpu.example.com/model"})), &["x: gpu-0", "y: gpu-1"]);
+    inventory.check(constrained(json!({"matchAttribute": "other.example.com/model"})), &["nothing"]);
+    inventory.check(
         constrained(json!({"matchAttribute": "example.com/numa", "requests": ["y"]})),
         &["x: gpu-0", "y: gpu-1"],
     );
-    world.check(constrained(json!({"ofTheFuture": "example.com/numa"})), &["nothing"]);
+    inventory.check(constrained(json!({"ofTheFuture": "example.com/numa"})), &["nothing"]);
 }
 
 /// KEP-4816: alternatives in order of preference; constraints and config may name the request or a sub-request.
 #[test]
 fn the_first_available_alternative_is_taken() {
     let size = |size: &str| json!({"attributes": {"size": {"string": size}}});
-    let mut world = World::new(&[slice("p", gpus(&[size("small"), size("small"), size("large")]))]).with_class(
-        "configured",
-        json!({"config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"c": 1}}}]}),
-    );
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[size("small"), size("small"), size("large")]))])
+        .with_class(
+            "configured",
+            json!({"config": [{"opaque": {"driver": "gpu.example.com", "parameters": {"c": 1}}}]}),
+        );
     let sub = |name: &str, class: &str, wanted: &str, count: i64| {
         json!({"name": name, "deviceClassName": class, "count": count,
             "selectors": cel(&format!("device.attributes['gpu.example.com'].size == '{wanted}'"))})
@@ -318,10 +323,10 @@ fn the_first_available_alternative_is_taken() {
                 {"requests": ["r"], "opaque": {"driver": "d", "parameters": 3}},
                 {"opaque": {"driver": "d", "parameters": 4}}]})
     };
-    world.check(prioritized(1), &["r/big: gpu-2"]);
-    assert_eq!(world.first(prioritized(1)).choices, [0]);
-    world.check(prioritized(2), &["r/pair: gpu-0", "r/pair: gpu-1"]);
-    let allocated = world.first(prioritized(2));
+    inventory.check(prioritized(1), &["r/big: gpu-2"]);
+    assert_eq!(inventory.first(prioritized(1)).choices, [0]);
+    inventory.check(prioritized(2), &["r/pair: gpu-0", "r/pair: gpu-1"]);
+    let allocated = inventory.first(prioritized(2));
     assert_eq!(allocated.choices, [1]);
     let config = serde_json::to_value(allocated.allocation.devices.config).unwrap();
     let of_claim = |requests: &[&str], parameters: i64| {
@@ -337,29 +342,30 @@ fn the_first_available_alternative_is_taken() {
     // All of nothing is no obstacle to the next alternative.
     let all = json!({"name": "all", "deviceClassName": "any", "allocationMode": "All", "selectors": cel("false")});
     let devices = json!({"requests": [{"name": "r", "firstAvailable": [all, sub("s", "any", "small", 1)]}]});
-    world.check(devices.clone(), &["r/s: gpu-0"]);
-    assert_eq!(world.first(devices).choices, [1]);
+    inventory.check(devices.clone(), &["r/s: gpu-0"]);
+    assert_eq!(inventory.first(devices).choices, [1]);
 }
 
 /// A later request makes an earlier one choose again.
 #[test]
 fn the_search_goes_back_when_it_must() {
-    let mut world = World::new(&[slice("p", gpus(&[json!({"attributes": {"x": {"int": 1}}}), json!({})]))]);
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[json!({"attributes": {"x": {"int": 1}}}), json!({})]))]);
     let picky = one("picky", json!({"selectors": cel("has(device.attributes['gpu.example.com'].x)")}));
-    world.check(requests(&[one("any", json!({})), picky]), &["any: gpu-1", "picky: gpu-0"]);
+    inventory.check(requests(&[one("any", json!({})), picky]), &["any: gpu-1", "picky: gpu-0"]);
 }
 
 /// KEP-5055: NoSchedule and NoExecute keep requests away that do not tolerate them.
 #[test]
 fn taints_keep_requests_away() {
     let tainted = |effect: &str| json!({"taints": [{"key": "bad", "value": "v", "effect": effect}]});
-    let mut world = World::new(&[slice("p", gpus(&[tainted("NoSchedule"), tainted("NoExecute"), tainted("None")]))]);
-    world.check(requests(&[one("r", json!({}))]), &["r: gpu-2"]);
+    let mut inventory =
+        TestInventory::new(&[slice("p", gpus(&[tainted("NoSchedule"), tainted("NoExecute"), tainted("None")]))]);
+    inventory.check(requests(&[one("r", json!({}))]), &["r: gpu-2"]);
     let tolerating = |toleration: Value| requests(&[one("r", json!({"tolerations": [toleration], "count": 2}))]);
-    world.check(tolerating(json!({"operator": "Exists"})), &["r: gpu-0", "r: gpu-1"]);
-    world.check(tolerating(json!({"key": "bad", "value": "v", "effect": "NoExecute"})), &["r: gpu-1", "r: gpu-2"]);
-    world.check(tolerating(json!({"key": "bad", "value": "other"})), &["nothing"]);
-    let results = world.first(tolerating(json!({"operator": "Exists"}))).allocation.devices.results;
+    inventory.check(tolerating(json!({"operator": "Exists"})), &["r: gpu-0", "r: gpu-1"]);
+    inventory.check(tolerating(json!({"key": "bad", "value": "v", "effect": "NoExecute"})), &["r: gpu-1", "r: gpu-2"]);
+    inventory.check(tolerating(json!({"key": "bad", "value": "other"})), &["nothing"]);
+    let results = inventory.first(tolerating(json!({"operator": "Exists"}))).allocation.devices.results;
     assert_eq!(serde_json::to_value(&results[0].tolerations).unwrap(), json!([{"operator": "Exists"}]));
 }
 
@@ -371,15 +377,15 @@ fn partitions_share_counters() {
     let partitions = || gpus(&[consuming("40Gi"), consuming("10Gi"), consuming("20Gi"), consuming("20Gi")]);
     let mut spec = slice("p", partitions());
     spec["sharedCounters"] = json!([{"name": "gpu", "counters": {"memory": {"value": "40Gi"}}}]);
-    let mut world = World::new(&[spec.clone()]);
-    world.check(requests(&[one("r", json!({}))]), &["r: gpu-0"]);
-    world.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-1", "r: gpu-2"]);
-    world.check(requests(&[one("r", json!({"count": 3}))]), &["nothing"]);
-    let mut world = world.with_held(json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-2"}]));
-    world.check(requests(&[one("r", json!({"count": 2}))]), &["nothing"]);
-    world.check(requests(&[one("r", json!({}))]), &["r: gpu-1"]);
-    // Counters that nobody has make a pool invalid.
-    World::new(&[slice("p", partitions())])
+    let mut inventory = TestInventory::new(&[spec.clone()]);
+    inventory.check(requests(&[one("r", json!({}))]), &["r: gpu-0"]);
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["r: gpu-1", "r: gpu-2"]);
+    inventory.check(requests(&[one("r", json!({"count": 3}))]), &["nothing"]);
+    let mut inventory = inventory.with_held(json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-2"}]));
+    inventory.check(requests(&[one("r", json!({"count": 2}))]), &["nothing"]);
+    inventory.check(requests(&[one("r", json!({}))]), &["r: gpu-1"]);
+    // Counters that no slice defines make a pool invalid.
+    TestInventory::new(&[slice("p", partitions())])
         .check(requests(&[one("r", json!({}))]), &["nothing without gpu.example.com/p"]);
 }
 
@@ -388,53 +394,56 @@ fn partitions_share_counters() {
 fn shares_consume_capacity() {
     let shared = json!({"allowMultipleAllocations": true, "capacity": {"memory": {"value": "10Gi",
         "requestPolicy": {"default": "1Gi", "validRange": {"min": "1Gi", "step": "2Gi"}}}}});
-    let mut world = World::new(&[slice("p", gpus(&[shared.clone(), shared]))]);
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[shared.clone(), shared]))]);
     let asking = |name: &str, memory: &str| one(name, json!({"capacity": {"requests": {"memory": memory}}}));
-    world.check(
+    inventory.check(
         requests(&[asking("x", "4Gi"), asking("y", "4Gi"), asking("z", "4Gi")]),
         &["x: gpu-0", "y: gpu-0", "z: gpu-1"].map(|it| it),
     );
-    let results = world.first(requests(&[asking("x", "4Gi"), one("y", json!({}))])).allocation.devices.results;
+    let results = inventory.first(requests(&[asking("x", "4Gi"), one("y", json!({}))])).allocation.devices.results;
     let consumed: Vec<String> = results.iter().map(|it| it.consumed_capacity["memory"].to_string()).collect();
     assert_eq!(consumed, ["5Gi", "1Gi"]);
     let ids: Vec<&String> = results.iter().filter_map(|it| it.share_id.as_ref()).collect();
     assert!(ids.len() == 2 && ids[0] != ids[1] && ids.iter().all(|id| id.len() == 36), "{ids:?}");
-    world.check(requests(&[asking("x", "10Gi")]), &["nothing"]);
-    world.check(requests(&[one("x", json!({"capacity": {"requests": {"nonsense": "1"}}}))]), &["nothing"]);
+    inventory.check(requests(&[asking("x", "10Gi")]), &["nothing"]);
+    inventory.check(requests(&[one("x", json!({"capacity": {"requests": {"nonsense": "1"}}}))]), &["nothing"]);
     let held = json!([{"driver": "gpu.example.com", "pool": "p", "device": "gpu-0", "shareID": "s",
         "consumedCapacity": {"memory": "7Gi"}}]);
-    let mut world = world.with_held(held);
-    world.check(requests(&[asking("x", "4Gi")]), &["x: gpu-1"]);
-    world.check(requests(&[asking("x", "2Gi")]), &["x: gpu-0"]);
+    let mut inventory = inventory.with_held(held);
+    inventory.check(requests(&[asking("x", "4Gi")]), &["x: gpu-1"]);
+    inventory.check(requests(&[asking("x", "2Gi")]), &["x: gpu-0"]);
 }
 
 /// API reference, AllocationResultsMaxSize.
 #[test]
 fn a_claim_holds_32_devices_at_most() {
     let many: Vec<Value> = (0..40).map(|_| json!({})).collect();
-    let mut world = World::new(&[slice("p", gpus(&many))]);
-    assert_eq!(world.first(requests(&[one("r", json!({"count": 32}))])).allocation.devices.results.len(), 32);
-    world.check(
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&many))]);
+    assert_eq!(inventory.first(requests(&[one("r", json!({"count": 32}))])).allocation.devices.results.len(), 32);
+    inventory.check(
         requests(&[one("x", json!({"count": 30})), one("y", json!({"count": 3}))]),
         &["claim default/claim: number of requested devices 33 exceeds the claim limit of 32"],
     );
     let sub = |name: &str, count: i64| json!({"name": name, "deviceClassName": "any", "count": count});
     let devices = json!({"requests": [one("x", json!({"count": 30})),
         {"name": "y", "firstAvailable": [sub("many", 3), sub("few", 2)]}]});
-    assert_eq!(world.first(devices).choices, [1]);
+    assert_eq!(inventory.first(devices).choices, [1]);
 }
 
 /// KEP-5007: pools with devices that need binding come last, and what they wait for is in the result.
 #[test]
 fn devices_that_need_binding_come_last() {
     let binding = json!({"bindingConditions": ["ready"], "bindingFailureConditions": ["failed"]});
-    let mut world = World::new(&[
+    let mut inventory = TestInventory::new(&[
         slice("a", json!([{"name": "fabric", "bindingConditions": ["ready"]}])),
         slice("b", gpus(&[json!({})])),
     ]);
-    world.check(requests(&[one("r", json!({}))]), &["r: gpu-0"]);
-    let results =
-        World::new(&[slice("a", gpus(&[binding]))]).first(requests(&[one("r", json!({}))])).allocation.devices.results;
+    inventory.check(requests(&[one("r", json!({}))]), &["r: gpu-0"]);
+    let results = TestInventory::new(&[slice("a", gpus(&[binding]))])
+        .first(requests(&[one("r", json!({}))]))
+        .allocation
+        .devices
+        .results;
     assert_eq!(
         (results[0].binding_conditions.as_slice(), results[0].binding_failure_conditions.len()),
         (&["ready".to_owned()][..], 1)
@@ -443,26 +452,26 @@ fn devices_that_need_binding_come_last() {
 
 #[test]
 fn claims_of_a_pod_do_not_share_devices() {
-    let mut world = World::new(&[slice("p", gpus(&[json!({}), json!({})]))]);
+    let mut inventory = TestInventory::new(&[slice("p", gpus(&[json!({}), json!({})]))]);
     let (first, second) = (claim(requests(&[one("x", json!({}))])), claim(requests(&[one("y", json!({}))])));
-    let Ok(Outcome::Allocated { allocations, .. }) = world.allocate(&[&first, &second], "node-1") else { panic!() };
+    let Ok(Outcome::Allocated { allocations, .. }) = inventory.allocate(&[&first, &second], "node-1") else { panic!() };
     let devices: Vec<_> = allocations.iter().flat_map(shown).collect();
     assert_eq!(devices, ["x: gpu-0", "y: gpu-1"]);
     let greedy = claim(requests(&[one("z", json!({"count": 2}))]));
-    assert_eq!(world.allocate(&[&first, &greedy], "node-1"), Ok(Outcome::Nothing));
+    assert_eq!(inventory.allocate(&[&first, &greedy], "node-1"), Ok(Outcome::Nothing));
 }
 
 #[test]
 fn a_long_search_is_cut_off_and_a_hopeless_one_ends_at_once() {
     let many: Vec<Value> = (0..30).map(|_| json!({"attributes": {"x": {"int": 1}}})).collect();
-    let mut world = World { max_steps: Some(2_000), ..World::new(&[slice("p", gpus(&many))]) };
-    world.check(requests(&[one("r", json!({"count": 31}))]), &["nothing"]);
+    let mut inventory = TestInventory { max_steps: Some(2_000), ..TestInventory::new(&[slice("p", gpus(&many))]) };
+    inventory.check(requests(&[one("r", json!({"count": 31}))]), &["nothing"]);
     let impossible = one("y", json!({"selectors": cel("false")}));
-    world.check(requests(&[one("x", json!({"count": 15})), impossible]), &["nothing"]);
+    inventory.check(requests(&[one("x", json!({"count": 15})), impossible]), &["nothing"]);
     let mut devices = requests(&[one("x", json!({"count": 15})), one("y", json!({}))]);
     devices["constraints"] = json!([{"distinctAttribute": "gpu.example.com/x", "requests": ["x"]}]);
-    world.check(devices, &["nothing"]);
+    inventory.check(devices, &["nothing"]);
     let mut devices = requests(&[one("x", json!({"count": 10})), one("y", json!({}))]);
     devices["constraints"] = json!([{"matchAttribute": "gpu.example.com/nonsense", "requests": ["y"]}]);
-    world.check(devices, &["timed out trying to allocate devices"]);
+    inventory.check(devices, &["timed out trying to allocate devices"]);
 }

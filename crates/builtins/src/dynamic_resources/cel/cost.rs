@@ -1,15 +1,16 @@
-//! A ceiling on what evaluating an expression can cost, found before it runs.
+//! An upper bound for the cost of evaluating an expression, estimated before it runs.
 //!
-//! The interpreter counts nothing while it runs, so the product of nested loops is estimated from the expression alone:
-//! every node costs one step, a comprehension its body times the size of what it iterates over. Sizes come from
-//! literals where there are some; all else has the size of the largest thing that a device holds.
+//! The interpreter does not count steps, so the cost is estimated from the expression alone: every node costs one step, a
+//! comprehension its body times the size of its range. Literals have their own size; everything else has the size of the
+//! largest value of a device.
 
 use cel::{
     IdedExpr,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, LiteralValue},
 };
 
-/// Kubernetes' own limit for device selectors. Its unit differs somewhat; both stand for about a step.
+/// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`). Its
+/// unit differs somewhat; in both cases it is about one step.
 const LIMIT: u64 = 1_000_000;
 /// A device has at most 32 attributes and capacities; their texts have at most 64 characters.
 const DEVICE_SIZE: u64 = 64;
@@ -78,7 +79,7 @@ fn sum<'a>(expressions: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scope<'a
     total
 }
 
-/// A call looks at all that it is given, and its result is no larger, except that replacing and joining multiply.
+/// A call reads all its operands, and its result is no larger than they are; replacing and joining multiply sizes.
 fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     let mut operands = Vec::with_capacity(call.args.len() + 1);
     for operand in call.target.as_deref().into_iter().chain(&call.args) {
@@ -90,7 +91,7 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
         "replace" | "join" | "format" => sizes.fold(1, u64::saturating_mul),
         _ => sizes.fold(0, u64::saturating_add),
     };
-    // Ten characters a step, Kubernetes' rate for functions over texts.
+    // Ten characters a step, as Kubernetes counts for string functions.
     Estimate { steps: steps.saturating_add(size / 10), size }
 }
 

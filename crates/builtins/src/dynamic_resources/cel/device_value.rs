@@ -37,7 +37,7 @@ pub(super) fn of<'a>(driver: &'a str, device: &'a Device) -> Box<dyn Val + 'a> {
     Box::new(CelMap::from(fields))
 }
 
-/// A name without a domain belongs to the driver's.
+/// A name without a domain is in the domain of the driver.
 fn insert<'a>(domains: &mut Domains<'a>, driver: &'a str, name: &'a str, value: Box<dyn Val + 'a>) {
     let (domain, name) = name.split_once('/').unwrap_or((driver, name));
     domains.entry(domain).or_default().insert(CelMapKey::from(name), value);
@@ -57,7 +57,7 @@ fn attribute_value(attribute: &Attribute) -> Option<Box<dyn Val + '_>> {
     Some(Box::new(version))
 }
 
-/// From domain to what it defines. Looking up an unknown domain gives an empty map.
+/// A map from domain to its attributes or capacities. The value of an unknown domain is an empty map.
 #[derive(Debug)]
 struct DomainMap<'a> {
     known: CelMap<'a>,

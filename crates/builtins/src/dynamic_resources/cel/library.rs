@@ -1,6 +1,6 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! Those for strings come with the interpreter. Here are `cel.bind`, regular expressions (`matches`, `find`,
+//! The extension for strings comes with the interpreter. This file adds `cel.bind`, regular expressions (`matches`, `find`,
 //! `findAll`), lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`,
 //! `sets.equivalent`, `sets.intersects`).
 
@@ -20,11 +20,11 @@ use regex::{Regex, RegexBuilder};
 
 use super::{quantity, semantic_version};
 
-/// A compiled pattern takes no more memory than this, in bytes.
+/// The most memory that a compiled regular expression may take, in bytes.
 const MAX_REGEX_SIZE: usize = 1 << 20;
 
-type Arguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
-type Answer<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
+type CelArguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
+type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
 
 pub(super) fn environment() -> Arc<Env> {
     let mut env = Env::stdlib();
@@ -43,7 +43,7 @@ fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     sets(env)
 }
 
-/// `cel.bind(name, value, expression)`: a loop over nothing whose accumulator is the bound variable.
+/// `cel.bind(name, value, expression)` becomes a comprehension over an empty list; its accumulator is the variable.
 fn bind(
     helper: &mut MacroExprHelper<'_>,
     target: &mut Option<IdedExpr>,
@@ -97,7 +97,7 @@ fn find_all(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelList<'st
     find_all_up_to(text, pattern, &CelInt::from(-1))
 }
 
-/// A negative limit is none.
+/// A negative limit means no limit.
 fn find_all_up_to(
     text: &CelString<'_>,
     pattern: &CelString<'_>,
@@ -143,7 +143,7 @@ fn compare(left: &dyn Val, right: &dyn Val) -> Result<Ordering, ExecutionError> 
     left.as_comparer().ok_or_else(incomparable)?.compare(right)
 }
 
-fn is_sorted<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn is_sorted<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let elements = elements(&arguments, 0)?;
     let mut sorted = true;
     for (left, right) in elements.iter().zip(elements.iter().skip(1)) {
@@ -152,7 +152,7 @@ fn is_sorted<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
     Ok(CowVal::owned(CelBool::from(sorted)))
 }
 
-fn sum<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn sum<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let elements = elements(&arguments, 0)?;
     let Some((first, rest)) = elements.split_first() else { return Ok(CowVal::owned(CelInt::from(0))) };
     let mut total: Box<dyn Val + 'v> = first.clone_as_boxed();
@@ -164,7 +164,7 @@ fn sum<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
     Ok(CowVal::Owned(total))
 }
 
-fn extreme<'b, 'v>(arguments: &[CowVal<'_, 'v>], wanted: Ordering) -> Answer<'b, 'v> {
+fn extreme<'b, 'v>(arguments: &[CowVal<'_, 'v>], wanted: Ordering) -> CelResult<'b, 'v> {
     let elements = elements(arguments, 0)?;
     let Some((first, rest)) = elements.split_first() else {
         return Err(ExecutionError::function_error("min/max", "called on empty list"));
@@ -178,11 +178,11 @@ fn extreme<'b, 'v>(arguments: &[CowVal<'_, 'v>], wanted: Ordering) -> Answer<'b,
     Ok(CowVal::Owned(best.clone_as_boxed()))
 }
 
-fn min<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn min<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     extreme(&arguments, Ordering::Less)
 }
 
-fn max<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn max<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     extreme(&arguments, Ordering::Greater)
 }
 
@@ -191,13 +191,13 @@ fn position(found: Option<usize>) -> CowVal<'static, 'static> {
     CowVal::owned(CelInt::from(position))
 }
 
-fn index_of<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn index_of<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
     let elements = elements(&arguments, 0)?;
     Ok(position(elements.iter().position(|element| element.equals(wanted.as_ref()))))
 }
 
-fn last_index_of<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn last_index_of<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let wanted = arguments.get(1).ok_or_else(ExecutionError::missing_argument_or_target)?;
     let elements = elements(&arguments, 0)?;
     Ok(position(elements.iter().rposition(|element| element.equals(wanted.as_ref()))))
@@ -214,17 +214,17 @@ fn includes<'v>(outer: &[&(dyn Val + 'v)], inner: &[&(dyn Val + 'v)]) -> bool {
     inner.iter().all(|wanted| outer.iter().any(|element| element.equals(*wanted)))
 }
 
-fn set_contains<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn set_contains<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let answer = includes(&elements(&arguments, 0)?, &elements(&arguments, 1)?);
     Ok(CowVal::owned(CelBool::from(answer)))
 }
 
-fn set_equivalent<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn set_equivalent<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let (left, right) = (elements(&arguments, 0)?, elements(&arguments, 1)?);
     Ok(CowVal::owned(CelBool::from(includes(&left, &right) && includes(&right, &left))))
 }
 
-fn set_intersects<'b, 'v>(arguments: Arguments<'b, 'v>) -> Answer<'b, 'v> {
+fn set_intersects<'b, 'v>(arguments: CelArguments<'b, 'v>) -> CelResult<'b, 'v> {
     let (left, right) = (elements(&arguments, 0)?, elements(&arguments, 1)?);
     let answer = left.iter().any(|wanted| right.iter().any(|element| element.equals(*wanted)));
     Ok(CowVal::owned(CelBool::from(answer)))

@@ -1,6 +1,6 @@
 //! Kubernetes' CEL library for semantic versions, <https://semver.org>, version 2.
 //!
-//! `semver(text, true)` and `isSemver(text, true)` accept what people write: a leading `v`, leading zeros, and one or two
+//! `semver(text, true)` and `isSemver(text, true)` normalise first: they accept a leading `v`, leading zeros, and one or two
 //! numbers instead of three.
 
 use std::{any::Any, cmp::Ordering};
@@ -30,7 +30,7 @@ impl SemanticVersion {
         Self::parse(&normalized(text))
     }
 
-    /// Build metadata has no precedence.
+    /// The order of <https://semver.org>, item 11, which ignores build metadata.
     fn precedence(&self, other: &Self) -> Ordering {
         self.0.cmp_precedence(&other.0)
     }

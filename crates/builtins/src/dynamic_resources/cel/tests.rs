@@ -14,7 +14,7 @@ fn device() -> Device {
     .unwrap()
 }
 
-fn ask(expression: &str) -> Verdict {
+fn ask(expression: &str) -> SelectorResult {
     Selectors::default().matches(expression, "dra.example.com", &device(), DeviceKey(0))
 }
 
@@ -157,5 +157,5 @@ fn answers_are_remembered_for_a_device() {
     assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
     assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
     assert_eq!(selectors.matches(expression, "e", &device(), DeviceKey(2)), Ok(false));
-    assert_eq!((selectors.programs.len(), selectors.verdicts.len()), (1, 2));
+    assert_eq!((selectors.programs.len(), selectors.results.len()), (1, 2));
 }

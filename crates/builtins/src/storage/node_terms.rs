@@ -1,8 +1,8 @@
-//! From where can a volume be used? Node selectors of storage objects, and the nodes that each of them means.
+//! From which nodes can a volume be used? The node selectors of storage objects, and the nodes that match each of them.
 //!
-//! Equal selectors share one [`PlaceId`], and each is matched once against the label columns and again only when nodes
-//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`): those are
-//! found through an index of label values instead of a walk over all nodes.
+//! Equal selectors share one [`NodeTermsId`]. Each is matched against the label columns once, and again only when nodes
+//! or their labels change. Most volumes with a selector can be used from one node (`kubernetes.io/hostname`): those nodes
+//! are found through an index of label values instead of a walk over all nodes.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use rustc_hash::FxHashMap;
 use super::TopologyTerm;
 use crate::node_rules::{Rule, Subject};
 
-/// Up to so many nodes are listed rather than kept as a bitmap.
+/// Up to this many nodes are kept as a list, more as a bitmap.
 const FEW: usize = 16;
 
-/// A selector that was met before.
+/// A selector in a [`NodeTermsTable`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct PlaceId(u32);
+pub(crate) struct NodeTermsId(usize);
 
-/// Terms of which one suffices.
+/// Terms of a node selector: a node matches if it matches one of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct NodeTerms {
     terms: Vec<Vec<Requirement>>,
 }
 
@@ -38,30 +38,33 @@ struct Requirement {
     values: Vec<String>,
 }
 
-/// The nodes that a place means.
+/// The nodes that match some [`NodeTerms`].
 #[derive(Clone, Debug)]
-pub(crate) enum Reach {
+pub(crate) enum MatchingNodes {
     Few(Vec<NodeIdx>),
     Many(NodeSet),
 }
 
-/// All places met, with their nodes.
+/// All selectors seen so far, with the nodes that match them.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    ids: FxHashMap<Arc<Place>, PlaceId>,
-    places: Vec<(Arc<Place>, Option<Reach>)>,
+pub(crate) struct NodeTermsTable {
+    ids: FxHashMap<Arc<NodeTerms>, NodeTermsId>,
+    /// By id. The nodes are looked up when somebody asks for them.
+    entries: Vec<(Arc<NodeTerms>, Option<MatchingNodes>)>,
+    /// The version of nodes and labels that the matching nodes are for.
     version: Option<u64>,
-    /// By label and value, as far as asked for.
-    by_value: FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>,
+    /// Nodes by label and value, for the labels that were asked for.
+    by_value: NodesByValue,
 }
 
-impl Place {
-    pub(crate) fn everywhere() -> Self {
+impl NodeTerms {
+    /// Every node matches.
+    fn everywhere() -> Self {
         Self { terms: vec![Vec::new()] }
     }
 
-    /// Volumes are matched with labels alone: what a term says about fields must parse, and counts for nothing
-    /// (`nodeSelectorTerm.match` in k8s.io/component-helpers).
+    /// The `nodeAffinity.required` of a volume. Only labels are matched: the fields of a term must parse, but are ignored
+    /// otherwise (`CheckNodeAffinity` in `k8s.io/component-helpers/storage/volume/helpers.go`).
     pub(crate) fn of_volume(selector: Option<&NodeSelector>) -> Self {
         let Some(selector) = selector else { return Self::everywhere() };
         let mut terms = Vec::new();
@@ -74,7 +77,7 @@ impl Place {
         Self { terms }
     }
 
-    /// A selector that does not parse means no node.
+    /// The `nodeTopology` of a `CSIStorageCapacity`. A selector that does not parse matches no node.
     pub(crate) fn of_labels(selector: &LabelSelector) -> Self {
         if LabelMatcher::compile(Some(selector)).is_err() {
             return Self::default();
@@ -88,7 +91,7 @@ impl Place {
         Self { terms: term.into_iter().collect() }
     }
 
-    /// No terms mean every node, an empty one none.
+    /// The `allowedTopologies` of a `StorageClass`. Without terms every node matches; an empty term matches none.
     pub(crate) fn of_topologies(terms: &[TopologyTerm]) -> Self {
         if terms.is_empty() {
             return Self::everywhere();
@@ -113,19 +116,11 @@ fn requirements(written: &[NodeSelectorRequirement]) -> Option<Vec<Requirement>>
 }
 
 fn requirement(written: &NodeSelectorRequirement) -> Option<Requirement> {
-    let operator = match written.operator.as_str() {
-        "In" => Operator::In,
-        "NotIn" => Operator::NotIn,
-        "Exists" => Operator::Exists,
-        "DoesNotExist" => Operator::DoesNotExist,
-        "Gt" => Operator::Gt,
-        "Lt" => Operator::Lt,
-        _ => return None,
-    };
+    let operator = Operator::parse(&written.operator)?;
     Some(Requirement { key: written.key.clone(), operator, values: written.values.clone() })
 }
 
-impl Reach {
+impl MatchingNodes {
     pub(crate) fn contains(&self, node: NodeIdx) -> bool {
         match self {
             Self::Few(nodes) => nodes.contains(&node),
@@ -133,7 +128,7 @@ impl Reach {
         }
     }
 
-    /// Those of `nodes` from which the volume can be used.
+    /// The matching nodes that are in `nodes` too.
     pub(crate) fn within(&self, nodes: &NodeSet) -> Self {
         match self {
             Self::Few(few) => Self::Few(few.iter().copied().filter(|node| nodes.contains(*node)).collect()),
@@ -162,23 +157,24 @@ impl Reach {
         }
     }
 
-    pub(crate) fn take_from(&self, nodes: &mut NodeSet) {
+    /// Removes the matching nodes from `nodes`.
+    pub(crate) fn remove_from(&self, nodes: &mut NodeSet) {
         match self {
             Self::Few(few) => few.iter().for_each(|node| nodes.remove(*node)),
             Self::Many(many) => nodes.subtract(many),
         }
     }
 
-    /// [`Self::take_from`] that says how many there were to take.
-    pub(crate) fn count_from(&self, nodes: &mut NodeSet) -> usize {
+    /// [`Self::remove_from`] that returns how many nodes it removed.
+    pub(crate) fn count_removed_from(&self, nodes: &mut NodeSet) -> usize {
         match self {
             Self::Few(few) => {
-                let taken = few.iter().filter(|node| {
+                let removed = few.iter().filter(|node| {
                     let is_there = nodes.contains(**node);
                     nodes.remove(**node);
                     is_there
                 });
-                taken.count()
+                removed.count()
             }
             Self::Many(many) => {
                 let n_before = nodes.len();
@@ -200,57 +196,63 @@ impl Reach {
     }
 }
 
-impl Places {
-    pub(crate) fn intern(&mut self, place: Place) -> PlaceId {
-        if let Some(id) = self.ids.get(&place) {
+impl NodeTermsTable {
+    /// The id of these terms; equal terms have one id.
+    pub(crate) fn intern(&mut self, terms: NodeTerms) -> NodeTermsId {
+        if let Some(id) = self.ids.get(&terms) {
             return *id;
         }
-        let id = PlaceId(u32::try_from(self.places.len()).unwrap_or(u32::MAX));
-        let place = Arc::new(place);
-        self.places.push((Arc::clone(&place), None));
-        self.ids.insert(place, id);
+        let id = NodeTermsId(self.entries.len());
+        let terms = Arc::new(terms);
+        self.entries.push((Arc::clone(&terms), None));
+        self.ids.insert(terms, id);
         id
     }
 
-    /// How many different places were met.
+    /// How many different selectors there are.
     pub(crate) fn len(&self) -> usize {
-        self.places.len()
+        self.entries.len()
     }
 
-    /// Forgets what nodes answered if they are others by now. Comes before [`Self::reach`] in each cycle.
+    /// Forgets the matching nodes if nodes or labels have changed. Must be called before [`Self::matching`] in each cycle.
     pub(crate) fn refresh(&mut self, table: &ClusterTable) {
         if self.version == Some(table.place_version()) {
             return;
         }
         self.version = Some(table.place_version());
         self.by_value.clear();
-        self.places.iter_mut().for_each(|(_, reach)| *reach = None);
+        self.entries.iter_mut().for_each(|(_, matching)| *matching = None);
     }
 
-    pub(crate) fn reach(&mut self, id: PlaceId, table: &ClusterTable) -> &Reach {
-        static NOWHERE: Reach = Reach::Few(Vec::new());
-        let Some((place, reach)) = self.places.get_mut(id.0 as usize) else { return &NOWHERE };
-        reach.get_or_insert_with(|| nodes_of(place, table, &mut self.by_value))
+    /// The nodes that match the selector. An id is valid only in the table that made it.
+    pub(crate) fn matching(&mut self, id: NodeTermsId, table: &ClusterTable) -> &MatchingNodes {
+        static NO_NODES: MatchingNodes = MatchingNodes::Few(Vec::new());
+        let Some((terms, matching)) = self.entries.get_mut(id.0) else {
+            debug_assert!(false, "node terms of another table");
+            return &NO_NODES;
+        };
+        matching.get_or_insert_with(|| nodes_of(terms, table, &mut self.by_value))
     }
 }
 
-type ByValue = FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>;
+/// Nodes by label, then value.
+type NodesByValue = FxHashMap<Sym, FxHashMap<Sym, Vec<NodeIdx>>>;
 
-fn nodes_of(place: &Place, table: &ClusterTable, by_value: &mut ByValue) -> Reach {
-    match place.terms.as_slice() {
+fn nodes_of(terms: &NodeTerms, table: &ClusterTable, by_value: &mut NodesByValue) -> MatchingNodes {
+    match terms.terms.as_slice() {
         [term] => nodes_of_term(term, table, by_value),
         terms => {
             let mut nodes = NodeSet::default();
             terms.iter().for_each(|term| nodes_of_term(term, table, by_value).add_to(&mut nodes));
-            Reach::of(nodes)
+            MatchingNodes::of(nodes)
         }
     }
 }
 
-/// Strings without a symbol stand nowhere in the node table.
+/// Stands for a string without a symbol, which no node has.
 const UNKNOWN: Sym = Sym(u32::MAX);
 
-fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut ByValue) -> Reach {
+fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut NodesByValue) -> MatchingNodes {
     let symbols = &table.symbols;
     let lookup = |text: &String| symbols.lookup(text).unwrap_or(UNKNOWN);
     let values: Vec<Vec<Sym>> = term.iter().map(|it| it.values.iter().map(lookup).collect()).collect();
@@ -272,12 +274,12 @@ fn nodes_of_term(term: &[Requirement], table: &ClusterTable, by_value: &mut ByVa
             nodes.sort_unstable();
             nodes.dedup();
             nodes.retain(|node| rules.iter().all(|rule| rule.matches(table, *node)));
-            return Reach::Few(nodes);
+            return MatchingNodes::Few(nodes);
         }
     }
     let mut nodes = table.nodes().clone();
     rules.iter().for_each(|rule| rule.narrow(table, &mut nodes));
-    Reach::of(nodes)
+    MatchingNodes::of(nodes)
 }
 
 fn index_of(key: Sym, table: &ClusterTable) -> FxHashMap<Sym, Vec<NodeIdx>> {

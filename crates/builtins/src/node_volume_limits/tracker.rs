@@ -1,8 +1,8 @@
-//! Keeps the [`Ledger`] in step with pods, claims, volumes and attachments.
+//! Keeps the [`AttachedVolumes`] in step with pods, claims, volumes and attachments.
 //!
-//! A pod on a node holds claims; what volume a claim stands for changes while it is being bound. So the census keeps
-//! the holders of each claim, and moves them from one volume to the other when the claim or its volume changes. Only
-//! a changed class, or a journal that was overrun, makes it count anew.
+//! Pods on nodes use claims, and the volume of a claim changes while the claim is being bound. The tracker therefore
+//! remembers who uses each claim, and moves the uses from one volume to another when the claim or its volume changes. It
+//! counts everything anew only if a StorageClass has changed or it has missed changes.
 
 use std::sync::Arc;
 
@@ -11,18 +11,18 @@ use berth_model::{Catchup, ClusterTable, NodeIdx, ObjectView, Pod, PodUid, Sym, 
 use rustc_hash::FxHashMap;
 
 use super::{
+    attached_volumes::{AttachedVolumes, VolumeHolder},
     attachments::Attachments,
-    identity::{CountedClaim, CountedVolume, VolumeId},
-    ledger::{Holder, Ledger},
+    volume_id::{CountedClaim, CountedVolume, VolumeId},
 };
-use crate::storage::{self, ClaimName, StorageClass, claim_name};
+use crate::storage::{self, ClaimError, ClaimName, PersistentVolume, PersistentVolumeClaim, StorageClass, claim_name};
 
-const NO_NAME: &str = "PersistentVolumeClaim had no name";
-
+/// Namespace and name.
 type ClaimKey = (Sym, Arc<str>);
 
+/// The volumes on each node, and what is needed to follow changes.
 #[derive(Debug)]
-pub(super) struct Census {
+pub(super) struct VolumeTracker {
     claims: ObjectView<CountedClaim>,
     volumes: ObjectView<CountedVolume>,
     classes: ObjectView<StorageClass>,
@@ -32,55 +32,56 @@ pub(super) struct Census {
     /// Claims in `held` by the volume that they name.
     by_volume: FxHashMap<Box<str>, Vec<ClaimKey>>,
     attachments: Attachments,
-    ledger: Ledger,
-    /// Nodes with a pod whose ephemeral volume has a claim of somebody else, and what to say about each.
-    problems: FxHashMap<NodeIdx, Vec<String>>,
+    attached: AttachedVolumes,
+    /// Why the claims of pods on a node cannot be counted, by node; one entry for each use of such a claim.
+    problems: FxHashMap<NodeIdx, Vec<ClaimError>>,
 }
 
-/// A claim that pods on nodes use.
+/// A claim that is used by pods on nodes.
 #[derive(Debug, Default)]
 struct HeldClaim {
-    /// As it stands in the ledger.
+    /// As it is counted in [`AttachedVolumes`].
     volume: Option<VolumeId>,
-    /// Under which it is listed in `by_volume`.
+    /// The name under which it is listed in `by_volume`.
     volume_name: Box<str>,
-    /// How many volumes of pods each stands for.
+    /// With the number of equal uses.
     uses: FxHashMap<ClaimUse, u32>,
 }
 
+/// A volume of a pod on a node that refers to a claim.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct ClaimUse {
     node: NodeIdx,
-    /// Uid and name of the pod, if the claim must be its own.
+    /// Uid and name of the pod, if the volume is ephemeral: then the pod must own the claim.
     owner: Option<(PodUid, Arc<str>)>,
 }
 
-impl Census {
+impl VolumeTracker {
     pub(super) fn new() -> Self {
         Self {
-            claims: storage::view(storage::CLAIM),
-            volumes: storage::view(storage::VOLUME),
+            claims: ObjectView::of_parts::<PersistentVolumeClaim>(storage::CLAIM.0, storage::CLAIM.1),
+            volumes: ObjectView::of_parts::<PersistentVolume>(storage::VOLUME.0, storage::VOLUME.1),
             classes: storage::view(storage::CLASS),
             position: None,
             held: FxHashMap::default(),
             by_volume: FxHashMap::default(),
             attachments: Attachments::new(),
-            ledger: Ledger::default(),
+            attached: AttachedVolumes::default(),
             problems: FxHashMap::default(),
         }
     }
 
-    /// Nodes with a problem.
+    /// Nodes with a claim that cannot be counted.
     pub(super) fn problem_nodes(&self) -> impl Iterator<Item = NodeIdx> {
         self.problems.keys().copied()
     }
 
-    pub(super) fn ledger(&self) -> &Ledger {
-        &self.ledger
+    pub(super) fn attached(&self) -> &AttachedVolumes {
+        &self.attached
     }
 
     /// Why the volumes of a pod on the node cannot be counted.
-    pub(super) fn problem_at(&self, node: NodeIdx) -> Option<&String> {
+    pub(super) fn problem_at(&self, node: NodeIdx) -> Option<&ClaimError> {
         self.problems.get(&node)?.first()
     }
 
@@ -102,15 +103,15 @@ impl Census {
             Some(_) | None => self.recount(table),
         }
         self.position = Some(pods.position());
-        self.attachments.follow(table, &self.volumes, &volumes, &mut self.ledger);
+        self.attachments.follow(table, &self.volumes, &volumes, &mut self.attached);
     }
 
     fn recount(&mut self, table: &ClusterTable) {
         self.held.clear();
         self.by_volume.clear();
-        self.ledger = Ledger::default();
+        self.attached = AttachedVolumes::default();
         self.problems.clear();
-        self.attachments.forget();
+        self.attachments.reset();
         for (_, pod, node) in table.pods().iter() {
             self.count(pod, node, true, &table.symbols);
         }
@@ -121,39 +122,39 @@ impl Census {
             for (namespace, name) in changed {
                 // A namespace without a symbol has no pods.
                 let Some(namespace) = symbols.lookup(&namespace) else { continue };
-                self.settle(&(namespace, Arc::from(name)), symbols);
+                self.move_uses(&(namespace, Arc::from(name)), symbols);
             }
         }
         if let Catchup::Some(changed) = volumes {
             for (_, name) in changed {
                 for claim in self.by_volume.get(name.as_str()).cloned().unwrap_or_default() {
-                    self.settle(&claim, symbols);
+                    self.move_uses(&claim, symbols);
                 }
             }
         }
     }
 
-    /// Moves the uses of a claim to the volume that it stands for by now.
-    fn settle(&mut self, key: &ClaimKey, symbols: &Symbols) {
+    /// Moves the uses of a claim to its present volume.
+    fn move_uses(&mut self, key: &ClaimKey, symbols: &Symbols) {
         let Some(uses) = self.held.get(key).map(|held| held.uses.clone()) else { return };
         let each = |(claim_use, n): (ClaimUse, u32)| std::iter::repeat_n(claim_use, n as usize);
         let uses: Vec<ClaimUse> = uses.into_iter().flat_map(each).collect();
-        uses.iter().for_each(|claim_use| self.drop_use(key, claim_use, symbols));
+        uses.iter().for_each(|claim_use| self.remove_use(key, claim_use, symbols));
         uses.into_iter().for_each(|claim_use| self.add_use(key, claim_use, symbols));
     }
 
-    fn count(&mut self, pod: &Pod, node: NodeIdx, came: bool, symbols: &Symbols) {
+    fn count(&mut self, pod: &Pod, node: NodeIdx, is_added: bool, symbols: &Symbols) {
         for volume in &pod.volumes {
             if let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) {
                 let owner = is_ephemeral.then(|| (pod.uid.clone(), Arc::clone(&pod.name)));
                 let (key, claim_use) = ((pod.namespace, Arc::from(&*name)), ClaimUse { node, owner });
-                if came {
+                if is_added {
                     self.add_use(&key, claim_use, symbols);
                 } else {
-                    self.drop_use(&key, &claim_use, symbols);
+                    self.remove_use(&key, &claim_use, symbols);
                 }
             } else if let Some(volume) = VolumeId::of_inline(&volume.source) {
-                self.ledger.count(&volume, node, Holder::Pod, if came { 1 } else { -1 });
+                self.attached.count(&volume, node, VolumeHolder::Pod, if is_added { 1 } else { -1 });
             }
         }
     }
@@ -174,25 +175,25 @@ impl Census {
             self.problems.entry(claim_use.node).or_default().push(problem);
         }
         if let Some(volume) = &held.volume {
-            self.ledger.count(volume, claim_use.node, Holder::Pod, 1);
+            self.attached.count(volume, claim_use.node, VolumeHolder::Pod, 1);
         }
         *held.uses.entry(claim_use).or_default() += 1;
     }
 
-    fn drop_use(&mut self, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) {
-        let Some(held) = self.held.get_mut(key) else { return };
-        let Some(n_uses) = held.uses.get_mut(claim_use) else { return };
+    fn remove_use(&mut self, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) {
+        let Some(held) = self.held.get_mut(key) else { return debug_assert!(false, "nobody used the claim") };
+        let Some(n_uses) = held.uses.get_mut(claim_use) else { return debug_assert!(false, "no such use") };
         *n_uses -= 1;
         if *n_uses == 0 {
             held.uses.remove(claim_use);
         }
         if let Some(volume) = &held.volume {
-            self.ledger.count(volume, claim_use.node, Holder::Pod, -1);
+            self.attached.count(volume, claim_use.node, VolumeHolder::Pod, -1);
         }
         if key.1.is_empty() {
-            self.drop_problem(claim_use.node, NO_NAME);
+            self.remove_problem(claim_use.node, &ClaimError::NoName);
         } else if let Some((_, pod)) = &claim_use.owner {
-            self.drop_problem(claim_use.node, &storage::claim_not_owned(symbols.text(key.0), &key.1, pod));
+            self.remove_problem(claim_use.node, &ClaimError::not_owned(symbols.text(key.0), &key.1, pod));
         }
         let Some(held) = self.held.get(key).filter(|held| held.uses.is_empty()) else { return };
         if let Some(claims) = self.by_volume.get_mut(&held.volume_name) {
@@ -204,7 +205,7 @@ impl Census {
         self.held.remove(key);
     }
 
-    fn drop_problem(&mut self, node: NodeIdx, problem: &str) {
+    fn remove_problem(&mut self, node: NodeIdx, problem: &ClaimError) {
         let Some(problems) = self.problems.get_mut(&node) else { return };
         if let Some(at) = problems.iter().position(|known| known == problem) {
             problems.remove(at);
@@ -214,7 +215,7 @@ impl Census {
         }
     }
 
-    /// The volumes that a pod to be placed needs, each once.
+    /// The volumes that the cycle's pod needs, each once.
     pub(super) fn wanted(&self, pod: &Pod, symbols: &Symbols) -> Result<Vec<VolumeId>, Status> {
         let mut wanted = Vec::new();
         let namespace = storage::namespace(pod, symbols);
@@ -222,15 +223,16 @@ impl Census {
             let id = match claim_name(pod, volume) {
                 None => VolumeId::of_inline(&volume.source),
                 Some(ClaimName { name, .. }) if name.is_empty() => {
-                    return Err(Status::error(NO_NAME));
+                    return Err(Status::error(ClaimError::NoName.to_string()));
                 }
                 Some(ClaimName { name, is_ephemeral }) => {
                     let Some(claim) = self.claims.get(namespace, &name) else {
-                        let text = storage::claim_not_found(&name);
-                        return Err(Status::unresolvable(format!("looking up PVC {namespace}/{name}: {text}")));
+                        let error = ClaimError::not_found(&name);
+                        return Err(Status::unresolvable(format!("looking up PVC {namespace}/{name}: {error}")));
                     };
                     if is_ephemeral && claim.owner.as_deref() != Some(&*pod.uid) {
-                        return Err(Status::error(storage::claim_not_owned(namespace, &name, &pod.name)));
+                        let error = ClaimError::not_owned(namespace, &name, &pod.name);
+                        return Err(Status::error(error.to_string()));
                     }
                     volume_of((namespace, &name), claim, &self.volumes, &self.classes)
                 }
@@ -240,8 +242,8 @@ impl Census {
         Ok(wanted)
     }
 
-    /// The volumes of a pod as if it were on a node, and why they cannot all be counted.
-    pub(super) fn held_by(&self, pod: &Pod, symbols: &Symbols) -> (Vec<VolumeId>, Option<String>) {
+    /// The volumes that a pod would use on a node, and why some of them cannot be counted.
+    pub(super) fn held_by(&self, pod: &Pod, symbols: &Symbols) -> (Vec<VolumeId>, Option<ClaimError>) {
         let (mut held, mut first_problem) = (Vec::new(), None);
         for volume in &pod.volumes {
             let Some(ClaimName { name, is_ephemeral }) = claim_name(pod, volume) else {
@@ -262,15 +264,20 @@ impl Census {
 }
 
 /// Why a claim that a pod on a node uses cannot be counted.
-fn problem(claim: Option<&CountedClaim>, key: &ClaimKey, claim_use: &ClaimUse, symbols: &Symbols) -> Option<String> {
+fn problem(
+    claim: Option<&CountedClaim>,
+    key: &ClaimKey,
+    claim_use: &ClaimUse,
+    symbols: &Symbols,
+) -> Option<ClaimError> {
     if key.1.is_empty() {
-        return Some(NO_NAME.to_owned());
+        return Some(ClaimError::NoName);
     }
     let (uid, pod) = claim_use.owner.as_ref()?;
-    (claim?.owner.as_deref() != Some(&**uid)).then(|| storage::claim_not_owned(symbols.text(key.0), &key.1, pod))
+    (claim?.owner.as_deref() != Some(&**uid)).then(|| ClaimError::not_owned(symbols.text(key.0), &key.1, pod))
 }
 
-/// `name` is the claim's namespace and name.
+/// The volume of a claim, whose namespace and name are `name`; `None` if no CSI driver attaches it.
 fn volume_of(
     name: (&str, &str),
     claim: &CountedClaim,

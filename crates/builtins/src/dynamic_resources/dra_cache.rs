@@ -1,5 +1,4 @@
-//! What the plugin knows of the cluster beyond nodes and pods: claims, slices and classes, kept in step with the replica
-//! at the cost of what changed.
+//! Claims, slices and classes, and what is derived from them. A refresh costs as much as what changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -11,30 +10,31 @@ use berth_model::{
 
 use super::{
     cel::Selectors,
-    claim_state::ClaimTable,
-    layouts::LayoutTable,
+    claim_table::ClaimTable,
+    node_devices::NodeDevicesCache,
     objects::{API_VERSION, DeviceClass, ResourceClaim, ResourceSlice},
     slices::SliceTable,
 };
 
-/// Prefix of the resource names by which a pod asks for a class directly.
+/// The prefix of extended resource names that refer to a DeviceClass by its name (KEP-5004).
 const DEVICE_CLASS_PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
+/// The objects of `resource.k8s.io` and what the plugin keeps between cycles.
 #[derive(Debug)]
-pub(super) struct Cluster {
+pub(super) struct DraCache {
     claim_view: ObjectView<ResourceClaim>,
     slice_view: ObjectView<ResourceSlice>,
     class_view: ObjectView<DeviceClass>,
     pub(super) claims: ClaimTable,
     pub(super) slices: SliceTable,
     pub(super) classes: BTreeMap<String, Arc<DeviceClass>>,
-    /// Extended resource to class.
+    /// The name of the class that each extended resource maps to.
     class_of_resource: BTreeMap<String, String>,
     pub(super) selectors: Selectors,
-    pub(super) layouts: LayoutTable,
+    pub(super) devices_by_node: NodeDevicesCache,
 }
 
-impl Default for Cluster {
+impl Default for DraCache {
     fn default() -> Self {
         Self {
             claim_view: ObjectView::new(API_VERSION, "ResourceClaim"),
@@ -45,12 +45,12 @@ impl Default for Cluster {
             classes: BTreeMap::new(),
             class_of_resource: BTreeMap::new(),
             selectors: Selectors::default(),
-            layouts: LayoutTable::default(),
+            devices_by_node: NodeDevicesCache::default(),
         }
     }
 }
 
-impl Cluster {
+impl DraCache {
     pub(super) fn refresh(&mut self, objects: &ObjectTable) {
         let claims = &mut self.claims;
         self.claim_view.refresh_with(objects, |namespace, name, claim| match claim {
@@ -63,7 +63,7 @@ impl Cluster {
             None => slices.remove(name, claims.in_use_mut()),
         });
         if has_changed {
-            self.layouts.forget(&slices.refresh());
+            self.devices_by_node.forget(&slices.refresh());
         }
         if self.class_view.refresh(objects) {
             self.classes =
@@ -72,7 +72,7 @@ impl Cluster {
         }
     }
 
-    /// The class whose devices stand for an extended resource.
+    /// The class that an extended resource maps to.
     pub(super) fn class_of(&self, resource: &str) -> Option<&str> {
         if let Some(class) = self.class_of_resource.get(resource) {
             return Some(class);
@@ -82,13 +82,13 @@ impl Cluster {
     }
 }
 
-/// The newest class wins, and among those of one age the first by name.
+/// If several classes name a resource, the newest wins, and among classes of the same age the first by name (KEP-5004).
 fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMap<String, String> {
     let mut winners: BTreeMap<String, &DeviceClass> = BTreeMap::new();
     for class in classes.values() {
         let Some(resource) = &class.spec.extended_resource_name else { continue };
         let known = winners.entry(resource.clone()).or_insert(class);
-        // RFC 3339 in UTC, to the second: text compares as time does.
+        // These are RFC 3339 times in UTC with seconds, so their texts are ordered as they are.
         if class.metadata.creation_timestamp > known.metadata.creation_timestamp {
             *known = class;
         }
@@ -96,7 +96,7 @@ fn classes_of_resources(classes: &BTreeMap<String, Arc<DeviceClass>>) -> BTreeMa
     winners.into_iter().map(|(resource, class)| (resource, class.metadata.name.clone())).collect()
 }
 
-/// A node's labels as text, for selectors.
+/// A node's labels as text, for node selectors.
 pub(super) fn text_of(labels: &[(Sym, Sym)], symbols: &Symbols) -> StringMap {
     let text = |symbol| symbols.text(symbol).to_owned();
     labels.iter().map(|(key, value)| (text(*key), text(*value))).collect()

@@ -1,51 +1,62 @@
-//! `DynamicResourcesArgs`.
+//! The plugin's args, `DynamicResourcesArgs`.
 
 use serde::Deserialize;
 
-use crate::args;
-
-/// Looks at devices that the allocator gets through in a millisecond, roughly. There is no clock here, so a time-out
-/// becomes a number of steps.
+/// There is no clock here, so a timeout becomes a number of steps, each a look at one device: about as many as the allocator
+/// takes in a millisecond.
 const STEPS_PER_MILLISECOND: u64 = 1_000;
 const DEFAULT_FILTER_TIMEOUT: u64 = 10_000;
 const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 
+/// The args as the plugin uses them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Arguments {
+pub(super) struct DynamicResourcesArgs {
     /// Of the search for devices on one node.
     pub(super) max_steps: u64,
-    /// How long devices may take to get ready, in milliseconds.
+    /// How long binding conditions of devices may take to become true, in milliseconds.
     pub(super) binding_timeout: u64,
 }
 
+/// The args as they are written.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
-struct Written {
+pub(super) struct RawArgs {
     filter_timeout: Option<String>,
     binding_timeout: Option<String>,
 }
 
-impl Arguments {
-    pub(super) fn parse(plugin: &str, args: &str) -> Result<Self, String> {
-        let written: Written = args::parse(plugin, args)?;
-        let filter_timeout = milliseconds("filterTimeout", written.filter_timeout, DEFAULT_FILTER_TIMEOUT)?;
-        let binding_timeout = milliseconds("bindingTimeout", written.binding_timeout, DEFAULT_BINDING_TIMEOUT)?;
+/// A value that the plugin refuses.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum InvalidArgs {
+    #[error("bindingTimeout: must be at least 1s")]
+    BindingTimeout,
+    #[error("{field}: invalid duration {text:?}, or below zero")]
+    Duration { field: &'static str, text: String },
+}
+
+impl TryFrom<RawArgs> for DynamicResourcesArgs {
+    type Error = InvalidArgs;
+
+    fn try_from(raw: RawArgs) -> Result<Self, InvalidArgs> {
+        let filter_timeout = milliseconds("filterTimeout", raw.filter_timeout, DEFAULT_FILTER_TIMEOUT)?;
+        let binding_timeout = milliseconds("bindingTimeout", raw.binding_timeout, DEFAULT_BINDING_TIMEOUT)?;
         if binding_timeout == 0 {
-            return Err("bindingTimeout: must be at least 1s".to_owned());
+            return Err(InvalidArgs::BindingTimeout);
         }
-        // No time-out stands for the most steps there are.
+        // 0 means no timeout.
         let max_steps =
             if filter_timeout == 0 { u64::MAX } else { filter_timeout.saturating_mul(STEPS_PER_MILLISECOND) };
         Ok(Self { max_steps, binding_timeout })
     }
 }
 
-fn milliseconds(field: &str, written: Option<String>, default: u64) -> Result<u64, String> {
-    let Some(written) = written else { return Ok(default) };
-    duration(&written).ok_or_else(|| format!("{field}: invalid duration {written:?}, or below zero"))
+fn milliseconds(field: &'static str, text: Option<String>, default: u64) -> Result<u64, InvalidArgs> {
+    let Some(text) = text else { return Ok(default) };
+    duration(&text).ok_or(InvalidArgs::Duration { field, text })
 }
 
-/// A duration as Go writes it: `1m30s`, `1.5h`, `0`. In milliseconds, rounded up; `None` for a negative one.
+/// A duration in the format of Go's `time.ParseDuration`, like `1m30s`, `1.5h` or `0`, in milliseconds, rounded up; `None`
+/// if it is negative or invalid.
 fn duration(text: &str) -> Option<u64> {
     if text == "0" {
         return Some(0);
@@ -84,14 +95,17 @@ fn nanoseconds_of(unit: &str) -> Option<f64> {
 mod tests {
     use super::*;
 
-    /// Reference documentation of the scheduler's configuration, DynamicResourcesArgs.
+    /// <https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/>, DynamicResourcesArgs.
     #[test]
     fn time_outs_have_defaults_and_bounds() {
-        let parse = |args: &str| Arguments::parse("DynamicResources", args);
-        let default = Arguments { max_steps: 10_000_000, binding_timeout: 600_000 };
+        let parse = |args: &str| -> Result<DynamicResourcesArgs, String> {
+            let raw: RawArgs = crate::args::parse("DynamicResources", args)?;
+            raw.try_into().map_err(|error: InvalidArgs| error.to_string())
+        };
+        let default = DynamicResourcesArgs { max_steps: 10_000_000, binding_timeout: 600_000 };
         assert_eq!(parse("null"), Ok(default));
         let written = parse(r#"{"filterTimeout":"1m0.5s","bindingTimeout":"1h"}"#);
-        assert_eq!(written, Ok(Arguments { max_steps: 60_500_000, binding_timeout: 3_600_000 }));
+        assert_eq!(written, Ok(DynamicResourcesArgs { max_steps: 60_500_000, binding_timeout: 3_600_000 }));
         assert_eq!(parse(r#"{"filterTimeout":"0s"}"#).unwrap().max_steps, u64::MAX);
         for refused in
             [r#"{"filterTimeout":"-1s"}"#, r#"{"bindingTimeout":"0"}"#, r#"{"filterTimeout":"1"}"#, r#"{"x":1}"#]

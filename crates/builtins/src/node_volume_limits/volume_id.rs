@@ -1,21 +1,22 @@
-//! What a volume is called at its driver: two pods that use one volume need it attached once.
+//! The name of a volume at its driver: a volume that two pods use is attached once.
 //!
-//! Claims and volumes are cut down to what counting needs when they are decoded: there are tens of thousands of them.
+//! Of claims and volumes only what counting needs is kept: a component that holds tens of thousands of them whole runs
+//! out of memory.
 
 use std::sync::Arc;
 
-use serde::Deserialize;
-
 use crate::storage::{PersistentVolume, PersistentVolumeClaim, StorageClass, migration};
 
-/// A CSI driver. Volumes of an in-tree plugin that it took over are kept apart, since they count only where the plugin
-/// was migrated.
+/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept apart, since they count only on nodes where the
+/// plugin was migrated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) name: Arc<str>,
+    /// The in-tree plugin, for its volumes.
     pub(super) migrated: Option<&'static str>,
 }
 
+/// A volume that a CSI driver attaches.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct VolumeId {
     pub(super) driver: Driver,
@@ -23,37 +24,34 @@ pub(super) struct VolumeId {
 }
 
 /// What counting needs of a `PersistentVolume`.
-#[derive(Debug, Deserialize)]
-#[serde(from = "PersistentVolume")]
+#[derive(Debug)]
 pub(super) struct CountedVolume {
-    /// `None` if no CSI driver has to do with it.
+    /// `None` if no CSI driver attaches it.
     pub(super) id: Option<VolumeId>,
     pub(super) is_csi: bool,
 }
 
 /// What counting needs of a `PersistentVolumeClaim`.
-#[derive(Debug, Deserialize)]
-#[serde(from = "PersistentVolumeClaim")]
+#[derive(Debug)]
 pub(super) struct CountedClaim {
-    /// Empty until it is bound.
+    /// Empty until the claim is bound.
     pub(super) volume_name: Box<str>,
-    /// Empty if it names none.
+    /// Empty if the claim names none.
     pub(super) class: Box<str>,
     /// The uid of its controller.
     pub(super) owner: Option<Box<str>>,
 }
 
-impl From<PersistentVolume> for CountedVolume {
-    fn from(volume: PersistentVolume) -> Self {
-        Self { id: VolumeId::of_volume(&volume), is_csi: volume.spec.csi.is_some() }
+impl From<&PersistentVolume> for CountedVolume {
+    fn from(volume: &PersistentVolume) -> Self {
+        Self { id: VolumeId::of_volume(volume), is_csi: volume.spec.csi.is_some() }
     }
 }
 
-impl From<PersistentVolumeClaim> for CountedClaim {
-    fn from(claim: PersistentVolumeClaim) -> Self {
-        let class = claim.class().into();
+impl From<&PersistentVolumeClaim> for CountedClaim {
+    fn from(claim: &PersistentVolumeClaim) -> Self {
         let owner = claim.owner().map(Box::from);
-        Self { volume_name: claim.spec.volume_name.into(), class, owner }
+        Self { volume_name: claim.spec.volume_name.as_str().into(), class: claim.class().into(), owner }
     }
 }
 
@@ -68,7 +66,7 @@ impl Driver {
 }
 
 impl VolumeId {
-    /// `None` if no CSI driver has to do with it.
+    /// `None` if no CSI driver attaches it.
     fn of_volume(volume: &PersistentVolume) -> Option<Self> {
         if let Some(csi) = &volume.spec.csi {
             let is_complete = !csi.driver.is_empty() && !csi.volume_handle.is_empty();
@@ -79,9 +77,9 @@ impl VolumeId {
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })
     }
 
-    /// A volume that is still to be made, or whose object is gone, goes by the name of its claim.
+    /// A volume that is not provisioned yet, or whose object is gone, is identified by its claim.
     pub(super) fn of_claim(namespace: &str, name: &str, class: &StorageClass) -> Option<Self> {
-        // No driver hands out a name with a zero byte in it.
+        // No handle from a driver contains a zero byte.
         let handle = format!("\0{namespace}/{name}");
         let driver = match migration::of_plugin(&class.provisioner) {
             Some(migration) => Driver::of(migration),
@@ -90,7 +88,7 @@ impl VolumeId {
         (!class.provisioner.is_empty()).then(|| Self { driver, handle: Arc::from(handle) })
     }
 
-    /// A volume that stands in the pod itself.
+    /// A volume that is defined in the pod itself.
     pub(super) fn of_inline(source: &berth_model::pod::VolumeSource) -> Option<Self> {
         let (migration, id) = migration::of_inline(source)?;
         Some(Self { driver: Driver::of(migration), handle: Arc::from(id) })

@@ -1,81 +1,90 @@
-//! One attempt at one pod: what PreFilter found out about its claims, and what each node can do for them.
+//! One attempt to schedule a pod: the claims that PreFilter found, and the devices that each node has for them.
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Call, CycleId, Status};
-use berth_model::{ClusterTable, NodeIdx, Sym, api::StringMap, selector::NodeMatcher};
+use berth_model::{
+    ClusterTable, NodeIdx, Sym,
+    api::StringMap,
+    selector::{NodeMatcher, SelectorError},
+};
 
 use super::{
-    allocator::{self, AllocationError, Devices, Inventory, Offer, Plan},
-    cluster::{Cluster, text_of},
-    extended::{ExtendedResources, Needs, claim_for},
-    layouts::Layout,
+    allocator::{self, AllocationError, AllocationOutcome, Devices, Inventory, Plan},
+    dra_cache::{DraCache, text_of},
+    extended::{ExtendedClaim, ExtendedResources, claim_for},
+    node_devices::NodeDevices,
     objects::{Allocation, DeviceResult, DeviceStatus, NodeSelector, ResourceClaim},
     slices::NodeView,
 };
 
+/// The state of one scheduling cycle, from PreFilter to Reserve.
 #[derive(Debug)]
-pub(super) struct Attempt {
+pub(super) struct AllocationAttempt {
     pub(super) cycle: CycleId,
     /// The claims that the pod names.
     pub(super) claims: Vec<ClaimOfPod>,
     pub(super) extended: Option<ExtendedResources>,
     /// The claim that an earlier attempt made for the extended resources.
     existing: Option<ClaimOfPod>,
-    /// One for each set of extended resources that nodes miss; as a rule there is one.
-    wishes: Vec<Wish>,
-    verdicts: Vec<Option<Verdict>>,
-    /// The rejection that most nodes get, made once.
+    /// One for each set of extended resources that nodes lack; usually there is one.
+    node_requests: Vec<NodeRequest>,
+    /// By node, for the nodes that were asked about.
+    results: Vec<Option<NodeResult>>,
+    /// The most frequent rejection, shared by the nodes that get it.
     no_devices: Arc<Status>,
-    /// Positions in [`Attempt::existing`] of allocated claims that some node could not use.
+    /// Positions in [`AllocationAttempt::existing`] of allocated claims that some node could not use.
     pub(super) unavailable: BTreeSet<usize>,
 }
 
+/// A claim of the pod.
 #[derive(Debug)]
 pub(super) struct ClaimOfPod {
     pub(super) claim: Arc<ResourceClaim>,
+    /// The node selector of its allocation.
     matcher: Option<NodeMatcher>,
 }
 
-/// What is asked of a node.
+/// What the pod needs from a node.
 #[derive(Debug)]
-struct Wish {
-    /// Positions of the extended resources that the node misses.
+struct NodeRequest {
+    /// Positions of the extended resources that the node lacks.
     missing: Vec<usize>,
-    needs: Needs,
+    extended_claim: ExtendedClaim,
     /// For each claim without an allocation, in order; the claim for extended resources last. `None` without any.
     plan: Option<Plan>,
 }
 
-/// What one node can do.
+/// Whether the pod can run on a node, and with which devices.
 #[derive(Debug)]
-struct Verdict {
-    /// `None`: the node is fine.
+struct NodeResult {
+    /// `None` if the node passes.
     rejection: Option<Arc<Status>>,
-    found: Option<Found>,
+    found: Option<FoundDevices>,
 }
 
+/// The devices that the search found on a node.
 #[derive(Debug)]
-struct Found {
-    wish_idx: usize,
+struct FoundDevices {
+    node_request_idx: usize,
     /// `None` if nothing was to be allocated.
     devices: Option<Devices>,
 }
 
 /// The allocations that a node has for a pod.
 #[derive(Debug, Default)]
-pub(super) struct Answer<'a> {
+pub(super) struct NodeAllocations<'a> {
     /// For each claim without an allocation, in order; the claim for extended resources last.
     pub(super) allocations: Vec<Allocation>,
-    pub(super) needs: Option<&'a Needs>,
+    pub(super) extended_claim: Option<&'a ExtendedClaim>,
 }
 
-/// A node as an attempt looks at it.
+/// The node for which devices are searched.
 #[derive(Clone, Copy)]
-struct Node<'a> {
+struct NodeInfo<'a> {
     table: &'a ClusterTable,
     name: &'a str,
-    /// Left out when no slice goes by labels.
+    /// Empty when no slice selects nodes by label.
     labels: &'a [(Sym, Sym)],
 }
 
@@ -86,15 +95,15 @@ impl ClaimOfPod {
         Self { claim, matcher }
     }
 
-    /// Whether the node can use the devices that the claim has. One without an allocation has nothing against any.
-    fn is_available_on(&self, name: &str, labels: &StringMap) -> Result<bool, String> {
+    /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere.
+    fn is_available_on(&self, name: &str, labels: &StringMap) -> Result<bool, SelectorError> {
         let Some(allocation) = &self.claim.status.allocation else { return Ok(true) };
         let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(name, labels));
-        Ok(matches.map_err(|error| error.to_string())? && failed_condition(&self.claim, allocation).is_none())
+        Ok(matches? && failed_condition(&self.claim, allocation).is_none())
     }
 }
 
-/// The result and the status of a device that will not get ready.
+/// The first device whose driver reports a binding failure condition, with the condition (KEP-5007).
 pub(super) fn failed_condition<'a>(
     claim: &'a ResourceClaim,
     allocation: &'a Allocation,
@@ -107,7 +116,7 @@ pub(super) fn failed_condition<'a>(
     })
 }
 
-/// Whether all devices of the claim report what was to be waited for.
+/// Whether all binding conditions of the claim's devices are true (KEP-5007).
 pub(super) fn is_ready(claim: &ResourceClaim, allocation: &Allocation) -> bool {
     allocation.devices.results.iter().all(|result| {
         let conditions = status_of(claim, result).map(|status| status.conditions.as_slice()).unwrap_or_default();
@@ -125,7 +134,7 @@ fn status_of<'a>(claim: &'a ResourceClaim, result: &DeviceResult) -> Option<&'a 
     })
 }
 
-impl Attempt {
+impl AllocationAttempt {
     pub(super) fn new(cycle: CycleId, claims: Vec<ClaimOfPod>, extended: Option<ExtendedResources>) -> Self {
         let existing = extended.as_ref().and_then(|it| it.existing.clone()).map(ClaimOfPod::new);
         Self {
@@ -133,8 +142,8 @@ impl Attempt {
             claims,
             extended,
             existing,
-            wishes: Vec::new(),
-            verdicts: Vec::new(),
+            node_requests: Vec::new(),
+            results: Vec::new(),
             no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
             unavailable: BTreeSet::new(),
         }
@@ -149,75 +158,78 @@ impl Attempt {
         self.claims.iter().map(|it| &it.claim).filter(|claim| claim.status.allocation.is_none())
     }
 
-    fn found(&self, node: NodeIdx) -> Option<&Found> {
-        self.verdicts.get(node.index())?.as_ref()?.found.as_ref()
+    fn found(&self, node: NodeIdx) -> Option<&FoundDevices> {
+        self.results.get(node.index())?.as_ref()?.found.as_ref()
     }
 
-    /// Which alternatives the node has for the requests that have some.
+    /// For each request with alternatives, which one the node serves.
     pub(super) fn choices(&self, node: NodeIdx) -> &[usize] {
         let devices = self.found(node).and_then(|found| found.devices.as_ref());
         devices.map(|devices| devices.choices.as_slice()).unwrap_or_default()
     }
 
-    /// What the node was found to have.
-    pub(super) fn answer(&self, node: NodeIdx, node_name: &str) -> Answer<'_> {
-        let Some(found) = self.found(node) else { return Answer::default() };
-        let Some(wish) = self.wishes.get(found.wish_idx) else { return Answer::default() };
-        let devices = found.devices.as_ref().zip(wish.plan.as_ref());
+    /// The allocations that were found for the node; none if it was not asked about.
+    pub(super) fn allocations_on(&self, node: NodeIdx, node_name: &str) -> NodeAllocations<'_> {
+        let Some(found) = self.found(node) else { return NodeAllocations::default() };
+        let Some(node_request) = self.node_requests.get(found.node_request_idx) else {
+            return NodeAllocations::default();
+        };
+        let devices = found.devices.as_ref().zip(node_request.plan.as_ref());
         let allocations = devices.map(|(devices, plan)| devices.allocations(plan, node_name)).unwrap_or_default();
-        Answer { allocations, needs: Some(&wish.needs) }
+        NodeAllocations { allocations, extended_claim: Some(&node_request.extended_claim) }
     }
 
-    /// Found out once for a node and attempt. `None`: the node is fine.
+    /// Why the pod cannot run on the node; `None` if it can. Computed once for each node.
     pub(super) fn rejection(
         &mut self,
-        cluster: &mut Cluster,
+        cache: &mut DraCache,
         call: &Call<'_>,
         node: NodeIdx,
         max_steps: u64,
     ) -> Option<Arc<Status>> {
-        if let Some(Some(verdict)) = self.verdicts.get(node.index()) {
-            return verdict.rejection.clone();
+        if let Some(Some(result)) = self.results.get(node.index()) {
+            return result.rejection.clone();
         }
-        let mut verdict = Verdict { rejection: None, found: None };
-        if let Err(status) = self.judge(cluster, call, node, max_steps, &mut verdict.found) {
-            verdict.rejection = Some(status);
+        let mut result = NodeResult { rejection: None, found: None };
+        if let Err(status) = self.evaluate(cache, call, node, max_steps, &mut result.found) {
+            result.rejection = Some(status);
         }
-        let rejection = verdict.rejection.clone();
-        if self.verdicts.len() <= node.index() {
+        let rejection = result.rejection.clone();
+        if self.results.len() <= node.index() {
             let n_nodes = call.table.n_nodes().max(node.index() + 1);
-            self.verdicts.resize_with(n_nodes, || None);
+            self.results.resize_with(n_nodes, || None);
         }
-        if let Some(slot) = self.verdicts.get_mut(node.index()) {
-            *slot = Some(verdict);
+        if let Some(slot) = self.results.get_mut(node.index()) {
+            *slot = Some(result);
         }
         rejection
     }
 
-    fn judge(
+    fn evaluate(
         &mut self,
-        cluster: &mut Cluster,
+        cache: &mut DraCache,
         call: &Call<'_>,
         node_idx: NodeIdx,
         max_steps: u64,
-        found: &mut Option<Found>,
+        found: &mut Option<FoundDevices>,
     ) -> Result<(), Arc<Status>> {
         let table = call.table;
         let mut missing = Vec::new();
         if let Some(extended) = &self.extended {
-            let no_way = || Status::unresolvable("cannot fit resource");
-            missing = extended.missing_on(table, node_idx).ok_or_else(no_way)?;
+            let does_not_fit = || Status::unresolvable("cannot fit resource");
+            missing = extended.missing_on(table, node_idx).ok_or_else(does_not_fit)?;
             if extended.existing.as_ref().is_some_and(|it| it.status.allocation.is_none()) {
                 return Err(Status::unresolvable("cannot schedule extended resource claim").into());
             }
         }
         let labels = table.labels().of(node_idx);
         let name = table.symbols.text(table.name(node_idx));
-        let is_available = self.note_unavailable(name, || text_of(labels, &table.symbols))?;
-        let labels = if cluster.slices.has_shared_slices() { labels } else { &[] };
-        let wish_idx = self.wish(cluster, call, missing);
-        let node = Node { table, name, labels };
-        *found = Some(Found { wish_idx, devices: self.devices(cluster, wish_idx, node, max_steps)? });
+        let is_available = self.record_unavailable(name, || text_of(labels, &table.symbols))?;
+        let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
+        let node_request_idx = self.node_request(cache, call, missing);
+        let node = NodeInfo { table, name, labels };
+        *found =
+            Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node, max_steps)? });
         if is_available {
             return Ok(());
         }
@@ -225,14 +237,14 @@ impl Attempt {
     }
 
     /// Whether the node can use all claims that are allocated.
-    fn note_unavailable(&mut self, name: &str, labels: impl FnOnce() -> StringMap) -> Result<bool, Status> {
+    fn record_unavailable(&mut self, name: &str, labels: impl FnOnce() -> StringMap) -> Result<bool, Status> {
         if self.existing().all(|it| it.claim.status.allocation.is_none()) {
             return Ok(true);
         }
         let labels = if self.existing().any(|it| it.matcher.is_some()) { labels() } else { StringMap::new() };
         let mut unavailable = Vec::new();
         for (position, claim) in self.existing().enumerate() {
-            if !claim.is_available_on(name, &labels).map_err(Status::error)? {
+            if !claim.is_available_on(name, &labels).map_err(|error| Status::error(error.to_string()))? {
                 unavailable.push(position);
             }
         }
@@ -241,45 +253,50 @@ impl Attempt {
         Ok(is_available)
     }
 
-    /// Position of what is asked of a node that misses these extended resources.
-    fn wish(&mut self, cluster: &mut Cluster, call: &Call<'_>, missing: Vec<usize>) -> usize {
-        if let Some(known) = self.wishes.iter().position(|wish| wish.missing == missing) {
+    /// Position of what the pod needs from a node that lacks these extended resources.
+    fn node_request(&mut self, cache: &mut DraCache, call: &Call<'_>, missing: Vec<usize>) -> usize {
+        if let Some(known) = self.node_requests.iter().position(|node_request| node_request.missing == missing) {
             return known;
         }
         let symbols = &call.table.symbols;
-        let needs = self.extended.as_ref().map(|extended| extended.needs(call.pod, symbols, &missing));
-        let needs = needs.unwrap_or_default();
-        let makes_claim = !needs.requests.is_empty() && self.existing.is_none();
-        let made = makes_claim.then(|| Arc::new(claim_for(call.pod, symbols.text(call.pod.namespace), &needs)));
+        let extended_claim = self.extended.as_ref().map(|extended| extended.claim_on(call.pod, symbols, &missing));
+        let extended_claim = extended_claim.unwrap_or_default();
+        let makes_claim = !extended_claim.requests.is_empty() && self.existing.is_none();
+        let made =
+            makes_claim.then(|| Arc::new(claim_for(call.pod, symbols.text(call.pod.namespace), &extended_claim)));
         let claims: Vec<Arc<ResourceClaim>> = self.unallocated().cloned().chain(made).collect();
-        let plan = (!claims.is_empty()).then(|| Plan::new(&cluster.classes, &mut cluster.selectors, claims));
-        self.wishes.push(Wish { missing, needs, plan });
-        self.wishes.len() - 1
+        let plan = (!claims.is_empty()).then(|| Plan::new(&cache.classes, &mut cache.selectors, claims));
+        self.node_requests.push(NodeRequest { missing, extended_claim, plan });
+        self.node_requests.len() - 1
     }
 
     fn devices(
         &self,
-        cluster: &mut Cluster,
-        wish_idx: usize,
-        node: Node<'_>,
+        cache: &mut DraCache,
+        node_request_idx: usize,
+        node: NodeInfo<'_>,
         max_steps: u64,
     ) -> Result<Option<Devices>, Arc<Status>> {
-        let Some(plan) = self.wishes.get(wish_idx).and_then(|wish| wish.plan.as_ref()) else { return Ok(None) };
-        let Cluster { slices, claims, selectors, layouts, .. } = cluster;
+        let Some(plan) = self.node_requests.get(node_request_idx).and_then(|node_request| node_request.plan.as_ref())
+        else {
+            return Ok(None);
+        };
+        let DraCache { slices, claims, selectors, devices_by_node, .. } = cache;
         let make = || {
             let labels = text_of(node.labels, &node.table.symbols);
-            Layout::new(slices, NodeView { name: node.name, labels: &labels })
+            NodeDevices::new(slices, NodeView { name: node.name, labels: &labels })
         };
-        let layout = layouts.of(node.name, node.labels, make).map_err(Status::error)?;
+        let node_devices = devices_by_node.of(node.name, node.labels, make);
+        let node_devices = node_devices.map_err(|error| Status::error(error.to_string()))?;
         let inventory = Inventory { slices, in_use: claims.in_use() };
-        match allocator::allocate(&inventory, selectors, plan, layout, max_steps) {
-            Ok(Offer::Devices(devices)) => Ok(Some(devices)),
-            Ok(Offer::Nothing) => Err(Arc::clone(&self.no_devices)),
-            Ok(Offer::NothingWithoutInvalid(pool)) => {
+        match allocator::allocate(&inventory, selectors, plan, node_devices, max_steps) {
+            Ok(AllocationOutcome::Devices(devices)) => Ok(Some(devices)),
+            Ok(AllocationOutcome::Nothing) => Err(Arc::clone(&self.no_devices)),
+            Ok(AllocationOutcome::NothingWithInvalidPool(pool)) => {
                 Err(Status::unresolvable(format!("invalid resource pools were encountered: {pool}")).into())
             }
             Err(error @ AllocationError::TimedOut) => Err(Status::error(format!("node {}: {error}", node.name)).into()),
-            Err(error @ AllocationError::Failed(_)) => Err(Status::error(error.to_string()).into()),
+            Err(error) => Err(Status::error(error.to_string()).into()),
         }
     }
 }

@@ -1,35 +1,36 @@
-//! Which volumes are on which node, and how many of each driver.
+//! Which volumes are attached to which node, and how many of each driver.
 
 use berth_model::{NodeIdx, cluster_table::at};
 use rustc_hash::FxHashMap;
 
-use super::identity::{Driver, VolumeId};
+use super::volume_id::{Driver, VolumeId};
 
-/// Volumes by node. A volume is attached once however many pods and attachments hold it there.
+/// Counts each volume once per node, however many pods use it there and whether or not a `VolumeAttachment` exists.
 #[derive(Debug, Default)]
-pub(super) struct Ledger {
+pub(super) struct AttachedVolumes {
     holders: FxHashMap<VolumeId, FxHashMap<NodeIdx, Holders>>,
     /// By node; shorter than the table where the rest is zero.
     n_attached: FxHashMap<Driver, Vec<i64>>,
 }
 
+/// Why a volume is attached to a node: how many volumes of pods and how many attachments need it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holders {
     pods: i64,
     attachments: i64,
 }
 
-/// What holds a volume at a node.
+/// What needs a volume to be attached to a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Holder {
+pub(super) enum VolumeHolder {
     Pod,
     /// A `VolumeAttachment`.
     Attachment,
 }
 
-impl Ledger {
-    /// `sign` is 1 for a holder that came and -1 for one that went.
-    pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: Holder, sign: i64) {
+impl AttachedVolumes {
+    /// `sign` is 1 for a holder that is added and -1 for one that is removed.
+    pub(super) fn count(&mut self, volume: &VolumeId, node: NodeIdx, holder: VolumeHolder, sign: i64) {
         let nodes = match self.holders.get_mut(volume) {
             Some(nodes) => nodes,
             None => self.holders.entry(volume.clone()).or_default(),
@@ -37,8 +38,8 @@ impl Ledger {
         let holders = nodes.entry(node).or_default();
         let before = i64::from(holders.pods + holders.attachments > 0);
         match holder {
-            Holder::Pod => holders.pods += sign,
-            Holder::Attachment => holders.attachments += sign,
+            VolumeHolder::Pod => holders.pods += sign,
+            VolumeHolder::Attachment => holders.attachments += sign,
         }
         let after = i64::from(holders.pods + holders.attachments > 0);
         if *holders == Holders::default() {
@@ -75,7 +76,7 @@ impl Ledger {
         self.n_attached.get(driver).map_or(&[], |column| column)
     }
 
-    /// Where the volume is.
+    /// The nodes that the volume is attached to.
     pub(super) fn nodes_of(&self, volume: &VolumeId) -> impl Iterator<Item = NodeIdx> {
         self.holders.get(volume).into_iter().flat_map(|nodes| nodes.keys().copied())
     }
@@ -85,6 +86,7 @@ impl Ledger {
         self.holders_at(volume, node).pods
     }
 
+    /// How many pods and attachments hold the volume at the node.
     pub(super) fn n_holders(&self, volume: &VolumeId, node: NodeIdx) -> i64 {
         let holders = self.holders_at(volume, node);
         holders.pods + holders.attachments

@@ -1,7 +1,8 @@
-//! Claims as last seen, the allocations on their way to the API server, and the devices that both hold.
+//! The claims, the allocations that the API server does not show yet, and the devices that both hold.
 //!
-//! An allocation is in flight from Reserve until the claim is seen with it, or until Unreserve. For as long its devices
-//! count as held, and no other pod may allocate the claim. Every change costs in proportion to the claim that changed.
+//! An allocation is in flight from Reserve until the watch shows the claim with an allocation, or until Unreserve. While it
+//! is in flight its devices count as held, and no other pod may allocate the claim. The cost of a change depends only on
+//! the claim that changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -12,40 +13,41 @@ use super::{
     objects::{Allocation, ResourceClaim},
 };
 
-/// Marks the claims that the scheduler made for a pod's extended resources.
+/// The annotation of claims that the scheduler created for a pod's extended resources.
 pub(super) const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
-/// What an allocation is for: a claim by its uid, or a claim yet to be made for a pod's extended resources.
+/// What an allocation is for: a claim by its uid, or a claim for a pod's extended resources that does not exist yet.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
-pub(super) enum Holder {
+pub(super) enum DeviceHolder {
     Claim(String),
     ExtendedResourcesOf { pod_uid: String },
 }
 
+/// All claims.
 #[derive(Debug, Default)]
 pub(super) struct ClaimTable {
     /// By namespace and name.
     claims: BTreeMap<(String, String), Arc<ResourceClaim>>,
-    /// Keys of the claims made for extended resources, by the uid of their pod.
+    /// Keys of the claims for extended resources, by the uid of their pod.
     extended: BTreeMap<String, (String, String)>,
-    in_flight: BTreeMap<Holder, InFlight>,
+    in_flight: BTreeMap<DeviceHolder, InFlight>,
     in_use: InUse,
 }
 
-/// An allocation on its way to the API server.
+/// An allocation that the API server does not show yet.
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
     pub(super) allocation: Allocation,
-    /// It was sent, and then the binding failed: whether it arrived is not known. Its devices stay held, but the next
-    /// attempt at the claim may replace it, since the API server accepts only one.
+    /// The write was sent, then the binding failed: whether the write succeeded is not known. The devices stay held, but
+    /// another pod may allocate the claim, since the API server accepts only one allocation.
     pub(super) is_doubtful: bool,
 }
 
 impl ClaimTable {
-    /// The claim exists, and is so.
+    /// Adds a claim or replaces its previous version.
     pub(super) fn insert(&mut self, claim: &Arc<ResourceClaim>) {
         let key = (claim.metadata.namespace.clone(), claim.metadata.name.clone());
-        let holder = Holder::Claim(claim.metadata.uid.clone());
+        let holder = DeviceHolder::Claim(claim.metadata.uid.clone());
         let is_recreated = |known: &&Arc<ResourceClaim>| known.metadata.uid != claim.metadata.uid;
         if self.claims.get(&key).filter(is_recreated).is_some() {
             self.remove(&key.0, &key.1);
@@ -55,21 +57,21 @@ impl ClaimTable {
         }
         if let Some(pod_uid) = pod_of_extended(claim) {
             self.extended.insert(pod_uid.to_owned(), key.clone());
-            self.land(&Holder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() }, claim);
+            self.end_in_flight(&DeviceHolder::ExtendedResourcesOf { pod_uid: pod_uid.to_owned() }, claim);
         }
-        self.land(&holder, claim);
+        self.end_in_flight(&holder, claim);
         if let Some(allocation) = &claim.status.allocation {
             self.in_use.add(allocation);
         }
         self.claims.insert(key, Arc::clone(claim));
     }
 
-    /// The claim is gone, and so is what was on its way to it.
+    /// Removes a claim that was deleted, and its allocation in flight.
     pub(super) fn remove(&mut self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
         let Some(claim) = self.claims.remove(&key) else { return };
         self.release_seen(&claim);
-        self.unreserve(&Holder::Claim(claim.metadata.uid.clone()));
+        self.unreserve(&DeviceHolder::Claim(claim.metadata.uid.clone()));
         if let Some(pod_uid) = pod_of_extended(&claim)
             && self.extended.get(pod_uid) == Some(&key)
         {
@@ -83,8 +85,8 @@ impl ClaimTable {
         }
     }
 
-    /// What was in flight has arrived once the claim has an allocation, whoever wrote it.
-    fn land(&mut self, holder: &Holder, claim: &ResourceClaim) {
+    /// Ends the allocation in flight if the claim has an allocation, whoever wrote it.
+    fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
         if claim.status.allocation.is_some() {
             self.unreserve(holder);
         }
@@ -94,45 +96,45 @@ impl ClaimTable {
         self.claims.get(&(namespace.to_owned(), name.to_owned()))
     }
 
-    /// The claim that was made for the extended resources of a pod.
+    /// The claim that was created for the extended resources of a pod.
     pub(super) fn extended_of(&self, pod_uid: &str) -> Option<&Arc<ResourceClaim>> {
         self.claims.get(self.extended.get(pod_uid)?)
     }
 
-    /// Holds the allocation's devices until it is seen, or given back.
-    pub(super) fn reserve(&mut self, holder: Holder, allocation: Allocation) {
+    /// Holds the devices of an allocation until the claim shows it or [`Self::unreserve`].
+    pub(super) fn reserve(&mut self, holder: DeviceHolder, allocation: Allocation) {
         self.unreserve(&holder);
         self.in_use.add(&allocation);
         self.in_flight.insert(holder, InFlight { allocation, is_doubtful: false });
     }
 
-    /// Keeps the devices of an allocation that may or may not have arrived.
-    pub(super) fn doubt(&mut self, holder: &Holder) {
+    /// Keeps holding the devices of an allocation whose write may or may not have succeeded.
+    pub(super) fn mark_doubtful(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.get_mut(holder) {
             in_flight.is_doubtful = true;
         }
     }
 
-    /// Does nothing for a holder with nothing in flight.
-    pub(super) fn unreserve(&mut self, holder: &Holder) {
+    /// Gives the devices of an allocation in flight back; does nothing if there is none.
+    pub(super) fn unreserve(&mut self, holder: &DeviceHolder) {
         if let Some(in_flight) = self.in_flight.remove(holder) {
             self.in_use.remove(&in_flight.allocation);
         }
     }
 
-    pub(super) fn in_flight(&self, holder: &Holder) -> Option<&InFlight> {
+    pub(super) fn in_flight(&self, holder: &DeviceHolder) -> Option<&InFlight> {
         self.in_flight.get(holder)
     }
 
-    pub(super) fn all_in_flight(&self) -> impl Iterator<Item = (&Holder, &InFlight)> {
+    pub(super) fn all_in_flight(&self) -> impl Iterator<Item = (&DeviceHolder, &InFlight)> {
         self.in_flight.iter()
     }
 
-    /// Takes over what another instance had in flight.
-    pub(super) fn restore(&mut self, holder: Holder, in_flight: InFlight) {
+    /// Takes over an allocation in flight from another instance of the plugin.
+    pub(super) fn restore(&mut self, holder: DeviceHolder, in_flight: InFlight) {
         self.reserve(holder.clone(), in_flight.allocation);
         if in_flight.is_doubtful {
-            self.doubt(&holder);
+            self.mark_doubtful(&holder);
         }
     }
 
@@ -140,7 +142,7 @@ impl ClaimTable {
         &self.in_use
     }
 
-    /// For those who give devices numbers.
+    /// For registering devices.
     pub(super) fn in_use_mut(&mut self) -> &mut InUse {
         &mut self.in_use
     }
@@ -156,7 +158,7 @@ fn pod_of_extended(claim: &ResourceClaim) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dynamic_resources::slices::DeviceId;
+    use crate::dynamic_resources::device_id::DeviceId;
 
     fn allocation(device: &str) -> Allocation {
         let json = format!(
@@ -173,8 +175,8 @@ mod tests {
         Arc::new(claim)
     }
 
-    fn holder(uid: &str) -> Holder {
-        Holder::Claim(uid.to_owned())
+    fn holder(uid: &str) -> DeviceHolder {
+        DeviceHolder::Claim(uid.to_owned())
     }
 
     #[track_caller]
@@ -236,7 +238,7 @@ mod tests {
     #[test]
     fn claims_for_extended_resources_are_found_by_their_pod() {
         let mut table = ClaimTable::default();
-        let pod = Holder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
+        let pod = DeviceHolder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
         table.reserve(pod.clone(), allocation("x"));
         let mut made = ResourceClaim::clone(&claim("1", None));
         made.metadata.annotations.insert(EXTENDED_RESOURCE_CLAIM.to_owned(), "true".to_owned());

@@ -1,6 +1,6 @@
-//! For each node the devices that it can draw on, laid out for the search, and which of them were found to suit whom.
+//! The devices that each node can use, prepared for the search, and which of them the selectors of requests accept.
 //!
-//! A layout stays until a slice of one of its pools changes, or a label of the node while some slice goes by labels.
+//! They are kept until a slice of one of the pools changes, or, if some slice selects nodes by label, a label of the node.
 
 use std::sync::Arc;
 
@@ -9,27 +9,28 @@ use rustc_hash::FxHashMap;
 
 use super::{
     cel::{DeviceKey, SelectionId},
+    device_id::PoolId,
     in_use::DeviceNumber,
     pools::{self, PoolState},
-    slices::{Changed, NodeView, PoolId, SliceDevice, SliceTable},
+    slices::{ChangedNodes, NodeView, PlacementError, SliceDevice, SliceTable},
 };
 
-/// What requests can ask for at a time before a layout forgets the oldest; a handful of classes is usual.
+/// Selections whose results are kept for one node; the oldest is replaced. A handful of classes is usual.
 const MAX_SELECTIONS: usize = 16;
 
-/// The devices of one node. A position in [`Layout::devices`] is a device's location.
+/// The devices of one node. The position of a device in [`NodeDevices::devices`] is called its location.
 #[derive(Debug, Default)]
-pub(super) struct Layout {
-    /// Of all usable pools, in order.
-    pub(super) devices: Arc<[LaidOut]>,
+pub(super) struct NodeDevices {
+    /// Of all usable pools, in the order of the search.
+    pub(super) devices: Arc<[NodeDevice]>,
     /// The other pools, in order.
     pub(super) unusable: Vec<(PoolId, PoolState)>,
-    pub(super) answers: Answers,
+    pub(super) selection_results: SelectionResults,
 }
 
-/// A device, with what the search asks first at hand.
+/// A device, with the facts that the search asks for most often.
 #[derive(Debug)]
-pub(super) struct LaidOut {
+pub(super) struct NodeDevice {
     pub(super) device: Arc<SliceDevice>,
     pub(super) key: DeviceKey,
     pub(super) number: DeviceNumber,
@@ -38,41 +39,41 @@ pub(super) struct LaidOut {
     pub(super) consumes_counters: bool,
 }
 
-/// By selection and location whether the device suits, as far as that is known.
+/// Whether selectors and tolerations of a request accept a device, by selection and location; `None` is unknown.
 #[derive(Debug, Default)]
-pub(super) struct Answers {
+pub(super) struct SelectionResults {
     of_selections: Vec<(SelectionId, Box<[Option<bool>]>)>,
     n_forgotten: usize,
 }
 
-/// Layouts by the name of their node.
+/// The devices of nodes by the name of the node.
 #[derive(Debug, Default)]
-pub(super) struct LayoutTable {
-    of_nodes: FxHashMap<Box<str>, OfNode>,
+pub(super) struct NodeDevicesCache {
+    of_nodes: FxHashMap<Box<str>, CachedNode>,
 }
 
 #[derive(Debug)]
-struct OfNode {
-    /// The labels that it was made for; none if no slice goes by labels.
+struct CachedNode {
+    /// The labels of the node when its devices were found; none if no slice selects nodes by label.
     labels: Box<[(Sym, Sym)]>,
-    layout: Layout,
+    node_devices: NodeDevices,
 }
 
-impl Layout {
+impl NodeDevices {
     /// # Errors
-    /// A node selector of a slice that can't be read.
-    pub(super) fn new(slices: &SliceTable, node: NodeView<'_>) -> Result<Self, String> {
+    /// A node selector of a slice cannot be evaluated.
+    pub(super) fn new(slices: &SliceTable, node: NodeView<'_>) -> Result<Self, PlacementError> {
         let pools = pools::gather(slices, node)?;
         let (usable, unusable): (Vec<_>, Vec<_>) = pools.into_iter().partition(|pool| pool.state == PoolState::Usable);
         Ok(Self {
-            devices: usable.iter().flat_map(|pool| &pool.devices).map(|device| LaidOut::new(device)).collect(),
+            devices: usable.iter().flat_map(|pool| &pool.devices).map(|device| NodeDevice::new(device)).collect(),
             unusable: unusable.iter().map(|pool| (pool.id.clone(), pool.state)).collect(),
-            answers: Answers::default(),
+            selection_results: SelectionResults::default(),
         })
     }
 }
 
-impl LaidOut {
+impl NodeDevice {
     fn new(device: &Arc<SliceDevice>) -> Self {
         Self {
             device: Arc::clone(device),
@@ -85,8 +86,8 @@ impl LaidOut {
     }
 }
 
-impl Answers {
-    /// What is known for the selection of the `n_devices` of the layout.
+impl SelectionResults {
+    /// The results for a selection, for each of the node's `n_devices` devices.
     pub(super) fn of(&mut self, selection: SelectionId, n_devices: usize) -> &mut [Option<bool>] {
         let known = self.of_selections.iter().position(|(it, _)| *it == selection);
         let position = known.unwrap_or_else(|| {
@@ -106,25 +107,26 @@ impl Answers {
     }
 }
 
-impl LayoutTable {
-    /// The layout of the node of this name. `labels` are the node's if some slice goes by labels, none otherwise; `make`
-    /// makes the layout if it is not there.
+impl NodeDevicesCache {
+    /// The devices of the node called `name`, from `make` if they are not known. `labels` are those of the node if some
+    /// slice selects nodes by label, and none otherwise.
     pub(super) fn of<'a>(
         &'a mut self,
         name: &str,
         labels: &[(Sym, Sym)],
-        make: impl FnOnce() -> Result<Layout, String>,
-    ) -> Result<&'a mut Layout, String> {
+        make: impl FnOnce() -> Result<NodeDevices, PlacementError>,
+    ) -> Result<&'a mut NodeDevices, PlacementError> {
         let is_known = self.of_nodes.get(name).is_some_and(|known| *known.labels == *labels);
         if !is_known {
-            let of_node = OfNode { labels: labels.into(), layout: make()? };
-            self.of_nodes.insert(name.into(), of_node);
+            let node = CachedNode { labels: labels.into(), node_devices: make()? };
+            self.of_nodes.insert(name.into(), node);
         }
-        let of_node = self.of_nodes.get_mut(name).map(|known| &mut known.layout);
-        of_node.ok_or_else(|| format!("node {name} has no devices"))
+        #[expect(clippy::expect_used, reason = "the node is there, or was inserted just now")]
+        let node = self.of_nodes.get_mut(name).expect("the node is in the cache");
+        Ok(&mut node.node_devices)
     }
 
-    pub(super) fn forget(&mut self, changed: &Changed) {
+    pub(super) fn forget(&mut self, changed: &ChangedNodes) {
         if changed.is_everywhere {
             self.of_nodes.clear();
         }
@@ -133,8 +135,8 @@ impl LayoutTable {
         }
     }
 
-    /// Drops all if they are far more than there are nodes, since nobody says when a node is gone.
-    pub(super) fn bound(&mut self, n_nodes: usize) {
+    /// Empties the cache if it holds far more nodes than exist: it is not told when a node is removed.
+    pub(super) fn limit_size(&mut self, n_nodes: usize) {
         if self.of_nodes.len() > n_nodes.saturating_mul(2).max(16) {
             self.of_nodes.clear();
         }

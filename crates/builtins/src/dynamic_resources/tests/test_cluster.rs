@@ -12,8 +12,8 @@ use crate::{
     testing::{Cluster, show},
 };
 
-/// Nodes, pods and the plugin; what the plugin asks for is done to the objects, as the API server would.
-pub(super) struct World {
+/// Nodes, pods and the plugin. The effects that the plugin returns are applied to the objects, as the API server would.
+pub(super) struct TestCluster {
     pub(super) cluster: Cluster,
     pub(super) plugin: Box<dyn Plugin>,
     /// By kind, namespace and name.
@@ -30,7 +30,7 @@ impl DryRun for NoDryRun {
     }
 }
 
-impl World {
+impl TestCluster {
     /// Nodes `node-1` and `node-2`, and the class `gpu`.
     pub(super) fn new() -> Self {
         Self::with_args("null")
@@ -42,9 +42,9 @@ impl World {
             cluster.node(name, |_: &mut Node| {});
         }
         let plugin = Box::new(DynamicResources::new(args).unwrap());
-        let mut world = Self { cluster, plugin, objects: BTreeMap::new(), n_versions: 0 };
-        world.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
-        world
+        let mut test_cluster = Self { cluster, plugin, objects: BTreeMap::new(), n_versions: 0 };
+        test_cluster.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
+        test_cluster
     }
 
     /// A slice on `node-1` with these devices.

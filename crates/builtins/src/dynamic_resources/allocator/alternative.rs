@@ -1,0 +1,67 @@
+//! One way to serve a request: the request itself if it is `exactly`, one of its sub-requests if it is `firstAvailable`.
+
+use std::sync::Arc;
+
+use super::AllocationError;
+use crate::dynamic_resources::{
+    cel::{SelectionId, Selectors},
+    objects::{DeviceClass, DeviceSelector, ResourceClaim, SubRequest},
+    slices::SliceDevice,
+};
+
+/// A request or sub-request of a claim.
+#[derive(Debug)]
+pub(super) struct Alternative {
+    pub(super) wanted: SubRequest,
+    /// `None` if the class does not exist; then [`super::plan::Plan::amounts`] fails and there is no search.
+    pub(super) class: Option<Arc<DeviceClass>>,
+    /// `<request>` or `<request>/<sub-request>`.
+    pub(super) name: String,
+    pub(super) claim_idx: usize,
+    /// Within its claim.
+    pub(super) request_idx: usize,
+    /// Position among the alternatives of its request: 0 is the preferred one.
+    pub(super) rank: usize,
+    /// Position among the alternatives of all requests of all claims.
+    pub(super) ordinal: usize,
+    pub(super) has_selectors: bool,
+    pub(super) selection: SelectionId,
+}
+
+/// Whether the selectors of the class and those of the request accept the device.
+pub(super) fn is_selected(
+    selectors: &mut Selectors,
+    claim: &ResourceClaim,
+    alternative: &Alternative,
+    device: &SliceDevice,
+) -> Result<bool, AllocationError> {
+    let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
+    let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
+    let of_claim = || format!("claim {}", name_of(claim));
+    Ok(all_match(selectors, selectors_of_class, device, name_of_class)?
+        && all_match(selectors, &alternative.wanted.selectors, device, of_claim)?)
+}
+
+fn all_match(
+    selectors: &mut Selectors,
+    expressions: &[DeviceSelector],
+    device: &SliceDevice,
+    origin: impl Fn() -> String,
+) -> Result<bool, AllocationError> {
+    for (position, selector) in expressions.iter().enumerate() {
+        let Some(cel) = &selector.cel else {
+            return Err(AllocationError::UnsupportedSelector { origin: origin(), position });
+        };
+        match selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key) {
+            Ok(true) => {}
+            Ok(false) => return Ok(false),
+            Err(source) => return Err(AllocationError::Selector { origin: origin(), position, source }),
+        }
+    }
+    Ok(true)
+}
+
+/// The name of a claim in messages.
+pub(super) fn name_of(claim: &ResourceClaim) -> String {
+    format!("{}/{}", claim.metadata.namespace, claim.metadata.name)
+}

@@ -1,0 +1,42 @@
+//! The devices that a search chose: with references while it runs, and without them for keeping.
+
+use std::collections::BTreeMap;
+
+use berth_model::quantity::Quantity;
+
+use super::{alternative::Alternative, plan::Plan};
+use crate::dynamic_resources::node_devices::NodeDevice;
+
+/// A device for a request.
+#[derive(Debug)]
+pub(super) struct ChosenDevice<'p> {
+    pub(super) alternative: &'p Alternative,
+    pub(super) location: usize,
+    pub(super) device: &'p NodeDevice,
+    /// What the request takes of the device's capacities, if the device is shared.
+    pub(super) consumed: BTreeMap<String, Quantity>,
+}
+
+/// A [`ChosenDevice`] that outlives the search.
+#[derive(Clone, Debug)]
+pub(in crate::dynamic_resources) struct PickedDevice {
+    /// Of the alternative.
+    ordinal: usize,
+    location: usize,
+    consumed: BTreeMap<String, Quantity>,
+}
+
+impl From<ChosenDevice<'_>> for PickedDevice {
+    fn from(chosen: ChosenDevice<'_>) -> Self {
+        let ChosenDevice { alternative, location, consumed, .. } = chosen;
+        Self { ordinal: alternative.ordinal, location, consumed }
+    }
+}
+
+impl PickedDevice {
+    /// The device that it was in a search by `plan` among `devices`.
+    pub(super) fn chosen<'p>(&self, plan: &'p Plan, devices: &'p [NodeDevice]) -> Option<ChosenDevice<'p>> {
+        let (alternative, device) = plan.alternative(self.ordinal).zip(devices.get(self.location))?;
+        Some(ChosenDevice { alternative, location: self.location, device, consumed: self.consumed.clone() })
+    }
+}
