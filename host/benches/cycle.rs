@@ -12,13 +12,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_cache::Cache;
 use berth_framework::{
-    Call, CycleId, PluginFactory,
+    CycleId, PluginFactory,
     profile::Profile,
     run::{self, Attempt, NominatedPods},
 };
-use berth_model::{Pod, api, intern};
+use berth_model::{Pod, api};
+use berth_testing::{TestCluster, node, pod};
 use berth_wasm_host::{Binary, Engine, EngineOptions};
 use divan::Bencher;
 use serde_json::json;
@@ -34,13 +34,13 @@ fn main() {
 
 #[divan::bench(args = SIZES)]
 fn native(bencher: Bencher<'_, '_>, n_nodes: u32) {
-    let mut cluster = Cluster::new(n_nodes, native_profile());
+    let mut cluster = BenchCluster::new(n_nodes, native_profile());
     bencher.bench_local(|| cluster.cycle());
 }
 
 #[divan::bench(args = SIZES)]
 fn wasm(bencher: Bencher<'_, '_>, n_nodes: u32) {
-    let mut cluster = Cluster::new(n_nodes, wasm_profile());
+    let mut cluster = BenchCluster::new(n_nodes, wasm_profile());
     bencher.bench_local(|| cluster.cycle());
 }
 
@@ -70,8 +70,8 @@ fn profile(factories: Vec<Arc<dyn PluginFactory>>) -> Profile {
 }
 
 /// Nodes, a pod that is scheduled over and over, and one more pod that makes one node change.
-struct Cluster {
-    cache: Cache,
+struct BenchCluster {
+    cluster: TestCluster,
     profile: Profile,
     pod: Pod,
     filler: Arc<Pod>,
@@ -79,47 +79,31 @@ struct Cluster {
     cycle: u64,
 }
 
-impl Cluster {
+impl BenchCluster {
     fn new(n_nodes: u32, profile: Profile) -> Self {
-        let mut cache = Cache::new();
+        let mut cluster = TestCluster::default();
         for index in 0..n_nodes {
-            let node: api::Node = serde_json::from_value(json!({
-                "metadata": {"name": format!("node-{index:05}"), "labels": {
-                    "kubernetes.io/hostname": format!("node-{index:05}"),
-                    "topology.kubernetes.io/zone": format!("zone-{}", index % 3),
-                    "disktype": if index % 2 == 0 { "ssd" } else { "hdd" },
-                }},
-                "spec": {"taints": if index % 10 == 0 {
-                    json!([{"key": "example.com/batch", "value": "true", "effect": "PreferNoSchedule"}])
-                } else { json!([]) }},
-                "status": {
-                    "allocatable": {"cpu": "16", "memory": "64Gi", "pods": "110"},
-                    "images": [{"names": ["example.com/web:1"], "sizeBytes": 300_000_000}],
-                },
-            }))
-            .expect("a node");
-            let node = intern::node(&node, cache.symbols_mut());
-            cache.set_node(node);
+            cluster.set_node(&bench_node(index));
         }
-        cache.settle();
-        let pod = pod("incoming", "", &mut cache);
-        let filler = Arc::new(self::pod("filler", "node-00001", &mut cache));
-        Self { cache, profile, pod, filler, attempt: Attempt::default(), cycle: 0 }
+        cluster.settle();
+        let pod = cluster.intern(&bench_pod("incoming", ""));
+        let filler = Arc::new(cluster.intern(&bench_pod("filler", "node-00001")));
+        Self { cluster, profile, pod, filler, attempt: Attempt::default(), cycle: 0 }
     }
 
     fn cycle(&mut self) -> Option<berth_model::NodeIdx> {
         self.cycle += 1;
         if self.cycle.is_multiple_of(2) {
-            self.cache.remove_pod(&self.filler.uid);
+            self.cluster.remove_pod(&self.filler.uid);
         } else {
-            self.cache.add_pod(Arc::clone(&self.filler)).expect("the filler is not there");
+            self.cluster.cache_mut().add_pod(Arc::clone(&self.filler)).expect("the filler is not there");
         }
-        self.cache.settle();
+        self.cluster.settle();
         self.attempt.clear();
-        self.profile.sync(&self.cache).expect("replicas follow");
-        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, table: self.cache.table() };
+        self.profile.sync(self.cluster.cache()).expect("replicas follow");
+        let call = self.cluster.call(self.cycle, &self.pod);
         run::pre_filter(&mut self.profile, &call, &mut self.attempt).expect("pre-filter");
-        run::list_candidates(&call, self.cache.order(), &mut self.attempt);
+        run::list_candidates(&call, self.cluster.cache().order(), &mut self.attempt);
         let all = (0, usize::MAX);
         run::filter(&mut self.profile, &call, all, &NominatedPods::default(), &mut self.attempt).expect("filter");
         run::score(&mut self.profile, &call, &mut self.attempt).expect("score");
@@ -130,38 +114,42 @@ impl Cluster {
     }
 }
 
-fn pod(name: &str, node_name: &str, cache: &mut Cache) -> Pod {
-    let pod: api::Pod = serde_json::from_value(json!({
-        "metadata": {"name": name, "namespace": "default", "uid": name},
-        "spec": {
-            "nodeName": node_name,
-            "nodeSelector": {"disktype": "ssd"},
-            "affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
-                "weight": 10,
-                "preference": {"matchExpressions": [
-                    {"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-1"]},
-                ]},
-            }]}},
-            "containers": [{"name": "main", "image": "example.com/web:1",
-                "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}}}],
-        },
-    }))
-    .expect("a pod");
-    intern::pod(&pod, cache.symbols_mut())
+fn bench_node(index: u32) -> api::Node {
+    let name = format!("node-{index:05}");
+    let labelled = node(&name)
+        .label("kubernetes.io/hostname", &name)
+        .label("topology.kubernetes.io/zone", &format!("zone-{}", index % 3))
+        .label("disktype", if index % 2 == 0 { "ssd" } else { "hdd" });
+    let sized = labelled.allocatable("cpu", "16").allocatable("memory", "64Gi").image("example.com/web:1", 300_000_000);
+    let is_tainted = index % 10 == 0;
+    if is_tainted { sized.taint("example.com/batch", "true", "PreferNoSchedule").build() } else { sized.build() }
+}
+
+fn bench_pod(name: &str, node_name: &str) -> api::Pod {
+    let zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["zone-1"]});
+    let preferred = json!([{"weight": 10, "preference": {"matchExpressions": [zone]}}]);
+    let containers = json!([{"name": "main", "image": "example.com/web:1",
+        "resources": {"requests": {"cpu": "250m", "memory": "256Mi"}}}]);
+    pod(name)
+        .on(node_name)
+        .spec("nodeSelector", json!({"disktype": "ssd"}))
+        .spec("affinity", json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}))
+        .spec("containers", containers)
+        .build()
 }
 
 /// Medians side by side.
 fn compare() {
     println!("{:>6}  {:>12}  {:>12}  {:>12}", "nodes", "native", "wasm", "wasm/native");
     for n_nodes in SIZES {
-        let native = median(&mut Cluster::new(n_nodes, native_profile()));
-        let wasm = median(&mut Cluster::new(n_nodes, wasm_profile()));
+        let native = median(&mut BenchCluster::new(n_nodes, native_profile()));
+        let wasm = median(&mut BenchCluster::new(n_nodes, wasm_profile()));
         let ratio = wasm.as_secs_f64() / native.as_secs_f64();
         println!("{n_nodes:>6}  {native:>12.1?}  {wasm:>12.1?}  {ratio:>12.2}");
     }
 }
 
-fn median(cluster: &mut Cluster) -> Duration {
+fn median(cluster: &mut BenchCluster) -> Duration {
     let mut times: Vec<Duration> = (0..300)
         .map(|_| {
             let start = Instant::now();

@@ -104,7 +104,7 @@ fn batches_agree(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<b
     for _ in 0..10 {
         let pod = scene.new_pod()?;
         scene.trial.sync().map_err(failed)?;
-        let all = scene.trial.cache().table().nodes().clone();
+        let all = scene.trial.cluster().table().nodes().clone();
         let whole = scene.survivors(&pod, &all)?;
         for part in parts(&all) {
             let mut expected = whole.clone();
@@ -145,13 +145,15 @@ fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Res
         return Ok(false);
     }
     let mut scene = Scene::new(factory, args, seed, 20)?;
-    let all = scene.trial.cache().table().nodes().clone();
+    let all = scene.trial.cluster().table().nodes().clone();
     let pods: Vec<Pod> = (0..8).map(|_| scene.new_pod()).collect::<Result<_, _>>()?;
     let alone: Vec<NodeSet> = pods.iter().map(|pod| scene.survivors(pod, &all)).collect::<Result<_, _>>()?;
     scene.trial.sync().map_err(failed)?;
-    let (plugin, cache) = scene.trial.parts();
-    let calls: Vec<_> =
-        (1000u64..).zip(&pods).map(|(cycle, pod)| Call { cycle: CycleId(cycle), pod, table: cache.table() }).collect();
+    let (plugin, cluster) = scene.trial.parts();
+    let calls: Vec<_> = (1000u64..)
+        .zip(&pods)
+        .map(|(cycle, pod)| Call { cycle: CycleId(cycle), pod, table: cluster.table() })
+        .collect();
     for (call, expected) in calls.iter().zip(&alone) {
         let mut given = all.clone();
         let passes = match plugin.pre_filter().map(|point| point.pre_filter(call)) {

@@ -1,8 +1,8 @@
 //! A configured plugin and a cluster that it follows, asked as the scheduler asks.
 
-use berth_cache::Cache;
-use berth_framework::{Call, CycleId, DryRunCase, Explanation, Plugin, PluginFactory, Status};
-use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api, intern};
+use berth_framework::{Call, DryRunCase, Explanation, Plugin, PluginFactory, Status};
+use berth_model::{NodeIdx, NodeSet, Pod, api};
+use berth_testing::TestCluster;
 use serde_json::Value;
 
 use crate::answers::{Answers, Rejection};
@@ -11,7 +11,7 @@ use crate::answers::{Answers, Rejection};
 #[derive(Debug)]
 pub struct Trial {
     plugin: Box<dyn Plugin>,
-    cache: Cache,
+    cluster: TestCluster,
     n_cycles: u64,
 }
 
@@ -23,7 +23,7 @@ impl Trial {
     /// # Errors
     /// The plugin's own words, when it refuses the arguments (`pluginConfig` as JSON).
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, String> {
-        Ok(Self { plugin: build(factory, args)?, cache: Cache::new(), n_cycles: 0 })
+        Ok(Self { plugin: build(factory, args)?, cluster: TestCluster::default(), n_cycles: 0 })
     }
 
     /// What an instance answers that sees this cluster for the first time.
@@ -39,14 +39,12 @@ impl Trial {
 
     /// Enters a node, or changes the one of its name.
     pub fn set_node(&mut self, node: &api::Node) {
-        let node = intern::node(node, self.cache.symbols_mut());
-        self.cache.set_node(node);
+        self.cluster.set_node(node);
     }
 
     /// Whether there was such a node.
     pub fn remove_node(&mut self, name: &str) -> bool {
-        let name = self.cache.symbols_mut().intern(name);
-        self.cache.remove_node(name).is_some()
+        self.cluster.remove_node(name)
     }
 
     /// Enters a pod at the node that its `spec.nodeName` names. One without a uid gets its name for one.
@@ -58,40 +56,38 @@ impl Trial {
         if pod.metadata.uid.is_empty() {
             pod.metadata.uid = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         }
-        let pod = intern::pod(&pod, self.cache.symbols_mut());
-        self.cache.add_pod(pod.into()).map(drop).map_err(|error| error.to_string())
+        self.cluster.set_pod(&pod).map_err(|error| error.to_string())
     }
 
     /// Takes out the pod with this uid.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
-        self.cache.remove_pod(uid).is_some()
+        self.cluster.remove_pod(uid)
     }
 
     /// Enters an object of another kind.
     pub fn set_object(&mut self, object: &Value) {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = ObjectKey {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
-        };
-        self.cache.set_object(key, Some(object.to_string().into_bytes().into()));
+        self.cluster.set_object(object);
     }
 
     /// The pod as plugins see it.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
-        intern::pod(pod, self.cache.symbols_mut())
+        self.cluster.intern(pod)
     }
 
+    /// The cluster that the plugin follows.
     #[must_use]
-    pub fn cache(&self) -> &Cache {
-        &self.cache
+    pub fn cluster(&self) -> &TestCluster {
+        &self.cluster
     }
 
     /// For changes that the methods here do not know.
-    pub fn cache_mut(&mut self) -> &mut Cache {
-        &mut self.cache
+    pub fn cluster_mut(&mut self) -> &mut TestCluster {
+        &mut self.cluster
+    }
+
+    /// For calls outside a cycle.
+    pub fn plugin(&mut self) -> &mut dyn Plugin {
+        &mut *self.plugin
     }
 
     /// What Filter says about one node with some of its pods taken away and others added.
@@ -100,9 +96,7 @@ impl Trial {
     /// There is no such node, or the plugin breaks or does not filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
-        let table = self.cache.table();
-        let name = table.symbols.lookup(node);
-        let node = name.and_then(|name| table.find(name)).ok_or_else(|| Status::error(format!("no node {node}")))?;
+        let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("no node {node}")))?;
         let pods = [minus, plus].concat();
         let indices = |pods: std::ops::Range<usize>| pods.filter_map(|at| u32::try_from(at).ok()).collect();
         let case = DryRunCase { node, minus: indices(0..minus.len()), plus: indices(minus.len()..pods.len()) };
@@ -113,8 +107,9 @@ impl Trial {
         statuses.into_iter().next().ok_or_else(|| Status::error("no status for the node"))
     }
 
-    pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &Cache) {
-        (&mut *self.plugin, &self.cache)
+    /// The plugin beside the cluster that it follows.
+    pub(crate) fn parts(&mut self) -> (&mut dyn Plugin, &TestCluster) {
+        (&mut *self.plugin, &self.cluster)
     }
 
     /// Catches the replica up.
@@ -122,14 +117,14 @@ impl Trial {
     /// # Errors
     /// The plugin broke.
     pub fn sync(&mut self) -> Result<(), Status> {
-        self.cache.settle();
-        self.plugin.sync(&self.cache)
+        self.cluster.settle();
+        self.plugin.sync(self.cluster.cache())
     }
 
     /// Runs `work` with the plugin in a cycle of its own.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.cache.table() };
+        let call = self.cluster.call(self.n_cycles, pod);
         let result = work(&mut *self.plugin, &call);
         self.plugin.end_cycle(call.cycle);
         result

@@ -1,8 +1,8 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
 //! [`place`] is the whole way from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`]
-//! and [`select`], or, when nothing fitted, [`explain`]. All of them write into one [`Attempt`], whose buffers are kept from cycle to cycle; whoever
-//! wants to look behind a decision finds every intermediate result there.
+//! and [`select`], or, when no node passed, [`explain`]. All of them write into one [`Attempt`], which keeps every
+//! intermediate result until the next cycle reuses its buffers.
 
 mod bind;
 mod diagnosis;
@@ -44,12 +44,13 @@ use crate::{
 pub struct PluginBits(Vec<bool>);
 
 impl PluginBits {
+    /// Whether `plugin` is in the set.
     #[must_use]
     pub fn contains(&self, plugin: PluginIdx) -> bool {
         self.0.get(plugin.index()).copied().unwrap_or(false)
     }
 
-    /// [`PluginIdx::NOBODY`] is in no set.
+    /// Adds `plugin`; [`PluginIdx::NOBODY`] is in no set and changes nothing.
     pub fn insert(&mut self, plugin: PluginIdx) {
         if plugin == PluginIdx::NOBODY {
             return;
@@ -62,23 +63,25 @@ impl PluginBits {
         }
     }
 
+    /// Empties the set; its buffer stays.
     pub fn clear(&mut self) {
         self.0.clear();
     }
 
+    /// The members in the order of the profile.
     pub fn iter(&self) -> impl Iterator<Item = PluginIdx> + '_ {
         (0u32..).zip(&self.0).filter(|(_, set)| **set).map(|(index, _)| PluginIdx(index))
     }
 }
 
-/// All that one pass over the plugins found out, and its scratch space.
+/// Every intermediate result of one scheduling attempt, and its scratch space.
 #[derive(Clone, Debug, Default)]
 pub struct Attempt {
-    /// What each PreFilter plugin said, in order, as far as they were asked.
+    /// The answers of the PreFilter plugins, in order, as far as they were asked.
     pub pre_filters: Vec<PreFilterAnswer>,
-    /// Plugins whose Filter has nothing to say.
+    /// Plugins whose PreFilter asked to skip their Filter.
     pub skipped_filters: PluginBits,
-    /// The nodes that PreFilter plugins left, when they narrowed them.
+    /// The nodes that PreFilter plugins restricted the candidates to, if they did.
     pub restriction: Option<Restriction>,
     /// Nodes to look at, in the cluster's order.
     pub candidates: Vec<NodeIdx>,
@@ -86,7 +89,7 @@ pub struct Attempt {
     pub feasible: NodeSet,
     /// The same nodes in the order in which they were found.
     pub feasible_order: Vec<NodeIdx>,
-    /// How many nodes have a verdict.
+    /// How many candidates Filter has looked at.
     pub n_visited: usize,
     /// What each Filter plugin removed, in the order of the plugins.
     removed: Vec<NodeSet>,
@@ -94,7 +97,7 @@ pub struct Attempt {
     rejected_with_nominated: Vec<Rejection>,
     batch: NodeSet,
     before: NodeSet,
-    /// Plugins that asked not to score.
+    /// Plugins whose PreScore asked to skip their Score.
     pub skipped_scores: PluginBits,
     /// Scores of each plugin that scored, in the order of the plugins.
     pub scores: Vec<PluginScores>,
@@ -134,7 +137,7 @@ impl Attempt {
     }
 }
 
-/// A plugin that turned a pod down, and what it said.
+/// A plugin that rejected a pod or failed, and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     pub plugin: PluginIdx,

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::delta::ObjectChange;
 
 /// Which object: empty namespace for kinds without namespaces.
@@ -18,6 +20,18 @@ pub struct ObjectKey {
 }
 
 impl ObjectKey {
+    /// What an object says of itself in `apiVersion`, `kind` and `metadata`. A field that is missing, or no text, is empty.
+    #[must_use]
+    pub fn of(object: &Value) -> Self {
+        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self {
+            api_version: text("/apiVersion"),
+            kind: text("/kind"),
+            namespace: text("/metadata/namespace"),
+            name: text("/metadata/name"),
+        }
+    }
+
     /// The object as a delta sends it.
     #[must_use]
     pub fn change(&self, json: Option<Arc<[u8]>>) -> ObjectChange {

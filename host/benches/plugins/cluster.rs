@@ -5,47 +5,45 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_cache::Cache;
 use berth_framework::{
-    Call, CycleId, PluginFactory, Point,
+    CycleId, PluginFactory, Point,
     profile::{PluginIdx, Profile},
     run::{self, Attempt, Diagnosis, NominatedPods, PreFilterOutcome},
 };
-use berth_model::{ObjectKey, Pod, api, intern};
+use berth_model::{Pod, api};
+use berth_testing::TestCluster;
 use serde_json::{Value, json};
 
 use crate::scenario::{Scenario, node};
 
-pub(crate) struct Cluster {
+pub(crate) struct ScenarioCluster {
     scenario: &'static Scenario,
-    cache: Cache,
+    cluster: TestCluster,
     profile: Profile,
     pod: Pod,
     /// Comes to a node and leaves it, by turns.
-    visitor: Arc<Pod>,
+    visitor: api::Pod,
     attempt: Attempt,
     cycle: u64,
 }
 
-impl Cluster {
+impl ScenarioCluster {
     pub(crate) fn new(scenario: &'static Scenario, n_nodes: u32, n_pods: u32) -> Self {
-        let mut cache = Cache::new();
+        let mut cluster = TestCluster::default();
         for index in 0..n_nodes {
-            let node: api::Node = serde_json::from_value(node(index)).expect("a node");
-            let node = intern::node(&node, cache.symbols_mut());
-            cache.set_node(node);
-            (scenario.of_node)(index).iter().for_each(|object| put(&mut cache, object));
+            cluster.set_node(&serde_json::from_value(node(index)).expect("a node"));
+            (scenario.of_node)(index).iter().for_each(|object| cluster.set_object(object));
         }
-        (scenario.objects)().iter().for_each(|object| put(&mut cache, object));
+        (scenario.objects)().iter().for_each(|object| cluster.set_object(object));
         for index in 0..n_pods {
-            let pod = placed(scenario, index, n_nodes, &mut cache);
-            cache.add_pod(pod).expect("pods have uids");
+            let pod = placed(scenario, index, n_nodes, &mut cluster);
+            cluster.set_pod(&pod).expect("pods have uids");
         }
-        let visitor = placed(scenario, n_pods, n_nodes, &mut cache);
-        let pod = pod("incoming", "", (scenario.incoming)(), &mut cache);
-        cache.settle();
+        let visitor = placed(scenario, n_pods, n_nodes, &mut cluster);
+        let pod = cluster.intern(&pod("incoming", "", (scenario.incoming)()));
+        cluster.settle();
         let (profile, attempt) = (Profile::new("default-scheduler"), Attempt::default());
-        Self { scenario, cache, profile, pod, visitor, attempt, cycle: 0 }
+        Self { scenario, cluster, profile, pod, visitor, attempt, cycle: 0 }
     }
 
     /// Who answers from now on.
@@ -60,14 +58,14 @@ impl Cluster {
     pub(crate) fn cycle(&mut self) -> Option<Duration> {
         self.cycle += 1;
         if self.cycle.is_multiple_of(2) {
-            self.cache.remove_pod(&self.visitor.uid);
+            self.cluster.remove_pod(&self.visitor.metadata.uid);
         } else {
-            self.cache.add_pod(Arc::clone(&self.visitor)).expect("the visitor has a uid");
+            self.cluster.set_pod(&self.visitor).expect("the visitor has a uid");
         }
-        self.cache.settle();
+        self.cluster.settle();
         self.attempt.clear();
         let begin = Instant::now();
-        self.profile.sync(&self.cache).expect("replicas follow");
+        self.profile.sync(self.cluster.cache()).expect("replicas follow");
         self.enqueue();
         let is_meaningful = self.place();
         let time = begin.elapsed();
@@ -90,11 +88,11 @@ impl Cluster {
     }
 
     fn place(&mut self) -> bool {
-        let call = Call { cycle: CycleId(self.cycle), pod: &self.pod, table: self.cache.table() };
+        let call = self.cluster.call(self.cycle, &self.pod);
         let (profile, attempt) = (&mut self.profile, &mut self.attempt);
         let answer = run::pre_filter(profile, &call, attempt).expect("pre-filter");
         assert!(matches!(answer, PreFilterOutcome::Proceed), "{}: {answer:?}", self.scenario.plugin);
-        run::list_candidates(&call, self.cache.order(), attempt);
+        run::list_candidates(&call, self.cluster.cache().order(), attempt);
         let everything = (0, call.table.n_nodes());
         run::filter(profile, &call, everything, &NominatedPods::default(), attempt).expect("filter");
         if !profile.plugins.at(Point::PostFilter).is_empty() && self.scenario.fits_nowhere {
@@ -117,14 +115,14 @@ impl Cluster {
     }
 }
 
-fn placed(scenario: &Scenario, index: u32, n_nodes: u32, cache: &mut Cache) -> Arc<Pod> {
+fn placed(scenario: &Scenario, index: u32, n_nodes: u32, cluster: &mut TestCluster) -> api::Pod {
     let on = index % n_nodes;
-    (scenario.of_pod)(index, on).iter().for_each(|object| put(cache, object));
+    (scenario.of_pod)(index, on).iter().for_each(|object| cluster.set_object(object));
     let (name, node) = (format!("pod-{index:05}"), format!("node-{on:05}"));
-    Arc::new(pod(&name, &node, (scenario.placed)(index), cache))
+    pod(&name, &node, (scenario.placed)(index))
 }
 
-fn pod(name: &str, node: &str, mut pod: Value, cache: &mut Cache) -> Pod {
+fn pod(name: &str, node: &str, mut pod: Value) -> api::Pod {
     let labels = pod["metadata"]["labels"].take();
     pod["metadata"] = json!({"name": name, "namespace": "default", "uid": name});
     if labels.is_object() {
@@ -133,17 +131,5 @@ fn pod(name: &str, node: &str, mut pod: Value, cache: &mut Cache) -> Pod {
     if !node.is_empty() {
         pod["spec"]["nodeName"] = json!(node);
     }
-    let pod: api::Pod = serde_json::from_value(pod).expect("a pod");
-    intern::pod(&pod, cache.symbols_mut())
-}
-
-fn put(cache: &mut Cache, object: &Value) {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let key = ObjectKey {
-        api_version: text("/apiVersion"),
-        kind: text("/kind"),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name"),
-    };
-    cache.set_object(key, Some(object.to_string().into_bytes().into()));
+    serde_json::from_value(pod).expect("a pod")
 }

@@ -25,7 +25,7 @@ use berth_wasm_host::{Binary, Engine, EngineOptions};
 use serde_json::{Value, json};
 
 use self::{
-    cluster::Cluster,
+    cluster::ScenarioCluster,
     scenario::{SCENARIOS, Scenario},
 };
 
@@ -56,7 +56,7 @@ fn main() {
         }
         let (mut native, mut wasm) = (Times::new(), Times::new());
         for n_pods in options.n_pods {
-            let mut cluster = Cluster::new(scenario, options.n_nodes, n_pods);
+            let mut cluster = ScenarioCluster::new(scenario, options.n_nodes, n_pods);
             cluster.serve_with(|name| berth_builtins::factory(name).expect("a built-in plugin"));
             native.extend(median(&mut cluster, &options).map(|median| (n_pods, median)));
             if let Some(engine) = &engine {
@@ -109,7 +109,7 @@ fn component(engine: &Engine, name: &str) -> Arc<dyn PluginFactory> {
 }
 
 /// `None` where there is nothing to measure.
-fn median(cluster: &mut Cluster, options: &Options) -> Option<Duration> {
+fn median(cluster: &mut ScenarioCluster, options: &Options) -> Option<Duration> {
     // The first cycles count everything.
     cluster.cycle();
     cluster.cycle();

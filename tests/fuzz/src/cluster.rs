@@ -1,113 +1,87 @@
-//! From a JSON document to a cache, the pod at hand and the pods that are nominated somewhere.
+//! From a JSON document to a cluster and the pod at hand.
 //!
 //! The document is that of the golden cases: `objects` with a list of objects a kind, `pod`, and `profile`. What does not
 //! decode is left out, as the watches leave it out.
 
-use std::sync::Arc;
-
-use berth_cache::Cache;
-use berth_framework::run::NominatedPods;
-use berth_model::{ObjectKey, Pod, api, intern};
+use berth_model::{Pod, api};
+use berth_testing::{TestCluster, node, pod};
 use serde_json::{Value, json};
 
 /// More of each kind only costs time.
 const MAX_OBJECTS: usize = 64;
 
-pub(crate) struct Cluster {
-    pub(crate) cache: Cache,
-    pub(crate) nominated: Vec<Arc<Pod>>,
-    /// What the cache took, to be changed later.
+/// A cluster, and the objects in it that are changed later.
+pub(crate) struct FuzzCluster {
+    pub(crate) cluster: TestCluster,
     pub(crate) nodes: Vec<api::Node>,
-    pub(crate) others: Vec<(ObjectKey, Arc<[u8]>)>,
+    /// Neither nodes nor pods.
+    pub(crate) others: Vec<Value>,
 }
 
-impl Cluster {
+impl FuzzCluster {
     /// `None` when there is no pod.
     pub(crate) fn build(document: &Value) -> Option<(Self, Pod)> {
         let pod: api::Pod = serde_json::from_value(document.get("pod")?.clone()).ok()?;
-        let mut cluster = Self { cache: Cache::new(), nominated: Vec::new(), nodes: Vec::new(), others: Vec::new() };
+        let mut built = Self { cluster: TestCluster::default(), nodes: Vec::new(), others: Vec::new() };
         let objects = document.get("objects").and_then(Value::as_object);
         for (plural, objects) in objects.into_iter().flatten() {
             for object in objects.as_array().into_iter().flatten().take(MAX_OBJECTS) {
                 match plural.as_str() {
-                    "nodes" => cluster.add_node(object),
-                    "pods" => cluster.add_pod(object),
-                    _ => cluster.add_other(object),
+                    "nodes" => built.add_node(object),
+                    "pods" => built.add_pod(object),
+                    _ => built.add_other(object),
                 }
             }
         }
-        cluster.cache.settle();
-        let pod = intern::pod(&pod, cluster.cache.symbols_mut());
-        Some((cluster, pod))
+        built.cluster.settle();
+        let pod = built.cluster.intern(&pod);
+        Some((built, pod))
     }
 
     fn add_node(&mut self, object: &Value) {
         if let Ok(node) = serde_json::from_value::<api::Node>(object.clone()) {
-            let interned = intern::node(&node, self.cache.symbols_mut());
-            self.cache.set_node(interned);
+            self.cluster.set_node(&node);
             self.nodes.push(node);
         }
     }
 
     fn add_pod(&mut self, object: &Value) {
-        let Ok(pod) = serde_json::from_value::<api::Pod>(object.clone()) else { return };
-        let pod = Arc::new(intern::pod(&pod, self.cache.symbols_mut()));
-        if pod.node_name.is_none() {
-            self.nominated.push(pod);
-        } else {
-            // One without a uid is refused.
-            let _ = self.cache.add_pod(pod);
+        if let Ok(pod) = serde_json::from_value::<api::Pod>(object.clone()) {
+            // A pod on a node that has no uid is refused.
+            let _ = self.cluster.set_pod(&pod);
         }
     }
 
     fn add_other(&mut self, object: &Value) {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let key = ObjectKey {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
-        };
-        let json: Arc<[u8]> = Arc::from(object.to_string().into_bytes());
-        self.cache.set_object(key.clone(), Some(Arc::clone(&json)));
-        self.others.push((key, json));
-    }
-
-    /// The nominations as they are for `pod`.
-    pub(crate) fn nominated_pods(&self, pod: &Pod) -> NominatedPods<'_> {
-        let nominations = self.nominated.iter().map(|pod| (pod.nominated_node_name, pod));
-        NominatedPods::new(self.cache.table(), pod, nominations)
+        self.cluster.set_object(object);
+        self.others.push(object.clone());
     }
 }
 
 /// Two nodes, one with a pod, and a pod that has a bit of everything.
-pub(crate) fn small() -> (Cluster, Pod) {
-    let node = |name: &str| {
-        json!({
-            "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, "zone": "a"}},
-            "spec": {"taints": [{"key": "k", "value": "v", "effect": "PreferNoSchedule"}]},
-            "status": {"allocatable": {"cpu": "4", "memory": "8Gi", "pods": "10", "example.com/gpu": "2"},
-                "images": [{"names": ["example.com/web:1"], "sizeBytes": 300_000_000}]},
-        })
+pub(crate) fn small() -> (FuzzCluster, Pod) {
+    let small_node = |name: &str| {
+        let labelled = node(name).label("kubernetes.io/hostname", name).label("zone", "a");
+        let sized = labelled.allocatable("cpu", "4").allocatable("memory", "8Gi").allocatable("pods", "10");
+        let tainted = sized.allocatable("example.com/gpu", "2").taint("k", "v", "PreferNoSchedule");
+        tainted.image("example.com/web:1", 300_000_000).json()
     };
     let selector = json!({"matchLabels": {"app": "web"}});
-    let pod = |name: &str, node: &str| {
-        json!({
-            "metadata": {"name": name, "namespace": "default", "uid": name, "labels": {"app": "web"}},
-            "spec": {
-                "nodeName": node, "nodeSelector": {"zone": "a"},
-                "affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
-                    {"weight": 5, "podAffinityTerm": {"topologyKey": "zone", "labelSelector": selector}},
-                ]}},
-                "topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname",
-                    "whenUnsatisfiable": "ScheduleAnyway", "labelSelector": selector}],
-                "containers": [{"name": "main", "image": "example.com/web:1", "ports": [{"hostPort": 80}],
-                    "resources": {"requests": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}}}],
-                "volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}],
-            },
-        })
+    let term = json!({"topologyKey": "zone", "labelSelector": selector});
+    let preferred = json!([{"weight": 5, "podAffinityTerm": term}]);
+    let spread = json!([{"maxSkew": 1, "topologyKey": "kubernetes.io/hostname", "whenUnsatisfiable": "ScheduleAnyway",
+        "labelSelector": selector}]);
+    let containers = json!([{"name": "main", "image": "example.com/web:1", "ports": [{"hostPort": 80}],
+        "resources": {"requests": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}}}]);
+    let small_pod = |name: &str, on: &str| {
+        let pod = pod(name).label("app", "web").on(on).spec("containers", containers.clone());
+        pod.spec("nodeSelector", json!({"zone": "a"}))
+            .spec("affinity", json!({"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}))
+            .spec("topologySpreadConstraints", spread.clone())
+            .spec("volumes", json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]))
+            .json()
     };
-    let objects = json!({"nodes": [node("one"), node("two")], "pods": [pod("placed", "one")]});
-    let document = json!({"objects": objects, "pod": pod("incoming", "")});
-    Cluster::build(&document).unwrap_or_else(|| unreachable!("the pod above decodes"))
+    let objects = json!({"nodes": [small_node("one"), small_node("two")], "pods": [small_pod("placed", "one")]});
+    let document = json!({"objects": objects, "pod": small_pod("incoming", "")});
+    FuzzCluster::build(&document).unwrap_or_else(|| unreachable!("the pod above decodes"))
 }

@@ -1,75 +1,56 @@
 //! An arbitrary cluster and pod through the whole cycle with all default plugins, twice, the cluster changed between.
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use berth_cache::Cache;
-use berth_config::{InTree, configurable_points};
+use berth_config::{InTree, ProvidedPlugin};
 use berth_framework::{
     Call, CycleId, DeltaSource as _, Grants, Needs, ObjectKind, PluginIdx, Profile, Removal,
     run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreBindRun},
 };
-use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, PodUid, Symbols, intern};
+use berth_model::{ClusterTable, Columns, NodeIdx, NodeSet, Pod, PodUid, Symbols};
 use serde_json::Value;
 
 use crate::{
-    cluster::Cluster,
+    cluster::FuzzCluster,
     single::{self, pods_on},
 };
 
 pub(crate) fn run(bytes: &[u8]) {
     let Ok(document) = serde_json::from_slice::<Value>(bytes) else { return };
-    let Some((mut cluster, pod)) = Cluster::build(&document) else { return };
+    let Some((mut cluster, pod)) = FuzzCluster::build(&document) else { return };
     let mut profile = profile(document.get("profile"));
     let mut replica = Replica::default();
-    replica.follow(&cluster.cache);
+    replica.follow(cluster.cluster.cache());
     let chosen = cycle(&mut profile, &cluster, &pod, CycleId(1));
     alone(&mut profile, &cluster, &pod);
     change(&mut cluster, &pod, chosen);
-    replica.follow(&cluster.cache);
+    replica.follow(cluster.cluster.cache());
     cycle(&mut profile, &cluster, &pod, CycleId(2));
     alone(&mut profile, &cluster, &pod);
 }
 
 /// The document's profile, or the default one where that is refused.
 fn profile(document: Option<&Value>) -> Profile {
-    let factories = berth_builtins::factories();
-    let in_tree = InTree::new(&factories);
+    let in_tree = InTree::new(&berth_builtins::factories());
     let config = berth_config::Profile::from_json(document, &in_tree)
         .or_else(|_| berth_config::Profile::from_json(None, &in_tree));
-    let mut profile = Profile::new("default-scheduler");
-    let Ok(config) = config else { return profile };
-    for factory in factories {
-        let name = &factory.manifest().name;
-        if !config.plugins.named().contains(name) {
-            continue;
-        }
-        let args = config.plugin_config.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
-        let built = factory.build(&args);
+    let Ok(config) = config else { unreachable!("the default profile is valid") };
+    let profile = config.build(|name, args| -> Result<_, Infallible> {
+        let Some(factory) = berth_builtins::factory(name) else { return Ok(None) };
+        let built = factory.build(args);
         assert!(built.is_ok(), "{name} refuses args that its configuration accepts: {args}");
-        if let Ok(plugin) = built {
-            profile.add(plugin, &args, Grants::ALL);
-        }
-    }
-    for point in configurable_points() {
-        for name in config.plugins.at(point) {
-            if let Some(plugin) = profile.find(name) {
-                profile.plugins.enable(point, plugin);
-            }
-        }
-    }
-    for (name, weight) in config.plugins.score_weights() {
-        if let Some(plugin) = profile.find(name) {
-            profile.plugins.set_weight(plugin, weight);
-        }
-    }
+        Ok(built.ok().map(|plugin| ProvidedPlugin { plugin, grants: Grants::ALL }))
+    });
+    let Ok(profile) = profile;
     profile
 }
 
 /// One attempt as the scheduler makes it, up to the binding and back. The node that was found.
-fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
-    let call = Call { cycle: id, pod, table: cluster.cache.table() };
-    let nominated = &cluster.nominated_pods(pod);
-    let order = cluster.cache.order();
+fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -> Option<NodeIdx> {
+    let call = cluster.cluster.call(id.0, pod);
+    let nominated = &cluster.cluster.nominated_pods(pod);
+    let order = cluster.cluster.cache().order();
     let search = NodeSearch { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
     let found = match run::place(profile, &call, &search, &mut attempt) {
@@ -95,7 +76,7 @@ fn cycle(profile: &mut Profile, cluster: &Cluster, pod: &Pod, id: CycleId) -> Op
 
 fn rejected(
     profile: &mut Profile,
-    cluster: &Cluster,
+    cluster: &FuzzCluster,
     call: &Call<'_>,
     attempt: &Attempt,
     nominated: &NominatedPods<'_>,
@@ -122,7 +103,7 @@ fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
 }
 
 /// Every plugin on its own.
-fn alone(profile: &mut Profile, cluster: &Cluster, pod: &Pod) {
+fn alone(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod) {
     for index in (0u32..).take(profile.instances().len()) {
         if let Some(plugin) = profile.get(PluginIdx(index)) {
             single::ask(plugin, cluster, pod);
@@ -131,32 +112,32 @@ fn alone(profile: &mut Profile, cluster: &Cluster, pod: &Pod) {
 }
 
 /// Pods and objects go, nodes change, and the pod is assumed where it was to go.
-fn change(cluster: &mut Cluster, pod: &Pod, chosen: Option<NodeIdx>) {
-    let leaving: Vec<PodUid> =
-        cluster.cache.table().pods().iter().map(|(_, pod, _)| pod.uid.clone()).step_by(2).collect();
+fn change(cluster: &mut FuzzCluster, pod: &Pod, chosen: Option<NodeIdx>) {
+    let nodes = std::mem::take(&mut cluster.nodes);
+    let (others, cluster) = (&cluster.others, &mut cluster.cluster);
+    let leaving: Vec<PodUid> = cluster.table().pods().iter().map(|(_, pod, _)| pod.uid.clone()).step_by(2).collect();
     for uid in leaving {
-        cluster.cache.remove_pod(&uid);
+        cluster.remove_pod(&uid);
     }
     if let Some(node) = chosen {
-        let name = cluster.cache.table().name(node);
-        if let Ok(assumed) = cluster.cache.assume(&Arc::new(pod.clone()), name) {
+        let name = cluster.table().name(node);
+        if let Ok(assumed) = cluster.cache_mut().assume(&Arc::new(pod.clone()), name) {
             assumed.settled();
         }
     }
-    for (key, _) in cluster.others.iter().step_by(3) {
-        cluster.cache.set_object(key.clone(), None);
+    for object in others.iter().step_by(3) {
+        cluster.remove_object(object);
     }
-    for (at, mut node) in std::mem::take(&mut cluster.nodes).into_iter().enumerate() {
+    for (at, mut node) in nodes.into_iter().enumerate() {
         node.spec.unschedulable = !node.spec.unschedulable;
         node.metadata.labels.pop_last();
-        let node = intern::node(&node, cluster.cache.symbols_mut());
         if at % 4 == 3 {
-            cluster.cache.remove_node(node.name);
+            cluster.remove_node(&node.metadata.name);
         } else {
-            cluster.cache.set_node(node);
+            cluster.set_node(&node);
         }
     }
-    cluster.cache.settle();
+    cluster.settle();
 }
 
 /// A table as a component keeps it.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::{cluster::Cluster, single};
+use crate::{cluster::FuzzCluster, single};
 
 const API_VERSION: &str = "resource.k8s.io/v1";
 
@@ -46,7 +46,7 @@ pub(crate) fn selector(bytes: &[u8]) {
             "spec": {"resourceClaims": [{"name": "c", "resourceClaimName": "claim"}]},
         },
     });
-    let Some((cluster, pod)) = Cluster::build(&document) else { return };
+    let Some((cluster, pod)) = FuzzCluster::build(&document) else { unreachable!("the pod above decodes") };
     let plugin = berth_builtins::factory("DynamicResources").map(|factory| factory.build("null"));
     if let Some(Ok(mut plugin)) = plugin {
         single::ask(&mut *plugin, &cluster, &pod);

@@ -35,9 +35,12 @@ pub fn target(name: &str) -> Option<Target> {
     TARGETS.iter().find(|(known, _)| *known == name).map(|(_, target)| *target)
 }
 
-/// Does to `bytes` what the target of this name does; nothing if there is none.
+/// Does to `bytes` what the target of this name does.
+///
+/// # Panics
+/// There is no such target, or Berth is wrong.
+#[expect(clippy::panic, reason = "a fuzzer that runs no target would find nothing")]
 pub fn run(name: &str, bytes: &[u8]) {
-    if let Some(target) = target(name) {
-        target(bytes);
-    }
+    let Some(target) = target(name) else { panic!("no target {name}") };
+    target(bytes);
 }

@@ -3,7 +3,7 @@
 use berth_framework::{Call, CycleId, DryRun, DryRunCase, Failure, Plugin, Removal, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
 
-use crate::cluster::Cluster;
+use crate::cluster::FuzzCluster;
 
 const CYCLE: CycleId = CycleId(7);
 
@@ -17,8 +17,8 @@ impl DryRun for AllFits {
 }
 
 /// Asks `plugin` everything; its answers must agree with each other.
-pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
-    let call = Call { cycle: CYCLE, pod, table: cluster.cache.table() };
+pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
+    let call = cluster.cluster.call(CYCLE.0, pod);
     if let Some(point) = plugin.pre_enqueue() {
         point.pre_enqueue(pod);
     }
@@ -43,15 +43,15 @@ pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
     if let Some(state) = plugin.state() {
         let saved = state.snapshot();
         assert!(state.restore(&saved).is_ok(), "a plugin must take back the state that it gave");
-        for (_, json) in cluster.others.iter().take(4) {
-            let _ = state.restore(json);
+        for object in cluster.others.iter().take(4) {
+            let _ = state.restore(object.to_string().as_bytes());
         }
     }
     plugin.end_cycle(CYCLE);
 }
 
 /// The nodes that pass. Filter, explain and a dry run of no change must say the same.
-fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) -> NodeSet {
+fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) -> NodeSet {
     let name = plugin.manifest().name.clone();
     let all = call.table.nodes().clone();
     let Some(point) = plugin.filter() else { return all };
@@ -80,12 +80,12 @@ fn filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) -> NodeSe
 }
 
 /// Nodes without each of their pods, and with each nominated pod and the pod itself in addition.
-fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
+fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) {
     let Some(point) = plugin.filter() else { return };
     let placed: Vec<(NodeIdx, &Pod)> = call.table.pods().iter().map(|(_, pod, node)| (node, &**pod)).take(16).collect();
     let mut pods: Vec<&Pod> = placed.iter().map(|(_, pod)| *pod).collect();
     pods.push(call.pod);
-    pods.extend(cluster.nominated.iter().map(|pod| &**pod));
+    pods.extend(cluster.cluster.pending_pods().map(|pod| &**pod));
     let index = |at: usize| u32::try_from(at).unwrap_or(u32::MAX);
     let mut cases: Vec<DryRunCase> = Vec::new();
     for node in call.table.nodes().iter().take(8) {
@@ -98,9 +98,9 @@ fn changed_nodes(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
     }
 }
 
-fn post_filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &Cluster) {
+fn post_filter(plugin: &mut dyn Plugin, call: &Call<'_>, cluster: &FuzzCluster) {
     let Some(point) = plugin.post_filter() else { return };
-    let nominated = cluster.nominated_pods(call.pod).all();
+    let nominated = cluster.cluster.nominated_pods(call.pod).all();
     let absent = Status::unschedulable("no");
     let failure = Failure { rejections: &[], absent: Some(&absent), nominated: &nominated };
     let _ = point.post_filter(call, &failure, &mut AllFits);
@@ -149,10 +149,11 @@ fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
 }
 
 /// Every event that the plugin waits for, with objects of all kinds before and after.
-fn hints(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
+fn hints(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     let events = plugin.manifest().requeue.clone().unwrap_or_default();
     let Some(point) = plugin.queueing_hint() else { return };
-    let mut objects: Vec<Option<&[u8]>> = cluster.others.iter().take(8).map(|(_, json)| Some(&**json)).collect();
+    let shown: Vec<Vec<u8>> = cluster.others.iter().take(8).map(|object| object.to_string().into_bytes()).collect();
+    let mut objects: Vec<Option<&[u8]>> = shown.iter().map(|json| Some(json.as_slice())).collect();
     objects.push(None);
     for event in &events {
         for (at, new) in objects.iter().enumerate() {
@@ -164,6 +165,6 @@ fn hints(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
 }
 
 /// Pods of a node, for dry runs of preemption.
-pub(crate) fn pods_on(cluster: &Cluster, node: NodeIdx) -> Vec<PodIdx> {
-    cluster.cache.table().pods().on(node).map(|(idx, _)| idx).collect()
+pub(crate) fn pods_on(cluster: &FuzzCluster, node: NodeIdx) -> Vec<PodIdx> {
+    cluster.cluster.table().pods().on(node).map(|(idx, _)| idx).collect()
 }

@@ -11,12 +11,15 @@ mod volumes;
 
 use std::collections::BTreeMap;
 
+use anyhow::Result;
 use berth_framework::{
-    Call, CycleId, Point, Status,
+    CycleId, Point, Status,
     run::{self, Attempt},
 };
+use berth_model::Pod;
+use berth_testing::TestCluster;
 
-use crate::{case::Case, cluster::Cluster, execution::Execution, findings::Findings, subject::Subject};
+use crate::{case::Case, cluster, execution::Execution, findings::Findings, subject::Subject};
 
 /// Runs `case` with the plugins of `execution`.
 #[must_use]
@@ -24,15 +27,20 @@ pub fn check(case: &Case, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();
     match Check::prepare(case, execution) {
         Ok(mut check) => check.run(&mut findings),
-        Err(error) => findings.differ("setting up", "a cluster and a profile", error),
+        Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
     }
     findings
 }
 
+/// The number of the cycle that is compared.
+const CYCLE: u64 = 1;
+
 /// A case being compared.
 struct Check<'a> {
     case: &'a Case,
-    cluster: Cluster,
+    cluster: TestCluster,
+    /// The pending one.
+    pod: Pod,
     subject: Subject,
     attempt: Attempt,
 }
@@ -53,20 +61,15 @@ fn show_status(plugin: &str, status: &Status) -> String {
     show(status.code.as_str(), plugin, &status.reasons)
 }
 
-/// The call that every plugin of the cycle sees.
-fn call(cluster: &Cluster) -> Call<'_> {
-    Call { cycle: CycleId(1), pod: &cluster.pod, table: cluster.cache.table() }
-}
-
 impl<'a> Check<'a> {
-    fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self, String> {
-        let cluster = Cluster::build(case)?;
+    fn prepare(case: &'a Case, execution: &dyn Execution) -> Result<Self> {
+        let (cluster, pod) = cluster::recorded(case)?;
         let subject = Subject::build(case.profile.as_ref(), execution)?;
-        Ok(Self { case, cluster, subject, attempt: Attempt::default() })
+        Ok(Self { case, cluster, pod, subject, attempt: Attempt::default() })
     }
 
     fn run(&mut self, findings: &mut Findings) {
-        if let Err((plugin, status)) = self.subject.profile.sync(&self.cluster.cache) {
+        if let Err((plugin, status)) = self.subject.profile.sync(self.cluster.cache()) {
             findings.differ("sync", "Success", show_status(&self.subject.name(plugin), &status));
             return;
         }
@@ -75,7 +78,7 @@ impl<'a> Check<'a> {
         }
         if self.breaks_before_scoring() {
             self.cycle_error(findings);
-            return self.subject.profile.end_cycle(CycleId(1));
+            return self.subject.profile.end_cycle(CycleId(CYCLE));
         }
         if self.pre_filter(findings) {
             self.filter(findings);
@@ -83,7 +86,7 @@ impl<'a> Check<'a> {
             self.volumes(findings);
         }
         self.post_filter(findings);
-        self.subject.profile.end_cycle(CycleId(1));
+        self.subject.profile.end_cycle(CycleId(CYCLE));
     }
 
     /// Whether the pod may enter the queue.
@@ -91,7 +94,7 @@ impl<'a> Check<'a> {
         let mut refusals = BTreeMap::new();
         for plugin in self.subject.at(Point::PreEnqueue) {
             let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
-            let Some(status) = point.map(|point| point.pre_enqueue(&self.cluster.pod)) else { continue };
+            let Some(status) = point.map(|point| point.pre_enqueue(&self.pod)) else { continue };
             if !status.is_success() {
                 refusals.insert(self.subject.name(plugin), show_status("", &status));
             }
@@ -122,11 +125,11 @@ impl<'a> Check<'a> {
 
     /// Nothing but the text is compared: which nodes an attempt saw before it broke is chance.
     fn cycle_error(&mut self, findings: &mut Findings) {
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         let answer = run::pre_filter(profile, &call, attempt).and_then(|_| {
-            run::list_candidates(&call, self.cluster.cache.order(), attempt);
-            run::filter(profile, &call, (0, usize::MAX), &self.cluster.nominated_pods(), attempt)
+            run::list_candidates(&call, self.cluster.cache().order(), attempt);
+            run::filter(profile, &call, (0, usize::MAX), &self.cluster.nominated_pods(&self.pod), attempt)
         });
         findings.compare("cycleError", &self.case.expect.cycle_error, &answer.err().map(|status| status.message()));
     }

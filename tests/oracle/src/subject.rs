@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_config::{InTree, configurable_points};
+use anyhow::{Result, anyhow, ensure};
+use berth_config::{InTree, ProvidedPlugin};
 use berth_framework::{Grants, PluginIdx, Point, Profile};
 use serde_json::Value;
 
@@ -25,37 +26,20 @@ impl Subject {
     ///
     /// # Errors
     /// An entry that makes no sense, or a plugin that the execution should have and has not.
-    pub fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self, String> {
+    pub fn build(profile: Option<&Value>, execution: &dyn Execution) -> Result<Self> {
         let in_tree = InTree::new(&berth_builtins::factories());
-        let config = berth_config::Profile::from_json(profile, &in_tree).map_err(|error| error.to_string())?;
-        let mut profile = Profile::new(&config.scheduler_name);
+        let config = berth_config::Profile::from_json(profile, &in_tree)?;
         let mut missing = BTreeSet::new();
-        for name in config.plugins.named() {
+        let profile = config.build(|name, args| {
             let Some(factory) = execution.factory(name) else {
-                if berth_builtins::factory(name).is_some() {
-                    return Err(format!("{name}: this execution has no binary of it"));
-                }
-                missing.insert(name.clone());
-                continue;
+                ensure!(berth_builtins::factory(name).is_none(), "{name}: this execution has no binary of it");
+                missing.insert(name.to_owned());
+                return Ok(None);
             };
-            let args = config.plugin_config.get(name).map_or_else(|| "null".to_owned(), Value::to_string);
-            let plugin = factory.build(&args).map_err(|error| format!("{name}: {error}"))?;
-            profile.add(plugin, &args, Grants::ALL);
-        }
-        for point in configurable_points() {
-            for name in config.plugins.at(point) {
-                if let Some(plugin) = profile.find(name) {
-                    profile.plugins.enable(point, plugin);
-                }
-            }
-        }
-        let weights: BTreeMap<String, i64> =
-            config.plugins.score_weights().map(|(name, weight)| (name.to_owned(), weight)).collect();
-        for (name, weight) in &weights {
-            if let Some(plugin) = profile.find(name) {
-                profile.plugins.set_weight(plugin, *weight);
-            }
-        }
+            let plugin = factory.build(args).map_err(|error| anyhow!("{name}: {error}"))?;
+            Ok(Some(ProvidedPlugin { plugin, grants: Grants::ALL }))
+        })?;
+        let weights = config.plugins.score_weights().map(|(name, weight)| (name.to_owned(), weight)).collect();
         Ok(Self { profile, missing, filters: config.plugins.at(Point::Filter).to_vec(), weights })
     }
 

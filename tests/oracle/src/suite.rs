@@ -56,39 +56,20 @@ pub enum Kind {
 }
 
 /// What is wrong with the folder or the request.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub enum SuiteError {
+    #[error("{path} is not a directory", path = .0.display())]
     NoDirectory(PathBuf),
+    #[error("{path} holds no recorded cases (*{SUFFIX})", path = .0.display())]
     NoFiles(PathBuf),
+    #[error("there is no family {family:?} here; there are {known}", known = .known.join(", "))]
     UnknownFamily { family: String, known: Vec<&'static str> },
+    #[error("there is no case {0:?} here")]
     UnknownCase(String),
+    #[error("cannot read {path}", path = .path.display())]
     Read { path: PathBuf, source: io::Error },
+    #[error("{path}, line {line}, is not a case", path = .path.display())]
     Parse { path: PathBuf, line: usize, source: serde_json::Error },
-}
-
-impl std::fmt::Display for SuiteError {
-    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::NoDirectory(dir) => write!(formatter, "{} is not a directory", dir.display()),
-            Self::NoFiles(dir) => write!(formatter, "{} holds no recorded cases (*{SUFFIX})", dir.display()),
-            Self::UnknownFamily { family, known } => {
-                write!(formatter, "there is no family {family:?} here; there are {}", known.join(", "))
-            }
-            Self::UnknownCase(case) => write!(formatter, "there is no case {case:?} here"),
-            Self::Read { path, .. } => write!(formatter, "cannot read {}", path.display()),
-            Self::Parse { path, line, .. } => write!(formatter, "{}, line {line}, is not a case", path.display()),
-        }
-    }
-}
-
-impl std::error::Error for SuiteError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            Self::Read { source, .. } => Some(source),
-            Self::Parse { source, .. } => Some(source),
-            Self::NoDirectory(_) | Self::NoFiles(_) | Self::UnknownFamily { .. } | Self::UnknownCase(_) => None,
-        }
-    }
 }
 
 impl Suite {

@@ -10,11 +10,11 @@
 
 #![expect(clippy::panic, reason = "the whole crate is a test: what it cannot go on without ends the run")]
 
+pub mod answers;
+pub mod changing_cluster;
 pub mod checker;
-pub mod drive;
 pub mod generate;
-pub mod interview;
-pub mod world;
+pub mod simulation;
 
 /// Cases of each property in an ordinary run: what takes a good minute on two cores, all properties together.
 pub const N_CASES: u32 = 500;

@@ -6,10 +6,11 @@ use std::{cell::RefCell, collections::BTreeMap};
 
 use oracle::{Execution, Native, Subject, Wasm};
 use properties::{
-    N_CASES, config,
+    N_CASES,
+    answers::{Answers, Outcome, ProfileRun, differences},
+    changing_cluster::ChangingCluster,
+    config,
     generate::{self, ClusterRecipe, random::Recipe},
-    interview::{Answers, Interview, Outcome, differences},
-    world::World,
 };
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
 use serde_json::Value;
@@ -21,53 +22,53 @@ fn profile(execution: &dyn Execution) -> Subject {
     Subject::build(None, execution).unwrap()
 }
 
-/// One world, and two profiles that follow it from case to case.
+/// One cluster, and two profiles that follow it from case to case.
 struct Followers {
-    world: World,
+    cluster: ChangingCluster,
     native: Subject,
     wasm: Subject,
     n_cycles: u64,
     outcomes: BTreeMap<Outcome, u64>,
 }
 
-fn sync(subject: &mut Subject, world: &World) {
-    if let Err((plugin, status)) = subject.profile.sync(&world.cache) {
+fn sync(subject: &mut Subject, cluster: &ChangingCluster) {
+    if let Err((plugin, status)) = subject.profile.sync(cluster.cluster.cache()) {
         panic!("{}: {status:?}", subject.profile.name(plugin));
     }
 }
 
 fn ask(
     subject: &mut Subject,
-    world: &mut World,
+    cluster: &mut ChangingCluster,
     pod: &Value,
     order: &[String],
     seed: u64,
     cycle: u64,
 ) -> (Answers, Outcome) {
-    let pod = world.intern(pod);
-    let rows: Vec<_> = order
-        .iter()
-        .map(|name| {
-            let name = world.cache.symbols_mut().intern(name);
-            world.cache.table().find(name).unwrap()
-        })
-        .collect();
-    sync(subject, world);
-    Interview { profile: &mut subject.profile, world, pod: &pod, order: &rows, seed, cycle }.ask()
+    let pod = cluster.intern(pod);
+    sync(subject, cluster);
+    let cluster = &cluster.cluster;
+    let rows: Vec<_> = order.iter().map(|name| cluster.node(name).unwrap()).collect();
+    ProfileRun { profile: &mut subject.profile, cluster, pod: &pod, order: &rows, seed, cycle }.answers()
 }
 
-fn order(world: &World) -> Vec<String> {
-    let table = world.cache.table();
-    world.cache.order().iter().map(|node| table.symbols.text(table.name(*node)).to_owned()).collect()
+fn order(cluster: &ChangingCluster) -> Vec<String> {
+    let cluster = &cluster.cluster;
+    cluster.cache().order().iter().map(|node| cluster.node_name(*node).to_owned()).collect()
 }
 
 /// What is needed to understand a difference.
-fn report(world: &World, pod: &Value, left: (&str, &Answers), right: (&str, &Answers)) -> Result<(), TestCaseError> {
+fn report(
+    cluster: &ChangingCluster,
+    pod: &Value,
+    left: (&str, &Answers),
+    right: (&str, &Answers),
+) -> Result<(), TestCaseError> {
     let differences = differences(left, right);
     if differences.is_empty() {
         return Ok(());
     }
-    let objects = world.objects();
+    let objects = cluster.objects();
     let all = objects.nodes.values().chain(objects.pods.values()).chain(objects.others.values());
     let all: Vec<String> = all.map(Value::to_string).collect();
     Err(TestCaseError::fail(format!("{}\nthe pod:\n{pod}\nthe objects:\n{}", differences.join("\n"), all.join("\n"))))
@@ -76,7 +77,7 @@ fn report(world: &World, pod: &Value, left: (&str, &Answers), right: (&str, &Ans
 impl Followers {
     fn new(wasm: &Wasm) -> Self {
         Self {
-            world: World::new(LOG_CAPACITY),
+            cluster: ChangingCluster::new(LOG_CAPACITY),
             native: profile(&Native),
             wasm: profile(wasm),
             n_cycles: 0,
@@ -85,12 +86,12 @@ impl Followers {
     }
 
     fn ask(&mut self, pod: &Value, seed: u64) -> Result<Answers, TestCaseError> {
-        let order = order(&self.world);
+        let order = order(&self.cluster);
         self.n_cycles += 2;
-        let (native, outcome) = ask(&mut self.native, &mut self.world, pod, &order, seed, self.n_cycles);
-        let (wasm, _) = ask(&mut self.wasm, &mut self.world, pod, &order, seed, self.n_cycles);
+        let (native, outcome) = ask(&mut self.native, &mut self.cluster, pod, &order, seed, self.n_cycles);
+        let (wasm, _) = ask(&mut self.wasm, &mut self.cluster, pod, &order, seed, self.n_cycles);
         *self.outcomes.entry(outcome).or_default() += 1;
-        report(&self.world, pod, ("native", &native), ("wasm", &wasm))?;
+        report(&self.cluster, pod, ("native", &native), ("wasm", &wasm))?;
         Ok(native)
     }
 
@@ -120,7 +121,7 @@ fn components_answer_as_native_plugins_do() {
     let cases = (generate::cluster(40), pods());
     let result = TestRunner::new(config(N_CASES)).run(&cases, |(cluster, pods)| {
         let followers = &mut *followers.borrow_mut();
-        followers.world.become_state(&cluster.objects());
+        followers.cluster.become_state(&cluster.objects());
         numbered(&pods).try_for_each(|(pod, seed)| followers.ask(&pod, seed).map(drop))
     });
     if let Err(error) = result {
@@ -135,7 +136,7 @@ fn components_answer_as_native_plugins_do() {
     followers.at_least(1, &[Outcome::Preempts]);
 }
 
-/// Clusters through which a world goes, each changed in some objects.
+/// States of one cluster, each changed in some objects.
 fn history() -> impl Strategy<Value = Vec<ClusterRecipe>> {
     let change = || (generate::cluster(6), any::<u64>());
     (generate::cluster(12), vec(change(), 0..6)).prop_map(|(first, changes)| {
@@ -167,19 +168,19 @@ fn followers_answer_as_newcomers_do() {
         for cluster in &history {
             let mut objects = cluster.objects();
             objects.nodes.values_mut().for_each(one_size);
-            followers.world.become_state(&objects);
-            sync(&mut followers.native, &followers.world);
-            sync(&mut followers.wasm, &followers.world);
+            followers.cluster.become_state(&objects);
+            sync(&mut followers.native, &followers.cluster);
+            sync(&mut followers.wasm, &followers.cluster);
         }
-        let mut world = World::recount(&followers.world);
+        let mut rebuilt = ChangingCluster::rebuilt(&followers.cluster);
         let (mut native, mut component) = (profile(&Native), profile(&wasm));
-        let order = order(&followers.world);
+        let order = order(&followers.cluster);
         for (pod, seed) in numbered(&pods) {
             let followed = followers.ask(&pod, seed)?;
-            let (answers, _) = ask(&mut native, &mut world, &pod, &order, seed, followers.n_cycles);
-            report(&world, &pod, ("follower", &followed), ("newcomer", &answers))?;
-            let (answers, _) = ask(&mut component, &mut world, &pod, &order, seed, followers.n_cycles);
-            report(&world, &pod, ("follower", &followed), ("new component", &answers))?;
+            let (answers, _) = ask(&mut native, &mut rebuilt, &pod, &order, seed, followers.n_cycles);
+            report(&rebuilt, &pod, ("follower", &followed), ("newcomer", &answers))?;
+            let (answers, _) = ask(&mut component, &mut rebuilt, &pod, &order, seed, followers.n_cycles);
+            report(&rebuilt, &pod, ("follower", &followed), ("new component", &answers))?;
         }
         Ok(())
     });

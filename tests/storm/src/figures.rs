@@ -20,7 +20,7 @@ pub(crate) struct Mark {
 
 /// What a client saw of its pods.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Seen {
+pub(crate) struct ClientView {
     pub(crate) elapsed: Duration,
     /// From creation to the binding that the watch showed.
     pub(crate) latencies: Vec<Duration>,
@@ -35,7 +35,7 @@ pub(crate) struct Phase {
     pub(crate) pauses: Histogram,
     /// The share of the time in which the scheduling thread waited for a processor: what the machine adds to the rest.
     starved: f64,
-    seen: Seen,
+    seen: ClientView,
 }
 
 /// Values in buckets: a figure is the upper bound of its bucket.
@@ -43,7 +43,7 @@ pub(crate) struct Phase {
 pub(crate) struct Histogram(Buckets);
 
 impl Phase {
-    pub(crate) fn between(begin: &Mark, end: &Mark, seen: Seen) -> Self {
+    pub(crate) fn between(begin: &Mark, end: &Mark, seen: ClientView) -> Self {
         let cycles = Histogram::between(&begin.cycles, &end.cycles);
         let elapsed = begin.at.zip(end.at).map(|(begin, end)| end.duration_since(begin)).unwrap_or_default();
         let starved = end.starved.saturating_sub(begin.starved).as_secs_f64() / elapsed.as_secs_f64().max(1e-9);

@@ -1,11 +1,11 @@
 //! `swap-storm`: a steady stream of pods while every plugin's binary is replaced, over and over.
 //!
-//! API server and scheduler run as two processes, with 1,000 nodes. First comes a quiet time with native plugins; then fair
-//! weather, in which components are replaced by others that work, and as long a time without swaps to compare it with;
-//! then bad weather: each round puts one file after the other into the plugins directory, equal binaries, others that work, and ones
-//! that trap, hang, hoard memory, lie, dawdle, or are no plugins at all. After each the serving version must be one that
-//! works. At the end every pod must have been bound, once, and the scheduler's memory must not have grown from round to
-//! round.
+//! API server and scheduler run as two processes, with 1,000 nodes. The first phase has native plugins and no swaps. In
+//! the second, components are replaced by others that work, followed by as long a time without swaps to compare it with.
+//! In the third, each round puts one file after the other into the plugins directory: equal binaries, others that work,
+//! and ones that trap, loop, allocate without end, answer wrongly, are slow, or are no plugins at all. After each the
+//! serving version must be one that works. At the end every pod must have been bound, once, and the scheduler's memory
+//! must not have grown from round to round.
 //!
 //! Exit code 1 when a pod was lost or bound twice, a broken version went on serving, or memory leaks. The same seed gives
 //! the same storm.
@@ -16,7 +16,7 @@ mod figures;
 mod processes;
 mod server;
 mod stream;
-mod weather;
+mod swaps;
 
 use std::time::{Duration, Instant};
 
@@ -27,13 +27,13 @@ use crate::{
     figures::{Phase, percentile},
     processes::Processes,
     stream::PodStream,
-    weather::Weather,
+    swaps::Swaps,
 };
 
 /// Replaces plugins while pods keep coming, and checks that none is lost
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// Rounds of bad weather; in each, every plugin is replaced three to five times
+    /// Rounds with broken binaries; in each, every plugin is replaced three to five times
     #[arg(long, default_value_t = 6)]
     rounds: u32,
     /// Rounds of good swaps before; in each, every plugin is replaced three or four times
@@ -51,8 +51,8 @@ struct Arguments {
     quiet: u64,
 }
 
-/// Of the scheduler's memory after the first two rounds; allocators keep some.
-const GROWTH: f64 = 0.25;
+/// How much the scheduler's memory may grow after the first two rounds, as a share; allocators keep some.
+const MAX_GROWTH: f64 = 0.25;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
@@ -65,44 +65,44 @@ async fn storm(arguments: &Arguments) -> Result<()> {
     let quiet_time = Duration::from_secs(arguments.quiet);
     println!("native plugins, without swaps: {}", quiet(&processes, &stream, quiet_time).await?);
 
-    let mut weather = Weather::new(arguments.seed);
-    fair_weather(arguments, &processes, &stream, &mut weather).await?;
+    let mut swaps = Swaps::new(arguments.seed);
+    swap_working_binaries(arguments, &processes, &stream, &mut swaps).await?;
 
     let mut memory = Vec::new();
     let (begin, from) = (processes.mark()?, stream.mark());
     for round in 1..=arguments.rounds {
-        weather.round(&processes)?;
+        swaps.round_of_all_kinds(&processes)?;
         let resident = processes.resident_kilobytes()?;
-        println!("round {round}: {} swaps, scheduler memory {} MB", weather.n_swaps(), resident / 1000);
+        println!("round {round}: {} swaps, scheduler memory {} MB", swaps.n_swaps(), resident / 1000);
         memory.push(resident);
     }
-    println!("bad weather: {}", Phase::between(&begin, &processes.mark()?, stream.since(from)));
-    weather.report();
+    println!("swaps with broken binaries: {}", Phase::between(&begin, &processes.mark()?, stream.since(from)));
+    swaps.report();
     let outcome = stream.finish().await?;
     println!("{} pods created, all bound, each once", outcome.n_created);
     check_memory(&memory)
 }
 
-/// Swaps that nobody should notice; then the same plugins left alone for as long, so that the longest of as many cycles
-/// are compared.
-async fn fair_weather(
+/// Swaps between working binaries, which should not slow cycles down; then the same plugins without swaps for as long, so
+/// that the longest of as many cycles are compared.
+async fn swap_working_binaries(
     arguments: &Arguments,
     processes: &Processes,
     stream: &PodStream,
-    weather: &mut Weather,
+    swaps: &mut Swaps,
 ) -> Result<()> {
-    weather.all_components(processes)?;
+    swaps.all_components(processes)?;
     let (begin, from, started) = (processes.mark()?, stream.mark(), Instant::now());
-    let n_before = weather.n_swaps();
+    let n_before = swaps.n_swaps();
     for _ in 0..arguments.fair_rounds {
-        weather.fair_round(processes)?;
+        swaps.round_of_working_binaries(processes)?;
     }
-    let swaps = Phase::between(&begin, &processes.mark()?, stream.since(from));
-    println!("all plugins as components, {} good swaps: {swaps}", weather.n_swaps() - n_before);
+    let swapping = Phase::between(&begin, &processes.mark()?, stream.since(from));
+    println!("all plugins as components, {} good swaps: {swapping}", swaps.n_swaps() - n_before);
     let calm = quiet(processes, stream, started.elapsed()).await?;
     println!("all plugins as components, without swaps: {calm}");
-    let ratio = |part: f64| swaps.cycles.percentile(part) / calm.cycles.percentile(part).max(1e-9);
-    let longest = swaps.cycles.longest() / calm.cycles.longest().max(1e-9);
+    let ratio = |part: f64| swapping.cycles.percentile(part) / calm.cycles.percentile(part).max(1e-9);
+    let longest = swapping.cycles.longest() / calm.cycles.longest().max(1e-9);
     println!(
         "cycles with good swaps, times those without: p50 {:.2}, p99 {:.2}, p99.9 {:.2}, longest {longest:.2}: {}",
         ratio(0.5),
@@ -110,7 +110,7 @@ async fn fair_weather(
         ratio(0.999),
         if longest > 2.0 { "MORE than twice" } else { "not more than twice" },
     );
-    weather.all_native(processes)
+    swaps.all_native(processes)
 }
 
 async fn quiet(processes: &Processes, stream: &PodStream, time: Duration) -> Result<Phase> {
@@ -125,7 +125,7 @@ fn check_memory(kilobytes: &[u64]) -> Result<()> {
     let (Some(before), Some(after)) = (warm.iter().max(), later.iter().max()) else { return Ok(()) };
     let numbers: Vec<f64> =
         later.iter().map(|kilobytes| f64::from(u32::try_from(*kilobytes).unwrap_or(u32::MAX))).collect();
-    let limit = f64::from(u32::try_from(*before).unwrap_or(u32::MAX)) * (1.0 + GROWTH);
+    let limit = f64::from(u32::try_from(*before).unwrap_or(u32::MAX)) * (1.0 + MAX_GROWTH);
     println!("scheduler memory: {} MB after two rounds, at most {} MB later", before / 1000, after / 1000);
     ensure!(percentile(&numbers, 0.5) <= limit, "the scheduler's memory grows from round to round");
     Ok(())

@@ -21,14 +21,14 @@ use tokio::{
     time::{MissedTickBehavior, interval},
 };
 
-use crate::figures::Seen;
+use crate::figures::ClientView;
 
 /// Without any binding for so long, the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running stream.
 pub(crate) struct PodStream {
-    ledger: Arc<Mutex<Ledger>>,
+    records: Arc<Mutex<PodRecords>>,
     is_over: Arc<AtomicBool>,
     creator: JoinHandle<Result<()>>,
     follower: JoinHandle<Result<()>>,
@@ -37,7 +37,7 @@ pub(crate) struct PodStream {
 
 /// What became of each pod.
 #[derive(Debug, Default)]
-struct Ledger {
+struct PodRecords {
     created: HashMap<String, Instant>,
     nodes: HashMap<String, String>,
     bound: Vec<(Instant, Duration)>,
@@ -61,23 +61,23 @@ impl PodStream {
     pub(crate) async fn start(kubeconfig: &Path, rate: u32) -> Result<Self> {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
         let client = connect(&options).await?.client;
-        let ledger = Arc::new(Mutex::new(Ledger::default()));
+        let records = Arc::new(Mutex::new(PodRecords::default()));
         let is_over = Arc::new(AtomicBool::new(false));
         let (sink, events) = mpsc::channel(4096);
         let watches = spawn_watches(&client, Watches { pods: true, ..Watches::default() }, &sink);
-        let follower = tokio::spawn(follow(client.clone(), events, Arc::clone(&ledger)));
-        let creator = tokio::spawn(create(client, rate, Arc::clone(&ledger), Arc::clone(&is_over)));
-        Ok(Self { ledger, is_over, creator, follower, _watches: watches })
+        let follower = tokio::spawn(follow(client.clone(), events, Arc::clone(&records)));
+        let creator = tokio::spawn(create(client, rate, Arc::clone(&records), Arc::clone(&is_over)));
+        Ok(Self { records, is_over, creator, follower, _watches: watches })
     }
 
     pub(crate) fn mark(&self) -> Moment {
         Moment { at: Instant::now(), n_bound: self.lock().bound.len() }
     }
 
-    pub(crate) fn since(&self, from: Moment) -> Seen {
-        let ledger = self.lock();
-        let latencies = ledger.bound.iter().skip(from.n_bound).map(|(_, latency)| *latency).collect();
-        Seen { elapsed: from.at.elapsed(), latencies }
+    pub(crate) fn since(&self, from: Moment) -> ClientView {
+        let records = self.lock();
+        let latencies = records.bound.iter().skip(from.n_bound).map(|(_, latency)| *latency).collect();
+        ClientView { elapsed: from.at.elapsed(), latencies }
     }
 
     /// Creates no more, and waits for those that are still on their way.
@@ -87,11 +87,11 @@ impl PodStream {
         let mut news = (self.lock().bound.len(), Instant::now());
         loop {
             let (n_created, n_bound) = {
-                let ledger = self.lock();
-                if let Some(pod) = &ledger.bound_twice {
+                let records = self.lock();
+                if let Some(pod) = &records.bound_twice {
                     anyhow::bail!("{pod} was bound twice");
                 }
-                (ledger.created.len(), ledger.bound.len())
+                (records.created.len(), records.bound.len())
             };
             if n_bound == n_created {
                 self.follower.abort();
@@ -105,12 +105,12 @@ impl PodStream {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Ledger> {
-        self.ledger.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, PodRecords> {
+        self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-async fn create(client: Client, rate: u32, ledger: Arc<Mutex<Ledger>>, is_over: Arc<AtomicBool>) -> Result<()> {
+async fn create(client: Client, rate: u32, records: Arc<Mutex<PodRecords>>, is_over: Arc<AtomicBool>) -> Result<()> {
     let mut creator = Creator::new(client);
     let mut pace = interval(Duration::from_secs(1) / rate.max(1));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -120,7 +120,7 @@ async fn create(client: Client, rate: u32, ledger: Arc<Mutex<Ledger>>, is_over: 
             break;
         }
         let name = format!("storm-{number:07}");
-        ledger.lock().unwrap_or_else(PoisonError::into_inner).created.insert(name.clone(), Instant::now());
+        records.lock().unwrap_or_else(PoisonError::into_inner).created.insert(name.clone(), Instant::now());
         creator.create(&pod(&name)).await.with_context(|| format!("creating {name}"))?;
     }
     Ok(())
@@ -139,7 +139,7 @@ fn pod(name: &str) -> Value {
     })
 }
 
-async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, ledger: Arc<Mutex<Ledger>>) -> Result<()> {
+async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, records: Arc<Mutex<PodRecords>>) -> Result<()> {
     let writer = Writer::new(client);
     while let Some(event) = events.recv().await {
         let WatchEvent::PodApplied(pod) = event else { continue };
@@ -147,7 +147,7 @@ async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, ledger: 
             continue;
         }
         let (name, node) = (pod.metadata.name.clone(), pod.spec.node_name);
-        let is_new = note(&mut ledger.lock().unwrap_or_else(PoisonError::into_inner), &name, node);
+        let is_new = note(&mut records.lock().unwrap_or_else(PoisonError::into_inner), &name, node);
         if is_new && pod.metadata.deletion_timestamp.is_none() {
             let pod = PodRef { namespace: pod.metadata.namespace, name, uid: pod.metadata.uid };
             let writer = writer.clone();
@@ -159,16 +159,16 @@ async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, ledger: 
 }
 
 /// Enters a binding; whether it is the pod's first.
-fn note(ledger: &mut Ledger, name: &str, node: String) -> bool {
-    let Some(created) = ledger.created.get(name).copied() else { return false };
-    match ledger.nodes.insert(name.to_owned(), node.clone()) {
+fn note(records: &mut PodRecords, name: &str, node: String) -> bool {
+    let Some(created) = records.created.get(name).copied() else { return false };
+    match records.nodes.insert(name.to_owned(), node.clone()) {
         None => {
-            ledger.bound.push((Instant::now(), created.elapsed()));
+            records.bound.push((Instant::now(), created.elapsed()));
             true
         }
         Some(before) => {
             if before != node {
-                ledger.bound_twice = Some(name.to_owned());
+                records.bound_twice = Some(name.to_owned());
             }
             false
         }

@@ -41,7 +41,7 @@ const RULES: &[Rule] = &[
     rule("berth-cache", &["berth-framework", "berth-model"], &[]),
     rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-model", "berth-queue"], &[]),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
-    rule("berth-author", &["berth-cache", "berth-framework", "berth-model"], &[]),
+    rule("berth-author", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-sdk", &["berth-framework", "berth-model"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
     rule("berth-cluster", &["berth-model"], KUBERNETES),
@@ -67,10 +67,14 @@ const RULES: &[Rule] = &[
         ],
         EVERYTHING,
     ),
-    rule("berth-testing", &["berth-cache", "berth-framework", "berth-model", "berth-queue", "berth-scheduler"], &[]),
+    rule("berth-testing", &["berth-cache", "berth-framework", "berth-model"], &[]),
     rule("berth-test-components", &[], &[]),
     rule("berth-test-guests", &[], &[]),
-    rule("berth-test-languages", &["berth-author", "berth-model", "berth-wasm-host"], &["notify", "wasmtime"]),
+    rule(
+        "berth-test-languages",
+        &["berth-author", "berth-model", "berth-testing", "berth-wasm-host"],
+        &["notify", "wasmtime"],
+    ),
     rule(
         "fuzz-targets",
         &["berth-builtins", "berth-cache", "berth-config", "berth-framework", "berth-model", "berth-testing"],
@@ -92,7 +96,7 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "properties",
-        &["berth-cache", "berth-framework", "berth-model", "berth-queue", "berth-scheduler", "berth-testing", "oracle"],
+        &["berth-framework", "berth-model", "berth-queue", "berth-scheduler", "berth-testing", "oracle"],
         &["clap", "notify", "wasmtime"],
     ),
     rule(

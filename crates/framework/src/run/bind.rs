@@ -1,10 +1,10 @@
 //! The points after a node was chosen: Reserve, Permit, PreBind, Bind, PostBind, and PostFilter when none was.
 //!
-//! Nothing here acts: what plugins want done is collected with their names and handed back.
+//! Nothing here acts: effects that plugins ask for are returned with the plugin that asked.
 
 use berth_model::NodeIdx;
 
-use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::Trial};
+use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::NodeDryRun};
 use crate::{
     effect::Effect,
     manifest::Point,
@@ -20,7 +20,7 @@ fn plugin_at(profile: &Profile, point: Point, position: usize) -> Option<PluginI
     profile.plugins.at(point).get(position).copied()
 }
 
-/// Announces the placement to every Reserve plugin until one refuses.
+/// Tells every Reserve plugin that the pod is to be placed on `node`, until one refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
@@ -36,7 +36,7 @@ pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
     Ok(())
 }
 
-/// Takes a placement back from every Reserve plugin, last to first.
+/// Tells every Reserve plugin, last to first, that the placement on `node` is given up.
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     for position in (0..profile.plugins.at(Point::Reserve).len()).rev() {
         let Some(plugin) = plugin_at(profile, Point::Reserve, position) else { continue };
@@ -46,11 +46,12 @@ pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     }
 }
 
-/// What the Permit plugins said.
+/// The answers of the Permit plugins.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PermitRun {
     /// Plugins that hold the pod, and for how many milliseconds at most. Empty: go on.
     pub waits: Vec<(PluginIdx, u64)>,
+    /// What plugins ask for, with the plugin that asked.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
@@ -105,6 +106,7 @@ pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usi
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRun {
     pub plugin: PluginIdx,
+    /// At least one.
     pub effects: Vec<Effect>,
 }
 
@@ -141,13 +143,14 @@ pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     }
 }
 
-/// What the PostFilter plugins made of a pod that fits nowhere.
+/// The result of PostFilter for a pod that fits on no node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PostFilterRun {
-    /// What it came to: success, or why not with the reasons of all who were asked. `None`: nobody was.
+    /// Success, or a rejection with the reasons of every plugin that was asked. `None` if no plugin was.
     pub status: Option<Status>,
     /// `Some(None)` clears the pod's nomination, `Some(Some(node))` sets it, `None` leaves it.
     pub nominate: Option<Option<NodeIdx>>,
+    /// What plugins ask for, with the plugin that asked.
     pub effects: Vec<(PluginIdx, Effect)>,
 }
 
@@ -172,8 +175,8 @@ pub fn post_filter(
         let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
         let outcome = profile.without(plugin, |profile, plugin| {
             let skipped_filters = &attempt.skipped_filters;
-            let mut trial = Trial::new(profile, *call, skipped_filters, nominated);
-            plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut trial))
+            let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated);
+            plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut dry_run))
         });
         let Some(Some(outcome)) = outcome else { continue };
         let (status, nominate) = match outcome {

@@ -10,7 +10,7 @@ use crate::{
     status::{Code, Status},
 };
 
-/// Nodes that one plugin rejected alike.
+/// Nodes that one plugin rejected with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
     pub plugin: PluginIdx,
@@ -18,26 +18,27 @@ pub struct Rejection {
     pub nodes: NodeSet,
 }
 
-/// What is known about a pod that fits nowhere.
+/// Why a pod fits on no node.
 #[derive(Clone, Debug, Default)]
 pub struct Diagnosis {
     /// How many nodes the message counts.
     pub n_all_nodes: usize,
-    /// The status of every node, when PreFilter turned the pod down.
+    /// The reasons with which PreFilter rejected the pod; empty if it did not.
     pub pre_filter_message: String,
+    /// What Filter plugins rejected.
     pub rejections: Vec<Rejection>,
-    /// The status of nodes that stand in no rejection.
+    /// The status of nodes that are in none of the rejections.
     pub absent: Option<Status>,
     /// Reasons of PostFilter plugins.
     pub post_filter_message: String,
-    /// Plugins whose events may make the pod schedulable.
+    /// Plugins that rejected the pod or a node: their events may make it schedulable.
     pub rejectors: PluginBits,
-    /// Those among them that wait for something outside the scheduler.
+    /// Plugins that rejected with `Pending`: they wait for something outside the scheduler.
     pub pending: PluginBits,
 }
 
 impl Diagnosis {
-    /// Notes that `plugin` turned the pod, or a node for it, down with `code`.
+    /// Notes that `plugin` rejected the pod, or a node for it, with `code`.
     pub fn blame(&mut self, plugin: PluginIdx, code: Code) {
         if code == Code::Pending {
             self.pending.insert(plugin);

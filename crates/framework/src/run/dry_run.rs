@@ -1,4 +1,4 @@
-//! Filter on nodes as they would be: what a PostFilter plugin asks before it takes pods away.
+//! Filter on nodes without some of their pods: what a PostFilter plugin asks before it evicts them.
 
 use std::collections::BTreeMap;
 
@@ -12,10 +12,10 @@ use crate::{
     status::Status,
 };
 
-/// In one call; more than preemption asks at once about a node.
+/// How many cases one call may have for each node of the cluster: more than preemption asks at once.
 const MAX_CASES_PER_NODE: usize = 64;
 
-/// Filters nodes without some of their pods, for the pod whose attempt this is.
+/// Filters nodes without some of their pods, for the pod of `call`; `attempt` is its own. One status for each case.
 ///
 /// # Errors
 /// A plugin broke.
@@ -27,58 +27,58 @@ pub fn dry_run(
     cases: &[Removal],
 ) -> Result<Vec<Status>, Status> {
     let skipped_filters = &attempt.skipped_filters;
-    Trial::new(profile, *call, skipped_filters, nominated).dry_run(cases)
+    NodeDryRun::new(profile, *call, skipped_filters, nominated).dry_run(cases)
 }
 
 /// The Filter plugins of a profile, for one pod.
-pub(super) struct Trial<'a> {
+pub(super) struct NodeDryRun<'a> {
     profile: &'a mut Profile,
     call: Call<'a>,
     skipped_filters: &'a PluginBits,
-    /// The case of each node that pods are nominated to.
-    crowds: BTreeMap<NodeIdx, &'a DryRunCase>,
-    cast: Cast<'a>,
+    /// The case of each node that competing pods are nominated to.
+    nominated_cases: BTreeMap<NodeIdx, &'a DryRunCase>,
+    pods: CasePods<'a>,
 }
 
-/// The pods that cases index into: nominated ones, then those that are away in some case so far. It only grows, so that a
-/// plugin that is asked again has seen the first ones.
-struct Cast<'a> {
+/// The pods that cases index into: nominated ones, then every pod that some case so far takes away. The list only grows,
+/// so that a plugin that is asked again has seen the first ones.
+struct CasePods<'a> {
     pods: Vec<&'a Pod>,
-    /// By slot: the pod's place in `pods` plus one, 0 for a pod that is not there.
+    /// By the pod's slot in the table: its place in `pods` plus one, or 0 while it has none.
     places: Vec<u32>,
 }
 
-/// Cases, and for each its place among the removals.
+/// Cases that are still to be decided, and for each its place among the caller's removals.
 #[derive(Default)]
-struct Round {
+struct OpenCases {
     at: Vec<usize>,
     cases: Vec<DryRunCase>,
 }
 
-impl DryRun for Trial<'_> {
+impl DryRun for NodeDryRun<'_> {
     /// Each node must pass twice if pods are nominated to it: with them, then without.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.check(cases)?;
         let mut statuses = vec![Status::success(); cases.len()];
-        let alone = self.cast.spell_out(self.call.table, cases);
-        let crowded = self.crowded(&alone);
-        self.filter(crowded, &mut statuses)?;
-        let alone = alone.retain(|at| statuses.get(at).is_some_and(Status::is_success));
-        self.filter(alone, &mut statuses)?;
+        let without = self.pods.cases_without_nominated(self.call.table, cases);
+        let with = self.with_nominated(&without);
+        self.filter(with, &mut statuses)?;
+        let without = without.retain(|at| statuses.get(at).is_some_and(Status::is_success));
+        self.filter(without, &mut statuses)?;
         Ok(statuses)
     }
 }
 
-impl<'a> Cast<'a> {
+impl<'a> CasePods<'a> {
     /// The cases as if no pods were nominated.
-    fn spell_out(&mut self, table: &'a ClusterTable, removals: &[Removal]) -> Round {
-        let mut alone = Round::default();
+    fn cases_without_nominated(&mut self, table: &'a ClusterTable, removals: &[Removal]) -> OpenCases {
+        let mut open = OpenCases::default();
         for (at, removal) in removals.iter().enumerate() {
             let mut minus = Vec::with_capacity(removal.pods.len());
             minus.extend(removal.pods.iter().filter_map(|&idx| self.place_of(table, idx)));
-            alone.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
+            open.push(at, DryRunCase { node: removal.node, minus, plus: Vec::new() });
         }
-        alone
+        open
     }
 
     /// Where the pod is in `pods`; `None` for a slot without one.
@@ -97,7 +97,7 @@ impl<'a> Cast<'a> {
     }
 }
 
-impl Round {
+impl OpenCases {
     fn push(&mut self, at: usize, case: DryRunCase) {
         self.at.push(at);
         self.cases.push(case);
@@ -105,25 +105,25 @@ impl Round {
 
     fn retain(self, keeps: impl Fn(usize) -> bool) -> Self {
         let mut kept = Self::default();
-        let standing = self.at.into_iter().zip(self.cases).filter(|(at, _)| keeps(*at));
-        standing.for_each(|(at, case)| kept.push(at, case));
+        let still_open = self.at.into_iter().zip(self.cases).filter(|(at, _)| keeps(*at));
+        still_open.for_each(|(at, case)| kept.push(at, case));
         kept
     }
 }
 
-impl<'a> Trial<'a> {
+impl<'a> NodeDryRun<'a> {
     pub(super) fn new(
         profile: &'a mut Profile,
         call: Call<'a>,
         skipped_filters: &'a PluginBits,
         nominated: &'a NominatedPods<'a>,
     ) -> Self {
-        let crowds = nominated.cases().iter().map(|case| (case.node, case)).collect();
-        let cast = Cast { pods: nominated.competing().to_vec(), places: Vec::new() };
-        Self { profile, call, skipped_filters, crowds, cast }
+        let nominated_cases = nominated.cases().iter().map(|case| (case.node, case)).collect();
+        let pods = CasePods { pods: nominated.competing().to_vec(), places: Vec::new() };
+        Self { profile, call, skipped_filters, nominated_cases, pods }
     }
 
-    /// A component may ask anything, and those who answer pay for it.
+    /// A component may ask for anything; cases that could not be answered, or too many of them, are refused.
     fn check(&self, cases: &[Removal]) -> Result<(), Status> {
         let nodes = self.call.table.nodes();
         if let Some(stray) = cases.iter().find(|case| !nodes.contains(case.node)) {
@@ -136,51 +136,51 @@ impl<'a> Trial<'a> {
         Ok(())
     }
 
-    /// The same cases with nominated pods, where there are any.
-    fn crowded(&self, alone: &Round) -> Round {
-        let mut crowded = Round::default();
-        if self.crowds.is_empty() {
-            return crowded;
+    /// The cases of nodes that competing pods are nominated to, with those pods added.
+    fn with_nominated(&self, without: &OpenCases) -> OpenCases {
+        let mut with = OpenCases::default();
+        if self.nominated_cases.is_empty() {
+            return with;
         }
-        for (&at, case) in alone.at.iter().zip(&alone.cases) {
-            if let Some(crowd) = self.crowds.get(&case.node) {
-                crowded.push(at, DryRunCase { plus: crowd.plus.clone(), ..case.clone() });
+        for (&at, case) in without.at.iter().zip(&without.cases) {
+            if let Some(nominated) = self.nominated_cases.get(&case.node) {
+                with.push(at, DryRunCase { plus: nominated.plus.clone(), ..case.clone() });
             }
         }
-        crowded
+        with
     }
 
-    fn filter(&mut self, mut standing: Round, statuses: &mut [Status]) -> Result<(), Status> {
+    fn filter(&mut self, mut open: OpenCases, statuses: &mut [Status]) -> Result<(), Status> {
         for position in 0..self.profile.plugins.at(Point::Filter).len() {
-            if standing.cases.is_empty() {
+            if open.cases.is_empty() {
                 break;
             }
             let Some(plugin) = self.profile.plugins.at(Point::Filter).get(position).copied() else { break };
-            let Some(answers) = self.ask(plugin, &standing.cases)? else { continue };
-            let mut kept = Round::default();
-            for ((at, case), status) in standing.at.into_iter().zip(standing.cases).zip(answers) {
+            let Some(answers) = self.ask(plugin, &open.cases)? else { continue };
+            let mut kept = OpenCases::default();
+            for ((at, case), status) in open.at.into_iter().zip(open.cases).zip(answers) {
                 if status.is_success() {
                     kept.push(at, case);
                     continue;
                 }
-                // What breaks about one node is no word about the others.
-                let says_no = status.code.is_rejected();
+                // An error about one node says nothing about the others.
+                let is_rejected = status.code.is_rejected();
                 if let Some(slot) = statuses.get_mut(at) {
-                    *slot = if says_no { status } else { broken(self.profile, plugin, &status) };
+                    *slot = if is_rejected { status } else { broken(self.profile, plugin, &status) };
                 }
             }
-            standing = kept;
+            open = kept;
         }
         Ok(())
     }
 
-    /// `None` if the plugin has nothing to say in this cycle.
+    /// `None` if the plugin's Filter is skipped in this cycle.
     fn ask(&mut self, plugin: PluginIdx, cases: &[DryRunCase]) -> Result<Option<Vec<Status>>, Status> {
         if self.skipped_filters.contains(plugin) {
             return Ok(None);
         }
         let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { return Ok(None) };
-        let statuses = match point.dry_run(&self.call, &self.cast.pods, cases) {
+        let statuses = match point.dry_run(&self.call, &self.pods.pods, cases) {
             Ok(statuses) => statuses,
             Err(status) => return Err(broken(self.profile, plugin, &status)),
         };

@@ -13,7 +13,7 @@ use crate::{
     status::Status,
 };
 
-/// Chunks smaller than this are not worth a call.
+/// Smaller chunks cost more in calls than they save in nodes.
 const MIN_CHUNK: usize = 64;
 
 /// Fills [`Attempt::candidates`]: all nodes of `order`, or those that PreFilter left.
@@ -74,12 +74,12 @@ fn visit(
     let (before, after) = candidates.split_at(start.checked_rem(n_candidates).unwrap_or(0));
     let mut chunk = limit.max(MIN_CHUNK);
     while attempt.n_visited < n_candidates && attempt.feasible_order.len() < limit {
-        let turn = Turn { after, before, skip: attempt.n_visited, take: chunk };
+        let stretch = Stretch { after, before, skip: attempt.n_visited, take: chunk };
         let mut batch = std::mem::take(&mut attempt.batch);
         batch.clear();
-        turn.iter().for_each(|node| batch.insert(node));
+        stretch.iter().for_each(|node| batch.insert(node));
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        for node in turn.iter() {
+        for node in stretch.iter() {
             attempt.n_visited += 1;
             if batch.contains(node) {
                 attempt.feasible.insert(node);
@@ -98,14 +98,14 @@ fn visit(
 
 /// A stretch of the rotated candidate list.
 #[derive(Clone, Copy)]
-struct Turn<'a> {
+struct Stretch<'a> {
     after: &'a [NodeIdx],
     before: &'a [NodeIdx],
     skip: usize,
     take: usize,
 }
 
-impl Turn<'_> {
+impl Stretch<'_> {
     fn iter(&self) -> impl Iterator<Item = NodeIdx> {
         self.after.iter().chain(self.before).copied().skip(self.skip).take(self.take)
     }
@@ -142,7 +142,7 @@ fn filter_batch(
     Ok(())
 }
 
-/// The Filter plugin at `position`, unless it has nothing to say in this cycle.
+/// The Filter plugin at `position`, unless it is skipped in this cycle.
 fn filter_at<'a>(
     profile: &'a mut Profile,
     position: usize,
@@ -196,7 +196,7 @@ pub(super) fn broken(profile: &Profile, plugin: PluginIdx, status: &Status) -> S
     Status::error(format!("running \"{}\" filter plugin: {}", profile.name(plugin), status.message()))
 }
 
-/// Asks why the nodes that [`filter`] removed did not pass, and enters it in `diagnosis`.
+/// Asks the plugins why the nodes that [`filter`] removed did not pass, and enters the answers in `diagnosis`.
 ///
 /// # Errors
 /// A plugin broke; the attempt fails with this status.
@@ -241,8 +241,8 @@ pub fn explain(
     Ok(())
 }
 
-/// Runs every Filter plugin that is not skipped on all of `nodes` by itself, and says what each would reject and why:
-/// for people who want the whole picture.
+/// Runs every Filter plugin that is not skipped on all of `nodes` by itself, and returns what each would reject and why:
+/// for diagnosis beyond the first plugin that rejects a node.
 ///
 /// # Errors
 /// A plugin broke.

@@ -18,14 +18,14 @@ pub struct NodeSearch<'a> {
     /// The global setting; a profile may override it.
     pub percentage_of_nodes_to_score: i32,
     pub nominated: &'a NominatedPods<'a>,
-    /// Left by the pod before, if this one is like it.
+    /// From the pod placed just before, if this one has the same signature.
     pub hint: Option<Hint>,
 }
 
-/// What the scores of a pod just placed say about the next one that is like it (KEP-5598).
+/// What the scores of a pod just placed tell about the next one with the same signature (KEP-5598).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Where the pod before went. As long as it has room it may still be the best node.
+    /// The node of the pod before. As long as it has room it may still be the best one.
     pub last: NodeIdx,
     /// The best of the others.
     pub next: NodeIdx,
@@ -34,7 +34,7 @@ pub struct Hint {
 /// What became of a hint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum HintOutcome {
-    /// There was none, or a nomination had precedence.
+    /// There was no hint, or the pod is nominated to a node.
     #[default]
     None,
     /// The last node has room.
@@ -50,9 +50,9 @@ pub enum HintOutcome {
 pub enum NoNode {
     /// The cluster has none.
     EmptyCluster,
-    /// No node will do.
+    /// No node passes.
     Rejected(Box<Diagnosis>),
-    /// The attempt broke.
+    /// A plugin broke; the attempt fails with this status.
     Broken(Status),
 }
 
@@ -114,7 +114,8 @@ pub fn place(
     }
 }
 
-/// The node that the hint names, if the one before it is full. A plugin that breaks here only costs the pod its hint.
+/// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped and
+/// the search goes on.
 fn hinted_node(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -137,9 +138,9 @@ fn hinted_node(
     (attempt.hint == HintOutcome::Used).then_some(hint.next)
 }
 
-/// The node that the pod is nominated to, if it passes; also one that PreFilter left out, of which nobody would ask
-/// again: why it does not pass is entered in `diagnosis` at once. A plugin that breaks here only costs the pod its
-/// precedence.
+/// The node that the pod is nominated to, if it passes. PreFilter may have left that node out, and then nothing would ask
+/// about it again, so the reason why it does not pass is entered in `diagnosis` at once. If a plugin breaks here, the
+/// node loses its precedence and the search goes on.
 fn nominated_node(
     profile: &mut Profile,
     call: &Call<'_>,

@@ -1,4 +1,4 @@
-//! PreFilter: each plugin looks at the pod once, may narrow the nodes, and may turn the pod down outright.
+//! PreFilter: each plugin looks at the pod once, may restrict the nodes, and may reject the pod for all of them.
 
 use std::collections::BTreeSet;
 
@@ -10,32 +10,31 @@ use crate::{
     status::{Code, Status},
 };
 
-/// What one PreFilter plugin said.
+/// The answer of one PreFilter plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreFilterAnswer {
     pub plugin: PluginIdx,
     pub status: Status,
-    /// The node names to which it narrowed the candidates.
+    /// The names of the nodes that it restricts the candidates to; `None` for all.
     pub nodes: Option<Vec<String>>,
 }
 
-/// The only nodes that stay candidates.
+/// The only nodes that remain candidates.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Restriction {
+    /// Node names, which need not exist.
     pub names: BTreeSet<String>,
-    /// Who narrowed, in order.
+    /// The plugins that restricted the nodes, in order.
     pub plugins: Vec<PluginIdx>,
 }
 
 /// How PreFilter ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PreFilterOutcome {
+    /// Filter is next.
     Proceed,
-    /// No node will do; the plugins are those responsible.
-    Rejected {
-        status: Status,
-        plugins: Vec<PluginIdx>,
-    },
+    /// The pod fits on no node; `plugins` are those that decided so.
+    Rejected { status: Status, plugins: Vec<PluginIdx> },
 }
 
 /// Asks every PreFilter plugin.
@@ -62,7 +61,7 @@ pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt)
                 rejection = Some(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
             }
             Code::Success => {
-                if let Some(rejected) = narrow(profile, attempt, plugin, nodes) {
+                if let Some(rejected) = restrict(profile, attempt, plugin, nodes) {
                     return Ok(rejected);
                 }
             }
@@ -76,8 +75,8 @@ pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt)
     Ok(rejection.unwrap_or(PreFilterOutcome::Proceed))
 }
 
-/// Intersects the restriction with `nodes`; an empty result turns the pod down.
-fn narrow(
+/// Intersects the restriction with `nodes`; an empty result rejects the pod.
+fn restrict(
     profile: &Profile,
     attempt: &mut Attempt,
     plugin: PluginIdx,

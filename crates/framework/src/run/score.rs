@@ -17,10 +17,11 @@ const MAX_SCORE: i64 = 100;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginScores {
     pub plugin: PluginIdx,
+    /// By which the normalized scores are multiplied.
     pub weight: i64,
     /// As Score gave them.
     pub raw: Vec<i64>,
-    /// As they count, before the weight.
+    /// What NormalizeScore made of them; equal to `raw` for a plugin without it.
     pub normalized: Vec<i64>,
 }
 

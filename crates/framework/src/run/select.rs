@@ -1,8 +1,8 @@
 //! Which of the best nodes is taken.
 //!
-//! Kubernetes pops the root of a binary heap of scores whose random tie-breaker is not filled in, so among equal
-//! scores the winner is the one that comes first when the heap over the feasible list is read in pre-order: its place
-//! in the list decides, not chance.
+//! kube-scheduler 1.36 pops the root of a binary heap of scores (`pkg/scheduler/schedule_one.go`) whose
+//! random tie-breaker is not filled in. So among equal scores the winner is the node that comes first when the heap over
+//! the feasible list is read in pre-order: its place in the list decides, not chance.
 
 use berth_model::{NodeIdx, NodeSet};
 
@@ -21,8 +21,8 @@ pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) ->
     places.min_by_key(|(place, _)| pre_order(*place)).map(|(_, &node)| node)
 }
 
-/// The feasible nodes from best to worst, as Kubernetes' heap of scores gives them out: the first is the one that
-/// [`select`] takes, and among equals those that follow are where Go's `container/heap` moved them.
+/// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them: the first is the
+/// one that [`select`] takes; equal nodes after it come in the order that Go's `container/heap` leaves them in.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
 
@@ -46,7 +46,7 @@ impl Ranking {
 }
 
 impl<Node> Ranking<Node> {
-    /// The same nodes, called otherwise.
+    /// The same ranking with each node replaced by what `call` makes of it.
     #[must_use]
     pub fn map<Other>(self, call: impl Fn(Node) -> Other) -> Ranking<Other> {
         Ranking(self.0.into_iter().map(|(total, node)| (total, call(node))).collect())

@@ -1,4 +1,4 @@
-//! What makes two pods alike to every plugin that decides where pods go.
+//! Signatures: what every plugin that decides about nodes sees of a pod.
 
 use berth_model::Pod;
 
@@ -10,15 +10,15 @@ use crate::{
 /// The points at which a plugin's answer decides about a pod's node.
 const DECIDING: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, Point::Score];
 
-/// What each deciding plugin sees of a pod. Pods of one profile with equal signatures get the same answers from all of
-/// them, as long as the cluster stays as it is.
+/// The Sign answers of the plugins that decide about nodes. As long as the cluster does not change, pods of one profile
+/// with equal signatures get the same answers from all of these plugins.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Signature(Vec<String>);
 
-/// The pod's signature; `None` if a deciding plugin has no Sign, or will not have its answer reused for this pod (KEP-5598).
+/// The pod's signature; `None` if a deciding plugin has no Sign, or does not sign this pod (KEP-5598).
 ///
-/// `first` is asked before the others: it becomes the plugin that said no, so that a profile whose pods are never alike
-/// costs one question a pod.
+/// `first` is asked before the others. It becomes the plugin that did not sign, so that a profile whose pods are never
+/// signed costs one call for each pod.
 pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<Signature> {
     let mut fragments = Vec::with_capacity(profile.instances().len());
     if decides(profile, *first) {

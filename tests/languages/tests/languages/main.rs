@@ -13,8 +13,9 @@ use std::io::Write as _;
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{Suite, Trial};
 use berth_framework::{PluginFactory as _, Point};
-use berth_model::{Node, Pod};
+use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
+use berth_testing::node;
 use berth_wasm_host::ComponentFactory;
 
 /// Runs a test in one language, if its tools are there.
@@ -90,11 +91,9 @@ fn thousands_of_nodes_are_no_trouble(factory: &ComponentFactory) -> Result<()> {
 
 /// One node in ten has none.
 fn set_rank(trial: &mut Trial, n: u32, rank: u32) {
-    let symbols = trial.cache_mut().symbols_mut();
-    let name = symbols.intern(&format!("node-{n}"));
-    let rank = (symbols.intern("rank"), symbols.intern(&rank.to_string()));
-    let labels = if n.is_multiple_of(10) { Vec::new() } else { vec![rank] };
-    trial.cache_mut().set_node(Node { name, labels, ..Node::default() });
+    let node = node(&format!("node-{n}"));
+    let ranked = if n.is_multiple_of(10) { node } else { node.label("rank", &rank.to_string()) };
+    trial.set_node(&ranked.build());
 }
 
 fn failed(status: berth_framework::Status) -> anyhow::Error {

@@ -5,8 +5,8 @@ use std::{collections::BTreeSet, fs};
 use anyhow::{Context as _, Result, ensure};
 use berth_author::Trial;
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRun, Effect, Explanation, Failure, ObjectRef, PermitVerdict, Plugin,
-    PluginFactory as _, Point, PostFilterOutcome, Removal, Status,
+    Call, ClusterEvent, DryRun, Effect, Explanation, Failure, ObjectRef, PermitVerdict, Plugin, PluginFactory as _,
+    Point, PostFilterOutcome, Removal, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
@@ -97,9 +97,7 @@ fn without_replica(source: &str) -> String {
 
 /// Nodes a, b and c, a pod on c, a ConfigMap, and the plugin.
 struct Scene {
-    plugin: Box<dyn Plugin>,
     trial: Trial,
-    n_cycles: u64,
 }
 
 impl Scene {
@@ -115,9 +113,7 @@ impl Scene {
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
         trial.set_object(&notes);
         trial.sync().map_err(failed)?;
-        let mut plugin = factory.build("null")?;
-        plugin.sync(trial.cache()).map_err(failed)?;
-        Ok(Self { plugin, trial, n_cycles: 0 })
+        Ok(Self { trial })
     }
 
     fn pod(&mut self, name: &str) -> Result<Pod> {
@@ -130,17 +126,12 @@ impl Scene {
 
     /// A call in a cycle of its own.
     fn call<R>(&mut self, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R>) -> Result<R> {
-        self.n_cycles += 1;
-        self.plugin.sync(self.trial.cache()).map_err(failed)?;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.trial.cache().table() };
-        let answer = ask(&mut *self.plugin, &call);
-        self.plugin.end_cycle(call.cycle);
-        answer
+        self.trial.sync().map_err(failed)?;
+        self.trial.in_cycle(pod, ask)
     }
 
     fn row(&mut self, name: &str) -> Result<NodeIdx> {
-        let name = self.trial.cache_mut().symbols_mut().intern(name);
-        self.trial.cache().table().find(name).context("no such node")
+        self.trial.cluster().node(name).context("no such node")
     }
 }
 
@@ -153,7 +144,7 @@ macro_rules! point {
 
 fn queueing_gates(scene: &mut Scene) -> Result<()> {
     let (gated, free) = (scene.pod("gated")?, scene.pod("free")?);
-    let point = point!(scene.plugin, pre_enqueue);
+    let point = point!(scene.trial.plugin(), pre_enqueue);
     let status = point.pre_enqueue(&gated);
     ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "gated"), "{status:?}");
     ensure!(point.pre_enqueue(&free).is_success());
@@ -163,11 +154,11 @@ fn queueing_gates(scene: &mut Scene) -> Result<()> {
 fn queueing(scene: &mut Scene) -> Result<()> {
     queueing_gates(scene)?;
     let (free, twin) = (scene.pod("free")?, scene.pod("twin-1")?);
-    let key = point!(scene.plugin, queue_sort).sort_key(&free, 1_700_000_000_123);
+    let key = point!(scene.trial.plugin(), queue_sort).sort_key(&free, 1_700_000_000_123);
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
-    let signatures = [&free, &twin].map(|pod| scene.plugin.sign().and_then(|point| point.sign(pod)));
+    let signatures = [&free, &twin].map(|pod| scene.trial.plugin().sign().and_then(|point| point.sign(pod)));
     ensure!(signatures == [None, Some("twin".to_owned())], "{signatures:?}");
-    let hints = point!(scene.plugin, queueing_hint);
+    let hints = point!(scene.trial.plugin(), queueing_hint);
     for (resource, new, expected) in [
         ("ConfigMap", Some(r#"{"data": {"go": "yes"}}"#), true),
         ("ConfigMap", Some(r#"{"data": {"go": "no"}}"#), false),
@@ -199,7 +190,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
     ensure!(scores == [1, 11], "{answers:?}");
     for (name, expected) in [("unscored", Err(Status::skip())), ("free", Ok(()))] {
         let pod = scene.pod(name)?;
-        let nodes = scene.trial.cache().table().nodes().clone();
+        let nodes = scene.trial.cluster().table().nodes().clone();
         let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_score).pre_score(call, &nodes)))?;
         ensure!(answer == expected, "{name}: {answer:?}");
     }
@@ -317,7 +308,7 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
 
 /// The diary of what was reserved and bound goes from one instance to the next.
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
-    let diary = point!(scene.plugin, state).snapshot();
+    let diary = point!(scene.trial.plugin(), state).snapshot();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
     ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
     let mut next = factory.build("null")?;

@@ -2,8 +2,9 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{Answers, Trial};
-use berth_model::{Node, NodeIdx, Pod, api};
+use berth_model::{NodeIdx, Pod, api};
 use berth_test_languages::{Language, awkward_cluster, build, dump, folder, load};
+use berth_testing::node;
 use berth_wasm_host::ComponentFactory;
 
 use crate::failed;
@@ -25,16 +26,13 @@ fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
         check_dry_run(&mut trial, &pod)?;
     }
     // One that came and went between two deltas: its row is said to be removed, and was never there.
-    let fleeting = trial.cache_mut().symbols_mut().intern("fleeting");
-    trial.cache_mut().set_node(Node { name: fleeting, ..Node::default() });
-    trial.cache_mut().remove_node(fleeting);
+    trial.set_node(&node("fleeting").build());
+    trial.remove_node("fleeting");
     let pod = trial.intern(&api::Pod::default());
     check_probe(&mut trial, &pod)?;
     for n in 0..300 {
-        let symbols = trial.cache_mut().symbols_mut();
-        let name = symbols.intern(&format!("node-{n}"));
-        let labels = vec![(symbols.intern("n"), name)];
-        trial.cache_mut().set_node(Node { name, labels, ..Node::default() });
+        let name = format!("node-{n}");
+        trial.set_node(&node(&name).label("n", &name).build());
     }
     let pod = trial.intern(&api::Pod::default());
     check_probe(&mut trial, &pod)?;
@@ -48,8 +46,7 @@ fn a_mistake_fails_one_attempt(factory: &ComponentFactory) -> Result<()> {
     let mut trial = Trial::new(factory, r#""fail""#).unwrap();
     let n_resyncs = factory.stats().resyncs();
     for attempt in 0..2 {
-        let name = trial.cache_mut().symbols_mut().intern(&format!("node-{attempt}"));
-        trial.cache_mut().set_node(Node { name, ..Node::default() });
+        trial.set_node(&node(&format!("node-{attempt}")).build());
         let failure = trial.ask(&Pod::default()).map_err(failed).err().context("nothing failed")?.to_string();
         ensure!(failure.starts_with("Error: ") && failure.ends_with("on demand"), "{failure}");
     }
@@ -69,29 +66,29 @@ fn sorted(dump: &str) -> String {
     columns.join(";")
 }
 
-fn told(trial: &Trial, node: NodeIdx, pod: &Pod) -> String {
-    sorted(&dump(trial.cache().table(), node, pod))
+fn expected_dump(trial: &Trial, node: NodeIdx, pod: &Pod) -> String {
+    sorted(&dump(trial.cluster().table(), node, pod))
 }
 
 /// What a dry run shows is what the table would be.
 fn check_dry_run(trial: &mut Trial, pod: &Pod) -> Result<()> {
-    let name = trial.cache_mut().symbols_mut().intern("full");
-    let node = trial.cache().table().find(name).context("no node")?;
-    let placed: Vec<_> = trial.cache().pods_on(name).cloned().collect();
+    let node = trial.cluster().node("full").context("no node")?;
+    let name = trial.cluster().table().name(node);
+    let placed: Vec<_> = trial.cluster().cache().pods_on(name).cloned().collect();
     let [first, .., last] = placed.as_slice() else { anyhow::bail!("{} pods on the node", placed.len()) };
     let mut guest = Pod::clone(first);
     (guest.uid, guest.name, guest.node_name) = ("guest".into(), "guest".into(), name);
     guest.placed_requests.milli_cpu = 77;
     let status = trial.dry_run(pod, "full", &[last, first], &[&guest]).map_err(failed)?;
 
-    trial.cache_mut().remove_pod(&first.uid).context("not there")?;
-    trial.cache_mut().remove_pod(&last.uid).context("not there")?;
-    trial.cache_mut().add_pod(guest.clone().into())?;
-    let expected = told(trial, node, pod);
+    trial.cluster_mut().cache_mut().remove_pod(&first.uid).context("not there")?;
+    trial.cluster_mut().cache_mut().remove_pod(&last.uid).context("not there")?;
+    trial.cluster_mut().cache_mut().add_pod(guest.clone().into())?;
+    let expected = expected_dump(trial, node, pod);
     ensure!(sorted(&status.message()) == expected, "tried {}\n  expected {expected}", status.message());
-    trial.cache_mut().remove_pod(&guest.uid).context("not there")?;
-    trial.cache_mut().add_pod(first.clone())?;
-    trial.cache_mut().add_pod(last.clone())?;
+    trial.cluster_mut().cache_mut().remove_pod(&guest.uid).context("not there")?;
+    trial.cluster_mut().cache_mut().add_pod(first.clone())?;
+    trial.cluster_mut().cache_mut().add_pod(last.clone())?;
     check_probe(trial, pod)
 }
 
@@ -101,12 +98,11 @@ fn check_probe(trial: &mut Trial, pod: &Pod) -> Result<()> {
 }
 
 fn compare(trial: &Trial, pod: &Pod, answers: &Answers) -> Result<()> {
-    let table = trial.cache().table();
-    for node in table.nodes().iter() {
-        let name = table.symbols.text(table.name(node));
+    for node in trial.cluster().table().nodes().iter() {
+        let name = trial.cluster().node_name(node);
         let rejection = answers.rejected.get(name).with_context(|| format!("{name} passed"))?;
         let reasons: Vec<String> = rejection.reasons.iter().map(|reason| sorted(reason)).collect();
-        let expected = told(trial, node, pod);
+        let expected = expected_dump(trial, node, pod);
         ensure!(
             reasons == [expected.as_str()],
             "{name}:\n  the plugin's table {reasons:?}\n  the scheduler's {expected:?}"

@@ -7,7 +7,7 @@ use berth_framework::{
     run::{self, Diagnosis, Rejection},
 };
 
-use super::{Check, call, show, show_status};
+use super::{CYCLE, Check, show, show_status};
 use crate::{
     case::{NodeVerdict, Verdict},
     findings::Findings,
@@ -35,15 +35,20 @@ impl Check<'_> {
             .filter(|(_, verdict)| verdict.nominated_pods_present)
             .map(|(node, _)| node.as_str())
             .collect();
-        let got: BTreeSet<&str> =
-            self.cluster.nominated_nodes().into_iter().filter(|node| expected.contains_key(*node)).collect();
+        let got = self.nominated_nodes().filter(|node| expected.contains_key(*node)).collect();
         findings.compare("nodes with nominated pods", &nominated, &got);
         self.real_cycle(expected, findings);
     }
 
+    /// Names of nodes to which any pod is nominated, the pending one included, whatever its priority.
+    fn nominated_nodes(&self) -> impl Iterator<Item = &str> {
+        let pods = self.cluster.pending_pods().map(|pod| &**pod).chain([&self.pod]);
+        pods.map(|pod| self.cluster.table().symbols.text(pod.nominated_node_name))
+    }
+
     /// Which plugin rejects each node first, and why; also for nodes that PreFilter excluded.
     fn verdicts(&mut self) -> Result<ByNode<(String, Status)>, Status> {
-        self.attempt.candidates = self.cluster.cache.order().to_vec();
+        self.attempt.candidates = self.cluster.cache().order().to_vec();
         let rejections = self.filter_candidates()?.rejections;
         let mut verdicts = ByNode::new();
         for Rejection { plugin, status, nodes } in rejections {
@@ -57,8 +62,8 @@ impl Check<'_> {
 
     /// Filters what is listed as candidates.
     fn filter_candidates(&mut self) -> Result<Diagnosis, Status> {
-        let nominated = self.cluster.nominated_pods();
-        let call = call(&self.cluster);
+        let nominated = self.cluster.nominated_pods(&self.pod);
+        let call = self.cluster.call(CYCLE, &self.pod);
         let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
         let (profile, attempt) = (&mut self.subject.profile, &mut self.attempt);
         // The node nominated for the pod is tried first, even if PreFilter left it out, and its status stays.
@@ -93,7 +98,7 @@ impl Check<'_> {
 
     /// Every plugin's own rejections, by node and plugin.
     fn failing(&mut self) -> Result<ByNode<BTreeMap<String, Status>>, Status> {
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         let nodes = call.table.nodes();
         let rejections = run::explain_every_plugin(&mut self.subject.profile, &call, nodes, &self.attempt)?;
         let mut failing: ByNode<BTreeMap<String, Status>> = ByNode::new();
@@ -131,7 +136,7 @@ impl Check<'_> {
 
     /// The cycle as it runs for real, over the nodes that PreFilter left: feasible nodes, rejectors and message.
     fn real_cycle(&mut self, expected: &ByNode<NodeVerdict>, findings: &mut Findings) {
-        run::list_candidates(&call(&self.cluster), self.cluster.cache.order(), &mut self.attempt);
+        run::list_candidates(&self.cluster.call(CYCLE, &self.pod), self.cluster.cache().order(), &mut self.attempt);
         let diagnosis = match self.filter_candidates() {
             Ok(diagnosis) => diagnosis,
             Err(status) => return findings.differ("cycle", "verdicts", show_status("", &status)),
@@ -154,8 +159,7 @@ impl Check<'_> {
 
     /// Names in order.
     pub(super) fn node_names(&self, nodes: &berth_model::NodeSet) -> Vec<String> {
-        let table = self.cluster.cache.table();
-        let mut names: Vec<String> = nodes.iter().map(|node| table.symbols.text(table.name(node)).to_owned()).collect();
+        let mut names: Vec<String> = nodes.iter().map(|node| self.cluster.node_name(node).to_owned()).collect();
         names.sort_unstable();
         names
     }

@@ -6,13 +6,14 @@
 
 use std::collections::BTreeSet;
 
+use anyhow::{Result, anyhow};
 use berth_framework::{
     Code, Effect, PluginIdx, Removal, Status,
     run::{self, Diagnosis, NoNode, NodeSearch, PostFilterRun, Rejection},
 };
 use berth_model::NodeSet;
 
-use super::{Check, call, show, show_status};
+use super::{CYCLE, Check, show, show_status};
 use crate::{
     case::{Outcome, PostFilter, Verdict},
     findings::Findings,
@@ -27,13 +28,13 @@ impl Check<'_> {
     pub(super) fn post_filter(&mut self, findings: &mut Findings) {
         let case = self.case;
         let Some(expected) = &case.expect.postfilter else { return };
-        if let Some(plugin) = self.missing_voice() {
+        if let Some(plugin) = self.missing_filter() {
             findings.leave_out(&plugin);
             return;
         }
         let diagnosis = match self.place() {
             Ok(diagnosis) => diagnosis,
-            Err(text) => return findings.differ("postfilter", "a pod that fits nowhere", text),
+            Err(error) => return findings.differ("postfilter", "a pod that fits nowhere", error.to_string()),
         };
         self.whole_phase(expected, diagnosis.clone(), findings);
         if self.subject.profile.find(PREEMPTION).is_none() {
@@ -61,31 +62,37 @@ impl Check<'_> {
     }
 
     /// A missing plugin that has something to say about this pod.
-    fn missing_voice(&self) -> Option<String> {
+    fn missing_filter(&self) -> Option<String> {
         let plugins = self.case.expect.prefilter.as_ref().map(|prefilter| &prefilter.plugins);
         let skips = |name: &str| plugins.and_then(|it| it.get(name)).is_some_and(|verdict| verdict.code == "Skip");
         let speaks = |name: &&String| *name == PREEMPTION || self.subject.has_filter(name) && !skips(name);
         self.subject.missing().find(speaks).cloned()
     }
 
-    /// The scheduling cycle as the scheduler runs it.
-    fn place(&mut self) -> Result<Diagnosis, String> {
-        let nominated = self.cluster.nominated_pods();
-        let order = self.cluster.cache.order();
+    /// The scheduling cycle as the scheduler runs it; an error says what became of a pod that is not rejected.
+    fn place(&mut self) -> Result<Diagnosis> {
+        let nominated = self.cluster.nominated_pods(&self.pod);
+        let order = self.cluster.cache().order();
         let nominated = &nominated;
         let search = NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None };
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         match run::place(&mut self.subject.profile, &call, &search, &mut self.attempt) {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),
-            Err(NoNode::EmptyCluster) => Err("no nodes".to_owned()),
-            Err(NoNode::Broken(status)) => Err(show_status("", &status)),
-            Ok(node) => Err(format!("node {}", self.node_names(&NodeSet::from_iter([node])).join(""))),
+            Err(NoNode::EmptyCluster) => Err(anyhow!("no nodes")),
+            Err(NoNode::Broken(status)) => Err(anyhow!(show_status("", &status))),
+            Ok(node) => Err(anyhow!("node {}", self.cluster.node_name(node))),
         }
     }
 
     fn ask_plugins(&mut self, diagnosis: &mut Diagnosis) -> PostFilterRun {
-        let nominated = self.cluster.nominated_pods();
-        run::post_filter(&mut self.subject.profile, &call(&self.cluster), &self.attempt, &nominated, diagnosis)
+        let nominated = self.cluster.nominated_pods(&self.pod);
+        run::post_filter(
+            &mut self.subject.profile,
+            &self.cluster.call(CYCLE, &self.pod),
+            &self.attempt,
+            &nominated,
+            diagnosis,
+        )
     }
 
     fn whole_phase(&mut self, expected: &PostFilter, mut diagnosis: Diagnosis, findings: &mut Findings) {
@@ -132,7 +139,7 @@ impl Check<'_> {
     }
 
     fn potential_nodes(&self, diagnosis: &Diagnosis) -> Vec<String> {
-        let mut absent = self.cluster.cache.table().nodes().clone();
+        let mut absent = self.cluster.table().nodes().clone();
         let mut potential = NodeSet::default();
         for Rejection { status, nodes, .. } in &diagnosis.rejections {
             absent.subtract(nodes);
@@ -155,7 +162,7 @@ impl Check<'_> {
             nodes: self.nodes_called(&names),
         };
         let mut diagnosis = Diagnosis {
-            n_all_nodes: self.cluster.cache.table().n_nodes(),
+            n_all_nodes: self.cluster.table().n_nodes(),
             rejections: vec![rejection],
             absent: Some(Status::unresolvable("not asked about")),
             ..Diagnosis::default()
@@ -169,7 +176,7 @@ impl Check<'_> {
         let expected = if verdict.code == "Error" {
             format!("preemption: {}", verdict.reasons.join(", "))
         } else {
-            let n_nodes = self.cluster.cache.table().n_nodes();
+            let n_nodes = self.cluster.table().n_nodes();
             let status = Status::new(Code::Unschedulable, verdict.reasons.clone());
             let others = Status::unresolvable(NOT_HELPFUL);
             let text = run::histogram([(&status, 1), (&others, n_nodes - 1)]);
@@ -183,10 +190,10 @@ impl Check<'_> {
     }
 
     /// What the filters say of a node without all pods of lower priority.
-    fn without_lesser_pods(&mut self, node: &str) -> Result<String, Status> {
+    fn without_lesser_pods(&mut self, node: &str) -> std::result::Result<String, Status> {
         let nodes = self.nodes_called(&[node.to_owned()]);
-        let nominated = self.cluster.nominated_pods();
-        let call = call(&self.cluster);
+        let nominated = self.cluster.nominated_pods(&self.pod);
+        let call = self.cluster.call(CYCLE, &self.pod);
         let lesser = |node| call.table.pods().on(node).filter(|(_, pod)| pod.priority < call.pod.priority);
         let removals: Vec<Removal> =
             nodes.iter().map(|node| Removal { node, pods: lesser(node).map(|(idx, _)| idx).collect() }).collect();
@@ -202,10 +209,10 @@ impl Check<'_> {
             expected.candidates.iter().map(|it| it.node.as_str()).filter(|node| !best.contains(node)).collect();
         for &winner in &best {
             let field: Vec<&str> = rest.iter().copied().chain([winner]).collect();
-            self.contest(&field, winner, findings);
+            self.compare_winner(&field, winner, findings);
         }
         if let Some(&winner) = best.first() {
-            rest.iter().for_each(|loser| self.contest(&[loser, winner], winner, findings));
+            rest.iter().for_each(|loser| self.compare_winner(&[loser, winner], winner, findings));
         }
         let mut by_violations: Vec<_> = expected.candidates.iter().collect();
         by_violations.sort_by_key(|candidate| candidate.pdb_violations);
@@ -213,19 +220,18 @@ impl Check<'_> {
             if let [fewer, more] = pair
                 && fewer.pdb_violations < more.pdb_violations
             {
-                self.contest(&[&more.node, &fewer.node], &fewer.node, findings);
+                self.compare_winner(&[&more.node, &fewer.node], &fewer.node, findings);
             }
         }
     }
 
-    fn contest(&mut self, field: &[&str], winner: &str, findings: &mut Findings) {
+    fn compare_winner(&mut self, field: &[&str], winner: &str, findings: &mut Findings) {
         let run = self.ask(field);
         findings.compare(format!("best of {field:?}"), &Some(winner.to_owned()), &self.choice(&run));
     }
 
     fn choice(&self, run: &PostFilterRun) -> Option<String> {
-        let node = run.nominate??;
-        self.node_names(&NodeSet::from_iter([node])).pop()
+        run.nominate?.map(|node| self.cluster.node_name(node).to_owned())
     }
 
     /// Whether a victim, `namespace/name`, is being deleted already, so that nobody evicts it.

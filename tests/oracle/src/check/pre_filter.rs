@@ -1,18 +1,18 @@
 //! Comparing PreFilter: each plugin by itself, then what the runner makes of them together.
 
 use berth_framework::{
-    Call, CycleId, Point,
+    CycleId, Point,
     run::{self, PreFilterOutcome},
 };
 
-use super::{Check, call, show, show_status};
+use super::{CYCLE, Check, show, show_status};
 use crate::{
     case::{PreFilter, PreFilterResult, Verdict},
     findings::Findings,
 };
 
 /// Each plugin was recorded by itself, also those that the cycle did not reach: they must not think that it did.
-const ALONE: CycleId = CycleId(2);
+const ALONE: u64 = CYCLE + 1;
 
 impl Check<'_> {
     /// Whether there are verdicts on nodes to compare.
@@ -40,7 +40,7 @@ impl Check<'_> {
     fn pre_filter_each(&mut self, expected: &PreFilter, findings: &mut Findings) {
         for plugin in self.subject.at(Point::PreFilter) {
             let name = self.subject.name(plugin);
-            let call = Call { cycle: ALONE, ..call(&self.cluster) };
+            let call = self.cluster.call(ALONE, &self.pod);
             let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_filter());
             let Some(answer) = point.map(|point| point.pre_filter(&call)) else { continue };
             let got = match answer {
@@ -54,7 +54,7 @@ impl Check<'_> {
             let expected = expected.plugins.get(&name).map_or_else(|| "not run".to_owned(), show_verdict);
             findings.compare(format!("prefilter {name}"), &expected, &got);
         }
-        self.subject.profile.end_cycle(ALONE);
+        self.subject.profile.end_cycle(CycleId(ALONE));
         for (plugin, verdict) in &expected.plugins {
             if self.subject.lacks(plugin) && verdict.code != "Skip" {
                 findings.leave_out(plugin);
@@ -63,7 +63,7 @@ impl Check<'_> {
     }
 
     fn pre_filter_together(&mut self, findings: &mut Findings) -> String {
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         match run::pre_filter(&mut self.subject.profile, &call, &mut self.attempt) {
             Ok(PreFilterOutcome::Proceed) => match &self.attempt.restriction {
                 None => "Success".to_owned(),
@@ -97,7 +97,7 @@ impl Check<'_> {
 
     fn rejection_message(&self, result: &PreFilterResult) -> String {
         let diagnosis = run::Diagnosis {
-            n_all_nodes: self.cluster.cache.table().n_nodes(),
+            n_all_nodes: self.cluster.table().n_nodes(),
             pre_filter_message: result.reasons.join(", "),
             ..run::Diagnosis::default()
         };

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use berth_framework::{Point, run};
 use berth_model::NodeSet;
 
-use super::{Check, call};
+use super::{CYCLE, Check};
 use crate::{
     case::{NodeScores, Scores},
     findings::Findings,
@@ -21,7 +21,7 @@ impl Check<'_> {
         };
         findings.compare("weights", &expected.weights, &self.subject.weights);
         self.attempt.feasible = self.nodes_called(&case.expect.feasible);
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         if let Err(status) = run::score(&mut self.subject.profile, &call, &mut self.attempt) {
             findings.compare("scoring", &expected.error, &Some(status.message()));
             findings.compare("cycleError", &case.expect.cycle_error, &Some(status.message()));
@@ -44,8 +44,7 @@ impl Check<'_> {
     }
 
     pub(super) fn nodes_called(&self, names: &[String]) -> NodeSet {
-        let table = self.cluster.cache.table();
-        names.iter().filter_map(|name| table.find(table.symbols.lookup(name)?)).collect()
+        names.iter().filter_map(|name| self.cluster.node(name)).collect()
     }
 
     /// Without a Score plugin the cycle gives every node 1 and asks nobody, while the record asks PreScore and sums up
@@ -69,7 +68,7 @@ impl Check<'_> {
     /// Raw and normalised scores of each plugin on each node.
     fn plugin_scores(&self, expected: &Scores, findings: &mut Findings) {
         let mut got: BTreeMap<String, NodeScores> = BTreeMap::new();
-        let nodes = self.attempt.feasible.iter().map(|node| self.node_names(&NodeSet::from_iter([node])).concat());
+        let nodes = self.attempt.feasible.iter().map(|node| self.cluster.node_name(node).to_owned());
         let nodes: Vec<String> = nodes.collect();
         for scores in self.attempt.plugin_scores() {
             let name = self.subject.name(scores.plugin);
@@ -101,7 +100,7 @@ impl Check<'_> {
 
     /// Our totals plus what missing plugins contributed in the record.
     fn totals(&self, expected: &Scores) -> BTreeMap<String, i64> {
-        let nodes = self.attempt.feasible.iter().map(|node| self.node_names(&NodeSet::from_iter([node])).concat());
+        let nodes = self.attempt.feasible.iter().map(|node| self.cluster.node_name(node).to_owned());
         let missing = |node: &String| -> i64 {
             let norm = expected.nodes.get(node).into_iter().flat_map(|scores| &scores.norm);
             let missing = norm.filter(|(plugin, _)| self.subject.lacks(plugin));

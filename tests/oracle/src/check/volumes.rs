@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::{Context as _, bail};
 use berth_framework::{Effect, Status};
 use berth_model::NodeIdx;
 use serde_json::Value;
 
-use super::{Check, call, show_status};
+use super::{CYCLE, Check, show_status};
 use crate::{case::VolumeChoices, findings::Findings};
 
 const PLUGIN: &str = "VolumeBinding";
@@ -22,11 +23,13 @@ impl Check<'_> {
             return;
         }
         for name in &self.case.expect.feasible {
-            let table = self.cluster.cache.table();
-            let Some(node) = table.symbols.lookup(name).and_then(|name| table.find(name)) else { continue };
             let mut expected = expected.get(name).cloned().unwrap_or_default();
             expected.provision.sort_unstable();
             let what = format!("volumes {name}");
+            let Some(node) = self.cluster.node(name) else {
+                findings.differ(what, "a feasible node", "no node of this name");
+                continue;
+            };
             match self.choices(node) {
                 Ok(got) => {
                     findings.compare(what, &expected, &got);
@@ -37,7 +40,7 @@ impl Check<'_> {
     }
 
     fn choices(&mut self, node: NodeIdx) -> Result<VolumeChoices, Status> {
-        let call = call(&self.cluster);
+        let call = self.cluster.call(CYCLE, &self.pod);
         let Some(plugin) = self.subject.profile.find(PLUGIN) else { return Ok(VolumeChoices::default()) };
         let Some(plugin) = self.subject.profile.get(plugin) else { return Ok(VolumeChoices::default()) };
         let status = plugin.reserve().map_or_else(Status::success, |point| point.reserve(&call, node));
@@ -49,28 +52,28 @@ impl Check<'_> {
         if let Some(point) = plugin.reserve() {
             point.unreserve(&call, node);
         }
-        if status.is_success() { read(&effects).map_err(Status::error) } else { Err(status) }
+        if status.is_success() { read(&effects).map_err(|error| Status::error(error.to_string())) } else { Err(status) }
     }
 }
 
 /// A patch of a volume names the claim that gets it, a patch of a claim asks for a new volume.
-fn read(effects: &[Effect]) -> Result<VolumeChoices, String> {
+fn read(effects: &[Effect]) -> anyhow::Result<VolumeChoices> {
     let (mut chosen, mut provision) = (BTreeMap::new(), Vec::new());
     let mut waits = false;
     for effect in effects {
         match effect {
             Effect::Patch { kind, name, patch, .. } if kind == "v1/PersistentVolume" => {
-                let patch: Value = serde_json::from_slice(patch).map_err(|error| error.to_string())?;
+                let patch: Value = serde_json::from_slice(patch)?;
                 let claim = patch.pointer("/spec/claimRef/name").and_then(Value::as_str);
-                chosen.insert(claim.ok_or("a volume is patched without a claim")?.to_owned(), name.clone());
+                chosen.insert(claim.context("a volume is patched without a claim")?.to_owned(), name.clone());
             }
             Effect::Patch { kind, name, .. } if kind == "v1/PersistentVolumeClaim" => provision.push(name.clone()),
             Effect::Wait { .. } => waits = true,
-            other => return Err(format!("an effect that binds no volume: {other:?}")),
+            other => bail!("an effect that binds no volume: {other:?}"),
         }
     }
     if waits == effects.is_empty() {
-        return Err("it must wait for what it writes, and for nothing else".to_owned());
+        bail!("it must wait for what it writes, and for nothing else");
     }
     provision.sort_unstable();
     Ok(VolumeChoices { chosen, provision })

@@ -1,18 +1,19 @@
-//! The real scheduler in a small world: an API server and controllers that do at once what is asked of them.
+//! The real scheduler in a simulated cluster: an API server and controllers that do at once what is asked of them.
 //!
 //! Every placement is checked in the moment in which the scheduler assumes it; volumes and devices once more when the pod
 //! is bound, since until then they are being made.
 
-use berth_model::Time;
 use std::collections::BTreeMap;
 
 use berth_framework::{Effect, Profile};
+use berth_model::{ObjectKey, Time};
 use berth_scheduler::{
-    Action, Event, PluginEffects, PodRef, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
+    Action, Event, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings, StatusChange,
 };
 use serde_json::{Value, json};
 
 use crate::{
+    changing_cluster::{decode_node, decode_pod},
     checker::{Facts, device_violations, violations, volume_violations},
     generate::{
         nodes,
@@ -21,12 +22,11 @@ use crate::{
         random::Recipe,
         text,
     },
-    world::{bytes, decode_node, decode_pod, object_key},
 };
 
 /// Something that happens in the cluster.
 #[derive(Clone, Copy, Debug)]
-pub enum Step {
+pub enum ClusterStep {
     SetNode(u8, Recipe),
     RemoveNode(u8),
     CreatePod(Recipe),
@@ -55,7 +55,7 @@ pub struct Tally {
 
 /// The scheduler, and what the API server holds.
 #[derive(Debug)]
-pub struct Drive {
+pub struct Simulation {
     scheduler: Scheduler,
     now: Time,
     nodes: BTreeMap<String, Value>,
@@ -75,7 +75,7 @@ pub struct Drive {
 /// What a pod of the API server does not have while it is new: a resize, an eviction, a deletion, a nomination.
 const NOT_NEW: [u32; 4] = [29, 30, 33, 39];
 
-impl Drive {
+impl Simulation {
     #[must_use]
     pub fn new(profile: Profile) -> Self {
         let mut scheduler = Scheduler::new(Settings::default(), vec![profile]);
@@ -96,36 +96,36 @@ impl Drive {
         }
     }
 
-    /// Lets it happen, and the scheduler do what follows.
-    pub fn step(&mut self, step: &Step) {
+    /// Makes the step, and lets the scheduler react until it has nothing to do.
+    pub fn step(&mut self, step: &ClusterStep) {
         match step {
-            Step::SetNode(number, recipe) => self.set_node(nodes::node(*number, recipe)),
-            Step::RemoveNode(number) => {
+            ClusterStep::SetNode(number, recipe) => self.set_node(nodes::node(*number, recipe)),
+            ClusterStep::RemoveNode(number) => {
                 let name = nodes::name(*number);
                 self.nodes.remove(&name);
-                self.tell(Event::NodeDeleted { name });
+                self.send(Event::NodeDeleted { name });
             }
-            Step::CreatePod(recipe) => self.create_pod(recipe, Place::Pending),
-            Step::PlacePod(recipe, number) => self.create_pod(recipe, Place::On(&nodes::name(*number))),
-            Step::DeletePod(number) => {
+            ClusterStep::CreatePod(recipe) => self.create_pod(recipe, Place::Pending),
+            ClusterStep::PlacePod(recipe, number) => self.create_pod(recipe, Place::On(&nodes::name(*number))),
+            ClusterStep::DeletePod(number) => {
                 let n_pods = self.pods.len().max(1);
                 if let Some(uid) = self.pods.keys().nth(usize::from(*number) % n_pods).cloned() {
                     self.delete_pod(&uid);
                 }
             }
-            Step::SetObject(kind, number, recipe) => {
+            ClusterStep::SetObject(kind, number, recipe) => {
                 let mut object = objects::object(*kind, *number, recipe);
                 if *kind == Kind::DeviceClaim && self.has_device_of_others(&object) {
                     object["status"] = json!({});
                 }
                 self.set_object(*kind, object);
             }
-            Step::RemoveObject(kind, number) => {
+            ClusterStep::RemoveObject(kind, number) => {
                 let object = objects::object(*kind, *number, &Recipe { seed: 0, features: 0 });
                 self.remove_object(*kind, &object);
             }
-            Step::Refuse(refuses) => self.refuses = *refuses,
-            Step::Wait(milliseconds) => self.now = self.now + u64::from(*milliseconds),
+            ClusterStep::Refuse(refuses) => self.refuses = *refuses,
+            ClusterStep::Wait(milliseconds) => self.now = self.now + u64::from(*milliseconds),
         }
         self.settle();
     }
@@ -146,12 +146,12 @@ impl Drive {
         self.pods.iter().map(|(uid, pod)| (uid.clone(), text(pod, "/spec/nodeName"))).collect()
     }
 
-    fn tell(&mut self, event: Event) {
+    fn send(&mut self, event: Event) {
         self.scheduler.handle(event, self.now);
     }
 
     fn set_node(&mut self, node: Value) {
-        self.tell(Event::NodeApplied(Box::new(decode_node(&node))));
+        self.send(Event::NodeApplied(Box::new(decode_node(&node))));
         self.nodes.insert(text(&node, "/metadata/name"), node);
     }
 
@@ -167,7 +167,7 @@ impl Drive {
         self.n_versions += 1;
         pod["metadata"]["resourceVersion"] = json!(self.n_versions.to_string());
         let uid = text(&pod, "/metadata/uid");
-        self.tell(Event::PodApplied(Box::new(decode_pod(&pod))));
+        self.send(Event::PodApplied(Box::new(decode_pod(&pod))));
         self.pods.insert(uid, pod);
     }
 
@@ -175,7 +175,7 @@ impl Drive {
         let Some(pod) = self.pods.remove(uid) else { return };
         self.assumed.remove(uid);
         let (namespace, name) = (text(&pod, "/metadata/namespace"), text(&pod, "/metadata/name"));
-        self.tell(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
+        self.send(Event::PodDeleted { namespace, name, uid: uid.to_owned() });
     }
 
     /// Whoever allocated the claim before would not have given a device away twice.
@@ -185,7 +185,7 @@ impl Drive {
             let device = |result: &Value| ["driver", "pool", "device"].map(|field| result[field].clone());
             results.into_iter().flatten().map(device).collect()
         };
-        let own = object_key(claim);
+        let own = ObjectKey::of(claim);
         let others = self.objects.iter().filter(|((kind, namespace, name), _)| {
             *kind == Kind::DeviceClaim && (namespace, name) != (&own.namespace, &own.name)
         });
@@ -196,21 +196,21 @@ impl Drive {
     fn set_object(&mut self, kind: Kind, mut object: Value) {
         self.n_versions += 1;
         object["metadata"]["resourceVersion"] = json!(self.n_versions.to_string());
-        let (key, json) = (object_key(&object), bytes(&object));
+        let (key, json) = (ObjectKey::of(&object), object.to_string().into_bytes().into());
         self.objects.insert((kind, key.namespace.clone(), key.name.clone()), object);
-        self.tell(Event::ObjectApplied { resource: kind.resource().to_owned(), key, json });
+        self.send(Event::ObjectApplied { resource: kind.resource().to_owned(), key, json });
     }
 
     fn remove_object(&mut self, kind: Kind, object: &Value) {
-        let key = object_key(object);
+        let key = ObjectKey::of(object);
         self.objects.remove(&(kind, key.namespace.clone(), key.name.clone()));
-        self.tell(Event::ObjectDeleted { resource: kind.resource().to_owned(), key });
+        self.send(Event::ObjectDeleted { resource: kind.resource().to_owned(), key });
     }
 
     fn settle(&mut self) {
         for _ in 0..2000 {
             let did = self.scheduler.run(self.now);
-            self.look();
+            self.check_new_placements();
             let actions = self.scheduler.drain_actions();
             if !did && actions.is_empty() {
                 return;
@@ -221,7 +221,7 @@ impl Drive {
     }
 
     /// Pods that the scheduler has just placed.
-    fn look(&mut self) {
+    fn check_new_placements(&mut self) {
         let table = self.scheduler.cache();
         let mut assumed = BTreeMap::new();
         for uid in self.pods.keys() {
@@ -273,13 +273,13 @@ impl Drive {
                     self.check(&pod.uid, volume_violations);
                     self.check(&pod.uid, device_violations);
                 }
-                self.tell(Event::BindFinished { cycle, uid: pod.uid.clone(), result });
+                self.send(Event::BindFinished { cycle, uid: pod.uid.clone(), result });
                 if let Some(mut bound) = self.pods.get(&*pod.uid).filter(|_| !self.refuses).cloned() {
                     bound["spec"]["nodeName"] = json!(node);
                     self.apply_pod(bound);
                 }
             }
-            Action::PreparePlugin(preparation) => self.tell(Event::PluginPrepared(preparation.run())),
+            Action::PreparePlugin(preparation) => self.send(Event::PluginPrepared(preparation.run())),
             Action::Pod(PodRequest {
                 pod,
                 request: Request::PatchStatus(StatusChange { nominated_node_name: Some(node), .. }),
@@ -289,18 +289,18 @@ impl Drive {
                     self.apply_pod(changed);
                 }
             }
-            Action::Pod(PodRequest { pod, request: Request::Effects(PluginEffects { effects, .. }) }) => {
-                effects.into_iter().for_each(|effect| self.carry_out(&pod, effect))
+            Action::Pod(PodRequest { request: Request::Effects(PluginEffects { effects, .. }), .. }) => {
+                effects.into_iter().for_each(|effect| self.carry_out(effect));
             }
             Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, effects, .. }) }) => {
-                effects.into_iter().for_each(|effect| self.carry_out(&pod, effect));
-                self.tell(Event::EffectsFinished { cycle, uid: pod.uid, result: Ok(()) });
+                effects.into_iter().for_each(|effect| self.carry_out(effect));
+                self.send(Event::EffectsFinished { cycle, uid: pod.uid, result: Ok(()) });
             }
             Action::Pod(PodRequest { request: Request::PatchStatus(_), .. }) | Action::Notice(_) => {}
         }
     }
 
-    fn carry_out(&mut self, pod: &PodRef, effect: Effect) {
+    fn carry_out(&mut self, effect: Effect) {
         self.tally.effects += 1;
         match effect {
             Effect::Evict { uid, .. } => {
@@ -336,9 +336,7 @@ impl Drive {
             | Effect::Activate { .. }
             | Effect::Nominate { .. }
             | Effect::Event { .. }
-            | Effect::Wait { .. } => {
-                let _ = pod;
-            }
+            | Effect::Wait { .. } => {}
         }
     }
 
@@ -348,14 +346,14 @@ impl Drive {
             let is_it =
                 |pod: &&Value| text(pod, "/metadata/name") == name && text(pod, "/metadata/namespace") == namespace;
             if let Some(mut pod) = self.pods.values().find(is_it).cloned() {
-                merge(&mut pod, patch);
+                json_patch::merge(&mut pod, patch);
                 self.apply_pod(pod);
             }
             return;
         }
         let Some(known) = kind_of(kind) else { return };
         let Some(mut object) = self.objects.get(&(known, namespace.clone(), name.clone())).cloned() else { return };
-        merge(&mut object, patch);
+        json_patch::merge(&mut object, patch);
         match known {
             Kind::Volume => {
                 let claim = &object["spec"]["claimRef"];
@@ -394,21 +392,6 @@ fn kind_of(kind: &str) -> Option<Kind> {
         Some("PersistentVolumeClaim") => Some(Kind::Claim),
         Some("ResourceClaim") => Some(Kind::DeviceClaim),
         _ => None,
-    }
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else { return *target = patch.clone() };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in fields {
-        if !value.is_null() {
-            merge(&mut target[name], value);
-        } else if let Some(object) = target.as_object_mut() {
-            object.remove(name);
-        }
     }
 }
 

@@ -1,4 +1,7 @@
-//! Which binary comes when, and what must come of it.
+//! Replaces plugin binaries and waits until the scheduler has reacted as it must.
+//!
+//! A working binary must serve, a broken one must be replaced by a working one, and a file that is no plugin must be
+//! refused while the version before goes on serving.
 
 use std::{
     collections::BTreeSet,
@@ -14,23 +17,23 @@ use serde_json::Value;
 
 use crate::{figures::percentile, processes::Processes};
 
-/// For a change to take effect: compiling is part of it.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// A change takes effect within this time, compiling included.
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Plugins without which nothing can be bound, or that every queue needs: they get only binaries that work, and files
-/// that are none.
-const VITAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
+/// that are no plugins.
+const ESSENTIAL: [&str; 3] = ["DefaultBinder", "PrioritySort", "SchedulingGates"];
 
 /// A file for the plugins directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum BinaryKind {
     /// The plugin itself, with other bytes.
     Equal,
     /// The same bytes as some time before: nothing to compile.
     Known,
     /// No file: the native plugin again.
     Native,
-    /// Another plugin of that name, always in one mood.
+    /// Another plugin of that name, which always behaves in this way.
     Mood(Mood),
     Text,
     CoreModule,
@@ -38,25 +41,25 @@ enum Kind {
     ImportsWasi,
 }
 
-const KINDS: [Kind; 13] = [
-    Kind::Equal,
-    Kind::Known,
-    Kind::Mood(Mood::Indifferent),
-    Kind::Mood(Mood::Trap),
-    Kind::Mood(Mood::Loop),
-    Kind::Mood(Mood::Hoard),
-    Kind::Mood(Mood::Lie),
-    Kind::Mood(Mood::Exaggerate),
-    Kind::Mood(Mood::Dawdle),
-    Kind::Text,
-    Kind::CoreModule,
-    Kind::OtherWorld,
-    Kind::ImportsWasi,
+const KINDS: [BinaryKind; 13] = [
+    BinaryKind::Equal,
+    BinaryKind::Known,
+    BinaryKind::Mood(Mood::Indifferent),
+    BinaryKind::Mood(Mood::Trap),
+    BinaryKind::Mood(Mood::Loop),
+    BinaryKind::Mood(Mood::Hoard),
+    BinaryKind::Mood(Mood::Lie),
+    BinaryKind::Mood(Mood::Exaggerate),
+    BinaryKind::Mood(Mood::Dawdle),
+    BinaryKind::Text,
+    BinaryKind::CoreModule,
+    BinaryKind::OtherWorld,
+    BinaryKind::ImportsWasi,
 ];
 
-/// The storm, from one seed.
+/// The swaps of one run, chosen by a seed, and how long each took to have its effect.
 #[derive(Debug, Default)]
-pub(crate) struct Weather {
+pub(crate) struct Swaps {
     random: u64,
     n_swaps: usize,
     /// Digests that the scheduler has compiled: their artefacts are there.
@@ -66,11 +69,11 @@ pub(crate) struct Weather {
     cached: Vec<f64>,
     /// Milliseconds from a broken version's file to a working version serving again.
     recovered: Vec<f64>,
-    /// Milliseconds from the file of something that is no plugin to the word that it is none.
+    /// Milliseconds from a file that is no plugin until the scheduler reports that it refuses it.
     refused: Vec<f64>,
 }
 
-impl Weather {
+impl Swaps {
     pub(crate) fn new(seed: u64) -> Self {
         Self { random: seed, ..Self::default() }
     }
@@ -80,51 +83,51 @@ impl Weather {
     }
 
     /// Every plugin once, some kinds of binary each, and the native plugin at the end.
-    pub(crate) fn round(&mut self, processes: &Processes) -> Result<()> {
+    pub(crate) fn round_of_all_kinds(&mut self, processes: &Processes) -> Result<()> {
         for component in COMPONENTS {
-            let n_kinds = if VITAL.contains(&component.name) { 2 } else { 4 };
+            let n_kinds = if ESSENTIAL.contains(&component.name) { 2 } else { 4 };
             for _ in 0..n_kinds {
                 let kind = self.kind(component.name);
                 self.swap(processes, component, kind)?;
             }
-            self.swap(processes, component, Kind::Native)?;
+            self.swap(processes, component, BinaryKind::Native)?;
         }
         Ok(())
     }
 
     /// Every plugin as the component of the same name.
     pub(crate) fn all_components(&mut self, processes: &Processes) -> Result<()> {
-        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, Kind::Known))
+        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Known))
     }
 
     pub(crate) fn all_native(&mut self, processes: &Processes) -> Result<()> {
-        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, Kind::Native))
+        COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Native))
     }
 
     /// Every plugin by an equal one, one that answers otherwise, and itself.
-    pub(crate) fn fair_round(&mut self, processes: &Processes) -> Result<()> {
+    pub(crate) fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
         for component in COMPONENTS {
-            self.swap(processes, component, Kind::Equal)?;
-            if !VITAL.contains(&component.name) {
-                self.swap(processes, component, Kind::Mood(Mood::Indifferent))?;
+            self.swap(processes, component, BinaryKind::Equal)?;
+            if !ESSENTIAL.contains(&component.name) {
+                self.swap(processes, component, BinaryKind::Mood(Mood::Indifferent))?;
             }
-            self.swap(processes, component, Kind::Equal)?;
-            self.swap(processes, component, Kind::Known)?;
+            self.swap(processes, component, BinaryKind::Equal)?;
+            self.swap(processes, component, BinaryKind::Known)?;
         }
         Ok(())
     }
 
-    fn swap(&mut self, processes: &Processes, component: &EmbeddedComponent, kind: Kind) -> Result<()> {
+    fn swap(&mut self, processes: &Processes, component: &EmbeddedComponent, kind: BinaryKind) -> Result<()> {
         let EmbeddedComponent { name, bytes } = component;
-        tokio::task::block_in_place(|| self.place(processes, name, bytes, kind))
+        tokio::task::block_in_place(|| self.replace_and_wait(processes, name, bytes, kind))
             .with_context(|| format!("{name} {kind:?}"))
     }
 
-    fn kind(&mut self, name: &str) -> Kind {
+    fn kind(&mut self, name: &str) -> BinaryKind {
         loop {
             let at = usize::try_from(self.next() % KINDS.len() as u64).unwrap_or(0);
             let Some(kind) = KINDS.get(at).copied() else { continue };
-            if !(VITAL.contains(&name) && matches!(kind, Kind::Mood(_))) {
+            if !(ESSENTIAL.contains(&name) && matches!(kind, BinaryKind::Mood(_))) {
                 return kind;
             }
         }
@@ -139,10 +142,10 @@ impl Weather {
         mixed ^ (mixed >> 31)
     }
 
-    /// Changes the file, and waits for what must come of it.
-    fn place(&mut self, processes: &Processes, name: &str, itself: &[u8], kind: Kind) -> Result<()> {
+    /// Changes the file, and waits for the scheduler's reaction.
+    fn replace_and_wait(&mut self, processes: &Processes, name: &str, itself: &[u8], kind: BinaryKind) -> Result<()> {
         self.n_swaps += 1;
-        if kind == Kind::Native {
+        if kind == BinaryKind::Native {
             let file = processes.plugins_dir.join(format!("{name}.wasm"));
             if file.exists() {
                 fs::remove_file(&file)?;
@@ -150,24 +153,30 @@ impl Weather {
             return until(processes, name, |plugin| serves(plugin, "native") && is_well(plugin));
         }
         let before = processes.plugin(name)?["digest"].clone();
-        let salt =
-            if matches!(kind, Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle)) { 0 } else { self.next() };
+        let salt = if matches!(kind, BinaryKind::Known | BinaryKind::Mood(Mood::Indifferent | Mood::Dawdle)) {
+            0
+        } else {
+            self.next()
+        };
         let bytes = self.bytes(name, itself, kind, salt)?;
         let digest = digest(&bytes);
         let start = Instant::now();
-        replace(processes, name, &bytes)?;
+        write_binary(processes, name, &bytes)?;
         let figures = match kind {
-            Kind::Native | Kind::Equal | Kind::Known | Kind::Mood(Mood::Indifferent | Mood::Dawdle) => {
+            BinaryKind::Native
+            | BinaryKind::Equal
+            | BinaryKind::Known
+            | BinaryKind::Mood(Mood::Indifferent | Mood::Dawdle) => {
                 until(processes, name, |plugin| serves(plugin, &digest) && is_serving(plugin))?;
                 if self.known.insert(digest) { &mut self.compiled } else { &mut self.cached }
             }
-            Kind::Mood(_) => {
-                // It serves for a moment, and is found out.
+            BinaryKind::Mood(_) => {
+                // It serves for a moment, until its first fault.
                 let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && !serves(plugin, &digest);
                 until(processes, name, |plugin| is_over(plugin) && is_serving(plugin))?;
                 &mut self.recovered
             }
-            Kind::Text | Kind::CoreModule | Kind::OtherWorld | Kind::ImportsWasi => {
+            BinaryKind::Text | BinaryKind::CoreModule | BinaryKind::OtherWorld | BinaryKind::ImportsWasi => {
                 let goes_on = |plugin: &Value| plugin["digest"] == before && is_serving(plugin);
                 until(processes, name, |plugin| plugin["refusedDigest"] == digest && goes_on(plugin))?;
                 &mut self.refused
@@ -177,14 +186,14 @@ impl Weather {
         Ok(())
     }
 
-    fn bytes(&self, name: &str, itself: &[u8], kind: Kind, salt: u64) -> Result<Vec<u8>> {
+    fn bytes(&self, name: &str, itself: &[u8], kind: BinaryKind, salt: u64) -> Result<Vec<u8>> {
         Ok(match kind {
-            Kind::Equal | Kind::Known | Kind::Native => salted(itself, salt),
-            Kind::Mood(mood) => salted(&always(name, mood)?, salt),
-            Kind::Text => format!("#!/bin/sh\necho {salt} is not a component\n").into_bytes(),
-            Kind::CoreModule => salted(&guests::core_module()?, salt),
-            Kind::OtherWorld => salted(&guests::of_another_world()?, salt),
-            Kind::ImportsWasi => salted(&guests::imports_wasi()?, salt),
+            BinaryKind::Equal | BinaryKind::Known | BinaryKind::Native => salted(itself, salt),
+            BinaryKind::Mood(mood) => salted(&always(name, mood)?, salt),
+            BinaryKind::Text => format!("#!/bin/sh\necho {salt} is not a component\n").into_bytes(),
+            BinaryKind::CoreModule => salted(&guests::core_module()?, salt),
+            BinaryKind::OtherWorld => salted(&guests::of_another_world()?, salt),
+            BinaryKind::ImportsWasi => salted(&guests::imports_wasi()?, salt),
         })
     }
 
@@ -221,7 +230,7 @@ fn digest(bytes: &[u8]) -> String {
     Binary::new("", bytes).digest().to_owned()
 }
 
-fn replace(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
+fn write_binary(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {
     let part = processes.plugins_dir.join(".incoming");
     fs::write(&part, bytes)?;
     fs::rename(part, processes.plugins_dir.join(format!("{name}.wasm")))?;
@@ -249,7 +258,7 @@ fn until(processes: &Processes, name: &str, is_so: impl Fn(&Value) -> bool) -> R
         if is_so(&plugin) {
             return Ok(());
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > TIMEOUT {
             bail!("what was to happen did not; the scheduler says {plugin}");
         }
         thread::sleep(Duration::from_millis(3));

@@ -1,4 +1,4 @@
-//! Everything that the plugins of a profile say about one pod, in words that can be compared.
+//! Everything that the plugins of a profile answer about one pod, as text that can be compared.
 //!
 //! Plugins are asked one by one at each point, on all nodes, and then together, as the scheduler asks them. Answers name
 //! nodes and pods, never rows, so that answers about two caches with the same objects can be compared.
@@ -6,14 +6,15 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{
-    Call, CycleId, DryRunCase, Effect, PluginIdx, Point, Profile, Status,
+    Call, DryRunCase, Effect, PluginIdx, Point, Profile, Status,
     run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PreFilterOutcome, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
+use berth_testing::TestCluster;
 
-use crate::{generate::random::Random, world::World};
+use crate::generate::random::Random;
 
-/// What was said, by point, plugin and node.
+/// Every answer, by point, plugin and node.
 pub type Answers = BTreeMap<String, String>;
 
 /// How a pod fared.
@@ -28,11 +29,11 @@ pub enum Outcome {
     Scored,
 }
 
-/// A profile in conversation.
+/// A profile that is asked about one pod.
 #[derive(Debug)]
-pub struct Interview<'a> {
+pub struct ProfileRun<'a> {
     pub profile: &'a mut Profile,
-    pub world: &'a World,
+    pub cluster: &'a TestCluster,
     pub pod: &'a Pod,
     /// The order in which nodes are visited.
     pub order: &'a [NodeIdx],
@@ -62,9 +63,9 @@ fn show_effect(effect: &Effect) -> String {
     }
 }
 
-impl Interview<'_> {
+impl ProfileRun<'_> {
     /// All answers, and what became of the pod. The replicas must have been synced.
-    pub fn ask(&mut self) -> (Answers, Outcome) {
+    pub fn answers(&mut self) -> (Answers, Outcome) {
         let mut answers = Answers::new();
         self.pre_enqueue(&mut answers);
         self.one_by_one(&mut answers);
@@ -77,7 +78,7 @@ impl Interview<'_> {
     }
 
     fn names(&self, nodes: &NodeSet) -> Vec<String> {
-        let mut names: Vec<String> = nodes.iter().map(|node| self.world.node_name(node)).collect();
+        let mut names: Vec<String> = nodes.iter().map(|node| self.cluster.node_name(node).to_owned()).collect();
         names.sort_unstable();
         names
     }
@@ -95,16 +96,16 @@ impl Interview<'_> {
         }
     }
 
-    /// PreFilter until one turns the pod down; each Filter on all nodes, by itself; dry runs.
+    /// PreFilter until one rejects the pod; each Filter on all nodes, by itself; dry runs.
     fn one_by_one(&mut self, answers: &mut Answers) {
-        let call = Call { cycle: CycleId(self.cycle), pod: self.pod, table: self.world.cache.table() };
+        let call = self.cluster.call(self.cycle, self.pod);
         let mut attempt = Attempt::default();
         let outcome = run::pre_filter(self.profile, &call, &mut attempt);
         for answer in &attempt.pre_filters {
             let mut nodes = answer.nodes.clone();
             nodes.iter_mut().for_each(|nodes| nodes.sort_unstable());
-            let said = format!("{} {nodes:?}", show(&answer.status));
-            answers.insert(format!("preFilter {}", self.name(answer.plugin)), said);
+            let shown = format!("{} {nodes:?}", show(&answer.status));
+            answers.insert(format!("preFilter {}", self.name(answer.plugin)), shown);
         }
         answers.insert("preFilter".to_owned(), format!("{outcome:?}"));
         if matches!(outcome, Ok(PreFilterOutcome::Proceed)) {
@@ -130,14 +131,14 @@ impl Interview<'_> {
     /// A few nodes without some of their pods, and with nominated ones.
     fn dry_runs(&mut self, call: &Call<'_>, attempt: &Attempt, answers: &mut Answers) {
         let mut random = Random::new(self.seed);
-        let nominated = self.world.nominated_pods(self.pod);
+        let nominated = self.cluster.nominated_pods(self.pod);
         let mut pods = nominated.competing().to_vec();
         let mut cases = Vec::new();
         let mut slots: Vec<(PodIdx, NodeIdx)> = call.table.pods().iter().map(|(idx, _, node)| (idx, node)).collect();
         slots.sort_unstable_by_key(|(idx, _)| *idx);
         // The choice follows names: rows differ from cache to cache.
         let mut nodes: Vec<NodeIdx> = call.table.nodes().iter().collect();
-        nodes.sort_unstable_by_key(|node| self.world.node_name(*node));
+        nodes.sort_unstable_by_key(|node| self.cluster.node_name(*node));
         nodes.retain(|_| random.chance(60));
         for node in nodes {
             let mut on_node: Vec<&Pod> = slots
@@ -173,7 +174,7 @@ impl Interview<'_> {
             match point.dry_run(call, &pods, &cases) {
                 Ok(statuses) => {
                     for (case, status) in cases.iter().zip(&statuses) {
-                        answers.insert(format!("dryRun {name} {}", self.world.node_name(case.node)), show(status));
+                        answers.insert(format!("dryRun {name} {}", self.cluster.node_name(case.node)), show(status));
                     }
                 }
                 Err(status) => drop(answers.insert(format!("dryRun {name}"), show(&status))),
@@ -183,14 +184,14 @@ impl Interview<'_> {
 
     /// The cycle as the scheduler runs it.
     fn together(&mut self, answers: &mut Answers) -> Outcome {
-        let call = Call { cycle: CycleId(self.cycle + 1), pod: self.pod, table: self.world.cache.table() };
+        let call = self.cluster.call(self.cycle + 1, self.pod);
         let mut attempt = Attempt::default();
-        let nominated = &self.world.nominated_pods(self.pod);
+        let nominated = &self.cluster.nominated_pods(self.pod);
         let start = usize::try_from(self.seed % 64).unwrap_or(0);
         let search = NodeSearch { order: self.order, start, percentage_of_nodes_to_score: 100, nominated, hint: None };
         let outcome = match run::place(self.profile, &call, &search, &mut attempt) {
             Ok(node) => {
-                answers.insert("chosen".to_owned(), self.world.node_name(node));
+                answers.insert("chosen".to_owned(), self.cluster.node_name(node).to_owned());
                 self.scores(&attempt, answers);
                 let others = attempt.feasible_order.iter().filter(|other| **other != node).take(2);
                 for node in others.copied().chain([node]).collect::<Vec<_>>() {
@@ -210,17 +211,17 @@ impl Interview<'_> {
     }
 
     fn scores(&self, attempt: &Attempt, answers: &mut Answers) {
-        let order: Vec<String> = attempt.feasible_order.iter().map(|node| self.world.node_name(*node)).collect();
+        let order: Vec<&str> = attempt.feasible_order.iter().map(|node| self.cluster.node_name(*node)).collect();
         answers.insert("feasible".to_owned(), format!("{order:?}"));
         let skipped: Vec<Arc<str>> = attempt.skipped_scores.iter().map(|plugin| self.name(plugin)).collect();
         answers.insert("skipped scores".to_owned(), format!("{skipped:?}"));
         for (node, total) in attempt.feasible.iter().zip(&attempt.totals) {
-            answers.insert(format!("total {}", self.world.node_name(node)), total.to_string());
+            answers.insert(format!("total {}", self.cluster.node_name(node)), total.to_string());
         }
         for scores in attempt.plugin_scores() {
             let both = scores.raw.iter().zip(&scores.normalized);
             for (node, (raw, normalized)) in attempt.feasible.iter().zip(both) {
-                let what = format!("score {} {}", self.name(scores.plugin), self.world.node_name(node));
+                let what = format!("score {} {}", self.name(scores.plugin), self.cluster.node_name(node));
                 answers.insert(what, format!("{raw} {normalized}"));
             }
         }
@@ -228,7 +229,7 @@ impl Interview<'_> {
 
     /// Reserve, PreBind and Bind on one node, and back.
     fn binding(&mut self, call: &Call<'_>, node: NodeIdx, answers: &mut Answers) {
-        let name = self.world.node_name(node);
+        let name = self.cluster.node_name(node);
         let reserved = run::reserve(self.profile, call, node);
         if let Err(refusal) = &reserved {
             answers
@@ -237,8 +238,8 @@ impl Interview<'_> {
             for plugin in self.profile.plugins.at(Point::PreBind).to_vec() {
                 let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_bind());
                 let Some(answer) = point.map(|point| point.pre_bind(call, node)) else { continue };
-                let said = answer.map_or_else(|status| show(&status), |effects| show_effects(&effects));
-                answers.insert(format!("preBind {} {name}", self.name(plugin)), said);
+                let answer = answer.map_or_else(|status| show(&status), |effects| show_effects(&effects));
+                answers.insert(format!("preBind {} {name}", self.name(plugin)), answer);
             }
             answers.insert(format!("bind {name}"), format!("{:?}", run::bind(self.profile, call, node)));
         }
@@ -260,7 +261,7 @@ impl Interview<'_> {
         let pending: Vec<Arc<str>> = diagnosis.pending.iter().map(|plugin| self.name(plugin)).collect();
         answers.insert("rejectors".to_owned(), format!("{rejectors:?} {pending:?}"));
         answers.insert("postFilter".to_owned(), run.status.as_ref().map(show).unwrap_or_default());
-        let nominated = run.nominate.map(|node| node.map(|node| self.world.node_name(node)));
+        let nominated = run.nominate.map(|node| node.map(|node| self.cluster.node_name(node)));
         answers.insert("nominated".to_owned(), format!("{nominated:?}"));
         let effects: Vec<Effect> = run.effects.into_iter().map(|(_, effect)| effect).collect();
         answers.insert("postFilter effects".to_owned(), show_effects(&effects));
@@ -279,8 +280,8 @@ impl Interview<'_> {
 pub fn differences(left: (&str, &Answers), right: (&str, &Answers)) -> Vec<String> {
     let keys: std::collections::BTreeSet<&String> = left.1.keys().chain(right.1.keys()).collect();
     let differ = keys.into_iter().filter(|key| left.1.get(*key) != right.1.get(*key));
-    let said = |answers: &Answers, key: &String| answers.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
+    let text = |answers: &Answers, key: &String| answers.get(key).cloned().unwrap_or_else(|| "nothing".to_owned());
     differ
-        .map(|key| format!("{key}:\n  {}: {}\n  {}: {}", left.0, said(left.1, key), right.0, said(right.1, key)))
+        .map(|key| format!("{key}:\n  {}: {}\n  {}: {}", left.0, text(left.1, key), right.0, text(right.1, key)))
         .collect()
 }

@@ -1,0 +1,141 @@
+//! Nodes and pods as JSON, a call for each field that a test cares about.
+
+use berth_model::api;
+use serde_json::{Value, json};
+
+/// A node, as the API server has it.
+#[derive(Clone, Debug)]
+pub struct NodeMaker(Value);
+
+/// A pod, as the API server has it.
+#[derive(Clone, Debug)]
+pub struct PodMaker(Value);
+
+/// A node without labels, taints and resources, but with room for 110 pods.
+#[must_use]
+pub fn node(name: &str) -> NodeMaker {
+    let status = json!({"allocatable": {"pods": "110"}});
+    NodeMaker(json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name}, "status": status}))
+}
+
+/// A pod in namespace `default` whose uid is its name, with one container that requests nothing.
+#[must_use]
+pub fn pod(name: &str) -> PodMaker {
+    let metadata = json!({"name": name, "namespace": "default", "uid": name});
+    let spec = json!({"containers": [{"name": "main"}]});
+    PodMaker(json!({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}))
+}
+
+impl NodeMaker {
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.0["metadata"]["labels"][key] = json!(value);
+        self
+    }
+
+    /// An amount of `status.allocatable`.
+    #[must_use]
+    pub fn allocatable(mut self, resource: &str, amount: &str) -> Self {
+        self.0["status"]["allocatable"][resource] = json!(amount);
+        self
+    }
+
+    /// One more taint.
+    #[must_use]
+    pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
+        push(&mut self.0["spec"]["taints"], json!({"key": key, "value": value, "effect": effect}));
+        self
+    }
+
+    /// One more image that the node has pulled.
+    #[must_use]
+    pub fn image(mut self, name: &str, bytes: u64) -> Self {
+        push(&mut self.0["status"]["images"], json!({"names": [name], "sizeBytes": bytes}));
+        self
+    }
+
+    #[must_use]
+    pub fn json(self) -> Value {
+        self.0
+    }
+
+    #[must_use]
+    pub fn build(self) -> api::Node {
+        decode(self.0)
+    }
+}
+
+impl PodMaker {
+    #[must_use]
+    pub fn namespace(mut self, namespace: &str) -> Self {
+        self.0["metadata"]["namespace"] = json!(namespace);
+        self
+    }
+
+    #[must_use]
+    pub fn uid(mut self, uid: &str) -> Self {
+        self.0["metadata"]["uid"] = json!(uid);
+        self
+    }
+
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
+        self.0["metadata"]["labels"][key] = json!(value);
+        self
+    }
+
+    #[must_use]
+    pub fn priority(self, priority: i32) -> Self {
+        self.spec("priority", json!(priority))
+    }
+
+    /// The node that the pod is bound to; empty for a pending pod.
+    #[must_use]
+    pub fn on(self, node: &str) -> Self {
+        self.spec("nodeName", json!(node))
+    }
+
+    /// The node that the pod is nominated to.
+    #[must_use]
+    pub fn nominated_to(mut self, node: &str) -> Self {
+        self.0["status"]["nominatedNodeName"] = json!(node);
+        self
+    }
+
+    /// What the pod's container requests.
+    #[must_use]
+    pub fn request(mut self, resource: &str, amount: &str) -> Self {
+        self.0["spec"]["containers"][0]["resources"]["requests"][resource] = json!(amount);
+        self
+    }
+
+    /// Any field of `spec`.
+    #[must_use]
+    pub fn spec(mut self, field: &str, value: Value) -> Self {
+        self.0["spec"][field] = value;
+        self
+    }
+
+    #[must_use]
+    pub fn json(self) -> Value {
+        self.0
+    }
+
+    #[must_use]
+    pub fn build(self) -> api::Pod {
+        decode(self.0)
+    }
+}
+
+/// `list` is an array or not there yet.
+fn push(list: &mut Value, element: Value) {
+    match list.as_array_mut() {
+        Some(elements) => elements.push(element),
+        None => *list = json!([element]),
+    }
+}
+
+#[expect(clippy::panic, reason = "a test with an object that does not decode is wrong")]
+fn decode<T: serde::de::DeserializeOwned>(object: Value) -> T {
+    serde_json::from_value(object).unwrap_or_else(|error| panic!("an object that does not decode: {error}"))
+}
