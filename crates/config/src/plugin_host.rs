@@ -1,4 +1,4 @@
-//! What did the operator allow plugins? Reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
+//! What the operator allows plugins: reads `PluginHostConfiguration` documents into complete [`PluginHostSettings`].
 //!
 //! `file` holds what a document says; every field of it may be absent. Here is what the program uses: an entry of
 //! `plugins` laid over `defaults`, laid over the constants below. Nothing in it is unset but [`PluginSettings::grants`]
@@ -9,12 +9,16 @@ mod file;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use self::file::{Document, Entry};
+use berth_framework::{ObjectKind, Permission};
+use serde::Deserialize;
+
+use self::file::{Document, PluginEntry};
 
 /// The group and version of the document.
 pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 
-/// The scheduling thread waits for every call; a good plugin answers in microseconds, so a second is a fault for sure.
+/// The scheduling thread waits for every call. A good plugin answers in microseconds, so one that takes a second is at
+/// fault.
 const CALL_TIME: Duration = Duration::from_secs(1);
 /// A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as strings.
 const MEMORY_BYTES: u64 = 256 << 20;
@@ -24,14 +28,14 @@ const OUTPUT_BYTES: u64 = 16 << 20;
 const OUTPUT_ELEMENTS: u32 = 1024;
 /// Enough to follow a plugin by eye; more would drown the scheduler's own lines.
 const LOG_LINES_PER_SECOND: u32 = 20;
-/// A plugin that fails once a pod reaches it within a few pods, one that stumbles now and then does not.
+/// A plugin that fails at every pod reaches it within a few pods, one that fails now and then does not.
 const QUARANTINE_FAULTS: u32 = 5;
 const QUARANTINE_WINDOW: Duration = Duration::from_secs(60);
-/// Long enough for an operator to read what happened, short enough that a passing cause is forgotten soon.
+/// Long enough for an operator to read what happened, short enough that pods do not wait long once the cause has passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
 const PROBATION_PERIOD: Duration = Duration::from_secs(60);
-/// One time-out on a loaded machine does not condemn a version.
+/// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
 /// What the operator decided about plugins, complete and validated.
@@ -77,41 +81,16 @@ pub struct PluginLimits {
 /// What a plugin may ask for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginGrants {
-    /// Kinds of objects that it may see whole, as `apiVersion` and `kind`.
-    pub reads: Vec<(String, String)>,
+    /// Kinds of objects that it may see whole.
+    pub reads: Vec<ObjectKind>,
     /// Kinds of effects that are carried out for it.
-    pub effects: Vec<EffectKind>,
+    pub effects: Vec<Permission>,
     /// Whether it may see pending pods whole, environment variables included.
     pub pod_json: bool,
 }
 
-/// A kind of effect, as grants name it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EffectKind {
-    /// Bind the pod.
-    Bind,
-    /// Patch an object.
-    Patch,
-    /// Create an object.
-    Create,
-    /// Delete an object.
-    Delete,
-    /// Evict a pod.
-    Evict,
-    /// Allow or reject a pod that waits on Permit.
-    WaitingPods,
-    /// Move pods to the active queue.
-    Activate,
-    /// Set or clear a pod's nomination.
-    Nominate,
-    /// Write an event.
-    Event,
-    /// Hold a binding until an object changes.
-    Wait,
-}
-
 /// What becomes of the pods of profiles that use a plugin which is out of service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
     /// They stay pending: the plugin's rules hold.
     #[default]
@@ -121,7 +100,8 @@ pub enum FailurePolicy {
 }
 
 /// How a plugin runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Execution {
     /// A built-in runs natively unless the plugins directory holds a binary of its name.
     #[default]
@@ -210,14 +190,14 @@ impl PluginHostSettings {
         let document: Document = serde_saphyr::from_str(text)
             .map_err(|source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) })?;
         let defaults = document.defaults.over(&PluginSettings::default());
-        let lay = |entry: Entry| {
-            // What `defaults` grants and how it executes is no plugin's own wish.
-            let own = PluginSettings { grants: None, execution: None, ..defaults.clone() };
-            (entry.name.0, entry.settings.over(&own))
+        let over_defaults = |entry: PluginEntry| {
+            // Grants and execution of `defaults` do not become the plugin's own: other sources come before them.
+            let base = PluginSettings { grants: None, execution: None, ..defaults.clone() };
+            (entry.name.0, entry.settings.over(&base))
         };
-        let plugins = document.plugins.0.into_iter().map(lay).collect();
+        let plugins = document.plugins.0.into_iter().map(over_defaults).collect();
         let execution_of_profiles =
-            document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution.into()));
+            document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution));
         Ok(Self { plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
     }
 

@@ -8,7 +8,7 @@
 
 use std::path::PathBuf;
 
-use berth_config::{EffectKind, Execution, PluginGrants, PluginHostSettings, PluginSettings};
+use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, Permission};
 
 use crate::cli::Scheduling;
@@ -124,29 +124,8 @@ impl Granted {
 
 impl From<&PluginGrants> for Granted {
     fn from(grants: &PluginGrants) -> Self {
-        let reads = grants.reads.iter();
-        Self {
-            pod_json: grants.pod_json,
-            effects: grants.effects.iter().copied().map(permission).collect(),
-            reads: reads
-                .map(|(api_version, kind)| ObjectKind { api_version: api_version.clone(), kind: kind.clone() })
-                .collect(),
-        }
-    }
-}
-
-fn permission(effect: EffectKind) -> Permission {
-    match effect {
-        EffectKind::Bind => Permission::Bind,
-        EffectKind::Patch => Permission::Patch,
-        EffectKind::Create => Permission::Create,
-        EffectKind::Delete => Permission::Delete,
-        EffectKind::Evict => Permission::Evict,
-        EffectKind::WaitingPods => Permission::WaitingPods,
-        EffectKind::Activate => Permission::Activate,
-        EffectKind::Nominate => Permission::Nominate,
-        EffectKind::Event => Permission::Event,
-        EffectKind::Wait => Permission::Wait,
+        let PluginGrants { reads, effects, pod_json } = grants.clone();
+        Self { effects, reads, pod_json }
     }
 }
 

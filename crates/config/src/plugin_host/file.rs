@@ -4,13 +4,15 @@
 //! whatever is wrong. Unknown fields are refused.
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 use std::time::Duration;
 
-use serde::Deserialize;
+use berth_framework::{ObjectKind, Permission};
+use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::{
-    EffectKind, Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
-    Probation, ProbationSpan, Quarantine,
+    Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings, Probation,
+    ProbationSpan, Quarantine,
 };
 
 const KIND: &str = "PluginHostConfiguration";
@@ -23,11 +25,11 @@ pub(super) struct Document {
     #[serde(rename = "kind")]
     _kind: Kind,
     #[serde(default)]
-    pub(super) defaults: Settings,
+    pub(super) defaults: SettingsFields,
     #[serde(default)]
-    pub(super) plugins: Entries,
+    pub(super) plugins: PluginEntries,
     #[serde(default)]
-    pub(super) profiles: Profiles,
+    pub(super) profiles: ProfileEntries,
 }
 
 #[derive(Debug, Deserialize)]
@@ -40,57 +42,57 @@ struct Kind;
 
 /// The entries of `plugins`, each name once.
 #[derive(Debug, Default, Deserialize)]
-#[serde(try_from = "Vec<Entry>")]
-pub(super) struct Entries(pub(super) Vec<Entry>);
+#[serde(try_from = "Vec<PluginEntry>")]
+pub(super) struct PluginEntries(pub(super) Vec<PluginEntry>);
 
 /// The entries of `profiles`, each name once.
 #[derive(Debug, Default, Deserialize)]
-#[serde(try_from = "Vec<Profile>")]
-pub(super) struct Profiles(pub(super) Vec<Profile>);
+#[serde(try_from = "Vec<ProfileEntry>")]
+pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 
-// `flatten` and `deny_unknown_fields` exclude each other, hence the fields of `Settings` once more.
+// `flatten` and `deny_unknown_fields` exclude each other, hence the fields of `SettingsFields` once more.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawEntry {
+struct PluginEntryFields {
     name: Name,
     #[serde(default)]
-    limits: Limits,
-    grants: Option<Grants>,
-    failure_policy: Option<Policy>,
-    execution: Option<Run>,
-    quarantine: Option<RawQuarantine>,
-    probation: Option<ProbationField>,
+    limits: LimitsFields,
+    grants: Option<GrantsFields>,
+    failure_policy: Option<FailurePolicy>,
+    execution: Option<Execution>,
+    quarantine: Option<QuarantineFields>,
+    probation: Option<CheckedProbation>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(from = "RawEntry")]
-pub(super) struct Entry {
+#[serde(from = "PluginEntryFields")]
+pub(super) struct PluginEntry {
     pub(super) name: Name,
-    pub(super) settings: Settings,
+    pub(super) settings: SettingsFields,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Profile {
+pub(super) struct ProfileEntry {
     pub(super) scheduler_name: Name,
-    pub(super) execution: Run,
+    pub(super) execution: Execution,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct Settings {
+pub(super) struct SettingsFields {
     #[serde(default)]
-    limits: Limits,
-    grants: Option<Grants>,
-    failure_policy: Option<Policy>,
-    execution: Option<Run>,
-    quarantine: Option<RawQuarantine>,
-    probation: Option<ProbationField>,
+    limits: LimitsFields,
+    grants: Option<GrantsFields>,
+    failure_policy: Option<FailurePolicy>,
+    execution: Option<Execution>,
+    quarantine: Option<QuarantineFields>,
+    probation: Option<CheckedProbation>,
 }
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Limits {
+struct LimitsFields {
     call_milliseconds: Option<Count>,
     memory: Option<Bytes>,
     output_bytes: Option<Bytes>,
@@ -100,9 +102,9 @@ struct Limits {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct Grants {
+struct GrantsFields {
     #[serde(default)]
-    reads: Vec<ObjectKind>,
+    reads: Vec<ReadableKind>,
     #[serde(default)]
     effects: Vec<Effect>,
     #[serde(default)]
@@ -111,7 +113,7 @@ struct Grants {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawQuarantine {
+struct QuarantineFields {
     faults: Option<Count>,
     window_seconds: Option<Count>,
     backoff_seconds: Option<Count>,
@@ -119,15 +121,15 @@ struct RawQuarantine {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct RawProbation {
+struct ProbationFields {
     seconds: Option<u32>,
     calls: Option<u64>,
     faults: Option<u32>,
 }
 
 #[derive(Debug, Deserialize)]
-#[serde(try_from = "RawProbation")]
-struct ProbationField {
+#[serde(try_from = "ProbationFields")]
+struct CheckedProbation {
     span: Option<ProbationSpan>,
     faults: Option<u32>,
 }
@@ -137,7 +139,7 @@ struct ProbationField {
 #[serde(try_from = "String")]
 pub(super) struct Name(pub(super) String);
 
-/// From 1 on.
+/// At least 1.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "u32")]
 struct Count(u32);
@@ -157,38 +159,13 @@ enum BytesField {
 /// `apiVersion/kind`: `v1/ConfigMap`, `apps/v1/Deployment`.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
-struct ObjectKind(String, String);
+struct ReadableKind(ObjectKind);
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Effect {
-    Bind,
-    Patch,
-    Create,
-    Delete,
-    Evict,
-    WaitingPods,
-    Activate,
-    Nominate,
-    Event,
-    Wait,
-}
+/// A kind of effect by its name.
+#[derive(Debug)]
+struct Effect(Permission);
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-enum Policy {
-    Fail,
-    Ignore,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) enum Run {
-    Auto,
-    Native,
-    Wasm,
-}
-
-impl Settings {
+impl SettingsFields {
     /// What is said here, and `base` where nothing is.
     pub(super) fn over(self, base: &PluginSettings) -> PluginSettings {
         let quarantine = self.quarantine.map_or(base.quarantine, |quarantine| quarantine.over(base.quarantine));
@@ -199,15 +176,15 @@ impl Settings {
         PluginSettings {
             limits: self.limits.over(base.limits),
             grants: self.grants.map(PluginGrants::from).or_else(|| base.grants.clone()),
-            failure_policy: self.failure_policy.map_or(base.failure_policy, FailurePolicy::from),
-            execution: self.execution.map(Execution::from).or(base.execution),
+            failure_policy: self.failure_policy.unwrap_or(base.failure_policy),
+            execution: self.execution.or(base.execution),
             quarantine,
             probation,
         }
     }
 }
 
-impl Limits {
+impl LimitsFields {
     fn over(&self, base: PluginLimits) -> PluginLimits {
         let milliseconds = |count: Count| Duration::from_millis(u64::from(count.0));
         PluginLimits {
@@ -220,7 +197,7 @@ impl Limits {
     }
 }
 
-impl RawQuarantine {
+impl QuarantineFields {
     fn over(&self, base: Quarantine) -> Quarantine {
         let seconds = |count: Count| Duration::from_secs(u64::from(count.0));
         Quarantine {
@@ -231,54 +208,27 @@ impl RawQuarantine {
     }
 }
 
-impl From<RawEntry> for Entry {
-    fn from(raw: RawEntry) -> Self {
-        let RawEntry { name, limits, grants, failure_policy, execution, quarantine, probation } = raw;
-        Self { name, settings: Settings { limits, grants, failure_policy, execution, quarantine, probation } }
+impl From<PluginEntryFields> for PluginEntry {
+    fn from(fields: PluginEntryFields) -> Self {
+        let PluginEntryFields { name, limits, grants, failure_policy, execution, quarantine, probation } = fields;
+        Self { name, settings: SettingsFields { limits, grants, failure_policy, execution, quarantine, probation } }
     }
 }
 
-impl From<Grants> for PluginGrants {
-    fn from(grants: Grants) -> Self {
-        let reads = grants.reads.into_iter().map(|ObjectKind(api_version, kind)| (api_version, kind)).collect();
-        let effects = grants.effects.into_iter().map(EffectKind::from).collect();
+impl From<GrantsFields> for PluginGrants {
+    fn from(grants: GrantsFields) -> Self {
+        let reads = grants.reads.into_iter().map(|kind| kind.0).collect();
+        let effects = grants.effects.into_iter().map(|effect| effect.0).collect();
         Self { reads, effects, pod_json: grants.pod_json }
     }
 }
 
-impl From<Effect> for EffectKind {
-    fn from(effect: Effect) -> Self {
-        match effect {
-            Effect::Bind => Self::Bind,
-            Effect::Patch => Self::Patch,
-            Effect::Create => Self::Create,
-            Effect::Delete => Self::Delete,
-            Effect::Evict => Self::Evict,
-            Effect::WaitingPods => Self::WaitingPods,
-            Effect::Activate => Self::Activate,
-            Effect::Nominate => Self::Nominate,
-            Effect::Event => Self::Event,
-            Effect::Wait => Self::Wait,
-        }
-    }
-}
-
-impl From<Policy> for FailurePolicy {
-    fn from(policy: Policy) -> Self {
-        match policy {
-            Policy::Fail => Self::Fail,
-            Policy::Ignore => Self::Ignore,
-        }
-    }
-}
-
-impl From<Run> for Execution {
-    fn from(run: Run) -> Self {
-        match run {
-            Run::Auto => Self::Auto,
-            Run::Native => Self::Native,
-            Run::Wasm => Self::Wasm,
-        }
+impl<'de> Deserialize<'de> for Effect {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| Permission::ALL.map(Permission::as_str).to_vec());
+        let name = String::deserialize(deserializer)?;
+        let permission = Permission::ALL.into_iter().find(|permission| permission.as_str() == name);
+        permission.map(Self).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
     }
 }
 
@@ -299,19 +249,19 @@ impl TryFrom<String> for Kind {
     }
 }
 
-impl TryFrom<Vec<Entry>> for Entries {
+impl TryFrom<Vec<PluginEntry>> for PluginEntries {
     type Error = String;
 
-    fn try_from(entries: Vec<Entry>) -> Result<Self, String> {
+    fn try_from(entries: Vec<PluginEntry>) -> Result<Self, String> {
         once_each(entries.iter().map(|entry| &entry.name), "plugins")?;
         Ok(Self(entries))
     }
 }
 
-impl TryFrom<Vec<Profile>> for Profiles {
+impl TryFrom<Vec<ProfileEntry>> for ProfileEntries {
     type Error = String;
 
-    fn try_from(profiles: Vec<Profile>) -> Result<Self, String> {
+    fn try_from(profiles: Vec<ProfileEntry>) -> Result<Self, String> {
         once_each(profiles.iter().map(|profile| &profile.scheduler_name), "profiles")?;
         Ok(Self(profiles))
     }
@@ -327,16 +277,16 @@ fn once_each<'a>(names: impl Iterator<Item = &'a Name>, list: &str) -> Result<()
     Ok(())
 }
 
-impl TryFrom<RawProbation> for ProbationField {
+impl TryFrom<ProbationFields> for CheckedProbation {
     type Error = String;
 
-    fn try_from(raw: RawProbation) -> Result<Self, String> {
-        let seconds = raw.seconds.map(|seconds| ProbationSpan::Time(Duration::from_secs(u64::from(seconds))));
-        let calls = raw.calls.map(ProbationSpan::Calls);
+    fn try_from(fields: ProbationFields) -> Result<Self, String> {
+        let seconds = fields.seconds.map(|seconds| ProbationSpan::Time(Duration::from_secs(u64::from(seconds))));
+        let calls = fields.calls.map(ProbationSpan::Calls);
         if seconds.is_some() && calls.is_some() {
             return Err("probation lasts seconds or calls, keep one of them".to_owned());
         }
-        Ok(Self { span: seconds.or(calls), faults: raw.faults })
+        Ok(Self { span: seconds.or(calls), faults: fields.faults })
     }
 }
 
@@ -379,13 +329,13 @@ fn bytes(text: &str) -> Option<u64> {
     number.parse::<u64>().ok()?.checked_mul(factor)
 }
 
-impl TryFrom<String> for ObjectKind {
+impl TryFrom<String> for ReadableKind {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
         match text.rsplit_once('/') {
             Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => {
-                Ok(Self(api_version.to_owned(), kind.to_owned()))
+                Ok(Self(ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() }))
             }
             Some(_) | None => {
                 Err(format!("{text:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment"))

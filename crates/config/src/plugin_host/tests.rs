@@ -73,8 +73,9 @@ fn entries_are_laid_over_defaults() {
     assert_eq!(own.limits, limits);
     let grants = own.grants.expect("granted");
     let reads = [("v1", "ConfigMap"), ("apps/v1", "Deployment")];
-    assert_eq!(grants.reads, reads.map(|(version, kind)| (version.to_owned(), kind.to_owned())));
-    assert_eq!(grants.effects, [EffectKind::Bind, EffectKind::WaitingPods, EffectKind::Wait]);
+    let kind = |(version, kind): (&str, &str)| ObjectKind { api_version: version.to_owned(), kind: kind.to_owned() };
+    assert_eq!(grants.reads, reads.map(kind));
+    assert_eq!(grants.effects, [Permission::Bind, Permission::WaitingPods, Permission::Wait]);
     assert_eq!(own.failure_policy, FailurePolicy::Ignore);
     let (window, backoff) = (Duration::from_secs(10), Duration::from_secs(1));
     assert_eq!(own.quarantine, Quarantine { faults: 3, window, backoff });
@@ -83,7 +84,7 @@ fn entries_are_laid_over_defaults() {
         assert_eq!(other.limits.call_time, Duration::from_millis(250));
         assert_eq!((other.grants, other.quarantine.faults), (None, 3));
     }
-    assert_eq!(settings.default_grants().effects, [EffectKind::Event]);
+    assert_eq!(settings.default_grants().effects, [Permission::Event]);
 }
 
 #[test]
