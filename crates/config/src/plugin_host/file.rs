@@ -17,6 +17,27 @@ use super::{
 
 const KIND: &str = "PluginHostConfiguration";
 
+/// Why a field does not take a value. The parser adds the place.
+#[derive(Debug, thiserror::Error)]
+enum FieldError {
+    #[error("apiVersion {0:?} is not supported, use {expected:?}", expected = PLUGIN_HOST_API_VERSION)]
+    ApiVersion(String),
+    #[error("kind {0:?} is not supported, use {expected:?}", expected = KIND)]
+    Kind(String),
+    #[error("{list} names {name:?} twice, keep one of the entries")]
+    NamedTwice { list: &'static str, name: String },
+    #[error("a name must not be empty")]
+    EmptyName,
+    #[error("must be at least 1")]
+    Zero,
+    #[error("{0:?} is not an amount of memory such as 64Mi, 1Gi or 1000000")]
+    Memory(BytesField),
+    #[error("{0:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
+    ObjectKind(String),
+    #[error("probation lasts seconds or calls, keep one of them")]
+    TwoProbationSpans,
+}
+
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Document {
@@ -233,90 +254,89 @@ impl<'de> Deserialize<'de> for Effect {
 }
 
 impl TryFrom<String> for ApiVersion {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        let expected = PLUGIN_HOST_API_VERSION;
-        if text == expected { Ok(Self) } else { Err(format!("apiVersion {text:?} is not supported, use {expected:?}")) }
+    fn try_from(text: String) -> Result<Self, FieldError> {
+        if text == PLUGIN_HOST_API_VERSION { Ok(Self) } else { Err(FieldError::ApiVersion(text)) }
     }
 }
 
 impl TryFrom<String> for Kind {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        if text == KIND { Ok(Self) } else { Err(format!("kind {text:?} is not supported, use {KIND:?}")) }
+    fn try_from(text: String) -> Result<Self, FieldError> {
+        if text == KIND { Ok(Self) } else { Err(FieldError::Kind(text)) }
     }
 }
 
 impl TryFrom<Vec<PluginEntry>> for PluginEntries {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(entries: Vec<PluginEntry>) -> Result<Self, String> {
+    fn try_from(entries: Vec<PluginEntry>) -> Result<Self, FieldError> {
         once_each(entries.iter().map(|entry| &entry.name), "plugins")?;
         Ok(Self(entries))
     }
 }
 
 impl TryFrom<Vec<ProfileEntry>> for ProfileEntries {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(profiles: Vec<ProfileEntry>) -> Result<Self, String> {
+    fn try_from(profiles: Vec<ProfileEntry>) -> Result<Self, FieldError> {
         once_each(profiles.iter().map(|profile| &profile.scheduler_name), "profiles")?;
         Ok(Self(profiles))
     }
 }
 
-fn once_each<'a>(names: impl Iterator<Item = &'a Name>, list: &str) -> Result<(), String> {
+fn once_each<'a>(names: impl Iterator<Item = &'a Name>, list: &'static str) -> Result<(), FieldError> {
     let mut seen = BTreeSet::new();
     for Name(name) in names {
         if !seen.insert(name) {
-            return Err(format!("{list} names {name:?} twice, keep one of the entries"));
+            return Err(FieldError::NamedTwice { list, name: name.clone() });
         }
     }
     Ok(())
 }
 
 impl TryFrom<ProbationFields> for CheckedProbation {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(fields: ProbationFields) -> Result<Self, String> {
+    fn try_from(fields: ProbationFields) -> Result<Self, FieldError> {
         let seconds = fields.seconds.map(|seconds| ProbationSpan::Time(Duration::from_secs(u64::from(seconds))));
         let calls = fields.calls.map(ProbationSpan::Calls);
         if seconds.is_some() && calls.is_some() {
-            return Err("probation lasts seconds or calls, keep one of them".to_owned());
+            return Err(FieldError::TwoProbationSpans);
         }
         Ok(Self { span: seconds.or(calls), faults: fields.faults })
     }
 }
 
 impl TryFrom<String> for Name {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
-        if text.is_empty() { Err("a name must not be empty".to_owned()) } else { Ok(Self(text)) }
+    fn try_from(text: String) -> Result<Self, FieldError> {
+        if text.is_empty() { Err(FieldError::EmptyName) } else { Ok(Self(text)) }
     }
 }
 
 impl TryFrom<u32> for Count {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(count: u32) -> Result<Self, String> {
-        if count == 0 { Err("must be at least 1".to_owned()) } else { Ok(Self(count)) }
+    fn try_from(count: u32) -> Result<Self, FieldError> {
+        if count == 0 { Err(FieldError::Zero) } else { Ok(Self(count)) }
     }
 }
 
 impl TryFrom<BytesField> for Bytes {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(field: BytesField) -> Result<Self, String> {
+    fn try_from(field: BytesField) -> Result<Self, FieldError> {
         match field {
             BytesField::Number(bytes) => Some(bytes),
             BytesField::Text(ref text) => bytes(text),
         }
         .filter(|bytes| *bytes > 0)
         .map(Self)
-        .ok_or_else(|| format!("{field:?} is not an amount of memory such as 64Mi, 1Gi or 1000000"))
+        .ok_or(FieldError::Memory(field))
     }
 }
 
@@ -330,16 +350,14 @@ fn bytes(text: &str) -> Option<u64> {
 }
 
 impl TryFrom<String> for ReadableKind {
-    type Error = String;
+    type Error = FieldError;
 
-    fn try_from(text: String) -> Result<Self, String> {
+    fn try_from(text: String) -> Result<Self, FieldError> {
         match text.rsplit_once('/') {
             Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => {
                 Ok(Self(ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() }))
             }
-            Some(_) | None => {
-                Err(format!("{text:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment"))
-            }
+            Some(_) | None => Err(FieldError::ObjectKind(text)),
         }
     }
 }
