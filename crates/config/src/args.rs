@@ -1,7 +1,7 @@
 //! Arguments of the built-in plugins: defaults filled in, values checked.
 //!
 //! The result is JSON without `apiVersion` and `kind`, complete enough that a plugin needs no defaults of its own.
-//! Wording and limits are kube-scheduler's. A nested file a plugin where there is more than a few numbers to check.
+//! Wording and limits are kube-scheduler's. A plugin with more than a few numbers to check has a file of its own.
 
 mod node_affinity;
 mod resources;
@@ -9,7 +9,7 @@ mod topology_spread;
 
 use serde_json::{Value, json};
 
-use crate::duration::{from_nanos, render_duration};
+use crate::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use crate::error::Problems;
 use crate::fields::Fields;
 
@@ -21,9 +21,9 @@ pub(crate) fn has_args(plugin: &str) -> bool {
 }
 
 /// Checked and complete arguments of a built-in plugin; `None` for any other plugin.
-pub(crate) fn complete_args(plugin: &str, path: &str, raw: Option<&Value>, problems: &Problems) -> Option<Value> {
+pub(crate) fn complete_args(plugin: &str, path: &str, given: Option<&Value>, problems: &Problems) -> Option<Value> {
     let read = reader_of(plugin)?;
-    let fields = Fields::new(path, raw, problems);
+    let fields = Fields::new(path, given, problems);
     fields.envelope(&format!("{plugin}Args"));
     let args = read(&fields);
     fields.finish();
@@ -65,18 +65,17 @@ fn default_preemption(fields: &Fields<'_>) -> Value {
 
 /// Allocation may search for ten seconds, and devices may take ten minutes to become ready.
 fn dynamic_resources(fields: &Fields<'_>) -> Value {
-    const SECOND: i64 = 1_000_000_000;
-    let filter_timeout = fields.duration("filterTimeout").unwrap_or(10 * SECOND);
-    if filter_timeout < 0 {
+    let filter_nanos = fields.duration_nanos("filterTimeout").unwrap_or(10 * NANOS_PER_SECOND);
+    if filter_nanos < 0 {
         fields.invalid("filterTimeout", fields.text("filterTimeout"), "must be zero (no timeout) or positive");
     }
-    let binding_timeout = fields.duration("bindingTimeout").unwrap_or(600 * SECOND);
-    if binding_timeout < SECOND {
+    let binding_nanos = fields.duration_nanos("bindingTimeout").unwrap_or(600 * NANOS_PER_SECOND);
+    if binding_nanos < NANOS_PER_SECOND {
         fields.invalid("bindingTimeout", fields.text("bindingTimeout"), "must be at least 1 second");
     }
     json!({
-        "filterTimeout": render_duration(from_nanos(filter_timeout)),
-        "bindingTimeout": render_duration(from_nanos(binding_timeout)),
+        "filterTimeout": render_duration(from_nanos(filter_nanos)),
+        "bindingTimeout": render_duration(from_nanos(binding_nanos)),
     })
 }
 

@@ -5,9 +5,9 @@
 
 use std::time::Duration;
 
-const SECOND: i64 = 1_000_000_000;
-const MINUTE: i64 = 60 * SECOND;
-const HOUR: i64 = 60 * MINUTE;
+pub(crate) const NANOS_PER_SECOND: i64 = 1_000_000_000;
+const NANOS_PER_MINUTE: i64 = 60 * NANOS_PER_SECOND;
+const NANOS_PER_HOUR: i64 = 60 * NANOS_PER_MINUTE;
 
 /// `ms` stands before `m` and `s`, because the first unit that fits is taken.
 const UNITS: [(&str, i64); 8] = [
@@ -16,9 +16,9 @@ const UNITS: [(&str, i64); 8] = [
     ("µs", 1_000),
     ("μs", 1_000),
     ("ms", 1_000_000),
-    ("s", SECOND),
-    ("m", MINUTE),
-    ("h", HOUR),
+    ("s", NANOS_PER_SECOND),
+    ("m", NANOS_PER_MINUTE),
+    ("h", NANOS_PER_HOUR),
 ];
 
 /// Nanoseconds, or `None` if `text` is not a duration or too long for 64 bits.
@@ -99,12 +99,12 @@ mod tests {
     #[test]
     fn durations_read_and_render_as_in_kubernetes() {
         let cases = [
-            ("15s", 15 * SECOND, "15s"),
-            ("1m30s", 90 * SECOND, "1m30s"),
-            ("600s", 10 * MINUTE, "10m0s"),
-            ("1.5h", 90 * MINUTE, "1h30m0s"),
-            (".5s", SECOND / 2, "500ms"),
-            ("1.25s", SECOND + SECOND / 4, "1.25s"),
+            ("15s", 15 * NANOS_PER_SECOND, "15s"),
+            ("1m30s", 90 * NANOS_PER_SECOND, "1m30s"),
+            ("600s", 10 * NANOS_PER_MINUTE, "10m0s"),
+            ("1.5h", 90 * NANOS_PER_MINUTE, "1h30m0s"),
+            (".5s", NANOS_PER_SECOND / 2, "500ms"),
+            ("1.25s", NANOS_PER_SECOND + NANOS_PER_SECOND / 4, "1.25s"),
             ("1500us", 1_500_000, "1.5ms"),
             ("2µs", 2_000, "2µs"),
             ("7ns", 7, "7ns"),
@@ -114,7 +114,7 @@ mod tests {
             assert_eq!(parse_duration(text), Some(nanos), "{text}");
             assert_eq!(render_duration(from_nanos(nanos)), rendered, "{text}");
         }
-        assert_eq!(parse_duration("-2s"), Some(-2 * SECOND));
+        assert_eq!(parse_duration("-2s"), Some(-2 * NANOS_PER_SECOND));
         for text in ["", "s", "15", "1 s", "1.2.3s", ".s", "5d", "-", "9999999999h"] {
             assert_eq!(parse_duration(text), None, "{text}");
         }

@@ -16,7 +16,7 @@ pub struct Extender {
     pub url_prefix: String,
     /// Empty if the extender does not filter.
     pub filter_verb: String,
-    /// Empty if the extender has no say in preemption.
+    /// Empty if the extender is not asked about preemption.
     pub preempt_verb: String,
     /// Empty if the extender does not score.
     pub prioritize_verb: String,
@@ -64,7 +64,7 @@ pub struct ExtenderTls {
 pub struct ManagedResource {
     /// Such as `example.com/gpu`.
     pub name: String,
-    /// NodeResourcesFit leaves this resource to the extender.
+    /// NodeResourcesFit does not check this resource: the extender does.
     pub ignored_by_scheduler: bool,
 }
 
@@ -108,7 +108,7 @@ fn read_extender(fields: Fields<'_>, resources: &mut BTreeSet<String>) -> Extend
 }
 
 fn read_timeout(fields: &Fields<'_>) -> Duration {
-    let nanos = fields.duration("httpTimeout").unwrap_or(0);
+    let nanos = fields.duration_nanos("httpTimeout").unwrap_or(0);
     if nanos < 0 {
         fields.invalid("httpTimeout", fields.text("httpTimeout"), "must not be negative");
     }

@@ -66,8 +66,8 @@ impl<'a> Fields<'a> {
         self.typed(name, "must be a whole number of at most 32 bits", |value| i32::try_from(value.as_i64()?).ok())
     }
 
-    /// Nanoseconds of a duration such as `1m30s`; may be negative.
-    pub(crate) fn duration(&self, name: &'static str) -> Option<i64> {
+    /// A duration such as `1m30s`; may be negative.
+    pub(crate) fn duration_nanos(&self, name: &'static str) -> Option<i64> {
         self.typed(name, "must be a duration such as \"15s\" or \"1m30s\"", |value| parse_duration(value.as_str()?))
     }
 

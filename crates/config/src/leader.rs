@@ -1,10 +1,10 @@
-//! Leader election: which lease the schedulers of a cluster compete for, and how patiently.
+//! Leader election: which lease the schedulers of a cluster compete for, and its durations.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::duration::{from_nanos, render_duration};
+use crate::duration::{NANOS_PER_SECOND, from_nanos, render_duration};
 use crate::fields::Fields;
 
 /// How one of several schedulers becomes the one that schedules.
@@ -27,40 +27,39 @@ pub struct LeaderElection {
 /// The only kind of lock that Kubernetes still has.
 const RESOURCE_LOCK: &str = "leases";
 
-const SECOND: i64 = 1_000_000_000;
-
 /// Reads and checks `leaderElection`. Like kube-scheduler, nothing but types is checked when election is off.
 pub(crate) fn read_leader_election(fields: Fields<'_>) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.
-    let duration = |name, default_seconds| {
-        let nanos = fields.duration(name).filter(|nanos| *nanos != 0);
-        nanos.unwrap_or(default_seconds * SECOND)
+    let nanos = |name, default_seconds| {
+        let given = fields.duration_nanos(name).filter(|nanos| *nanos != 0);
+        given.unwrap_or(default_seconds * NANOS_PER_SECOND)
     };
-    let [lease, renew, retry] =
-        [duration("leaseDuration", 15), duration("renewDeadline", 10), duration("retryPeriod", 2)];
+    let [lease_nanos, renew_nanos, retry_nanos] =
+        [nanos("leaseDuration", 15), nanos("renewDeadline", 10), nanos("retryPeriod", 2)];
     let text = |name, default: &'static str| fields.text(name).filter(|text| !text.is_empty()).unwrap_or(default);
     let lock = text("resourceLock", RESOURCE_LOCK);
     let election = LeaderElection {
         leader_elect,
-        lease_duration: from_nanos(lease),
-        renew_deadline: from_nanos(renew),
-        retry_period: from_nanos(retry),
+        lease_duration: from_nanos(lease_nanos),
+        renew_deadline: from_nanos(renew_nanos),
+        retry_period: from_nanos(retry_nanos),
         resource_name: text("resourceName", "kube-scheduler").to_owned(),
         resource_namespace: text("resourceNamespace", "kube-system").to_owned(),
     };
     if leader_elect {
-        for (name, nanos) in [("leaseDuration", lease), ("renewDeadline", renew), ("retryPeriod", retry)] {
+        let durations = [("leaseDuration", lease_nanos), ("renewDeadline", renew_nanos), ("retryPeriod", retry_nanos)];
+        for (name, nanos) in durations {
             if nanos < 0 {
                 fields.invalid(name, fields.text(name), "must be greater than zero");
             }
         }
-        if lease <= renew {
-            fields.invalid("leaseDuration", shown(lease), "LeaseDuration must be greater than RenewDeadline");
+        if lease_nanos <= renew_nanos {
+            fields.invalid("leaseDuration", shown(lease_nanos), "LeaseDuration must be greater than RenewDeadline");
         }
         // The elector waits up to a fifth longer than the retry period between two attempts.
-        if i128::from(renew) * 5 <= i128::from(retry) * 6 {
-            fields.invalid("renewDeadline", shown(renew), "must be greater than 1.2 times retryPeriod");
+        if i128::from(renew_nanos) * 5 <= i128::from(retry_nanos) * 6 {
+            fields.invalid("renewDeadline", shown(renew_nanos), "must be greater than 1.2 times retryPeriod");
         }
         if lock != RESOURCE_LOCK {
             fields.invalid("resourceLock", lock, "resourceLock value must be \"leases\"");

@@ -165,7 +165,7 @@ fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<String, Value> {
     let mut plugin_config = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for entry in fields.objects("pluginConfig") {
-        let raw = entry.value("args");
+        let given = entry.value("args");
         let Some(name) = read_name(&entry) else { continue };
         if REMOVED.contains(&name.as_str()) {
             entry.invalid("name", name.as_str(), &removed_message());
@@ -173,7 +173,7 @@ fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<String, Value> {
         if !seen.insert(name.clone()) {
             fields.problems.duplicate(&entry.at("name"), name.as_str());
         }
-        let args = complete_args(&name, &entry.at("args"), raw, fields.problems).or(raw.cloned());
+        let args = complete_args(&name, &entry.at("args"), given, fields.problems).or(given.cloned());
         plugin_config.extend(args.map(|args| (name, args)));
         entry.finish();
     }
