@@ -35,6 +35,7 @@ pub struct Plugin {
 ///
 /// # Errors
 /// A crate that doesn't compile, or a module that is no component. Also when called outside a build script.
+#[expect(clippy::print_stdout, reason = "that is how a build script speaks to cargo")]
 pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) -> Result<()> {
     for folder in plugins.iter().map(|plugin| plugin.folder.clone()).chain(SHARED_SOURCES.map(|it| workspace.join(it)))
     {
