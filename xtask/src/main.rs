@@ -101,8 +101,8 @@ fn swap_storm(arguments: &[String]) -> Result<()> {
 
 fn test() -> Result<()> {
     setup()?;
-    let build = if is_first_build() { "about 10 minutes on two cores, this first time" } else { "what has changed" };
-    eprintln!("Building Berth and its tests: {build}. Then the tests run, for about 5 minutes.");
+    let build = if is_first_build() { "about 8 minutes on two cores, this first time" } else { "what has changed" };
+    eprintln!("Building Berth and its tests: {build}. Then the tests run, for about 7 minutes.");
     cargo(&["test", "--locked"])
 }
 
