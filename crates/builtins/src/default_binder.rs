@@ -1,11 +1,11 @@
 //! DefaultBinder: binds a pod to the node that was chosen for it.
 
-use berth_framework::{Bind, Call, ConfigureError, Effect, Point, Status};
+use berth_framework::{Bind, Call, ConfigureError, Effect, Status};
 use berth_model::NodeIdx;
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
 };
 
 /// Returns the effect that binds the pod; the host carries it out through the `binding` subresource of the pod.
@@ -13,8 +13,8 @@ use crate::{
 pub struct DefaultBinder;
 
 impl BuiltIn for DefaultBinder {
-    const CARD: Card =
-        Card { name: "DefaultBinder", points: &[Point::Bind], columns: &[], requeue: &[], ..Card::BLANK };
+    const DESCRIPTOR: Descriptor =
+        Descriptor { name: "DefaultBinder", columns: &[], requeue: &[], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
@@ -22,7 +22,7 @@ impl BuiltIn for DefaultBinder {
     }
 }
 
-plugin!(DefaultBinder { bind: Bind });
+plugin!(DefaultBinder: Bind);
 
 impl Bind for DefaultBinder {
     fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {

@@ -13,8 +13,8 @@ mod tests;
 mod victims;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, Point, PostFilter, PostFilterOutcome,
-    QueueingHint, Status, run,
+    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, PostFilter, PostFilterOutcome, QueueingHint,
+    Status, run,
 };
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
@@ -22,7 +22,7 @@ use serde::Deserialize;
 use self::{budgets::Budgets, victims::Candidate};
 use crate::{
     args::{self, ArgsError},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -42,9 +42,8 @@ pub struct DefaultPreemption {
 }
 
 impl BuiltIn for DefaultPreemption {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "DefaultPreemption",
-        points: &[Point::PostFilter, Point::QueueingHint],
         columns: &[Column::Name],
         pods: true,
         objects: &[Budgets::KIND],
@@ -67,7 +66,7 @@ impl BuiltIn for DefaultPreemption {
     }
 }
 
-plugin!(DefaultPreemption { post_filter: PostFilter, queueing_hint: QueueingHint });
+plugin!(DefaultPreemption: PostFilter, QueueingHint);
 
 /// The dry runs of preemption on some nodes.
 #[derive(Debug, Default)]

@@ -33,9 +33,9 @@ mod tests;
 use std::sync::Arc;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize,
-    Point, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve, RestoreError, Score,
-    Sign, State, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
+    Follow, Normalize, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve,
+    RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ use self::{
     reservation::{ClaimReservation, Reservations},
 };
 use crate::{
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{dry_run_each, explain_each},
     normalize::normalize,
 };
@@ -69,20 +69,8 @@ pub struct DynamicResources {
 }
 
 impl BuiltIn for DynamicResources {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "DynamicResources",
-        points: &[
-            Point::PreEnqueue,
-            Point::PreFilter,
-            Point::Filter,
-            Point::PostFilter,
-            Point::Score,
-            Point::Normalize,
-            Point::Reserve,
-            Point::PreBind,
-            Point::QueueingHint,
-            Point::Sign,
-        ],
         columns: &[Column::Name, Column::Labels, Column::Allocatable],
         objects: &[
             (objects::API_VERSION, "ResourceClaim"),
@@ -97,7 +85,7 @@ impl BuiltIn for DynamicResources {
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("resource.k8s.io/ResourceSlice", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -107,29 +95,25 @@ impl BuiltIn for DynamicResources {
     }
 }
 
-plugin!(DynamicResources {
-    pre_enqueue: PreEnqueue,
-    pre_filter: PreFilter,
-    filter: Filter,
-    post_filter: PostFilter,
-    score: Score,
-    normalize: Normalize,
-    reserve: Reserve,
-    pre_bind: PreBind,
-    queueing_hint: QueueingHint,
-    sign: Sign,
-    state: State,
-}
-fn follow(&mut self, table: &ClusterTable) {
-    self.cache.refresh(table.objects());
+plugin!(
+    DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBind, QueueingHint, Sign;
+    EndCycle, Follow, State
+);
+
+impl Follow for DynamicResources {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.cache.refresh(table.objects());
+    }
 }
 
-fn end_cycle(&mut self, cycle: CycleId) {
-    self.reservations.remove(&cycle);
-    if self.attempt.as_ref().is_some_and(|attempt| attempt.cycle == cycle) {
-        self.attempt = None;
+impl EndCycle for DynamicResources {
+    fn end_cycle(&mut self, cycle: CycleId) {
+        self.reservations.remove(&cycle);
+        if self.attempt.as_ref().is_some_and(|attempt| attempt.cycle == cycle) {
+            self.attempt = None;
+        }
     }
-});
+}
 
 impl DynamicResources {
     /// The state of the current cycle, and the cache; `None` if the pod needs no devices.

@@ -2,12 +2,12 @@
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
-use berth_framework::{Call, ConfigureError, Point, Score, Status};
+use berth_framework::{Call, ConfigureError, Score, Status};
 use berth_model::{Column, NodeSet, cluster_table::Image};
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     normalize::MAX_SCORE,
 };
 
@@ -17,13 +17,8 @@ use crate::{
 pub struct ImageLocality;
 
 impl BuiltIn for ImageLocality {
-    const CARD: Card = Card {
-        name: "ImageLocality",
-        points: &[Point::Score, Point::Sign],
-        columns: &[Column::Images],
-        requeue: &[],
-        ..Card::BLANK
-    };
+    const DESCRIPTOR: Descriptor =
+        Descriptor { name: "ImageLocality", columns: &[Column::Images], requeue: &[], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
@@ -31,7 +26,7 @@ impl BuiltIn for ImageLocality {
     }
 }
 
-plugin!(ImageLocality { score: Score, sign: Sign });
+plugin!(ImageLocality: Score, Sign);
 
 const MIB: i64 = 1024 * 1024;
 /// Images that add up to less score 0.

@@ -19,7 +19,7 @@ mod required;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, Normalize, PreFilter, PreScore, Score,
     Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
@@ -28,7 +28,7 @@ use serde::Deserialize;
 use self::{cluster_view::ClusterView, preferred::Preferred, required::Required};
 use crate::{
     args::{self, ArgsError},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::explain_each,
     per_cycle::PerCycle,
     signatures,
@@ -52,9 +52,8 @@ pub struct InterPodAffinity {
 }
 
 impl BuiltIn for InterPodAffinity {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "InterPodAffinity",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Labels],
         pods: true,
         objects: &[("v1", "Namespace")],
@@ -80,17 +79,13 @@ impl BuiltIn for InterPodAffinity {
     }
 }
 
-plugin!(InterPodAffinity {
-    pre_filter: PreFilter,
-    filter: Filter,
-    pre_score: PreScore,
-    score: Score,
-    normalize: Normalize,
-    sign: Sign
+plugin!(InterPodAffinity: PreFilter, Filter, PreScore, Score, Normalize, Sign; Follow);
+
+impl Follow for InterPodAffinity {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.view.follow(table);
+    }
 }
-fn follow(&mut self, table: &ClusterTable) {
-    self.view.follow(table);
-});
 
 impl InterPodAffinity {
     /// Prepares the required terms if PreFilter has not run in this cycle: a profile may enable Filter alone.

@@ -7,7 +7,7 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, Point, PreFilter, PreScore, Score, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, PreFilter, PreScore, Score, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{NodeTerm, Operator, WeightedNodeTerm},
@@ -15,7 +15,7 @@ use berth_model::{
 
 use self::added::AddedAffinity;
 use crate::{
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node},
     node_rules::{Scratch, matches_any, selector},
     normalize::normalize,
@@ -29,15 +29,14 @@ pub struct NodeAffinity {
 }
 
 impl BuiltIn for NodeAffinity {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeAffinity",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Name, Column::Labels],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -46,14 +45,7 @@ impl BuiltIn for NodeAffinity {
     }
 }
 
-plugin!(NodeAffinity {
-    pre_filter: PreFilter,
-    filter: Filter,
-    pre_score: PreScore,
-    score: Score,
-    normalize: Normalize,
-    sign: Sign
-});
+plugin!(NodeAffinity: PreFilter, Filter, PreScore, Score, Normalize, Sign);
 
 /// The names of the only nodes that can match the terms; `None` if a term has no `In` requirement on `metadata.name`.
 fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {

@@ -1,11 +1,11 @@
 //! NodeDeclaredFeatures: a pod that needs features of the kubelet runs only on nodes that declare them (KEP-5328).
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, PreFilter, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node, pass_or},
 };
 
@@ -14,16 +14,15 @@ use crate::{
 pub struct NodeDeclaredFeatures;
 
 impl BuiltIn for NodeDeclaredFeatures {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeDeclaredFeatures",
-        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::DeclaredFeatures],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_DECLARED_FEATURE),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -32,7 +31,7 @@ impl BuiltIn for NodeDeclaredFeatures {
     }
 }
 
-plugin!(NodeDeclaredFeatures { pre_filter: PreFilter, filter: Filter, sign: Sign });
+plugin!(NodeDeclaredFeatures: PreFilter, Filter, Sign);
 
 fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
     let declared = call.table.declared_features(node);

@@ -1,11 +1,11 @@
 //! NodeName: a pod with `spec.nodeName` runs on that node only.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node, pass_or},
 };
 
@@ -14,12 +14,11 @@ use crate::{
 pub struct NodeName;
 
 impl BuiltIn for NodeName {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeName",
-        points: &[Point::Filter, Point::Sign],
         columns: &[Column::Name],
         requeue: &[("Node", ClusterEvent::ADD), ("Node", ClusterEvent::UPDATE_NODE_TAINT)],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -28,7 +27,7 @@ impl BuiltIn for NodeName {
     }
 }
 
-plugin!(NodeName { filter: Filter, sign: Sign });
+plugin!(NodeName: Filter, Sign);
 
 fn matches(call: &Call<'_>, node: NodeIdx) -> bool {
     call.pod.node_name.is_none() || call.pod.node_name == call.table.name(node)

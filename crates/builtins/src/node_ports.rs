@@ -1,11 +1,11 @@
 //! NodePorts: two pods cannot use the same host port of one node.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, Status};
 use berth_model::{Column, NodeSet, Pod, pod::HostPort};
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{explain_each, pass_or},
 };
 
@@ -17,16 +17,15 @@ pub struct NodePorts {
 }
 
 impl BuiltIn for NodePorts {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodePorts",
-        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::HostPorts],
         requeue: &[
             ("Pod", ClusterEvent::DELETE),
             ("Node", ClusterEvent::ADD),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -35,7 +34,7 @@ impl BuiltIn for NodePorts {
     }
 }
 
-plugin!(NodePorts { pre_filter: PreFilter, filter: Filter, sign: Sign });
+plugin!(NodePorts: PreFilter, Filter, Sign);
 
 fn is_free(requested: &[HostPort], in_use: &[HostPort]) -> bool {
     !in_use.iter().any(|used| requested.iter().any(|port| port.conflicts(used)))

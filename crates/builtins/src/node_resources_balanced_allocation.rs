@@ -4,13 +4,13 @@
 //!
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
-use berth_framework::{Call, ConfigureError, Point, PreScore, Score, Status};
+use berth_framework::{Call, ConfigureError, PreScore, Score, Status};
 use berth_model::{Column, NodeSet};
 use serde::Deserialize;
 
 use crate::{
     args,
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     normalize::MAX_SCORE,
     scored_resources::{ResourceArgs, ScoredResource, scored_resources, views},
 };
@@ -28,12 +28,11 @@ pub struct NodeResourcesBalancedAllocation {
 }
 
 impl BuiltIn for NodeResourcesBalancedAllocation {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeResourcesBalancedAllocation",
-        points: &[Point::PreScore, Point::Score, Point::Sign],
         columns: &[Column::Allocatable, Column::Requested],
         requeue: &[],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -43,7 +42,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
     }
 }
 
-plugin!(NodeResourcesBalancedAllocation { pre_score: PreScore, score: Score, sign: Sign });
+plugin!(NodeResourcesBalancedAllocation: PreScore, Score, Sign);
 
 impl PreScore for NodeResourcesBalancedAllocation {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {

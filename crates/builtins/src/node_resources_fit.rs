@@ -8,8 +8,7 @@ mod scoring;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, PreScore, Score,
-    Status,
+    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, PreScore, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
@@ -20,7 +19,7 @@ use self::{
 };
 use crate::{
     args,
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
     scored_resources::{is_extended, views},
@@ -61,9 +60,8 @@ impl ResourceRequest {
 }
 
 impl BuiltIn for NodeResourcesFit {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeResourcesFit",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Sign],
         columns: &[Column::Allocatable, Column::Requested, Column::NonZeroRequested, Column::PodCount],
         objects: &[(device_classes::API_VERSION, device_classes::KIND)],
         requeue: &[
@@ -72,7 +70,7 @@ impl BuiltIn for NodeResourcesFit {
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -92,7 +90,7 @@ impl BuiltIn for NodeResourcesFit {
     }
 }
 
-plugin!(NodeResourcesFit { pre_filter: PreFilter, filter: Filter, pre_score: PreScore, score: Score, sign: Sign });
+plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, Sign);
 
 /// Whether a request does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {

@@ -1,6 +1,6 @@
 //! NodeUnschedulable: a cordoned node takes no new pods, except for those that tolerate it.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Point, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{Taint, TaintEffect},
@@ -8,7 +8,7 @@ use berth_model::{
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node, pass_or},
 };
 
@@ -17,15 +17,14 @@ use crate::{
 pub struct NodeUnschedulable;
 
 impl BuiltIn for NodeUnschedulable {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeUnschedulable",
-        points: &[Point::Filter, Point::Sign],
         columns: &[Column::Unschedulable],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -34,7 +33,7 @@ impl BuiltIn for NodeUnschedulable {
     }
 }
 
-plugin!(NodeUnschedulable { filter: Filter, sign: Sign });
+plugin!(NodeUnschedulable: Filter, Sign);
 
 const TAINT: Taint = Taint { key: Sym::UNSCHEDULABLE_TAINT, value: Sym::NONE, effect: TaintEffect::NoSchedule };
 

@@ -9,7 +9,7 @@ mod limits;
 mod tracker;
 mod volume_id;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
@@ -21,7 +21,7 @@ use self::{
 };
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
     storage::{self, ClaimError, migration},
@@ -63,9 +63,8 @@ impl DryRunChanges {
 }
 
 impl BuiltIn for NodeVolumeLimits {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeVolumeLimits",
-        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_NODE, storage::ATTACHMENT],
@@ -84,15 +83,18 @@ impl BuiltIn for NodeVolumeLimits {
     }
 }
 
-plugin!(NodeVolumeLimits { pre_filter: PreFilter, filter: Filter, sign: Sign }
-fn follow(&mut self, table: &ClusterTable) {
-    self.tracker.follow(table);
-    self.limits.follow(table);
-});
+plugin!(NodeVolumeLimits: PreFilter, Filter, Sign; Follow);
+
+impl Follow for NodeVolumeLimits {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.tracker.follow(table);
+        self.limits.follow(table);
+    }
+}
 
 impl PreFilter for NodeVolumeLimits {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        berth_framework::Plugin::follow(self, call.table);
+        Follow::follow(self, call.table);
         let is_counted = |volume: &berth_model::pod::Volume| {
             storage::claim_name(call.pod, volume).is_some() || migration::of_inline(&volume.source).is_some()
         };

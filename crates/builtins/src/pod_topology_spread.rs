@@ -17,8 +17,8 @@ mod soft;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, Point, PreFilter, PreScore, Score,
-    Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, PreFilter, PreScore, Score, Sign,
+    Status,
 };
 use berth_model::{Column, NodeSet, Pod, pod::SpreadConstraint};
 use thiserror::Error;
@@ -31,7 +31,7 @@ use self::{
     soft::SoftConstraints,
 };
 use crate::{
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::explain_each,
     per_cycle::PerCycle,
 };
@@ -47,9 +47,8 @@ pub struct PodTopologySpread {
 }
 
 impl BuiltIn for PodTopologySpread {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "PodTopologySpread",
-        points: &[Point::PreFilter, Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Name, Column::Labels, Column::Taints],
         pods: true,
         objects: OBJECTS,
@@ -82,14 +81,7 @@ impl BuiltIn for PodTopologySpread {
     }
 }
 
-plugin!(PodTopologySpread {
-    pre_filter: PreFilter,
-    filter: Filter,
-    pre_score: PreScore,
-    score: Score,
-    normalize: Normalize,
-    sign: Sign
-});
+plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, Sign);
 
 /// The selector of one of the pod's own constraints does not parse. The API server refuses such pods.
 #[derive(Debug, Error)]

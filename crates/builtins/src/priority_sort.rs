@@ -1,11 +1,11 @@
 //! PrioritySort: the queue returns pods of higher priority first, and of the same priority the one queued first.
 
-use berth_framework::{ConfigureError, Point, QueueSort};
+use berth_framework::{ConfigureError, QueueSort};
 use berth_model::Pod;
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
 };
 
 /// Orders activeQ by priority, then by the time of queueing.
@@ -13,8 +13,7 @@ use crate::{
 pub struct PrioritySort;
 
 impl BuiltIn for PrioritySort {
-    const CARD: Card =
-        Card { name: "PrioritySort", points: &[Point::QueueSort], columns: &[], requeue: &[], ..Card::BLANK };
+    const DESCRIPTOR: Descriptor = Descriptor { name: "PrioritySort", columns: &[], requeue: &[], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;
@@ -22,7 +21,7 @@ impl BuiltIn for PrioritySort {
     }
 }
 
-plugin!(PrioritySort { queue_sort: QueueSort });
+plugin!(PrioritySort: QueueSort);
 
 impl QueueSort for PrioritySort {
     fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {

@@ -1,11 +1,11 @@
 //! SchedulingGates: a pod with scheduling gates does not enter activeQ (KEP-3521).
 
-use berth_framework::{ClusterEvent, ConfigureError, Point, PreEnqueue, Status};
+use berth_framework::{ClusterEvent, ConfigureError, PreEnqueue, Status};
 use berth_model::Pod;
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
 };
 
 /// Rejects at PreEnqueue pods whose `spec.schedulingGates` is not empty.
@@ -13,12 +13,11 @@ use crate::{
 pub struct SchedulingGates;
 
 impl BuiltIn for SchedulingGates {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "SchedulingGates",
-        points: &[Point::PreEnqueue],
         columns: &[],
         requeue: &[("Pod", ClusterEvent::UPDATE_POD_SCHEDULING_GATES_ELIMINATED)],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -27,7 +26,7 @@ impl BuiltIn for SchedulingGates {
     }
 }
 
-plugin!(SchedulingGates { pre_enqueue: PreEnqueue });
+plugin!(SchedulingGates: PreEnqueue);
 
 impl PreEnqueue for SchedulingGates {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status {

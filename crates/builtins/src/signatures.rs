@@ -9,9 +9,11 @@ use berth_framework::Sign;
 use berth_model::{Pod, pod::VolumeSource};
 
 use crate::{
-    ImageLocality, NodeAffinity, NodeDeclaredFeatures, NodeName, NodePorts, NodeResourcesBalancedAllocation,
-    NodeResourcesFit, NodeUnschedulable, NodeVolumeLimits, TaintToleration, VolumeBinding, VolumeRestrictions,
-    VolumeZone,
+    image_locality::ImageLocality, node_affinity::NodeAffinity, node_declared_features::NodeDeclaredFeatures,
+    node_name::NodeName, node_ports::NodePorts, node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
+    node_resources_fit::NodeResourcesFit, node_unschedulable::NodeUnschedulable, node_volume_limits::NodeVolumeLimits,
+    taint_toleration::TaintToleration, volume_binding::VolumeBinding, volume_restrictions::VolumeRestrictions,
+    volume_zone::VolumeZone,
 };
 
 /// Implements Sign for plugins that read one part of a pod.

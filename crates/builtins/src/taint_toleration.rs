@@ -4,7 +4,7 @@
 //! Nodes share few distinct sets of taints, so each set is compared with the pod's tolerations once in a call, and the
 //! result is looked up by the id of a node's set.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, Point, PreScore, Score, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, PreScore, Score, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod,
     pod::{Taint, TaintEffect},
@@ -12,7 +12,7 @@ use berth_model::{
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node, pass_or},
     normalize::normalize,
 };
@@ -27,15 +27,14 @@ pub struct TaintToleration {
 }
 
 impl BuiltIn for TaintToleration {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "TaintToleration",
-        points: &[Point::Filter, Point::PreScore, Point::Score, Point::Normalize, Point::Sign],
         columns: &[Column::Taints],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE_POD_TOLERATION),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -44,7 +43,7 @@ impl BuiltIn for TaintToleration {
     }
 }
 
-plugin!(TaintToleration { filter: Filter, pre_score: PreScore, score: Score, normalize: Normalize, sign: Sign });
+plugin!(TaintToleration: Filter, PreScore, Score, Normalize, Sign);
 
 fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))

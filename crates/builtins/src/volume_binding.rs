@@ -13,8 +13,8 @@ mod version;
 mod volumes;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, Explanation, Filter, Point, PreBind, PreFilter,
-    PreScore, Reserve, Score, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, PreBind,
+    PreFilter, PreScore, Reserve, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -29,7 +29,7 @@ use self::{
 };
 use crate::{
     args,
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{dry_run_each, explain_each},
     storage,
 };
@@ -87,17 +87,8 @@ impl VolumeBindingArgs {
 }
 
 impl BuiltIn for VolumeBinding {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "VolumeBinding",
-        points: &[
-            Point::PreFilter,
-            Point::Filter,
-            Point::PreScore,
-            Point::Score,
-            Point::Reserve,
-            Point::PreBind,
-            Point::Sign,
-        ],
         columns: &[Column::Name, Column::Labels],
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_DRIVER, storage::CAPACITY],
         requeue: &[
@@ -109,7 +100,7 @@ impl BuiltIn for VolumeBinding {
             ("storage.k8s.io/CSIDriver", ClusterEvent::UPDATE),
             ("storage.k8s.io/CSIStorageCapacity", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -125,25 +116,24 @@ impl BuiltIn for VolumeBinding {
     }
 }
 
-plugin!(VolumeBinding {
-    pre_filter: PreFilter,
-    filter: Filter,
-    pre_score: PreScore,
-    score: Score,
-    reserve: Reserve,
-    pre_bind: PreBind, sign: Sign }
-fn follow(&mut self, table: &ClusterTable) {
-    self.claims.follow(table);
-    self.volumes.follow(table);
-    self.provisioning.follow(table);
+plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, Sign; EndCycle, Follow);
+
+impl Follow for VolumeBinding {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.claims.follow(table);
+        self.volumes.follow(table);
+        self.provisioning.follow(table);
+    }
 }
 
-fn end_cycle(&mut self, cycle: CycleId) {
-    self.undo_reservation(cycle);
-    if self.current.as_ref().is_some_and(|current| current.cycle == cycle) {
-        self.current = None;
+impl EndCycle for VolumeBinding {
+    fn end_cycle(&mut self, cycle: CycleId) {
+        self.undo_reservation(cycle);
+        if self.current.as_ref().is_some_and(|current| current.cycle == cycle) {
+            self.current = None;
+        }
     }
-});
+}
 
 impl VolumeBinding {
     /// Matches volumes for all nodes, unless that is done.
@@ -188,7 +178,7 @@ impl VolumeBinding {
 impl PreFilter for VolumeBinding {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         self.current = None;
-        berth_framework::Plugin::follow(self, call.table);
+        Follow::follow(self, call.table);
         let claims = self.claims.of_pod(call, &self.provisioning.classes)?;
         self.current = Some(CurrentPod { cycle: call.cycle, claims, rejections: None });
         Ok(None)
@@ -253,7 +243,7 @@ impl Reserve for VolumeBinding {
 
 impl PreBind for VolumeBinding {
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        berth_framework::Plugin::follow(self, call.table);
+        Follow::follow(self, call.table);
         let Some(reservation) = self.reservations.get_mut(&call.cycle) else { return Err(Status::skip()) };
         let mut effects = reservation.take_patches();
         if effects.is_empty() {

@@ -5,13 +5,13 @@ mod usage;
 
 use std::sync::Arc;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod};
 
 use self::usage::{Usage, conflicts_between};
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
     storage::{self, ClaimError, PersistentVolumeClaim},
@@ -31,9 +31,8 @@ pub struct VolumeRestrictions {
 }
 
 impl BuiltIn for VolumeRestrictions {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "VolumeRestrictions",
-        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name],
         pods: true,
         objects: &[storage::CLAIM],
@@ -56,11 +55,14 @@ impl BuiltIn for VolumeRestrictions {
     }
 }
 
-plugin!(VolumeRestrictions { pre_filter: PreFilter, filter: Filter, sign: Sign }
-fn follow(&mut self, table: &ClusterTable) {
-    self.claims.refresh(table.objects());
-    self.usage.follow(table.pods());
-});
+plugin!(VolumeRestrictions: PreFilter, Filter, Sign; Follow);
+
+impl Follow for VolumeRestrictions {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.claims.refresh(table.objects());
+        self.usage.follow(table.pods());
+    }
+}
 
 impl VolumeRestrictions {
     fn find_exclusive_claims(&mut self, call: &Call<'_>) -> Result<(), Status> {
@@ -120,7 +122,7 @@ impl VolumeRestrictions {
 
 impl PreFilter for VolumeRestrictions {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        berth_framework::Plugin::follow(self, call.table);
+        Follow::follow(self, call.table);
         self.find_exclusive_claims(call)?;
         let in_use = self.exclusive.iter().filter(|claim| self.usage.is_claim_used(call.pod.namespace, claim));
         self.n_taken = in_use.map(|_| 1).sum();

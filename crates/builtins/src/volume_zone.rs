@@ -2,12 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Point, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, Status};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
 
 use crate::{
     args::{self, NoArgs},
-    built_in::{BuiltIn, Card, plugin},
+    built_in::{BuiltIn, Descriptor, plugin},
     node_check::{dry_run_each, explain_each, pass_or},
     storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
@@ -47,9 +47,8 @@ struct VolumeTopology {
 }
 
 impl BuiltIn for VolumeZone {
-    const CARD: Card = Card {
+    const DESCRIPTOR: Descriptor = Descriptor {
         name: "VolumeZone",
-        points: &[Point::PreFilter, Point::Filter, Point::Sign],
         columns: &[Column::Name, Column::Labels],
         objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS],
         requeue: &[
@@ -58,7 +57,7 @@ impl BuiltIn for VolumeZone {
             ("PersistentVolumeClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("PersistentVolume", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        ..Card::BLANK
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
@@ -74,7 +73,7 @@ impl BuiltIn for VolumeZone {
     }
 }
 
-plugin!(VolumeZone { pre_filter: PreFilter, filter: Filter, sign: Sign });
+plugin!(VolumeZone: PreFilter, Filter, Sign);
 
 /// Why the volume of a claim is unknown.
 #[derive(Debug, thiserror::Error)]

@@ -51,7 +51,7 @@ impl Profile {
 
 #[cfg(test)]
 mod tests {
-    use berth_framework::{Manifest, PluginVersion, Point, Points};
+    use berth_framework::{Manifest, PluginVersion, Point, PointRef, Points};
     use serde_json::json;
 
     use super::*;
@@ -65,8 +65,12 @@ mod tests {
             &self.0
         }
         fn points(&self) -> Points {
-            [Point::Filter, Point::Score].into_iter().collect()
+            Points::of(&[Point::Filter, Point::Score])
         }
+        fn at(&mut self, _point: Point) -> Option<PointRef<'_>> {
+            None
+        }
+        berth_framework::hooks!();
         fn version(&self) -> PluginVersion {
             PluginVersion::default()
         }

@@ -8,19 +8,26 @@
 
 pub mod effect;
 pub mod error;
+pub mod factory;
+pub mod hooks;
+mod macros;
 pub mod manifest;
 pub mod plugin;
+pub mod points;
 pub mod profile;
 pub mod run;
 pub mod status;
 
 pub use effect::{Effect, ObjectRef, Permission};
 pub use error::{BuildError, ConfigureError, RestoreError};
-pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind, Point, Points};
-pub use plugin::{
-    Bind, Call, Configure, CycleId, DeltaSource, DryRun, DryRunCase, Explanation, Failure, Filter, Normalize, Permit,
-    PermitVerdict, Plugin, PluginFactory, PluginVersion, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue,
-    PreFilter, PreScore, QueueSort, QueueingHint, Removal, Reserve, Score, Sign, State,
+pub use factory::{Configure, PluginFactory, PluginType};
+pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
+pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
+pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
+pub use points::{
+    Bind, Call, CycleId, DryRun, DryRunCase, Explanation, Failure, Filter, Normalize, Permit, PermitVerdict, PostBind,
+    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Removal, Reserve,
+    Score, Sign,
 };
-pub use profile::{Grants, Instance, PluginIdx, PluginSet, Profile};
+pub use profile::{Grants, Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};

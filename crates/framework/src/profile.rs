@@ -3,12 +3,14 @@
 //! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is named by its
 //! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, ops::Range, sync::Arc};
 
 use crate::{
     effect::Permission,
-    manifest::{Manifest, Point, Points},
-    plugin::{CycleId, DeltaSource, Plugin, PluginVersion},
+    hooks::DeltaSource,
+    manifest::Manifest,
+    plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
+    points::CycleId,
     status::Status,
 };
 
@@ -242,9 +244,15 @@ impl Profile {
 
     /// The first plugin that is out of service and must not be passed over.
     #[must_use]
-    pub fn out_of_service(&self) -> Option<(PluginIdx, Status)> {
-        let mut instances = (0u32..).zip(&self.instances);
+    pub fn out_of_service(&mut self) -> Option<(PluginIdx, Status)> {
+        let mut instances = (0u32..).zip(&mut self.instances);
         instances.find_map(|(index, instance)| Some((PluginIdx(index), instance.plugin.out_of_service()?)))
+    }
+
+    /// The plugins of a point, to be called one after the other: `profile.each::<dyn Filter>()`.
+    #[must_use]
+    pub fn each<P: ExtensionPoint + ?Sized>(&self) -> PluginsAt<P> {
+        PluginsAt { positions: 0..self.plugins.at(P::POINT).len(), point: PhantomData }
     }
 
     /// Tells every plugin that a cycle is over.
@@ -255,7 +263,59 @@ impl Profile {
     }
 }
 
+/// A walk over the plugins of one point. The profile is lent to each step and free between them, so a step may call
+/// the plugin and then ask the profile for its name.
+#[derive(Debug)]
+pub struct PluginsAt<P: ?Sized> {
+    /// Those not visited yet, as positions in [`PluginSet::at`].
+    positions: Range<usize>,
+    point: PhantomData<fn(&mut P)>,
+}
+
+impl<P: ExtensionPoint + ?Sized> PluginsAt<P> {
+    /// The same walk without the first `n` positions.
+    #[must_use]
+    pub fn skip(mut self, n: usize) -> Self {
+        self.positions.start = n.min(self.positions.end);
+        self
+    }
+
+    /// The position of the plugin that comes next.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.positions.start
+    }
+
+    /// The next plugin, at this point. A plugin that does not implement the point is passed over.
+    pub fn next<'p>(&mut self, profile: &'p mut Profile) -> Option<(PluginIdx, &'p mut P)> {
+        self.next_but(profile, |_| false)
+    }
+
+    /// The next plugin that `skips` does not exclude.
+    pub fn next_but<'p>(
+        &mut self,
+        profile: &'p mut Profile,
+        skips: impl Fn(PluginIdx) -> bool,
+    ) -> Option<(PluginIdx, &'p mut P)> {
+        let plugin = self.positions.find_map(|position| Self::plugin(profile, position).filter(|it| !skips(*it)))?;
+        Some((plugin, P::of(profile.get(plugin)?)?))
+    }
+
+    /// The last plugin that was not visited yet.
+    pub fn next_back<'p>(&mut self, profile: &'p mut Profile) -> Option<(PluginIdx, &'p mut P)> {
+        let plugin = self.positions.by_ref().rev().find_map(|position| Self::plugin(profile, position))?;
+        Some((plugin, P::of(profile.get(plugin)?)?))
+    }
+
+    /// Who stands at `position`, if it implements the point.
+    fn plugin(profile: &mut Profile, position: usize) -> Option<PluginIdx> {
+        let plugin = *profile.plugins.at(P::POINT).get(position)?;
+        P::of(profile.get(plugin)?).map(|_| plugin)
+    }
+}
+
 impl Instance {
+    /// The plugin's name.
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
@@ -271,11 +331,10 @@ impl Plugin for TakenOut {
         &MANIFEST
     }
 
-    fn points(&self) -> Points {
-        Points::default()
-    }
-
     fn version(&self) -> PluginVersion {
         PluginVersion::default()
     }
+
+    crate::points!();
+    crate::hooks!();
 }

@@ -73,7 +73,7 @@ impl<T: HasGuest> cycle::Guest for T {
 impl<T: HasGuest> pre_enqueue::Guest for T {
     fn pre_enqueue(pod: wit::Pod) -> Result<(), wit::Status> {
         let pod = convert::pod(pod);
-        let status = T::with(|guest| match guest.plugin().map(Plugin::pre_enqueue) {
+        let status = T::with(|guest| match guest.plugin().map(<dyn Plugin>::pre_enqueue) {
             Ok(Some(plugin)) => plugin.pre_enqueue(&pod),
             Ok(None) => absent(),
             Err(status) => status,
@@ -85,7 +85,7 @@ impl<T: HasGuest> pre_enqueue::Guest for T {
 impl<T: HasGuest> queue_sort::Guest for T {
     fn sort_key(pod: wit::Pod, queued_at: i64) -> (i64, i64) {
         let pod = convert::pod(pod);
-        T::with(|guest| match guest.plugin().map(Plugin::queue_sort) {
+        T::with(|guest| match guest.plugin().map(<dyn Plugin>::queue_sort) {
             Ok(Some(plugin)) => plugin.sort_key(&pod, queued_at),
             Ok(None) | Err(_) => (0, queued_at),
         })
@@ -171,11 +171,11 @@ impl<T: HasGuest> sign::Guest for T {
 
 impl<T: HasGuest> state::Guest for T {
     fn snapshot() -> Vec<u8> {
-        T::with(|guest| guest.plugin().ok().and_then(Plugin::state).map(State::snapshot).unwrap_or_default())
+        T::with(|guest| guest.plugin().ok().and_then(<dyn Plugin>::state).map(State::snapshot).unwrap_or_default())
     }
 
     fn restore(snapshot: Vec<u8>) -> Result<(), String> {
-        T::with(|guest| match guest.plugin().map(Plugin::state) {
+        T::with(|guest| match guest.plugin().map(<dyn Plugin>::state) {
             Ok(Some(state)) => state.restore(&snapshot).map_err(|error| error.to_string()),
             Ok(None) => Err(absent().message()),
             Err(status) => Err(status.message()),
@@ -287,7 +287,7 @@ impl<T: HasGuest> queueing_hint::Guest for T {
     ) -> queueing_hint::Hint {
         let pod = convert::pod(pod);
         let event = convert::cluster_event(&event);
-        let queue = T::with(|guest| match guest.plugin().map(Plugin::queueing_hint) {
+        let queue = T::with(|guest| match guest.plugin().map(<dyn Plugin>::queueing_hint) {
             Ok(Some(plugin)) => plugin.queueing_hint(&pod, &event, old.as_deref(), new.as_deref()),
             Ok(None) | Err(_) => true,
         });

@@ -1,9 +1,11 @@
 //! The guest side of the plugin contract, for plugins written in Rust.
 //!
-//! A plugin implements the traits of [`berth_framework`] (re-exported as [`framework`]) and ends in one line:
+//! A plugin implements [`Configure`](framework::Configure) and the traits of its extension points, from
+//! [`berth_framework`] (re-exported as [`framework`]), says which those are, and is exported:
 //!
 //! ```text
-//! berth_sdk::export!(MyPlugin: filter, score);
+//! berth_sdk::plugin!(MyPlugin: Filter, Score);
+//! berth_sdk::export!(MyPlugin);
 //! ```
 //!
 //! The simplest plugins implement [`NodePlugin`], one node at a time, and export [`PerNode`] of it. The feature `testing`
@@ -19,6 +21,7 @@ mod convert;
 mod exports;
 mod guest;
 mod host;
+mod interfaces;
 mod log;
 mod per_node;
 #[cfg(feature = "testing")]
@@ -28,6 +31,7 @@ pub mod testing;
 pub mod bindings;
 
 pub use berth_framework as framework;
+pub use berth_framework::plugin;
 pub use berth_model as model;
 pub use guest::{Guest, HasGuest};
 pub use host::{count, now};
@@ -36,28 +40,29 @@ pub use per_node::{NodePlugin, NodeView, PerNode, PodView, spread};
 #[doc(hidden)]
 pub use wit_bindgen::rt;
 
-/// Exports a plugin from this component: its type, which implements
-/// [`Configure`](berth_framework::Configure), and the interfaces that it implements by their names in the contract,
-/// with underscores: `pre_enqueue`, `queue_sort`, `pre_filter`, `filter`, `post_filter`, `pre_score`, `score`,
-/// `normalize_score`, `reserve`, `permit`, `pre_bind`, `bind`, `post_bind`, `queueing_hint`, `sign`, `state`; and `sync` and `cycle`, for
-/// a plugin that looks at nodes and for one that is called within a cycle.
+/// Exports a plugin from this component, with the interfaces of the contract that it implements.
+///
+/// ```text
+/// berth_sdk::plugin!(QosSort: QueueSort);
+/// berth_sdk::export!(QosSort);
+/// ```
+///
+/// The plugin's type has said with [`plugin!`] what it implements. A type that has not, such as [`PerNode`] of a node
+/// plugin, names its extension points here:
+///
+/// ```text
+/// berth_sdk::export!(PerNode<AvoidZone>: Filter, Score);
+/// ```
+///
+/// `cycle` is exported with the points that are called within a cycle, and `sync` with those that look at nodes,
+/// PreFilter to Normalize. A plugin that has none of these, and still reads columns, pods, objects or labels, asks for
+/// its replica: `berth_sdk::export!(MyPermit, sync);`.
 #[macro_export]
 macro_rules! export {
-    ($plugin:ty: $($interface:ident),+ $(,)?) => {
-        struct BerthComponent;
-
-        ::std::thread_local! {
-            static BERTH_GUEST: ::std::cell::RefCell<$crate::Guest> =
-                ::std::cell::RefCell::new($crate::Guest::new::<$plugin>());
-        }
-
-        impl $crate::HasGuest for BerthComponent {
-            fn with<R>(run: impl FnOnce(&mut $crate::Guest) -> R) -> R {
-                BERTH_GUEST.with(|guest| run(&mut guest.borrow_mut()))
-            }
-        }
-
-        $crate::bindings::lifecycle::export!(BerthComponent with_types_in $crate::bindings::lifecycle);
-        $($crate::bindings::$interface::export!(BerthComponent with_types_in $crate::bindings::$interface);)+
+    ($($part:ident)::+ $(, $sync:ident)?) => {
+        $($part)::+! { $crate::export_interfaces, ($($part)::+), ($($sync)?) }
+    };
+    ($plugin:ty: $($point:ident),+ $(,)?) => {
+        $crate::export_interfaces! { ($plugin) () [$($point)+] }
     };
 }

@@ -9,7 +9,7 @@ mod view;
 
 use berth_framework::{
     Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Manifest, Needs, Normalize, Plugin,
-    PluginVersion, Point, Points, Score, Status,
+    PluginVersion, Score, Status,
 };
 use berth_model::{NodeSet, Pod};
 use serde::de::DeserializeOwned;
@@ -47,7 +47,7 @@ pub trait NodePlugin: Sized + Send + 'static {
         Ok(())
     }
 
-    /// How well the node suits the pod: 0 to 100, or anything if the plugin exports `normalize_score`.
+    /// How well the node suits the pod: 0 to 100, or anything if the plugin exports `Normalize`.
     fn score(&self, pod: PodView<'_>, node: NodeView<'_>) -> i64 {
         let _ = (pod, node);
         0
@@ -69,7 +69,7 @@ pub fn spread(scores: &mut [i64]) {
     }
 }
 
-/// A [`NodePlugin`] as the contract wants it: `berth_sdk::export!(PerNode<MyPlugin>: sync, cycle, filter, score);`.
+/// A [`NodePlugin`] as the contract wants it: `berth_sdk::export!(PerNode<MyPlugin>: Filter, Score);`.
 #[derive(Debug)]
 pub struct PerNode<P> {
     plugin: P,
@@ -94,24 +94,12 @@ impl<P: NodePlugin> Plugin for PerNode<P> {
         &self.manifest
     }
 
-    fn points(&self) -> Points {
-        [Point::Filter, Point::Score, Point::Normalize].into_iter().collect()
-    }
-
     fn version(&self) -> PluginVersion {
-        let digest = "native".to_owned();
-        PluginVersion { name: P::NAME.to_owned(), version: P::VERSION.to_owned(), digest }
+        PluginVersion::native(&self.manifest)
     }
 
-    fn filter(&mut self) -> Option<&mut dyn Filter> {
-        Some(self)
-    }
-    fn score(&mut self) -> Option<&mut dyn Score> {
-        Some(self)
-    }
-    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
-        Some(self)
-    }
+    berth_framework::points!(Filter, Score, Normalize);
+    berth_framework::hooks!();
 }
 
 impl<P: NodePlugin> PerNode<P> {

@@ -1,6 +1,6 @@
 //! A configured plugin: the one that the scheduler calls, whichever instance serves it.
 //!
-//! An instance that faults is dropped, and the call in flight answers with an error. The next [`Plugin::sync`] starts a
+//! An instance that faults is dropped, and the call in flight answers with an error. The next [`Hosted::sync`] starts a
 //! fresh one from the top: `configure`, a full delta, and `reserve` again for the pods that are between Reserve and
 //! PostBind. A component without `sync` holds no replica, so any call may start a fresh one. Pods carry symbols that the
 //! replica must know, so `sync` comes before every call, those outside of cycles included.
@@ -11,9 +11,8 @@ mod tried;
 use std::{sync::Arc, time::Instant};
 
 use berth_framework::{
-    Bind, BuildError, Call, ConfigureError, CycleId, DeltaSource, Filter, Manifest, Normalize, Permit, Plugin,
-    PluginVersion, Point, Points, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
-    QueueingHint, Reserve, Score, Sign, State, Status,
+    BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
+    PluginVersion, Point, PointRef, Points, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
 
@@ -219,10 +218,6 @@ impl ComponentPlugin {
         rows.extend_from_slice(nodes.words());
         rows
     }
-
-    fn at(&mut self, point: Point) -> Option<&mut Self> {
-        self.blueprint.points.contains(point).then_some(self)
-    }
 }
 
 /// Why there is no fresh instance.
@@ -279,14 +274,30 @@ impl Plugin for ComponentPlugin {
         &self.blueprint.manifest
     }
 
-    fn points(&self) -> Points {
-        self.blueprint.points
-    }
-
     fn version(&self) -> PluginVersion {
         self.blueprint.version.clone()
     }
 
+    fn points(&self) -> Points {
+        self.blueprint.points
+    }
+
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        self.blueprint.points.contains(point).then(|| PointRef::of_all(self, point))
+    }
+
+    fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>> {
+        match hook {
+            Hook::EndCycle => Some(HookRef::EndCycle(self)),
+            Hook::Hosted => Some(HookRef::Hosted(self)),
+            // An instance that is gone took its state along.
+            Hook::State if self.blueprint.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
+            Hook::State | Hook::Follow => None,
+        }
+    }
+}
+
+impl Hosted for ComponentPlugin {
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         if self.instance.is_none() {
             self.restart()?;
@@ -297,12 +308,19 @@ impl Plugin for ComponentPlugin {
         if self.owes_reservations { self.reserve_again() } else { Ok(()) }
     }
 
+    /// Never: the next sync starts a fresh instance.
+    fn out_of_service(&self) -> Option<Status> {
+        None
+    }
+
     fn answered_badly(&mut self, reason: &str) {
         let fault = Fault::wrong_answer(reason);
         self.blueprint.stats.record_fault(fault.kind);
         self.lose(&fault);
     }
+}
 
+impl EndCycle for ComponentPlugin {
     fn end_cycle(&mut self, cycle: CycleId) {
         self.reserved.retain(|reservation| reservation.cycle != cycle);
         if !self.begun.contains(&cycle) {
@@ -313,56 +331,5 @@ impl Plugin for ComponentPlugin {
         let ended = self
             .ask("end", Patience::Short, |asking| Ok(guest(&asking.exports.cycle)?.call_end(asking.store, cycle.0)?));
         self.note(ended);
-    }
-
-    fn pre_enqueue(&mut self) -> Option<&mut dyn PreEnqueue> {
-        self.at(Point::PreEnqueue).map(|plugin| plugin as _)
-    }
-    fn queue_sort(&mut self) -> Option<&mut dyn QueueSort> {
-        self.at(Point::QueueSort).map(|plugin| plugin as _)
-    }
-    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
-        self.at(Point::PreFilter).map(|plugin| plugin as _)
-    }
-    fn filter(&mut self) -> Option<&mut dyn Filter> {
-        self.at(Point::Filter).map(|plugin| plugin as _)
-    }
-    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
-        self.at(Point::PostFilter).map(|plugin| plugin as _)
-    }
-    fn pre_score(&mut self) -> Option<&mut dyn PreScore> {
-        self.at(Point::PreScore).map(|plugin| plugin as _)
-    }
-    fn score(&mut self) -> Option<&mut dyn Score> {
-        self.at(Point::Score).map(|plugin| plugin as _)
-    }
-    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
-        self.at(Point::Normalize).map(|plugin| plugin as _)
-    }
-    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
-        self.at(Point::Reserve).map(|plugin| plugin as _)
-    }
-    fn permit(&mut self) -> Option<&mut dyn Permit> {
-        self.at(Point::Permit).map(|plugin| plugin as _)
-    }
-    fn pre_bind(&mut self) -> Option<&mut dyn PreBind> {
-        self.at(Point::PreBind).map(|plugin| plugin as _)
-    }
-    fn bind(&mut self) -> Option<&mut dyn Bind> {
-        self.at(Point::Bind).map(|plugin| plugin as _)
-    }
-    fn post_bind(&mut self) -> Option<&mut dyn PostBind> {
-        self.at(Point::PostBind).map(|plugin| plugin as _)
-    }
-    fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
-        self.at(Point::QueueingHint).map(|plugin| plugin as _)
-    }
-    fn sign(&mut self) -> Option<&mut dyn Sign> {
-        self.at(Point::Sign).map(|plugin| plugin as _)
-    }
-    fn state(&mut self) -> Option<&mut dyn State> {
-        // An instance that is gone took its state along.
-        let has_state = self.blueprint.indices.has_state() && self.instance.is_some();
-        has_state.then_some(self as _)
     }
 }

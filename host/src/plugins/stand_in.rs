@@ -6,7 +6,9 @@
 
 use std::sync::Arc;
 
-use berth_framework::{BuildError, DeltaSource, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status};
+use berth_framework::{
+    BuildError, DeltaSource, Hosted, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status,
+};
 
 /// The digest of what is no binary.
 pub(crate) const NO_DIGEST: &str = "none";
@@ -62,14 +64,15 @@ impl Plugin for Placeholder {
         &self.manifest
     }
 
-    fn points(&self) -> Points {
-        Points::default()
-    }
-
     fn version(&self) -> PluginVersion {
         version(&self.manifest)
     }
 
+    berth_framework::points!();
+    berth_framework::hooks!(Hosted);
+}
+
+impl Hosted for Placeholder {
     fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
         self.out_of_service().map_or(Ok(()), Err)
     }
@@ -78,6 +81,9 @@ impl Plugin for Placeholder {
         // Unresolvable: no other node and no eviction would help.
         self.hold.as_ref().map(|reason| Status::unresolvable(reason.as_str()))
     }
+
+    /// It is never asked.
+    fn answered_badly(&mut self, _reason: &str) {}
 }
 
 fn version(manifest: &Manifest) -> PluginVersion {

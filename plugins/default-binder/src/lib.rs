@@ -1,3 +1,3 @@
 //! DefaultBinder as a component.
 
-berth_sdk::export!(berth_builtins::DefaultBinder: cycle, bind);
+berth_sdk::export!(berth_builtins::DefaultBinder);

@@ -1,3 +1,3 @@
 //! ImageLocality as a component.
 
-berth_sdk::export!(berth_builtins::ImageLocality: sync, cycle, score, sign);
+berth_sdk::export!(berth_builtins::ImageLocality);

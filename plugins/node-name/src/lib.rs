@@ -1,3 +1,3 @@
 //! NodeName as a component.
 
-berth_sdk::export!(berth_builtins::NodeName: sync, cycle, filter, sign);
+berth_sdk::export!(berth_builtins::NodeName);

@@ -1,3 +1,3 @@
 //! NodePorts as a component.
 
-berth_sdk::export!(berth_builtins::NodePorts: sync, cycle, pre_filter, filter, sign);
+berth_sdk::export!(berth_builtins::NodePorts);

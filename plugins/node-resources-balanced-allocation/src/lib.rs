@@ -1,3 +1,3 @@
 //! NodeResourcesBalancedAllocation as a component.
 
-berth_sdk::export!(berth_builtins::NodeResourcesBalancedAllocation: sync, cycle, pre_score, score, sign);
+berth_sdk::export!(berth_builtins::NodeResourcesBalancedAllocation);

@@ -1,3 +1,3 @@
 //! NodeUnschedulable as a component.
 
-berth_sdk::export!(berth_builtins::NodeUnschedulable: sync, cycle, filter, sign);
+berth_sdk::export!(berth_builtins::NodeUnschedulable);

@@ -1,3 +1,3 @@
 //! PodTopologySpread as a component.
 
-berth_sdk::export!(berth_builtins::PodTopologySpread: sync, cycle, pre_filter, filter, pre_score, score, normalize_score, sign);
+berth_sdk::export!(berth_builtins::PodTopologySpread);

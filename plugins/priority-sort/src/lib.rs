@@ -1,3 +1,3 @@
 //! PrioritySort as a component.
 
-berth_sdk::export!(berth_builtins::PrioritySort: queue_sort);
+berth_sdk::export!(berth_builtins::PrioritySort);

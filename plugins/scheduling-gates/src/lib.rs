@@ -1,3 +1,3 @@
 //! SchedulingGates as a component.
 
-berth_sdk::export!(berth_builtins::SchedulingGates: pre_enqueue);
+berth_sdk::export!(berth_builtins::SchedulingGates);

@@ -1,3 +1,3 @@
 //! VolumeZone as a component.
 
-berth_sdk::export!(berth_builtins::VolumeZone: sync, cycle, pre_filter, filter, sign);
+berth_sdk::export!(berth_builtins::VolumeZone);

@@ -7,8 +7,7 @@ use berth_model::NodeIdx;
 use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::NodeDryRun};
 use crate::{
     effect::Effect,
-    manifest::Point,
-    plugin::{Call, Explanation, Failure, PermitVerdict},
+    points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, PreBind, Reserve},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -16,18 +15,13 @@ use crate::{
 /// No plugin may hold a pod longer than this, in milliseconds.
 const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 
-fn plugin_at(profile: &Profile, point: Point, position: usize) -> Option<PluginIdx> {
-    profile.plugins.at(point).get(position).copied()
-}
-
 /// Tells every Reserve plugin that the pod is to be placed on `node`, until one refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
 pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<(), Refusal> {
-    for position in 0..profile.plugins.at(Point::Reserve).len() {
-        let Some(plugin) = plugin_at(profile, Point::Reserve, position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.reserve()) else { continue };
+    let mut plugins = profile.each::<dyn Reserve>();
+    while let Some((plugin, point)) = plugins.next(profile) {
         let status = point.reserve(call, node);
         if !status.is_success() {
             return Err(Refusal::new(profile, plugin, status, "Reserve"));
@@ -38,11 +32,9 @@ pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
 
 /// Tells every Reserve plugin, last to first, that the placement on `node` is given up.
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
-    for position in (0..profile.plugins.at(Point::Reserve).len()).rev() {
-        let Some(plugin) = plugin_at(profile, Point::Reserve, position) else { continue };
-        if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.reserve()) {
-            point.unreserve(call, node);
-        }
+    let mut plugins = profile.each::<dyn Reserve>();
+    while let Some((_, point)) = plugins.next_back(profile) {
+        point.unreserve(call, node);
     }
 }
 
@@ -61,9 +53,8 @@ pub struct PermitRun {
 /// The plugin that refused or broke.
 pub fn permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PermitRun, Refusal> {
     let mut run = PermitRun::default();
-    for position in 0..profile.plugins.at(Point::Permit).len() {
-        let Some(plugin) = plugin_at(profile, Point::Permit, position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.permit()) else { continue };
+    let mut plugins = profile.each::<dyn Permit>();
+    while let Some((plugin, point)) = plugins.next(profile) {
         let (verdict, effects) = point.permit(call, node);
         match verdict {
             PermitVerdict::Allow => {}
@@ -89,12 +80,11 @@ pub enum PreBindRun {
 /// # Errors
 /// The plugin that refused or broke.
 pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usize) -> Result<PreBindRun, Refusal> {
-    for position in from..profile.plugins.at(Point::PreBind).len() {
-        let Some(plugin) = plugin_at(profile, Point::PreBind, position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.pre_bind()) else { continue };
+    let mut plugins = profile.each::<dyn PreBind>().skip(from);
+    while let Some((plugin, point)) = plugins.next(profile) {
         match point.pre_bind(call, node) {
             Ok(effects) if effects.is_empty() => {}
-            Ok(effects) => return Ok(PreBindRun::Effects { plugin, effects, next: position + 1 }),
+            Ok(effects) => return Ok(PreBindRun::Effects { plugin, effects, next: plugins.position() }),
             Err(status) if status.code == Code::Skip => {}
             Err(status) => return Err(Refusal::new(profile, plugin, status, "PreBind")),
         }
@@ -116,9 +106,8 @@ pub struct BindRun {
 /// The plugin that refused or broke, or an error because none took it.
 pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
     let mut last = PluginIdx::NOBODY;
-    for position in 0..profile.plugins.at(Point::Bind).len() {
-        let Some(plugin) = plugin_at(profile, Point::Bind, position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.bind()) else { continue };
+    let mut plugins = profile.each::<dyn Bind>();
+    while let Some((plugin, point)) = plugins.next(profile) {
         last = plugin;
         match point.bind(call, node) {
             Ok(effects) if effects.is_empty() => {
@@ -135,11 +124,9 @@ pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<Bin
 
 /// Tells every PostBind plugin.
 pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
-    for position in 0..profile.plugins.at(Point::PostBind).len() {
-        let Some(plugin) = plugin_at(profile, Point::PostBind, position) else { break };
-        if let Some(point) = profile.get(plugin).and_then(|plugin| plugin.post_bind()) {
-            point.post_bind(call, node);
-        }
+    let mut plugins = profile.each::<dyn PostBind>();
+    while let Some((_, point)) = plugins.next(profile) {
+        point.post_bind(call, node);
     }
 }
 
@@ -171,8 +158,8 @@ pub fn post_filter(
     let all = nominated.all();
     let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: &all };
     let mut verdict: Option<Status> = None;
-    for position in 0..profile.plugins.at(Point::PostFilter).len() {
-        let Some(plugin) = plugin_at(profile, Point::PostFilter, position) else { break };
+    let mut plugins = profile.each::<dyn PostFilter>();
+    while let Some((plugin, _)) = plugins.next(profile) {
         let outcome = profile.without(plugin, |profile, plugin| {
             let skipped_filters = &attempt.skipped_filters;
             let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated);

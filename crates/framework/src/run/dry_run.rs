@@ -6,9 +6,8 @@ use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
 use super::{Attempt, NominatedPods, PluginBits, filter::broken};
 use crate::{
-    manifest::Point,
-    plugin::{Call, DryRun, DryRunCase, Removal},
-    profile::{PluginIdx, Profile},
+    points::{Call, DryRun, DryRunCase, Filter, Removal},
+    profile::Profile,
     status::Status,
 };
 
@@ -151,12 +150,19 @@ impl<'a> NodeDryRun<'a> {
     }
 
     fn filter(&mut self, mut open: OpenCases, statuses: &mut [Status]) -> Result<(), Status> {
-        for position in 0..self.profile.plugins.at(Point::Filter).len() {
-            if open.cases.is_empty() {
-                break;
-            }
-            let Some(plugin) = self.profile.plugins.at(Point::Filter).get(position).copied() else { break };
-            let Some(answers) = self.ask(plugin, &open.cases)? else { continue };
+        let Self { profile, call, skipped_filters, pods, .. } = self;
+        let mut filters = profile.each::<dyn Filter>();
+        while !open.cases.is_empty()
+            && let Some((plugin, point)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
+        {
+            let answers = match point.dry_run(call, &pods.pods, &open.cases) {
+                Ok(answers) if answers.len() == open.cases.len() => answers,
+                Ok(answers) => {
+                    let text = format!("{} statuses for {} cases", answers.len(), open.cases.len());
+                    return Err(broken(profile, plugin, &Status::error(text)));
+                }
+                Err(status) => return Err(broken(profile, plugin, &status)),
+            };
             let mut kept = OpenCases::default();
             for ((at, case), status) in open.at.into_iter().zip(open.cases).zip(answers) {
                 if status.is_success() {
@@ -166,28 +172,11 @@ impl<'a> NodeDryRun<'a> {
                 // An error about one node says nothing about the others.
                 let is_rejected = status.code.is_rejected();
                 if let Some(slot) = statuses.get_mut(at) {
-                    *slot = if is_rejected { status } else { broken(self.profile, plugin, &status) };
+                    *slot = if is_rejected { status } else { broken(profile, plugin, &status) };
                 }
             }
             open = kept;
         }
         Ok(())
-    }
-
-    /// `None` if the plugin's Filter is skipped in this cycle.
-    fn ask(&mut self, plugin: PluginIdx, cases: &[DryRunCase]) -> Result<Option<Vec<Status>>, Status> {
-        if self.skipped_filters.contains(plugin) {
-            return Ok(None);
-        }
-        let Some(point) = self.profile.get(plugin).and_then(|plugin| plugin.filter()) else { return Ok(None) };
-        let statuses = match point.dry_run(&self.call, &self.pods.pods, cases) {
-            Ok(statuses) => statuses,
-            Err(status) => return Err(broken(self.profile, plugin, &status)),
-        };
-        if statuses.len() != cases.len() {
-            let text = format!("{} statuses for {} cases", statuses.len(), cases.len());
-            return Err(broken(self.profile, plugin, &Status::error(text)));
-        }
-        Ok(Some(statuses))
     }
 }

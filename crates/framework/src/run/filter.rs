@@ -7,9 +7,8 @@ use berth_model::{NodeIdx, NodeSet};
 
 use super::{Attempt, Diagnosis, NominatedPods, Rejection};
 use crate::{
-    manifest::Point,
-    plugin::{Call, DryRunCase, Explanation, Filter},
-    profile::{PluginIdx, Profile},
+    points::{Call, DryRunCase, Explanation, Filter},
+    profile::{PluginIdx, PluginsAt, Profile},
     status::Status,
 };
 
@@ -121,13 +120,11 @@ fn filter_batch(
     if !nominated.cases().is_empty() {
         filter_with_nominated(profile, call, nominated, batch, attempt)?;
     }
-    let n_filters = profile.plugins.at(Point::Filter).len();
-    attempt.removed.resize_with(n_filters, NodeSet::default);
-    for position in 0..n_filters {
-        if batch.is_empty() {
-            break;
-        }
-        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+    attempt.removed.resize_with(profile.instances().len(), NodeSet::default);
+    let mut filters = profile.each::<dyn Filter>();
+    while !batch.is_empty()
+        && let Some((plugin, point)) = next(&mut filters, profile, attempt)
+    {
         attempt.before.clear();
         attempt.before.union(batch);
         if let Err(status) = point.filter(call, batch) {
@@ -135,24 +132,22 @@ fn filter_batch(
         }
         batch.intersect(&attempt.before);
         attempt.before.subtract(batch);
-        if let Some(removed) = attempt.removed.get_mut(position) {
+        if let Some(removed) = attempt.removed.get_mut(plugin.index()) {
             removed.union(&attempt.before);
         }
     }
     Ok(())
 }
 
-/// The Filter plugin at `position`, unless it is skipped in this cycle.
-fn filter_at<'a>(
-    profile: &'a mut Profile,
-    position: usize,
+/// The next Filter plugin that is not skipped in this cycle.
+fn next<'p>(
+    filters: &mut PluginsAt<dyn Filter>,
+    profile: &'p mut Profile,
     attempt: &Attempt,
-) -> Option<(PluginIdx, &'a mut dyn Filter)> {
-    let plugin = *profile.plugins.at(Point::Filter).get(position)?;
-    if attempt.skipped_filters.contains(plugin) {
-        return None;
-    }
-    Some((plugin, profile.get(plugin)?.filter()?))
+) -> Option<(PluginIdx, &'p mut dyn Filter)> {
+    filters
+        .next_but(profile, |plugin| attempt.skipped_filters.contains(plugin))
+        .map(|(plugin, point)| (plugin, point as _))
 }
 
 fn filter_with_nominated(
@@ -164,11 +159,10 @@ fn filter_with_nominated(
 ) -> Result<(), Status> {
     let mut cases: Vec<DryRunCase> =
         nominated.cases().iter().filter(|case| batch.contains(case.node)).cloned().collect();
-    for position in 0..profile.plugins.at(Point::Filter).len() {
-        if cases.is_empty() {
-            break;
-        }
-        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+    let mut filters = profile.each::<dyn Filter>();
+    while !cases.is_empty()
+        && let Some((plugin, point)) = next(&mut filters, profile, attempt)
+    {
         let answer = point.dry_run(call, nominated.competing(), &cases);
         let statuses = answer.map_err(|status| broken(profile, plugin, &status))?;
         if statuses.len() != cases.len() {
@@ -207,11 +201,9 @@ pub fn explain(
     diagnosis: &mut Diagnosis,
 ) -> Result<(), Status> {
     diagnosis.rejections.extend_from_slice(&attempt.rejected_with_nominated);
-    for (position, removed) in attempt.removed.iter().enumerate() {
-        if removed.is_empty() {
-            continue;
-        }
-        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+    let mut filters = profile.each::<dyn Filter>();
+    while let Some((plugin, point)) = next(&mut filters, profile, attempt) {
+        let Some(removed) = attempt.removed.get(plugin.index()).filter(|removed| !removed.is_empty()) else { continue };
         let answer = point.explain(call, removed);
         let explanations = answer.map_err(|status| broken(profile, plugin, &status))?;
         let mut unexplained = removed.clone();
@@ -253,8 +245,8 @@ pub fn explain_every_plugin(
     attempt: &Attempt,
 ) -> Result<Vec<Rejection>, Status> {
     let mut rejections = Vec::new();
-    for position in 0..profile.plugins.at(Point::Filter).len() {
-        let Some((plugin, point)) = filter_at(profile, position, attempt) else { continue };
+    let mut filters = profile.each::<dyn Filter>();
+    while let Some((plugin, point)) = next(&mut filters, profile, attempt) {
         let mut passed = nodes.clone();
         let answer = point.filter(call, &mut passed).and_then(|()| {
             let mut removed = nodes.clone();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
-use crate::plugin::DryRunCase;
+use crate::points::DryRunCase;
 
 /// Nominations to nodes of the table; those to other nodes are left out.
 #[derive(Clone, Debug, Default)]

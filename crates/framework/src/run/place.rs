@@ -6,7 +6,7 @@ use super::{
     Attempt, Diagnosis, NominatedPods, PreFilterOutcome, explain, filter, filter_one, list_candidates, pre_filter,
     score, select,
 };
-use crate::{manifest::Point, plugin::Call, profile::Profile, status::Status};
+use crate::{plugin::Point, points::Call, profile::Profile, status::Status};
 
 /// What a placement depends on besides the pod and the node table.
 #[derive(Clone, Copy, Debug)]

@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Attempt, Refusal};
 use crate::{
-    manifest::Point,
-    plugin::Call,
+    points::{Call, PreFilter},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -43,14 +42,10 @@ pub enum PreFilterOutcome {
 /// A plugin broke; the attempt fails with this status.
 pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
     let mut rejection = None;
-    for position in 0..profile.plugins.at(Point::PreFilter).len() {
-        let Some(&plugin) = profile.plugins.at(Point::PreFilter).get(position) else { break };
-        let Some(answer) =
-            profile.get(plugin).and_then(|plugin| plugin.pre_filter().map(|point| point.pre_filter(call)))
-        else {
-            continue;
-        };
-        let (status, nodes) = answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes));
+    let mut plugins = profile.each::<dyn PreFilter>();
+    while let Some((plugin, point)) = plugins.next(profile) {
+        let (status, nodes) =
+            point.pre_filter(call).map_or_else(|status| (status, None), |nodes| (Status::success(), nodes));
         attempt.pre_filters.push(PreFilterAnswer { plugin, status: status.clone(), nodes: nodes.clone() });
         match status.code {
             Code::Skip => attempt.skipped_filters.insert(plugin),

@@ -4,8 +4,8 @@ use berth_model::NodeSet;
 
 use super::{Attempt, Refusal};
 use crate::{
-    manifest::Point,
-    plugin::Call,
+    plugin::Point,
+    points::{Call, PreScore, Score},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -47,12 +47,12 @@ fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt:
     }
     attempt.totals.resize(n_nodes, 0);
     pre_score(profile, call, nodes, attempt)?;
-    for position in 0..profile.plugins.at(Point::Score).len() {
-        let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
-        if !attempt.skipped_scores.contains(plugin) {
-            let scores = next_scores(attempt, plugin, profile.plugins.weight(plugin));
-            score_plugin(profile, call, nodes, scores)?;
-        }
+    let mut plugins = profile.each::<dyn Score>();
+    while let Some((plugin, point)) = plugins.next_but(profile, |plugin| attempt.skipped_scores.contains(plugin)) {
+        let scores = next_scores(attempt, plugin);
+        let answer = point.score(call, nodes, &mut scores.raw);
+        scores.weight = profile.plugins.weight(plugin);
+        check_scores(profile, scores, answer, nodes.len())?;
     }
     for position in 0..attempt.n_scored {
         let Some(scores) = attempt.scores.get_mut(position) else { break };
@@ -65,9 +65,8 @@ fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt:
 }
 
 fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
-    for position in 0..profile.plugins.at(Point::PreScore).len() {
-        let Some(&plugin) = profile.plugins.at(Point::PreScore).get(position) else { break };
-        let Some(point) = profile.get(plugin).and_then(|plugin| plugin.pre_score()) else { continue };
+    let mut plugins = profile.each::<dyn PreScore>();
+    while let Some((plugin, point)) = plugins.next(profile) {
         match point.pre_score(call, nodes) {
             Ok(()) => {}
             Err(status) if status.code == Code::Skip => attempt.skipped_scores.insert(plugin),
@@ -81,43 +80,33 @@ fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &
 }
 
 /// The slot for the next plugin's scores, emptied.
-fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, weight: i64) -> &mut PluginScores {
+fn next_scores(attempt: &mut Attempt, plugin: PluginIdx) -> &mut PluginScores {
     let position = attempt.n_scored;
     attempt.n_scored += 1;
     if position >= attempt.scores.len() {
-        attempt.scores.push(PluginScores { plugin, weight, raw: Vec::new(), normalized: Vec::new() });
+        attempt.scores.push(PluginScores { plugin, weight: 1, raw: Vec::new(), normalized: Vec::new() });
     }
     let scores = &mut attempt.scores[position];
     scores.plugin = plugin;
-    scores.weight = weight;
     scores.raw.clear();
     scores.normalized.clear();
     scores
 }
 
-fn score_plugin(
-    profile: &mut Profile,
-    call: &Call<'_>,
-    nodes: &NodeSet,
-    scores: &mut PluginScores,
+/// A plugin must give each node a score.
+fn check_scores(
+    profile: &Profile,
+    scores: &PluginScores,
+    answer: Result<(), Status>,
+    n_nodes: usize,
 ) -> Result<(), Status> {
-    let plugin = scores.plugin;
-    let answer = match profile.get(plugin).and_then(|plugin| plugin.score()) {
-        Some(point) => point.score(call, nodes, &mut scores.raw).map_err(|status| status.message()),
-        None => Err("it has no Score".to_owned()),
+    let text = match answer {
+        Ok(()) if scores.raw.len() == n_nodes => return Ok(()),
+        Ok(()) => format!("{} scores for {n_nodes} nodes", scores.raw.len()),
+        Err(status) => status.message(),
     };
-    let answer = answer.and_then(|()| {
-        let n_nodes = nodes.len();
-        if scores.raw.len() == n_nodes {
-            Ok(())
-        } else {
-            Err(format!("{} scores for {n_nodes} nodes", scores.raw.len()))
-        }
-    });
-    answer.map_err(|text| {
-        let name = profile.name(plugin);
-        Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}"))
-    })
+    let name = profile.name(scores.plugin);
+    Err(Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}")))
 }
 
 fn normalize_plugin(

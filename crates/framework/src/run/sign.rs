@@ -3,7 +3,7 @@
 use berth_model::Pod;
 
 use crate::{
-    manifest::Point,
+    plugin::Point,
     profile::{PluginIdx, Profile},
 };
 

@@ -9,7 +9,7 @@ use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, pod::Resources
 use super::*;
 use crate::{
     Call, CycleId, DryRun, DryRunCase, Explanation, Failure, Filter, Manifest, Normalize, Plugin, PluginVersion, Point,
-    Points, PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
+    PointRef, Points, PostFilter, PostFilterOutcome, PreFilter, PreScore, Score,
 };
 
 type PreFilterSays = Result<Option<Vec<String>>, Status>;
@@ -68,24 +68,29 @@ impl Plugin for Scripted {
     fn version(&self) -> PluginVersion {
         PluginVersion::default()
     }
-    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
-        Some(self)
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        if !self.points().contains(point) {
+            return None;
+        }
+        match point {
+            Point::PreFilter => Some(PointRef::PreFilter(self)),
+            Point::Filter => Some(PointRef::Filter(self)),
+            Point::PreScore => Some(PointRef::PreScore(self)),
+            Point::Score => Some(PointRef::Score(self)),
+            Point::Normalize => Some(PointRef::Normalize(self)),
+            Point::PostFilter => Some(PointRef::PostFilter(self)),
+            Point::PreEnqueue
+            | Point::QueueSort
+            | Point::Reserve
+            | Point::Permit
+            | Point::PreBind
+            | Point::Bind
+            | Point::PostBind
+            | Point::QueueingHint
+            | Point::Sign => None,
+        }
     }
-    fn filter(&mut self) -> Option<&mut dyn Filter> {
-        Some(self)
-    }
-    fn pre_score(&mut self) -> Option<&mut dyn PreScore> {
-        Some(self)
-    }
-    fn score(&mut self) -> Option<&mut dyn Score> {
-        Some(self)
-    }
-    fn normalize(&mut self) -> Option<&mut dyn Normalize> {
-        self.normalize.is_some().then_some(self)
-    }
-    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
-        Some(self)
-    }
+    crate::hooks!();
 }
 
 impl PreFilter for Scripted {

@@ -119,7 +119,7 @@ impl Binding {
     fn pre_bind(mut self, mut from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         loop {
             // A plugin may have gone out of service since the pod's cycle; the next cycle begins with waiting for it.
-            let absent = context.profiles.get(self.pod().scheduler_name).and_then(Profile::out_of_service);
+            let absent = context.profiles.get_mut(self.pod().scheduler_name).and_then(Profile::out_of_service);
             if let Some((_, status)) = absent {
                 return Step::Failed(self, BindingFailure::Error(Status::error(status.message())));
             }

@@ -9,10 +9,10 @@ use std::{
 };
 
 use berth_framework::{
-    Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, Explanation, Failure,
-    Filter, Grants, Manifest, ObjectKind, Permit, PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, Points,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score,
-    Sign, State, Status,
+    Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle,
+    Explanation, Failure, Filter, Grants, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit, PermitVerdict, Plugin,
+    PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
+    PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use serde_json::json;
@@ -121,57 +121,48 @@ impl Plugin for Fake {
     fn points(&self) -> Points {
         self.points
     }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.manifest)
+    }
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        Some(match point {
+            Point::PreEnqueue => PointRef::PreEnqueue(self),
+            Point::Filter => PointRef::Filter(self),
+            Point::PostFilter => PointRef::PostFilter(self),
+            Point::Score => PointRef::Score(self),
+            Point::Reserve => PointRef::Reserve(self),
+            Point::Permit => PointRef::Permit(self),
+            Point::PreBind => PointRef::PreBind(self),
+            Point::Bind => PointRef::Bind(self),
+            Point::PostBind => PointRef::PostBind(self),
+            Point::Sign if self.with(|script| script.signs) => PointRef::Sign(self),
+            Point::QueueingHint if self.with(|script| script.hints) => PointRef::QueueingHint(self),
+            _ => return None,
+        })
+    }
+    fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>> {
+        match hook {
+            Hook::EndCycle => Some(HookRef::EndCycle(self)),
+            Hook::Hosted => Some(HookRef::Hosted(self)),
+            Hook::State => self.with(|script| script.state.is_some()).then_some(HookRef::State(self)),
+            Hook::Follow => None,
+        }
+    }
+}
+
+impl Hosted for Fake {
     fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
         self.out_of_service().map_or(Ok(()), Err)
     }
     fn out_of_service(&self) -> Option<Status> {
         self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)
     }
-    fn state(&mut self) -> Option<&mut dyn State> {
-        self.with(|script| script.state.is_some()).then_some(self as _)
-    }
-    fn version(&self) -> PluginVersion {
-        PluginVersion {
-            name: self.manifest.name.clone(),
-            version: self.manifest.version.clone(),
-            digest: "native".to_owned(),
-        }
-    }
+    fn answered_badly(&mut self, _reason: &str) {}
+}
+
+impl EndCycle for Fake {
     fn end_cycle(&mut self, cycle: CycleId) {
         self.note(format!("end {}", cycle.0));
-    }
-    fn pre_enqueue(&mut self) -> Option<&mut dyn PreEnqueue> {
-        Some(self)
-    }
-    fn filter(&mut self) -> Option<&mut dyn Filter> {
-        Some(self)
-    }
-    fn sign(&mut self) -> Option<&mut dyn Sign> {
-        self.with(|script| script.signs).then_some(self as _)
-    }
-    fn score(&mut self) -> Option<&mut dyn Score> {
-        Some(self)
-    }
-    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
-        Some(self)
-    }
-    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
-        Some(self)
-    }
-    fn permit(&mut self) -> Option<&mut dyn Permit> {
-        Some(self)
-    }
-    fn pre_bind(&mut self) -> Option<&mut dyn PreBind> {
-        Some(self)
-    }
-    fn bind(&mut self) -> Option<&mut dyn Bind> {
-        Some(self)
-    }
-    fn post_bind(&mut self) -> Option<&mut dyn PostBind> {
-        Some(self)
-    }
-    fn queueing_hint(&mut self) -> Option<&mut dyn QueueingHint> {
-        self.with(|script| script.hints).then_some(self as _)
     }
 }
 

@@ -16,9 +16,8 @@ mod rest;
 
 use berth_sdk::{
     framework::{
-        Call, ClusterEvent, Code, Configure, ConfigureError, CycleId, DryRun, Effect, Failure, Manifest, Needs,
-        ObjectKind, Permit, PermitVerdict, Plugin, PluginVersion, Point, Points, PostFilter, PostFilterOutcome,
-        PreFilter, Reserve, Status,
+        Call, ClusterEvent, Code, Configure, ConfigureError, CycleId, DryRun, Effect, EndCycle, Failure, Manifest,
+        Needs, ObjectKind, Permit, PermitVerdict, PostFilter, PostFilterOutcome, PreFilter, Reserve, Status,
     },
     model::NodeIdx,
 };
@@ -30,7 +29,8 @@ use crate::{
     rest::Rest,
 };
 
-berth_sdk::export!(Coscheduling: sync, cycle, pre_filter, post_filter, reserve, permit);
+berth_sdk::plugin!(Coscheduling: PreFilter, PostFilter, Reserve, Permit; EndCycle);
+berth_sdk::export!(Coscheduling);
 
 /// `pluginConfig` of Coscheduling.
 #[derive(Debug, Deserialize)]
@@ -49,7 +49,6 @@ impl Default for Args {
 /// The plugin: what groups there are, who waits, and who rests.
 #[derive(Debug)]
 pub struct Coscheduling {
-    manifest: Manifest,
     args: Args,
     groups: Groups,
     gathering: Gathering,
@@ -103,39 +102,13 @@ impl Configure for Coscheduling {
             return Err("permitWaitingTimeSeconds: must be greater than zero".into());
         }
         let (groups, gathering, rest) = (Groups::default(), Gathering::default(), Rest::default());
-        Ok(Self { manifest: Self::describe(), args, groups, gathering, rest, n_nodes: 0, clock: berth_sdk::now })
+        Ok(Self { args, groups, gathering, rest, n_nodes: 0, clock: berth_sdk::now })
     }
 }
 
-impl Plugin for Coscheduling {
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    fn points(&self) -> Points {
-        [Point::PreFilter, Point::PostFilter, Point::Reserve, Point::Permit].into_iter().collect()
-    }
-
-    fn version(&self) -> PluginVersion {
-        let Manifest { name, version, .. } = self.manifest.clone();
-        PluginVersion { name, version, digest: "native".to_owned() }
-    }
-
+impl EndCycle for Coscheduling {
     fn end_cycle(&mut self, cycle: CycleId) {
         self.gathering.leave(cycle);
-    }
-
-    fn pre_filter(&mut self) -> Option<&mut dyn PreFilter> {
-        Some(self)
-    }
-    fn post_filter(&mut self) -> Option<&mut dyn PostFilter> {
-        Some(self)
-    }
-    fn reserve(&mut self) -> Option<&mut dyn Reserve> {
-        Some(self)
-    }
-    fn permit(&mut self) -> Option<&mut dyn Permit> {
-        Some(self)
     }
 }
 

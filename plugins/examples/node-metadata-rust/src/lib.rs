@@ -10,7 +10,7 @@ use berth_sdk::{
 };
 use serde_json::Value;
 
-berth_sdk::export!(PerNode<NodeMetadata>: sync, cycle, filter, score, normalize_score);
+berth_sdk::export!(PerNode<NodeMetadata>: Filter, Score, Normalize);
 
 /// Below what any 32-bit value can score.
 const NO_VALUE: i64 = i32::MIN as i64 - 1;

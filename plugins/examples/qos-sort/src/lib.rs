@@ -5,18 +5,17 @@
 //! object. All profiles of a scheduler share one QueueSort plugin.
 
 use berth_sdk::{
-    framework::{Configure, ConfigureError, Manifest, Needs, Plugin, PluginVersion, Point, Points, QueueSort},
+    framework::{Configure, ConfigureError, Manifest, Needs, QueueSort},
     model::Pod,
 };
 use serde::Deserialize;
 
-berth_sdk::export!(QosSort: queue_sort);
+berth_sdk::plugin!(QosSort: QueueSort);
+berth_sdk::export!(QosSort);
 
 /// The plugin. It takes no arguments.
 #[derive(Debug)]
-pub struct QosSort {
-    manifest: Manifest,
-}
+pub struct QosSort;
 
 /// The little of a pod that matters here.
 #[derive(Default, Deserialize)]
@@ -43,28 +42,9 @@ impl Configure for QosSort {
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
         match args.trim() {
-            "" | "null" | "{}" => Ok(Self { manifest: Self::describe() }),
+            "" | "null" | "{}" => Ok(Self),
             _ => Err("QOSSort takes no arguments".into()),
         }
-    }
-}
-
-impl Plugin for QosSort {
-    fn manifest(&self) -> &Manifest {
-        &self.manifest
-    }
-
-    fn points(&self) -> Points {
-        [Point::QueueSort].into_iter().collect()
-    }
-
-    fn version(&self) -> PluginVersion {
-        let Manifest { name, version, .. } = self.manifest.clone();
-        PluginVersion { name, version, digest: "native".to_owned() }
-    }
-
-    fn queue_sort(&mut self) -> Option<&mut dyn QueueSort> {
-        Some(self)
     }
 }
 

@@ -7,7 +7,7 @@ use berth_sdk::{
 };
 use serde::Deserialize;
 
-berth_sdk::export!(PerNode<{{name}}>: sync, cycle, filter, score);
+berth_sdk::export!(PerNode<{{name}}>: Filter, Score);
 
 /// The plugin's `pluginConfig`.
 #[derive(Debug, Default, Deserialize)]

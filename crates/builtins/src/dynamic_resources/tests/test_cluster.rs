@@ -7,7 +7,8 @@ use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, api, intern};
 use serde_json::{Value, json};
 
 use crate::{
-    BuiltIn, DynamicResources,
+    BuiltIn,
+    dynamic_resources::DynamicResources,
     dynamic_resources::objects,
     testing::{Cluster, show},
 };

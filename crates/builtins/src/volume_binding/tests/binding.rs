@@ -50,7 +50,7 @@ fn what_one_pod_takes_no_other_gets() {
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "unreserve gives it back");
     reserve(&mut plugin, &cluster, &first);
     assert_eq!(verdicts(&mut plugin, &cluster, &second), nothing);
-    berth_framework::Plugin::end_cycle(&mut plugin, CycleId(1));
+    EndCycle::end_cycle(&mut plugin, CycleId(1));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "so does the end of the cycle");
     reserve(&mut plugin, &cluster, &first);
     put(&mut cluster, &version(volume("pv", "local", "1Gi"), "1"));

@@ -19,15 +19,11 @@ impl Plugin for Room {
     fn manifest(&self) -> &Manifest {
         &self.manifest
     }
-    fn points(&self) -> Points {
-        Points::from_iter([Point::Filter])
-    }
     fn version(&self) -> PluginVersion {
         PluginVersion::default()
     }
-    fn filter(&mut self) -> Option<&mut dyn Filter> {
-        Some(self)
-    }
+    crate::points!(Filter);
+    crate::hooks!();
 }
 
 impl Filter for Room {

@@ -1,0 +1,50 @@
+//! How a configured plugin comes to be.
+
+use std::fmt;
+
+use crate::{
+    error::{BuildError, ConfigureError},
+    manifest::Manifest,
+    plugin::{Plugin, PluginVersion, Points},
+};
+
+/// How a plugin written in Rust comes to be: natively, and inside a component. [`plugin!`](crate::plugin) makes the rest.
+pub trait Configure: Plugin + Sized {
+    /// What the plugin says about itself; the same for every configuration.
+    fn describe() -> Manifest;
+
+    /// A new instance for one profile.
+    ///
+    /// # Errors
+    /// Why these arguments (`pluginConfig` as JSON, `null` when there are none) are refused.
+    fn configure(args: &str) -> Result<Self, ConfigureError>;
+}
+
+/// A type of plugin whose points are known without an instance.
+pub trait PluginType: Configure {
+    /// The points of every instance.
+    const POINTS: Points;
+}
+
+/// Makes configured instances of one binary, one for each profile that uses it.
+pub trait PluginFactory: Send + Sync + fmt::Debug {
+    /// What the plugin says about itself.
+    fn manifest(&self) -> &Manifest;
+
+    /// The points that its instances implement.
+    fn points(&self) -> Points;
+
+    /// Which binary this is.
+    fn version(&self) -> PluginVersion;
+
+    /// A new instance configured with `args`, the `pluginConfig` of its profile as JSON (`null` when there is none).
+    ///
+    /// # Errors
+    /// Why the plugin refuses these arguments, or cannot be started.
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError>;
+
+    /// Whether building an instance and its first sync take so long that no cycle should wait for them.
+    fn takes_long(&self) -> bool {
+        false
+    }
+}

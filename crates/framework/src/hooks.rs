@@ -1,0 +1,56 @@
+//! What a plugin may do besides its extension points: each a trait that most plugins do without.
+
+use berth_model::{ClusterTable, Delta};
+
+use crate::{error::RestoreError, manifest::Needs, points::CycleId, status::Status};
+
+/// Keeps something about a cycle until it is over.
+pub trait EndCycle {
+    /// The cycle is over: its pod was bound, given back or deleted.
+    fn end_cycle(&mut self, cycle: CycleId);
+}
+
+/// Keeps something about the cluster, worked out from the table.
+pub trait Follow {
+    /// Inside a component: its replica has changed. The plugin can catch up here, in portions and with the time that a
+    /// sync has, instead of all at once in the next cycle. Native plugins are not called; they catch up in the cycle.
+    fn follow(&mut self, table: &ClusterTable);
+}
+
+/// State that outlives the binary: what a plugin hands to the next binary of its name.
+pub trait State {
+    /// Empty: there is nothing to hand on.
+    fn snapshot(&mut self) -> Vec<u8>;
+
+    /// Called after `configure` and before the first sync.
+    ///
+    /// # Errors
+    /// Why the state is of no use; the plugin starts without it.
+    fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError>;
+}
+
+/// Runs apart from the scheduler: a component with a replica of the cluster, which may break, or what stands in for one.
+pub trait Hosted {
+    /// Catches the replica up. Called at the start of a cycle.
+    ///
+    /// # Errors
+    /// The replica could not be fed; the attempt fails with this status. A status that turns pods down says that the
+    /// plugin is out of service: pods of its profile wait until another binary takes its place.
+    fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status>;
+
+    /// Why no pod may pass as long as this stands in the plugin's place: what [`Self::sync`] says at the start of a
+    /// cycle, for pods that are past it. `None`: the plugin serves.
+    fn out_of_service(&self) -> Option<Status>;
+
+    /// The framework could not use an answer that the plugin gave: a score out of range, say.
+    fn answered_badly(&mut self, reason: &str);
+}
+
+/// Where a replica gets what it has missed.
+pub trait DeltaSource {
+    /// Everything in `needs` that changed after `generation`; a full delta when that is too long ago or 0.
+    /// `n_symbols` is how many symbols the replica knows, the well-known ones included.
+    fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta;
+    /// The newest generation.
+    fn generation(&self) -> u64;
+}

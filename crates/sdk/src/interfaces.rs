@@ -1,0 +1,120 @@
+//! Which interfaces of the contract belong to the traits of a plugin.
+
+/// Exports `$plugin` with the interfaces of the listed extension points and hooks. For [`export!`](crate::export).
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_interfaces {
+    (($plugin:ty) $sync:tt [$($name:ident)*]) => {
+        struct BerthComponent;
+
+        ::std::thread_local! {
+            static BERTH_GUEST: ::std::cell::RefCell<$crate::Guest> =
+                ::std::cell::RefCell::new($crate::Guest::new::<$plugin>());
+        }
+
+        impl $crate::HasGuest for BerthComponent {
+            fn with<R>(run: impl FnOnce(&mut $crate::Guest) -> R) -> R {
+                BERTH_GUEST.with(|guest| run(&mut guest.borrow_mut()))
+            }
+        }
+
+        $crate::export_interface!(lifecycle);
+        $crate::export_cycle!($($name)*);
+        $crate::export_sync!($sync $($name)*);
+        $($crate::export_trait!($name);)*
+    };
+}
+
+/// One interface, by the name of its module.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_interface {
+    ($interface:ident) => {
+        $crate::bindings::$interface::export!(BerthComponent with_types_in $crate::bindings::$interface);
+    };
+}
+
+/// `cycle`, if one of the traits is called within a cycle.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_cycle {
+    () => {};
+    (PreEnqueue $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (QueueSort $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (QueueingHint $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (Sign $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (State $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (Follow $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
+}
+
+/// `sync`, if it was asked for or one of the traits looks at nodes.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_sync {
+    ((sync) $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (()) => {};
+    (() PreFilter $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() Filter $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() PostFilter $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() PreScore $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() Score $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() Normalize $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() $other:ident $($rest:ident)*) => { $crate::export_sync!(() $($rest)*); };
+}
+
+/// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_trait {
+    (PreEnqueue) => {
+        $crate::export_interface!(pre_enqueue);
+    };
+    (QueueSort) => {
+        $crate::export_interface!(queue_sort);
+    };
+    (PreFilter) => {
+        $crate::export_interface!(pre_filter);
+    };
+    (Filter) => {
+        $crate::export_interface!(filter);
+    };
+    (PostFilter) => {
+        $crate::export_interface!(post_filter);
+    };
+    (PreScore) => {
+        $crate::export_interface!(pre_score);
+    };
+    (Score) => {
+        $crate::export_interface!(score);
+    };
+    (Normalize) => {
+        $crate::export_interface!(normalize_score);
+    };
+    (Reserve) => {
+        $crate::export_interface!(reserve);
+    };
+    (Permit) => {
+        $crate::export_interface!(permit);
+    };
+    (PreBind) => {
+        $crate::export_interface!(pre_bind);
+    };
+    (Bind) => {
+        $crate::export_interface!(bind);
+    };
+    (PostBind) => {
+        $crate::export_interface!(post_bind);
+    };
+    (QueueingHint) => {
+        $crate::export_interface!(queueing_hint);
+    };
+    (Sign) => {
+        $crate::export_interface!(sign);
+    };
+    (State) => {
+        $crate::export_interface!(state);
+    };
+    (EndCycle) => {};
+    (Follow) => {};
+}
