@@ -1,24 +1,24 @@
-//! What a plugin says about a cluster, by the names of nodes.
+//! What a plugin answers about a cluster, by the names of nodes.
 
 use std::collections::BTreeMap;
 
 use berth_framework::Status;
 use serde::{Deserialize, Serialize};
 
-/// Everything that one cycle brings to light.
+/// The results of one scheduling cycle with one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
-pub struct Answers {
-    /// What PreEnqueue holds the pod back with.
+pub struct PluginAnswers {
+    /// Why PreEnqueue keeps the pod out of the active queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_enqueue: Option<Rejection>,
-    /// What PreFilter turns the pod down with, before any node.
+    /// Why PreFilter rejects the pod, before any node is looked at.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pre_filter: Option<Rejection>,
     /// The nodes that do not pass Filter.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub rejected: BTreeMap<String, Rejection>,
-    /// Of the nodes that pass; normalised if the plugin normalises.
+    /// Scores of the nodes that pass; normalised if the plugin normalises.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
 }
@@ -27,8 +27,9 @@ pub struct Answers {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rejection {
-    /// As Kubernetes spells it, `UnschedulableAndUnresolvable` say.
+    /// As Kubernetes spells it, such as `UnschedulableAndUnresolvable`.
     pub code: String,
+    /// In the plugin's words.
     #[serde(default)]
     pub reasons: Vec<String>,
 }
@@ -39,7 +40,7 @@ impl From<Status> for Rejection {
     }
 }
 
-impl Answers {
+impl PluginAnswers {
     /// What differs, a line each: `b: scores 40, expected 50`.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {

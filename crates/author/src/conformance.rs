@@ -1,29 +1,32 @@
-//! What the contract asks of every plugin, tried out: `berth plugin verify`.
+//! Whether a plugin does what the contract asks of every plugin: `berth plugin verify`.
 //!
-//! Lengths, ranges and subsets of answers are checked by whoever calls a component, so here they show as failures of the
-//! call. What is left are properties over several calls.
+//! Whoever calls a component checks the length, range and subset of each answer, so mistakes in these show here as failed
+//! calls. The properties here are about several calls.
 
 use berth_framework::{Call, CycleId, PluginFactory, Point, Status};
 use berth_model::{NodeSet, Pod, api};
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
-    answers::Answers,
+    answers::PluginAnswers,
+    harness::{HarnessError, PluginHarness},
     random::{Random, node, node_name, pod},
-    trial::Trial,
 };
 
-/// One property, and whether the plugin has it.
+/// One property that the contract asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Check {
+pub struct ConformanceCheck {
     /// In words: `the same question gets the same answer`.
     pub property: &'static str,
-    pub outcome: Outcome,
+    /// Whether the plugin has it.
+    pub outcome: CheckOutcome,
 }
 
+/// What became of a check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Outcome {
+pub enum CheckOutcome {
+    /// The plugin has the property.
     Passed,
     /// The plugin does not implement what the property is about.
     NotApplicable,
@@ -31,9 +34,31 @@ pub enum Outcome {
     Failed(String),
 }
 
-type Property = fn(&dyn PluginFactory, &str, u64) -> Result<bool, String>;
+/// What a plugin does that the contract does not allow. Only its text is shown.
+#[derive(Debug, thiserror::Error)]
+enum Violation {
+    /// The plugin could not be called, or a call failed.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    #[error("{what} differs: {}", .differences.join("; "))]
+    DifferentAnswers { what: &'static str, differences: Vec<String> },
+    #[error("of {n_asked} nodes {n_passed} pass, in a larger batch {n_expected}")]
+    DependsOnBatch { n_asked: usize, n_passed: usize, n_expected: usize },
+    #[error("{node} scores {score}")]
+    ScoreOutOfRange { node: String, score: i64 },
+    #[error("{n_passed} nodes pass beside open cycles, {n_alone} alone")]
+    DependsOnOtherCycles { n_passed: usize, n_alone: usize },
+}
 
-/// Each answers whether it applied.
+impl From<Status> for Violation {
+    fn from(status: Status) -> Self {
+        HarnessError::Call(status).into()
+    }
+}
+
+type Property = fn(&dyn PluginFactory, &str, u64) -> Result<bool, Violation>;
+
+/// Each returns whether it applies to the plugin.
 const PROPERTIES: [(&str, Property); 7] = [
     ("answers about an empty cluster", empty_cluster),
     ("answers about 5,000 nodes within the limits", huge_cluster),
@@ -44,112 +69,111 @@ const PROPERTIES: [(&str, Property); 7] = [
     ("many cycles may be open at a time", interleaved_cycles),
 ];
 
-/// Tries every property with arguments (`pluginConfig` as JSON) and a seed.
+/// Checks every property with arguments (`pluginConfig` as JSON), on random clusters that the seed decides.
 #[must_use]
-pub fn conformance(factory: &dyn PluginFactory, args: &str, seed: u64) -> Vec<Check> {
+pub fn conformance(factory: &dyn PluginFactory, args: &str, seed: u64) -> Vec<ConformanceCheck> {
     let check = |(property, holds): (&'static str, Property)| {
         let outcome = match holds(factory, args, seed) {
-            Ok(true) => Outcome::Passed,
-            Ok(false) => Outcome::NotApplicable,
-            Err(reason) => Outcome::Failed(reason),
+            Ok(true) => CheckOutcome::Passed,
+            Ok(false) => CheckOutcome::NotApplicable,
+            Err(violation) => CheckOutcome::Failed(violation.to_string()),
         };
-        Check { property, outcome }
+        ConformanceCheck { property, outcome }
     };
     PROPERTIES.into_iter().map(check).collect()
 }
 
-fn empty_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
-    let mut scene = Scene::new(factory, args, seed, 0)?;
-    scene.ask_about_new_pod()?;
+fn empty_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 0)?;
+    random_cluster.ask_about_new_pod()?;
     Ok(true)
 }
 
-fn huge_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
-    let mut scene = Scene::new(factory, args, seed, 5000)?;
+fn huge_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 5000)?;
     for _ in 0..3 {
-        scene.ask_about_new_pod()?;
+        random_cluster.ask_about_new_pod()?;
     }
     Ok(true)
 }
 
-fn repeats_itself(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
-    let mut scene = Scene::new(factory, args, seed, 40)?;
+fn repeats_itself(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 40)?;
     for _ in 0..20 {
-        let pod = scene.new_pod()?;
-        let (first, second) = (scene.ask(&pod)?, scene.ask(&pod)?);
+        let pod = random_cluster.new_pod()?;
+        let (first, second) = (random_cluster.ask(&pod)?, random_cluster.ask(&pod)?);
         same("the second answer", &second, &first)?;
     }
     Ok(true)
 }
 
-fn follows_deltas(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
-    let mut scene = Scene::new(factory, args, seed, 20)?;
+fn follows_deltas(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 20)?;
     for round in 0..30 {
-        scene.change(5)?;
-        let pod = scene.new_pod()?;
-        let followed = scene.ask(&pod)?;
+        random_cluster.change(5)?;
+        let pod = random_cluster.new_pod()?;
+        let followed = random_cluster.ask(&pod)?;
         if round % 5 == 4 {
-            let fresh = scene.trial.ask_fresh(factory, args, &pod)?;
+            let fresh = random_cluster.harness.ask_fresh(factory, args, &pod)?;
             same("the replica that was fed deltas", &followed, &fresh)?;
         }
     }
     Ok(true)
 }
 
-fn batches_agree(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
+fn batches_agree(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Filter) {
         return Ok(false);
     }
-    let mut scene = Scene::new(factory, args, seed, 60)?;
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 60)?;
     for _ in 0..10 {
-        let pod = scene.new_pod()?;
-        scene.trial.sync().map_err(failed)?;
-        let all = scene.trial.cluster().table().nodes().clone();
-        let whole = scene.survivors(&pod, &all)?;
+        let pod = random_cluster.new_pod()?;
+        random_cluster.harness.sync()?;
+        let all = random_cluster.harness.cluster().table().nodes().clone();
+        let whole = random_cluster.survivors(&pod, &all)?;
         for part in parts(&all) {
             let mut expected = whole.clone();
             expected.intersect(&part);
-            let given = scene.survivors(&pod, &part)?;
+            let given = random_cluster.survivors(&pod, &part)?;
             if given != expected {
-                return Err(format!(
-                    "of {} nodes {} pass, in a larger batch {}",
-                    part.len(),
-                    given.len(),
-                    expected.len()
-                ));
+                return Err(Violation::DependsOnBatch {
+                    n_asked: part.len(),
+                    n_passed: given.len(),
+                    n_expected: expected.len(),
+                });
             }
         }
     }
     Ok(true)
 }
 
-fn scores_in_range(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
+fn scores_in_range(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Score) {
         return Ok(false);
     }
-    let mut scene = Scene::new(factory, args, seed, 40)?;
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 40)?;
     for _ in 0..30 {
-        scene.change(3)?;
-        let pod = scene.new_pod()?;
-        let answers = scene.ask(&pod)?;
+        random_cluster.change(3)?;
+        let pod = random_cluster.new_pod()?;
+        let answers = random_cluster.ask(&pod)?;
         if let Some((node, score)) = answers.scores.iter().find(|(_, score)| !(0..=100).contains(*score)) {
-            return Err(format!("{node} scores {score}"));
+            return Err(Violation::ScoreOutOfRange { node: node.clone(), score: *score });
         }
     }
     Ok(true)
 }
 
 /// Pods wait for their binding while others are scheduled.
-fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, String> {
+fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Filter) {
         return Ok(false);
     }
-    let mut scene = Scene::new(factory, args, seed, 20)?;
-    let all = scene.trial.cluster().table().nodes().clone();
-    let pods: Vec<Pod> = (0..8).map(|_| scene.new_pod()).collect::<Result<_, _>>()?;
-    let alone: Vec<NodeSet> = pods.iter().map(|pod| scene.survivors(pod, &all)).collect::<Result<_, _>>()?;
-    scene.trial.sync().map_err(failed)?;
-    let (plugin, cluster) = scene.trial.parts();
+    let mut random_cluster = RandomCluster::new(factory, args, seed, 20)?;
+    let all = random_cluster.harness.cluster().table().nodes().clone();
+    let pods: Vec<Pod> = (0..8).map(|_| random_cluster.new_pod()).collect::<Result<_, _>>()?;
+    let alone: Vec<NodeSet> = pods.iter().map(|pod| random_cluster.survivors(pod, &all)).collect::<Result<_, _>>()?;
+    random_cluster.harness.sync()?;
+    let (plugin, cluster) = random_cluster.harness.parts();
     let calls: Vec<_> = (1000u64..)
         .zip(&pods)
         .map(|(cycle, pod)| Call { cycle: CycleId(cycle), pod, table: cluster.table() })
@@ -162,9 +186,9 @@ fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Res
         };
         if passes {
             let Some(point) = plugin.filter() else { return Ok(false) };
-            point.filter(call, &mut given).map_err(failed)?;
+            point.filter(call, &mut given)?;
             if given != *expected {
-                return Err(format!("{} nodes pass beside open cycles, {} alone", given.len(), expected.len()));
+                return Err(Violation::DependsOnOtherCycles { n_passed: given.len(), n_alone: expected.len() });
             }
         }
     }
@@ -172,9 +196,9 @@ fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Res
     Ok(true)
 }
 
-/// A random cluster and the plugin.
-struct Scene {
-    trial: Trial,
+/// The plugin with a random cluster.
+struct RandomCluster {
+    harness: PluginHarness,
     random: Random,
     n_nodes: u64,
     n_pods: u64,
@@ -182,45 +206,45 @@ struct Scene {
     placed: Vec<String>,
 }
 
-impl Scene {
-    fn new(factory: &dyn PluginFactory, args: &str, seed: u64, n_nodes: u64) -> Result<Self, String> {
-        let trial = Trial::new(factory, args)?;
-        let mut scene = Self { trial, random: Random::new(seed), n_nodes, n_pods: 0, placed: Vec::new() };
+impl RandomCluster {
+    fn new(factory: &dyn PluginFactory, args: &str, seed: u64, n_nodes: u64) -> Result<Self, HarnessError> {
+        let harness = PluginHarness::new(factory, args)?;
+        let mut cluster = Self { harness, random: Random::new(seed), n_nodes, n_pods: 0, placed: Vec::new() };
         for number in 0..n_nodes {
-            scene.set_node(number)?;
+            cluster.set_node(number)?;
         }
         for _ in 0..n_nodes.min(500) * 2 {
-            scene.place_pod()?;
+            cluster.place_pod()?;
         }
-        Ok(scene)
+        Ok(cluster)
     }
 
-    fn set_node(&mut self, number: u64) -> Result<(), String> {
+    fn set_node(&mut self, number: u64) -> Result<(), HarnessError> {
         let node = node(&mut self.random, number);
-        self.trial.set_node(&api::Node::deserialize(&node).map_err(|error| error.to_string())?);
-        self.trial.set_object(&node);
+        self.harness.set_node(&api::Node::deserialize(&node)?);
+        self.harness.set_object(&node);
         Ok(())
     }
 
-    fn place_pod(&mut self) -> Result<(), String> {
+    fn place_pod(&mut self) -> Result<(), HarnessError> {
         let node = node_name(self.random.below(self.n_nodes));
         self.n_pods += 1;
         let pod = pod(&mut self.random, self.n_pods, Some(&node));
         self.placed.push(format!("uid-{}", self.n_pods));
-        self.trial.set_pod(&api::Pod::deserialize(&pod).map_err(|error| error.to_string())?)
+        Ok(self.harness.set_pod(&api::Pod::deserialize(&pod)?)?)
     }
 
     /// Some random changes of the cluster.
-    fn change(&mut self, n_changes: u64) -> Result<(), String> {
+    fn change(&mut self, n_changes: u64) -> Result<(), HarnessError> {
         for _ in 0..n_changes {
             let number = self.random.below(self.n_nodes);
             match self.random.below(6) {
                 0 | 1 => self.set_node(number)?,
-                2 => drop(self.trial.remove_node(&node_name(number))),
+                2 => drop(self.harness.remove_node(&node_name(number))),
                 3 if !self.placed.is_empty() => {
                     let at = usize::try_from(self.random.below(self.placed.len() as u64)).unwrap_or(0);
                     let uid = self.placed.swap_remove(at);
-                    self.trial.remove_pod(&uid);
+                    self.harness.remove_pod(&uid);
                 }
                 _ => self.place_pod()?,
             }
@@ -228,33 +252,34 @@ impl Scene {
         Ok(())
     }
 
-    fn new_pod(&mut self) -> Result<Pod, String> {
+    fn new_pod(&mut self) -> Result<Pod, HarnessError> {
         self.n_pods += 1;
         let json = pod(&mut self.random, self.n_pods, None);
-        let mut pod = api::Pod::deserialize(&json).map_err(|error| error.to_string())?;
+        let mut pod = api::Pod::deserialize(&json)?;
         pod.json = Some(json.to_string().into_bytes().into());
-        Ok(self.trial.intern(&pod))
+        Ok(self.harness.intern(&pod))
     }
 
-    fn ask(&mut self, pod: &Pod) -> Result<Answers, String> {
-        self.trial.ask(pod).map_err(failed)
+    fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {
+        self.harness.ask(pod)
     }
 
-    fn ask_about_new_pod(&mut self) -> Result<(), String> {
+    fn ask_about_new_pod(&mut self) -> Result<(), HarnessError> {
         let pod = self.new_pod()?;
-        self.ask(&pod).map(drop)
+        self.ask(&pod)?;
+        Ok(())
     }
 
-    fn survivors(&mut self, pod: &Pod, candidates: &NodeSet) -> Result<NodeSet, String> {
+    fn survivors(&mut self, pod: &Pod, candidates: &NodeSet) -> Result<NodeSet, Status> {
         let mut nodes = candidates.clone();
-        self.trial.in_cycle(pod, |plugin, call| {
+        self.harness.in_cycle(pod, |plugin, call| {
             match plugin.pre_filter().map(|point| point.pre_filter(call)) {
                 Some(Err(status)) if status == Status::skip() || status.code.is_rejected() => return Ok(()),
-                Some(Err(status)) => return Err(failed(status)),
+                Some(Err(status)) => return Err(status),
                 Some(Ok(_)) | None => {}
             }
             let Some(point) = plugin.filter() else { return Ok(()) };
-            point.filter(call, &mut nodes).map_err(failed)
+            point.filter(call, &mut nodes)
         })?;
         Ok(nodes)
     }
@@ -267,22 +292,18 @@ fn parts(all: &NodeSet) -> Vec<NodeSet> {
     [every(2), every(3)].into_iter().chain(single).collect()
 }
 
-fn same(what: &str, given: &Answers, expected: &Answers) -> Result<(), String> {
+fn same(what: &'static str, given: &PluginAnswers, expected: &PluginAnswers) -> Result<(), Violation> {
     let differences = given.differences(expected);
-    if differences.is_empty() { Ok(()) } else { Err(format!("{what} differs: {}", differences.join("; "))) }
-}
-
-fn failed(status: Status) -> String {
-    status.message()
+    if differences.is_empty() { Ok(()) } else { Err(Violation::DifferentAnswers { what, differences }) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn failures(factory: &dyn PluginFactory) -> Vec<Check> {
+    fn failures(factory: &dyn PluginFactory) -> Vec<ConformanceCheck> {
         let checks = conformance(factory, "null", 1);
-        checks.into_iter().filter(|check| matches!(check.outcome, Outcome::Failed(_))).collect()
+        checks.into_iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).collect()
     }
 
     #[test]

@@ -1,18 +1,19 @@
-//! What `berth plugin test`, `verify` and `bench` do to a plugin: ask it about clusters as the scheduler asks.
+//! What `berth plugin test`, `verify` and `bench` do with a plugin: they call it about clusters as the scheduler does.
 //!
-//! A plugin comes as a `PluginFactory`, so a component and a native one are tried alike, and nothing here knows wasm.
-//! [`Suite`] compares answers with those that an author wrote down, [`conformance`] checks what the contract asks of
+//! A plugin comes as a `PluginFactory`, so components and native plugins are treated alike, and nothing here knows wasm.
+//! [`PluginHarness`] holds one instance and a cluster in memory.
+//! [`CaseFile`] compares answers with those that an author wrote down, [`conformance`] checks what the contract asks of
 //! every plugin, [`measure`] times each extension point.
 
 mod answers;
-pub mod conformance;
-pub mod measure;
+mod case_file;
+mod conformance;
+mod harness;
+mod measure;
 mod random;
-mod suite;
-mod trial;
 
-pub use answers::{Answers, Rejection};
-pub use conformance::{Check, Outcome, conformance};
+pub use answers::{PluginAnswers, Rejection};
+pub use case_file::{CaseError, CaseFile, CaseFileError, CaseResult, CaseStep, PluginCase};
+pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
+pub use harness::{HarnessError, PluginHarness};
 pub use measure::{Measurement, measure};
-pub use suite::{Case, CaseResult, Step, Suite, SuiteError};
-pub use trial::Trial;

@@ -7,14 +7,14 @@ use std::{
 
 use berth_framework::{Call, Plugin, PluginFactory, Status};
 use berth_model::{NodeSet, Pod, api};
-use serde::Serialize;
+use serde::{Deserialize as _, Serialize};
 
 use crate::{
+    harness::{HarnessError, PluginHarness},
     random::{Random, node, node_name, pod},
-    trial::Trial,
 };
 
-/// Pods that are asked about; each figure is the median over them.
+/// Pods that the plugin is called about; each figure is the median over them.
 const N_PODS: u64 = 50;
 /// Pods on each node.
 const PODS_PER_NODE: u64 = 10;
@@ -23,46 +23,48 @@ const PODS_PER_NODE: u64 = 10;
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Measurement {
-    /// `Filter`, `sync (full)`, ...
+    /// The extension point, or `sync (full)` and `sync (one pod)`.
     pub call: &'static str,
+    /// The size of the cluster.
     pub n_nodes: u64,
+    /// The median over many calls.
     pub microseconds: f64,
 }
 
 /// Times a plugin on a random cluster of so many nodes.
 ///
 /// # Errors
-/// The plugin refuses its arguments, or breaks.
-pub fn measure(factory: &dyn PluginFactory, args: &str, n_nodes: u64) -> Result<Vec<Measurement>, String> {
+/// The plugin refuses its arguments, or fails.
+pub fn measure(factory: &dyn PluginFactory, args: &str, n_nodes: u64) -> Result<Vec<Measurement>, HarnessError> {
     let mut random = Random::new(1);
-    let mut trial = Trial::new(factory, args)?;
-    populate(&mut trial, &mut random, n_nodes)?;
-    let mut times = Times::default();
-    times.add("sync (full)", || trial.sync()).map_err(failed)?;
+    let mut harness = PluginHarness::new(factory, args)?;
+    populate(&mut harness, &mut random, n_nodes)?;
+    let mut times = CallTimes::default();
+    times.add("sync (full)", || harness.sync())?;
     for number in 0..N_PODS {
         let uid = format!("uid-{number}");
-        trial.remove_pod(&uid);
-        times.add("sync (one pod)", || trial.sync()).map_err(failed)?;
-        let pod = read::<api::Pod>(&pod(&mut random, number, None))?;
-        let pod: Pod = trial.intern(&pod);
-        trial.sync().map_err(failed)?;
-        trial.in_cycle(&pod, |plugin, call| cycle(plugin, call, &mut times)).map_err(failed)?;
+        harness.remove_pod(&uid);
+        times.add("sync (one pod)", || harness.sync())?;
+        let pod = api::Pod::deserialize(&pod(&mut random, number, None))?;
+        let pod: Pod = harness.intern(&pod);
+        harness.sync()?;
+        harness.in_cycle(&pod, |plugin, call| cycle(plugin, call, &mut times))?;
     }
     Ok(times.medians(n_nodes))
 }
 
-fn populate(trial: &mut Trial, random: &mut Random, n_nodes: u64) -> Result<(), String> {
+fn populate(harness: &mut PluginHarness, random: &mut Random, n_nodes: u64) -> Result<(), HarnessError> {
     for number in 0..n_nodes {
-        trial.set_node(&read(&node(random, number))?);
+        harness.set_node(&api::Node::deserialize(&node(random, number))?);
         for place in 0..PODS_PER_NODE {
             let number_of_pod = number * PODS_PER_NODE + place;
-            trial.set_pod(&read(&pod(random, number_of_pod, Some(&node_name(number))))?)?;
+            harness.set_pod(&api::Pod::deserialize(&pod(random, number_of_pod, Some(&node_name(number))))?)?;
         }
     }
     Ok(())
 }
 
-fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut Times) -> Result<(), Status> {
+fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut CallTimes) -> Result<(), Status> {
     let mut nodes = call.table.nodes().clone();
     if let Some(point) = plugin.pre_filter() {
         match times.add("PreFilter", || point.pre_filter(call)) {
@@ -77,7 +79,7 @@ fn cycle(plugin: &mut dyn Plugin, call: &Call<'_>, times: &mut Times) -> Result<
     score(plugin, call, &nodes, times)
 }
 
-fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet, times: &mut Times) -> Result<(), Status> {
+fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet, times: &mut CallTimes) -> Result<(), Status> {
     if nodes.is_empty() {
         return Ok(());
     }
@@ -100,9 +102,9 @@ fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet, times: &mut 
 
 /// Durations by kind of call.
 #[derive(Default)]
-struct Times(BTreeMap<&'static str, Vec<Duration>>);
+struct CallTimes(BTreeMap<&'static str, Vec<Duration>>);
 
-impl Times {
+impl CallTimes {
     fn add<R>(&mut self, call: &'static str, work: impl FnOnce() -> R) -> R {
         let start = Instant::now();
         let result = work();
@@ -118,12 +120,4 @@ impl Times {
         let medians = self.0.into_iter();
         medians.map(|(call, durations)| Measurement { call, n_nodes, microseconds: median(durations) }).collect()
     }
-}
-
-fn read<T: serde::de::DeserializeOwned>(object: &serde_json::Value) -> Result<T, String> {
-    T::deserialize(object).map_err(|error| error.to_string())
-}
-
-fn failed(status: Status) -> String {
-    status.message()
 }

@@ -16,5 +16,7 @@
 mod makers;
 mod test_cluster;
 
+// What `TestCluster::set_pod` fails with: its callers need not know the cache.
+pub use berth_cache::Inconsistency;
 pub use makers::{NodeMaker, PodMaker, node, pod};
 pub use test_cluster::TestCluster;

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_author::{CaseResult, Suite};
+use berth_author::{CaseFile, CaseResult};
 use berth_framework::PluginFactory as _;
 use clap::Args;
 
@@ -33,15 +33,15 @@ pub(crate) fn run(test: &Test) -> Result<()> {
     let loaded = test.target.load()?;
     let mut results = Vec::new();
     for file in &files {
-        let suite = Suite::read(file).map_err(|error| Usage(crate::plugins::chain(&error)))?;
+        let cases = CaseFile::read(file).map_err(|error| Usage(crate::plugins::chain(&error)))?;
         let name = &loaded.factory.manifest().name;
-        if suite.plugin != *name {
-            return Err(Usage(format!("{}: is about {}, not {name}", file.display(), suite.plugin)).into());
+        if cases.plugin != *name {
+            return Err(Usage(format!("{}: is about {}, not {name}", file.display(), cases.plugin)).into());
         }
         if test.update {
-            update(file, &suite, &loaded)?;
+            update(file, &cases, &loaded)?;
         } else {
-            results.extend(suite.run(&loaded.factory));
+            results.extend(cases.run(&loaded.factory));
         }
     }
     if test.update {
@@ -58,11 +58,11 @@ pub(crate) fn run(test: &Test) -> Result<()> {
 fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
     let entries = fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
     let files = entries.filter_map(|entry| entry.ok().map(|entry| entry.path()));
-    let is_suite = |path: &PathBuf| {
+    let is_case_file = |path: &PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         name == "cases.yaml" || name.ends_with(".cases.yaml")
     };
-    let mut found: Vec<PathBuf> = files.filter(is_suite).collect();
+    let mut found: Vec<PathBuf> = files.filter(is_case_file).collect();
     found.sort();
     if found.is_empty() {
         return Err(Usage(format!("{}: has no cases.yaml; name the files of cases", folder.display())).into());
@@ -71,14 +71,14 @@ fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Comments at the top of the file stay; the rest is written anew.
-fn update(file: &Path, suite: &Suite, loaded: &Loaded) -> Result<()> {
+fn update(file: &Path, cases: &CaseFile, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let head: String = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    let updated = suite.updated(&loaded.factory);
+    let updated = cases.updated(&loaded.factory);
     let updated = updated.map_err(|reason| anyhow::anyhow!("{}: {reason}; nothing was written", file.display()))?;
     let text = serde_saphyr::to_string(&updated)?;
     fs::write(file, head + &text).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), suite.cases.len());
+    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), cases.cases.len());
     Ok(())
 }
 

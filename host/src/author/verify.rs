@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
-use berth_author::{Check, Outcome, conformance};
+use berth_author::{CheckOutcome, ConformanceCheck, conformance};
 use clap::Args;
 
 use super::project::Target;
@@ -38,17 +38,17 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
             checks.iter().try_for_each(|check| writeln!(out, "  {}", line(check)))?;
         }
     }
-    let n_failed = checks.iter().filter(|check| matches!(check.outcome, Outcome::Failed(_))).count();
+    let n_failed = checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).count();
     if n_failed > 0 {
         bail!("{n_failed} of {} properties do not hold", checks.len());
     }
     Ok(())
 }
 
-fn line(check: &Check) -> String {
+fn line(check: &ConformanceCheck) -> String {
     match &check.outcome {
-        Outcome::Passed => format!("ok      {}", check.property),
-        Outcome::NotApplicable => format!("-       {}", check.property),
-        Outcome::Failed(reason) => format!("FAILED  {}\n          {reason}", check.property),
+        CheckOutcome::Passed => format!("ok      {}", check.property),
+        CheckOutcome::NotApplicable => format!("-       {}", check.property),
+        CheckOutcome::Failed(reason) => format!("FAILED  {}\n          {reason}", check.property),
     }
 }

@@ -4,7 +4,7 @@
 //! pod, in the form of [`dump`]. So a replica that differs from the scheduler's table shows.
 
 use anyhow::{Context, Result};
-use berth_author::Step;
+use berth_author::CaseStep;
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, pod::TaintEffect};
 
 const NODES: &str = include_str!("probe.yaml");
@@ -13,7 +13,7 @@ const NODES: &str = include_str!("probe.yaml");
 ///
 /// # Errors
 /// When the nodes can't be read.
-pub fn awkward_cluster() -> Result<Vec<Step>> {
+pub fn awkward_cluster() -> Result<Vec<CaseStep>> {
     serde_saphyr::from_str(NODES).context("in probe.yaml")
 }
 

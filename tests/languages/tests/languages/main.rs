@@ -11,7 +11,7 @@ mod probe;
 use std::io::Write as _;
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::{Suite, Trial};
+use berth_author::{CaseFile, PluginHarness};
 use berth_framework::{PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
@@ -65,7 +65,7 @@ fn the_example_in_rust_answers() {
 fn answers(factory: &ComponentFactory) -> Result<()> {
     let points: Vec<Point> = factory.points().iter().collect();
     ensure!(points == [Point::Filter, Point::Score, Point::Normalize], "exports {points:?}");
-    for result in Suite::read(&folder("plugins/examples/node-metadata.cases.yaml"))?.run(factory) {
+    for result in CaseFile::read(&folder("plugins/examples/node-metadata.cases.yaml"))?.run(factory) {
         ensure!(result.differences.is_empty(), "{}: {:#?}", result.name, result.differences);
     }
     thousands_of_nodes_are_no_trouble(factory)
@@ -73,27 +73,27 @@ fn answers(factory: &ComponentFactory) -> Result<()> {
 
 /// More than one page of everything, and enough garbage to be collected.
 fn thousands_of_nodes_are_no_trouble(factory: &ComponentFactory) -> Result<()> {
-    let mut trial = Trial::new(factory, r#"{"key": "rank", "require": true}"#).unwrap();
+    let mut harness = PluginHarness::new(factory, r#"{"key": "rank", "require": true}"#).unwrap();
     for n in 0..5000 {
-        set_rank(&mut trial, n, n);
+        set_rank(&mut harness, n, n);
     }
     for round in 0..10 {
-        let answers = trial.ask(&Pod::default()).map_err(failed)?;
+        let answers = harness.ask(&Pod::default()).map_err(failed)?;
         ensure!(answers.rejected.len() == 500 && answers.scores.len() == 4500);
         // The lowest rank is 1, the highest 4999.
         let expected = 1 + 99 * (2500 + i64::from(round)) / 4998;
         let scores = ["node-1", "node-2501", "node-4999"].map(|name| answers.scores[name]);
         ensure!(scores == [1, expected, 100], "round {round}: {scores:?}, expected {expected}");
-        set_rank(&mut trial, 2501, 2502 + round);
+        set_rank(&mut harness, 2501, 2502 + round);
     }
     Ok(())
 }
 
 /// One node in ten has none.
-fn set_rank(trial: &mut Trial, n: u32, rank: u32) {
+fn set_rank(harness: &mut PluginHarness, n: u32, rank: u32) {
     let node = node(&format!("node-{n}"));
     let ranked = if n.is_multiple_of(10) { node } else { node.label("rank", &rank.to_string()) };
-    trial.set_node(&ranked.build());
+    harness.set_node(&ranked.build());
 }
 
 fn failed(status: berth_framework::Status) -> anyhow::Error {

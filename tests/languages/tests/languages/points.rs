@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, fs};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::Trial;
+use berth_author::PluginHarness;
 use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, Explanation, Failure, ObjectRef, PermitVerdict, Plugin, PluginFactory as _,
     Point, PostFilterOutcome, Removal, Status,
@@ -97,23 +97,23 @@ fn without_replica(source: &str) -> String {
 
 /// Nodes a, b and c, a pod on c, a ConfigMap, and the plugin.
 struct Scene {
-    trial: Trial,
+    harness: PluginHarness,
 }
 
 impl Scene {
     fn new(factory: &ComponentFactory) -> Result<Self> {
-        let mut trial = Trial::new(factory, "null").map_err(anyhow::Error::msg)?;
+        let mut harness = PluginHarness::new(factory, "null").map_err(anyhow::Error::msg)?;
         for name in ["a", "b", "c"] {
-            trial.set_node(&serde_json::from_value(json!({"metadata": {"name": name}}))?);
+            harness.set_node(&serde_json::from_value(json!({"metadata": {"name": name}}))?);
         }
         let placed =
             json!({"metadata": {"name": "placed", "namespace": "default", "uid": "u-p"}, "spec": {"nodeName": "c"}});
-        trial.set_pod(&serde_json::from_value(placed)?).map_err(anyhow::Error::msg)?;
+        harness.set_pod(&serde_json::from_value(placed)?).map_err(anyhow::Error::msg)?;
         let notes =
             json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
-        trial.set_object(&notes);
-        trial.sync().map_err(failed)?;
-        Ok(Self { trial })
+        harness.set_object(&notes);
+        harness.sync().map_err(failed)?;
+        Ok(Self { harness })
     }
 
     fn pod(&mut self, name: &str) -> Result<Pod> {
@@ -121,17 +121,17 @@ impl Scene {
             "metadata": {"name": name, "namespace": "default", "uid": format!("uid-{name}")},
             "spec": {"priority": 7},
         }))?;
-        Ok(self.trial.intern(&pod))
+        Ok(self.harness.intern(&pod))
     }
 
     /// A call in a cycle of its own.
     fn call<R>(&mut self, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> Result<R>) -> Result<R> {
-        self.trial.sync().map_err(failed)?;
-        self.trial.in_cycle(pod, ask)
+        self.harness.sync().map_err(failed)?;
+        self.harness.in_cycle(pod, ask)
     }
 
     fn row(&mut self, name: &str) -> Result<NodeIdx> {
-        self.trial.cluster().node(name).context("no such node")
+        self.harness.cluster().node(name).context("no such node")
     }
 }
 
@@ -144,7 +144,7 @@ macro_rules! point {
 
 fn queueing_gates(scene: &mut Scene) -> Result<()> {
     let (gated, free) = (scene.pod("gated")?, scene.pod("free")?);
-    let point = point!(scene.trial.plugin(), pre_enqueue);
+    let point = point!(scene.harness.plugin(), pre_enqueue);
     let status = point.pre_enqueue(&gated);
     ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "gated"), "{status:?}");
     ensure!(point.pre_enqueue(&free).is_success());
@@ -154,11 +154,11 @@ fn queueing_gates(scene: &mut Scene) -> Result<()> {
 fn queueing(scene: &mut Scene) -> Result<()> {
     queueing_gates(scene)?;
     let (free, twin) = (scene.pod("free")?, scene.pod("twin-1")?);
-    let key = point!(scene.trial.plugin(), queue_sort).sort_key(&free, 1_700_000_000_123);
+    let key = point!(scene.harness.plugin(), queue_sort).sort_key(&free, 1_700_000_000_123);
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
-    let signatures = [&free, &twin].map(|pod| scene.trial.plugin().sign().and_then(|point| point.sign(pod)));
+    let signatures = [&free, &twin].map(|pod| scene.harness.plugin().sign().and_then(|point| point.sign(pod)));
     ensure!(signatures == [None, Some("twin".to_owned())], "{signatures:?}");
-    let hints = point!(scene.trial.plugin(), queueing_hint);
+    let hints = point!(scene.harness.plugin(), queueing_hint);
     for (resource, new, expected) in [
         ("ConfigMap", Some(r#"{"data": {"go": "yes"}}"#), true),
         ("ConfigMap", Some(r#"{"data": {"go": "no"}}"#), false),
@@ -184,13 +184,13 @@ fn placing(scene: &mut Scene) -> Result<()> {
         ensure!(answer == expected, "{name}: {answer:?}");
     }
     let free = scene.pod("free")?;
-    let answers = scene.trial.ask(&free).map_err(failed)?;
+    let answers = scene.harness.ask(&free).map_err(failed)?;
     ensure!(answers.rejected.keys().eq(["c"]), "{answers:?}");
     let scores: Vec<i64> = answers.scores.values().copied().collect();
     ensure!(scores == [1, 11], "{answers:?}");
     for (name, expected) in [("unscored", Err(Status::skip())), ("free", Ok(()))] {
         let pod = scene.pod(name)?;
-        let nodes = scene.trial.cluster().table().nodes().clone();
+        let nodes = scene.harness.cluster().table().nodes().clone();
         let answer = scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_score).pre_score(call, &nodes)))?;
         ensure!(answer == expected, "{name}: {answer:?}");
     }
@@ -308,7 +308,7 @@ fn check_pre_bind(effects: &[Effect]) -> Result<()> {
 
 /// The diary of what was reserved and bound goes from one instance to the next.
 fn state(scene: &mut Scene, factory: &ComponentFactory) -> Result<()> {
-    let diary = point!(scene.trial.plugin(), state).snapshot();
+    let diary = point!(scene.harness.plugin(), state).snapshot();
     let lines: BTreeSet<&str> = std::str::from_utf8(&diary)?.lines().collect();
     ensure!(lines == BTreeSet::from(["bound free a", "reserve free a", "unreserve free a"]), "{lines:?}");
     let mut next = factory.build("null")?;

@@ -1,7 +1,7 @@
 //! Probes: plugins that spell what they see of a node, held against the scheduler's table.
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::{Answers, Trial};
+use berth_author::{PluginAnswers, PluginHarness};
 use berth_model::{NodeIdx, Pod, api};
 use berth_test_languages::{Language, awkward_cluster, build, dump, folder, load};
 use berth_testing::node;
@@ -19,35 +19,35 @@ pub(crate) fn a_probe_sees_everything(language: Language) -> Result<()> {
 
 /// All columns, after a full delta, small ones, and one that makes the table grow.
 fn the_replica_is_the_table(factory: &ComponentFactory) -> Result<()> {
-    let mut trial = Trial::new(factory, "null").unwrap();
+    let mut harness = PluginHarness::new(factory, "null").unwrap();
     for generation in awkward_cluster()? {
-        let pod = generation.enter(&mut trial).map_err(anyhow::Error::msg)?;
-        check_probe(&mut trial, &pod)?;
-        check_dry_run(&mut trial, &pod)?;
+        let pod = generation.enter(&mut harness).map_err(anyhow::Error::msg)?;
+        check_probe(&mut harness, &pod)?;
+        check_dry_run(&mut harness, &pod)?;
     }
     // One that came and went between two deltas: its row is said to be removed, and was never there.
-    trial.set_node(&node("fleeting").build());
-    trial.remove_node("fleeting");
-    let pod = trial.intern(&api::Pod::default());
-    check_probe(&mut trial, &pod)?;
+    harness.set_node(&node("fleeting").build());
+    harness.remove_node("fleeting");
+    let pod = harness.intern(&api::Pod::default());
+    check_probe(&mut harness, &pod)?;
     for n in 0..300 {
         let name = format!("node-{n}");
-        trial.set_node(&node(&name).label("n", &name).build());
+        harness.set_node(&node(&name).label("n", &name).build());
     }
-    let pod = trial.intern(&api::Pod::default());
-    check_probe(&mut trial, &pod)?;
+    let pod = harness.intern(&api::Pod::default());
+    check_probe(&mut harness, &pod)?;
     // An instance that starts late is given everything at once.
-    let late = trial.ask_fresh(factory, "null", &pod).map_err(anyhow::Error::msg)?;
-    compare(&trial, &pod, &late)
+    let late = harness.ask_fresh(factory, "null", &pod).map_err(anyhow::Error::msg)?;
+    compare(&harness, &pod, &late)
 }
 
 /// What goes wrong in a plugin's own code costs the attempt, and the instance serves on.
 fn a_mistake_fails_one_attempt(factory: &ComponentFactory) -> Result<()> {
-    let mut trial = Trial::new(factory, r#""fail""#).unwrap();
+    let mut harness = PluginHarness::new(factory, r#""fail""#).unwrap();
     let n_resyncs = factory.stats().resyncs();
     for attempt in 0..2 {
-        trial.set_node(&node(&format!("node-{attempt}")).build());
-        let failure = trial.ask(&Pod::default()).map_err(failed).err().context("nothing failed")?.to_string();
+        harness.set_node(&node(&format!("node-{attempt}")).build());
+        let failure = harness.ask(&Pod::default()).map_err(failed).err().context("nothing failed")?.to_string();
         ensure!(failure.starts_with("Error: ") && failure.ends_with("on demand"), "{failure}");
     }
     ensure!(factory.stats().resyncs() == n_resyncs + 1, "the instance was replaced");
@@ -66,43 +66,43 @@ fn sorted(dump: &str) -> String {
     columns.join(";")
 }
 
-fn expected_dump(trial: &Trial, node: NodeIdx, pod: &Pod) -> String {
-    sorted(&dump(trial.cluster().table(), node, pod))
+fn expected_dump(harness: &PluginHarness, node: NodeIdx, pod: &Pod) -> String {
+    sorted(&dump(harness.cluster().table(), node, pod))
 }
 
 /// What a dry run shows is what the table would be.
-fn check_dry_run(trial: &mut Trial, pod: &Pod) -> Result<()> {
-    let node = trial.cluster().node("full").context("no node")?;
-    let name = trial.cluster().table().name(node);
-    let placed: Vec<_> = trial.cluster().cache().pods_on(name).cloned().collect();
+fn check_dry_run(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
+    let node = harness.cluster().node("full").context("no node")?;
+    let name = harness.cluster().table().name(node);
+    let placed: Vec<_> = harness.cluster().cache().pods_on(name).cloned().collect();
     let [first, .., last] = placed.as_slice() else { anyhow::bail!("{} pods on the node", placed.len()) };
     let mut guest = Pod::clone(first);
     (guest.uid, guest.name, guest.node_name) = ("guest".into(), "guest".into(), name);
     guest.placed_requests.milli_cpu = 77;
-    let status = trial.dry_run(pod, "full", &[last, first], &[&guest]).map_err(failed)?;
+    let status = harness.dry_run(pod, "full", &[last, first], &[&guest]).map_err(failed)?;
 
-    trial.cluster_mut().cache_mut().remove_pod(&first.uid).context("not there")?;
-    trial.cluster_mut().cache_mut().remove_pod(&last.uid).context("not there")?;
-    trial.cluster_mut().cache_mut().add_pod(guest.clone().into())?;
-    let expected = expected_dump(trial, node, pod);
+    harness.cluster_mut().cache_mut().remove_pod(&first.uid).context("not there")?;
+    harness.cluster_mut().cache_mut().remove_pod(&last.uid).context("not there")?;
+    harness.cluster_mut().cache_mut().add_pod(guest.clone().into())?;
+    let expected = expected_dump(harness, node, pod);
     ensure!(sorted(&status.message()) == expected, "tried {}\n  expected {expected}", status.message());
-    trial.cluster_mut().cache_mut().remove_pod(&guest.uid).context("not there")?;
-    trial.cluster_mut().cache_mut().add_pod(first.clone())?;
-    trial.cluster_mut().cache_mut().add_pod(last.clone())?;
-    check_probe(trial, pod)
+    harness.cluster_mut().cache_mut().remove_pod(&guest.uid).context("not there")?;
+    harness.cluster_mut().cache_mut().add_pod(first.clone())?;
+    harness.cluster_mut().cache_mut().add_pod(last.clone())?;
+    check_probe(harness, pod)
 }
 
-fn check_probe(trial: &mut Trial, pod: &Pod) -> Result<()> {
-    let answers = trial.ask(pod).map_err(failed)?;
-    compare(trial, pod, &answers)
+fn check_probe(harness: &mut PluginHarness, pod: &Pod) -> Result<()> {
+    let answers = harness.ask(pod).map_err(failed)?;
+    compare(harness, pod, &answers)
 }
 
-fn compare(trial: &Trial, pod: &Pod, answers: &Answers) -> Result<()> {
-    for node in trial.cluster().table().nodes().iter() {
-        let name = trial.cluster().node_name(node);
+fn compare(harness: &PluginHarness, pod: &Pod, answers: &PluginAnswers) -> Result<()> {
+    for node in harness.cluster().table().nodes().iter() {
+        let name = harness.cluster().node_name(node);
         let rejection = answers.rejected.get(name).with_context(|| format!("{name} passed"))?;
         let reasons: Vec<String> = rejection.reasons.iter().map(|reason| sorted(reason)).collect();
-        let expected = expected_dump(trial, node, pod);
+        let expected = expected_dump(harness, node, pod);
         ensure!(
             reasons == [expected.as_str()],
             "{name}:\n  the plugin's table {reasons:?}\n  the scheduler's {expected:?}"

@@ -1,75 +1,101 @@
-//! A configured plugin and a cluster that it follows, asked as the scheduler asks.
+//! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
 
-use berth_framework::{Call, DryRunCase, Explanation, Plugin, PluginFactory, Status};
+use berth_framework::{BuildError, Call, DryRunCase, Explanation, Plugin, PluginFactory, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, api};
-use berth_testing::TestCluster;
+use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
-use crate::answers::{Answers, Rejection};
+use crate::answers::{PluginAnswers, Rejection};
 
-/// One instance, with a cluster of its own.
+/// One instance of a plugin, with a cluster of its own.
 #[derive(Debug)]
-pub struct Trial {
+pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
     cluster: TestCluster,
     n_cycles: u64,
 }
 
-fn build(factory: &dyn PluginFactory, args: &str) -> Result<Box<dyn Plugin>, String> {
-    factory.build(args).map_err(|error| error.to_string())
+/// Why a plugin gives no answers about a cluster.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// There is no instance: the plugin refuses its arguments, or cannot be started.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// A call failed.
+    #[error("{}", .0.message())]
+    Call(Status),
+    /// An object has another form than its kind.
+    #[error(transparent)]
+    Object(#[from] serde_json::Error),
+    /// A pod cannot be placed on its node.
+    #[error(transparent)]
+    Pod(#[from] Inconsistency),
 }
 
-impl Trial {
+impl From<Status> for HarnessError {
+    fn from(status: Status) -> Self {
+        Self::Call(status)
+    }
+}
+
+impl PluginHarness {
+    /// Builds an instance with these arguments (`pluginConfig` as JSON), beside an empty cluster.
+    ///
     /// # Errors
-    /// The plugin's own words, when it refuses the arguments (`pluginConfig` as JSON).
-    pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, String> {
-        Ok(Self { plugin: build(factory, args)?, cluster: TestCluster::default(), n_cycles: 0 })
+    /// [`HarnessError::Build`], when the plugin refuses the arguments or cannot be started.
+    pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, HarnessError> {
+        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default(), n_cycles: 0 })
     }
 
     /// What an instance answers that sees this cluster for the first time.
     ///
     /// # Errors
-    /// The plugin refuses its arguments, or breaks.
-    pub fn ask_fresh(&mut self, factory: &dyn PluginFactory, args: &str, pod: &Pod) -> Result<Answers, String> {
-        let old = std::mem::replace(&mut self.plugin, build(factory, args)?);
+    /// The plugin refuses its arguments, or fails.
+    pub fn ask_fresh(
+        &mut self,
+        factory: &dyn PluginFactory,
+        args: &str,
+        pod: &Pod,
+    ) -> Result<PluginAnswers, HarnessError> {
+        let old = std::mem::replace(&mut self.plugin, factory.build(args)?);
         let answers = self.ask(pod);
         self.plugin = old;
-        answers.map_err(|status| status.message())
+        Ok(answers?)
     }
 
-    /// Enters a node, or changes the one of its name.
+    /// Adds a node, or replaces the one of its name.
     pub fn set_node(&mut self, node: &api::Node) {
         self.cluster.set_node(node);
     }
 
-    /// Whether there was such a node.
+    /// Removes a node. Whether there was one of this name.
     pub fn remove_node(&mut self, name: &str) -> bool {
         self.cluster.remove_node(name)
     }
 
-    /// Enters a pod at the node that its `spec.nodeName` names. One without a uid gets its name for one.
+    /// Puts a pod on the node that its `spec.nodeName` names. A pod without a uid gets `namespace/name` as its uid.
     ///
     /// # Errors
-    /// What the cache has against it.
-    pub fn set_pod(&mut self, pod: &api::Pod) -> Result<(), String> {
+    /// The cluster cannot hold the pod.
+    pub fn set_pod(&mut self, pod: &api::Pod) -> Result<(), Inconsistency> {
         let mut pod = pod.clone();
         if pod.metadata.uid.is_empty() {
             pod.metadata.uid = format!("{}/{}", pod.metadata.namespace, pod.metadata.name);
         }
-        self.cluster.set_pod(&pod).map_err(|error| error.to_string())
+        self.cluster.set_pod(&pod)
     }
 
-    /// Takes out the pod with this uid.
+    /// Removes the pod with this uid. Whether there was one.
     pub fn remove_pod(&mut self, uid: &str) -> bool {
         self.cluster.remove_pod(uid)
     }
 
-    /// Enters an object of another kind.
+    /// Adds an object of another kind than Node and Pod, or replaces it.
     pub fn set_object(&mut self, object: &Value) {
         self.cluster.set_object(object);
     }
 
-    /// The pod as plugins see it.
+    /// The pod as plugins see it, its names in this cluster's symbols.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         self.cluster.intern(pod)
     }
@@ -80,12 +106,12 @@ impl Trial {
         &self.cluster
     }
 
-    /// For changes that the methods here do not know.
+    /// The cluster, for changes that the methods here do not make.
     pub fn cluster_mut(&mut self) -> &mut TestCluster {
         &mut self.cluster
     }
 
-    /// For calls outside a cycle.
+    /// The plugin, for calls outside a scheduling cycle.
     pub fn plugin(&mut self) -> &mut dyn Plugin {
         &mut *self.plugin
     }
@@ -93,7 +119,7 @@ impl Trial {
     /// What Filter says about one node with some of its pods taken away and others added.
     ///
     /// # Errors
-    /// There is no such node, or the plugin breaks or does not filter.
+    /// There is no such node, the plugin fails, or it does not filter.
     pub fn dry_run(&mut self, pod: &Pod, node: &str, minus: &[&Pod], plus: &[&Pod]) -> Result<Status, Status> {
         self.sync()?;
         let node = self.cluster.node(node).ok_or_else(|| Status::error(format!("no node {node}")))?;
@@ -112,16 +138,16 @@ impl Trial {
         (&mut *self.plugin, &self.cluster)
     }
 
-    /// Catches the replica up.
+    /// Brings the plugin's replica up to date with the cluster.
     ///
     /// # Errors
-    /// The plugin broke.
+    /// The plugin fails.
     pub fn sync(&mut self) -> Result<(), Status> {
         self.cluster.settle();
         self.plugin.sync(self.cluster.cache())
     }
 
-    /// Runs `work` with the plugin in a cycle of its own.
+    /// Runs `work` with the plugin in a scheduling cycle of its own. Brings nothing up to date: call [`Self::sync`] before.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
         self.n_cycles += 1;
         let call = self.cluster.call(self.n_cycles, pod);
@@ -130,13 +156,13 @@ impl Trial {
         result
     }
 
-    /// PreEnqueue, and a cycle up to normalised scores over all nodes.
+    /// Calls PreEnqueue, and the points of a cycle from PreFilter to normalised scores, over all nodes.
     ///
     /// # Errors
-    /// The plugin broke.
-    pub fn ask(&mut self, pod: &Pod) -> Result<Answers, Status> {
+    /// The plugin fails.
+    pub fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {
         self.sync()?;
-        let mut answers = Answers::default();
+        let mut answers = PluginAnswers::default();
         if let Some(point) = self.plugin.pre_enqueue() {
             let status = point.pre_enqueue(pod);
             if !status.is_success() {
@@ -149,7 +175,7 @@ impl Trial {
     }
 }
 
-fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut Answers) -> Result<(), Status> {
+fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut PluginAnswers) -> Result<(), Status> {
     let mut passed = call.table.nodes().clone();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
         None => (true, None),
@@ -191,7 +217,7 @@ fn filter(
     Ok(by_node.collect())
 }
 
-/// `explain` speaks about every node that did not pass, and about no other.
+/// `explain` gives a reason for every node that did not pass, and for no other.
 fn covers(call: &Call<'_>, explanations: &[Explanation], rejected: &NodeSet) -> Result<(), Status> {
     let explained: NodeSet = explanations.iter().flat_map(|explanation| explanation.nodes.iter()).collect();
     let missing = rejected.iter().find(|node| !explained.contains(*node));
