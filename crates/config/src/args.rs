@@ -79,7 +79,7 @@ fn dynamic_resources(fields: &Fields<'_>) -> Value {
     })
 }
 
-/// A required affinity of a running pod counts as a preference of the smallest weight the other way round.
+/// By default, a required affinity of a running pod counts as a preference of weight 1 for an incoming pod that matches it.
 fn inter_pod_affinity(fields: &Fields<'_>) -> Value {
     let weight = fields.whole32("hardPodAffinityWeight").unwrap_or(1);
     if !(0..=100).contains(&weight) {

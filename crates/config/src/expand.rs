@@ -69,7 +69,7 @@ pub(crate) struct Context<'a> {
     pub(crate) problems: &'a Problems,
 }
 
-/// Spreads `selection` over the extension points, checking it on the way.
+/// Works out the plugins at each extension point from `selection`, and checks them.
 pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> PluginSets {
     check_multi_point(&selection.multi_point, context);
     let no_plugins = PluginSet::default();

@@ -1,4 +1,4 @@
-//! The operator's plugin lists laid over the default ones, before anything is known about extension points.
+//! The operator's plugin lists merged into the default ones, before anything is known about extension points.
 //!
 //! Replacing happens in place, so giving a default plugin another weight does not move it; naming it in both `disabled`
 //! and `enabled` does move it, to the end.
@@ -33,7 +33,7 @@ impl PluginSet {
         self.enabled.iter().any(|enabled| enabled.name == plugin)
     }
 
-    /// What results from `custom` being laid over `self`.
+    /// The default set `self` with the operator's changes `custom`.
     pub(crate) fn overlaid_by(&self, custom: &Self) -> Self {
         let mut disabled = custom.disabled.clone();
         for name in &self.disabled {
@@ -64,7 +64,7 @@ impl PluginSet {
     }
 }
 
-/// All of `plugins`, after merging and before `multiPoint` is spread over the points.
+/// All of `plugins`, after merging and before `multiPoint` is expanded to the points that its plugins implement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PluginSelection {
     pub(crate) multi_point: PluginSet,

@@ -67,7 +67,10 @@ impl Settings {
     #[must_use]
     pub fn defaults(catalogue: &InTree) -> Self {
         let problems = Problems::default();
-        Self::read(&Fields::new("", None, &problems), catalogue)
+        let settings = Self::read(&Fields::new("", None, &problems), catalogue);
+        let settled = problems.settle("defaults");
+        debug_assert!(settled.is_ok(), "the catalogue lacks plugins of the default profile: {settled:?}");
+        settings
     }
 
     /// Reads a configuration document, YAML or JSON. `file_name` only serves error messages.
