@@ -19,7 +19,7 @@ const KIND: &str = "PluginHostConfiguration";
 
 /// Why a field does not take a value. The parser adds the place.
 #[derive(Debug, thiserror::Error)]
-enum FieldError {
+pub(super) enum FieldError {
     #[error("apiVersion {0:?} is not supported, use {expected:?}", expected = PLUGIN_HOST_API_VERSION)]
     ApiVersion(String),
     #[error("kind {0:?} is not supported, use {expected:?}", expected = KIND)]
@@ -172,7 +172,7 @@ struct Bytes(u64);
 
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
-enum BytesField {
+pub(super) enum BytesField {
     Number(u64),
     Text(String),
 }
