@@ -194,8 +194,8 @@ impl Plugins {
     }
 }
 
-/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any other name
-/// may come to be that of a file of the plugins directory.
+/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
+/// other name may come to be that of a file of the plugins directory.
 impl PluginCatalogue for Plugins {
     fn points(&self, plugin: &str) -> Option<Points> {
         self.roster.points(plugin).or_else(|| points_of_missing_plugin(plugin))
