@@ -31,7 +31,12 @@ impl Failure {
         self.code().is_none_or(|code| code >= 500)
     }
 
-    /// How long the server asked to be left alone.
+    /// Whether the same request may succeed later: the outcome is unknown, or the server is overloaded.
+    pub(crate) fn is_temporary(&self) -> bool {
+        self.is_ambiguous() || self.code() == Some(429)
+    }
+
+    /// How long the server asked to wait.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Api(status) = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;

@@ -22,7 +22,7 @@ mod proxy;
 #[cfg(test)]
 mod tests;
 
-/// Where to look for a cluster, and how to introduce oneself.
+/// Where to look for a cluster, and the name of this client.
 #[derive(Clone, Debug, Default)]
 pub struct ConnectOptions {
     /// This file and no other.
@@ -54,18 +54,18 @@ impl std::fmt::Debug for Connection {
 ///
 /// Reads files and may run the credential plugin that a kubeconfig names, but sends no request.
 pub async fn connect(options: &ConnectOptions) -> Result<Connection, ConnectError> {
-    connect_in(options, Surroundings::of_process()).await
+    connect_in(options, Environment::of_process()).await
 }
 
-/// What the process was started with.
+/// What the process finds in its environment.
 #[derive(Debug, Default)]
-struct Surroundings {
+struct Environment {
     kubeconfig: Option<OsString>,
     home: Option<PathBuf>,
     in_cluster: bool,
 }
 
-impl Surroundings {
+impl Environment {
     fn of_process() -> Self {
         Self {
             kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
@@ -75,8 +75,8 @@ impl Surroundings {
     }
 }
 
-async fn connect_in(options: &ConnectOptions, surroundings: Surroundings) -> Result<Connection, ConnectError> {
-    let origin = find(options, surroundings)?;
+async fn connect_in(options: &ConnectOptions, environment: Environment) -> Result<Connection, ConnectError> {
+    let origin = find(options, environment)?;
     let mut config = match &origin {
         Origin::InCluster => {
             Config::incluster().map_err(|source| ConnectError::InCluster { reason: error::one_line(&source) })?
@@ -104,18 +104,18 @@ async fn connect_in(options: &ConnectOptions, surroundings: Surroundings) -> Res
     Ok(Connection { client, origin, server })
 }
 
-fn find(options: &ConnectOptions, surroundings: Surroundings) -> Result<Origin, ConnectError> {
+fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, ConnectError> {
     if let Some(path) = &options.kubeconfig {
         return Ok(Origin::File(path.clone()));
     }
-    if let Some(value) = surroundings.kubeconfig {
+    if let Some(value) = environment.kubeconfig {
         let paths = std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty());
         return Ok(Origin::KubeconfigVariable(paths.collect()));
     }
-    if surroundings.in_cluster && options.context.is_none() {
+    if environment.in_cluster && options.context.is_none() {
         return Ok(Origin::InCluster);
     }
-    let path = surroundings.home.map(|home| home.join(".kube/config"));
+    let path = environment.home.map(|home| home.join(".kube/config"));
     path.filter(|path| path.exists()).map(Origin::Home).ok_or(ConnectError::NoCluster)
 }
 

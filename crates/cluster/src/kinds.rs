@@ -1,4 +1,4 @@
-//! Which path leads to a kind: a table of the kinds that schedulers deal with, and the server's own word for others.
+//! The API path of each kind: a table of the kinds that schedulers deal with, and the server's discovery for others.
 
 use std::{
     collections::HashMap,
@@ -172,7 +172,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake;
+    use crate::test_server;
 
     #[test]
     fn kinds_have_names_for_every_purpose() {
@@ -198,7 +198,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_server_knows_the_rest_and_is_asked_once() {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let wanted = KindRef::of_kind("example.com/v1", "Ox");
         let outcome = tokio::spawn(async move {
             let kinds = Kinds::new(client);

@@ -16,12 +16,12 @@ mod kinds;
 mod object;
 mod retry;
 mod review;
-mod survey;
+mod server_info;
 mod watch;
 mod write;
 
 #[cfg(test)]
-mod fake;
+mod test_server;
 
 pub use connect::{ConnectError, ConnectOptions, Connection, Origin, connect};
 pub use create::{CreateError, Creator};
@@ -30,6 +30,6 @@ pub use kinds::{KindRef, Kinds};
 pub use kube::Client;
 pub use object::{ObjectRef, PodRef};
 pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
-pub use survey::{Right, ServerFacts, SurveyError, may_i, survey};
+pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};
 pub use watch::{WatchEvent, WatchHandle, Watches, spawn_watches};
 pub use write::{Evicted, Nomination, PatchType, PodCondition, RequestRate, StatusPatch, WriteError, Writer};

@@ -1,4 +1,4 @@
-//! Trying again: how often, how long to wait, and after which failures.
+//! Retries: how many, after how long, and after which failures.
 
 use std::{
     collections::hash_map::RandomState,
@@ -8,7 +8,7 @@ use std::{
 
 use crate::api_error::Failure;
 
-/// The longest that a server's `Retry-After` is obeyed for.
+/// The longest wait that a server's `Retry-After` can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
 /// A bounded series of attempts.
@@ -36,7 +36,7 @@ impl RetryPolicy {
     }
 }
 
-/// A number from zero to `limit`, good enough to keep clients from marching in step.
+/// A random number from zero to `limit`, so that clients do not all send at the same time.
 pub(crate) fn jitter(limit: u32) -> u32 {
     let random = RandomState::new().build_hasher().finish() % (u64::from(limit) + 1);
     u32::try_from(random).unwrap_or(limit)

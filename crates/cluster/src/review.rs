@@ -116,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake;
+    use crate::test_server;
 
     const UPDATE: ResourceRequest<'static> =
         ResourceRequest { group: "berth.dev", resource: "plugins", verb: "update", name: Some("NodeName") };
@@ -127,7 +127,7 @@ mod tests {
     }
 
     async fn authenticate(answer: serde_json::Value) -> Option<Caller> {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let asking = tokio::spawn(async move { AccessReviewer::new(client).authenticate("secret").await });
         let call = server.next().await;
         assert_eq!(call.line(), "POST /apis/authentication.k8s.io/v1/tokenreviews");
@@ -145,7 +145,7 @@ mod tests {
     }
 
     async fn may(answer: serde_json::Value) -> bool {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
         let call = server.next().await;
         assert_eq!(call.line(), "POST /apis/authorization.k8s.io/v1/subjectaccessreviews");
@@ -169,7 +169,7 @@ mod tests {
 
     #[tokio::test]
     async fn no_answer_is_no_permission() {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let asking = tokio::spawn(async move { AccessReviewer::new(client).may(&caller(), &UPDATE).await });
         server.next().await.refuse(403, "Forbidden", "the scheduler may not ask");
         let error = asking.await.expect("no panic").expect_err("no answer");

@@ -24,7 +24,7 @@ use kind::Kind;
 use session::Session;
 
 mod kind;
-mod known;
+mod known_objects;
 mod session;
 #[cfg(test)]
 mod tests;

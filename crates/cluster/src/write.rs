@@ -2,7 +2,7 @@
 //!
 //! A [`Writer`] retries what is worth retrying and reports what is left as one [`WriteError`]. All clones of a writer
 //! share a bound on open requests, so that a burst of decisions can't swamp the API server; a request that waits
-//! between two tries holds no place.
+//! between two tries holds no slot.
 
 use std::{fmt, sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ const BIND_RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_millis(100),
     factor: 3,
     jitter_percent: 20,
-    retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429),
+    retry_on: Failure::is_temporary,
 };
 
 /// As kube-scheduler retries its status patches: these may also meet a conflict inside the server.
@@ -58,8 +58,7 @@ const WRITE_RETRIES: RetryPolicy = RetryPolicy {
 };
 
 /// As [`WRITE_RETRIES`], for what a caller wrote against a version that it had read: a conflict is the caller's.
-const REPLACE_RETRIES: RetryPolicy =
-    RetryPolicy { retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429), ..WRITE_RETRIES };
+const REPLACE_RETRIES: RetryPolicy = RetryPolicy { retry_on: Failure::is_temporary, ..WRITE_RETRIES };
 
 /// How the body of a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +89,14 @@ pub enum Evicted {
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
     throttle: Option<Arc<Throttle>>,
 }
 
 impl Writer {
     /// A writer that keeps at most 64 requests open and sends as fast as that allows.
     pub fn new(client: Client) -> Self {
-        Self { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle: None }
+        Self { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle: None }
     }
 
     /// The same, but no faster than `rate`. Tries count like first requests.
@@ -118,7 +117,7 @@ impl Writer {
             "target": {"kind": "Node", "name": node},
         });
         let outcome = self.send(BIND_RETRIES, &Method::POST, &path, JSON, Some(&binding)).await;
-        let Err(GivenUp { failure, maybe_done }) = outcome else { return Ok(()) };
+        let Err(FinalFailure { failure, maybe_done }) = outcome else { return Ok(()) };
         let undecided = failure.is_ambiguous() || failure.code() == Some(409);
         if maybe_done && undecided && self.is_bound(pod, node).await {
             return Ok(());
@@ -192,7 +191,7 @@ impl Writer {
         }
         match self.send(REPLACE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await {
             // It went with an earlier try.
-            Err(GivenUp { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
+            Err(FinalFailure { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
             outcome => outcome.map(drop).map_err(WriteError::from),
         }
     }
@@ -236,7 +235,7 @@ impl Writer {
         path: &Uri,
         content_type: &str,
         body: Option<&Value>,
-    ) -> Result<Value, GivenUp> {
+    ) -> Result<Value, FinalFailure> {
         let body = body.map(Value::to_string).unwrap_or_default();
         let mut n_failed = 0;
         let mut maybe_done = false;
@@ -259,7 +258,7 @@ impl Writer {
             n_failed += 1;
             maybe_done |= failure.is_ambiguous();
             let Some(wait) = retries.wait_after(&failure, n_failed) else {
-                return Err(GivenUp { failure, maybe_done });
+                return Err(FinalFailure { failure, maybe_done });
             };
             debug!(%method, %path, reason = %failure, ?wait, "trying again");
             tokio::time::sleep(wait).await;
@@ -267,8 +266,8 @@ impl Writer {
     }
 
     async fn attempt(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
-        // The semaphore is never closed, so an error can't occur; without a place the request goes out all the same.
-        let _place = self.places.acquire().await.ok();
+        // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
+        let _slot = self.slots.acquire().await.ok();
         if let Some(throttle) = &self.throttle {
             throttle.wait().await;
         }
@@ -279,7 +278,7 @@ impl Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("n_free_places", &self.places.available_permits()).finish_non_exhaustive()
+        f.debug_struct("Writer").field("n_free_slots", &self.slots.available_permits()).finish_non_exhaustive()
     }
 }
 
@@ -296,13 +295,13 @@ impl PatchType {
 }
 
 /// The last failure of a request, and whether one of its tries may have taken effect.
-struct GivenUp {
+struct FinalFailure {
     failure: Failure,
     maybe_done: bool,
 }
 
-impl From<GivenUp> for WriteError {
-    fn from(given_up: GivenUp) -> Self {
-        given_up.failure.into()
+impl From<FinalFailure> for WriteError {
+    fn from(failed: FinalFailure) -> Self {
+        failed.failure.into()
     }
 }

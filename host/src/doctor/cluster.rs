@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_cluster::{Client, ConnectError, ConnectOptions, Right, connect, may_i, survey};
+use berth_cluster::{Client, ConnectError, ConnectOptions, ResourceAccess, connect, has_access, server_info};
 use berth_framework::Permission;
 
 use super::{Area, Doctor, Findings, files::Setup};
@@ -49,7 +49,7 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
         }
     };
     let server = connection.server;
-    match survey(&connection.client).await {
+    match server_info(&connection.client).await {
         Err(error) => {
             let fix = "is the address right, and can this machine reach it?";
             return findings.problem(Area::Cluster, format!("{server}: {}", chain(&error)), fix);
@@ -74,11 +74,11 @@ fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {
     }
 }
 
-async fn rights(client: &Client, wanted: BTreeMap<Right, BTreeSet<String>>, findings: &mut Findings) {
+async fn rights(client: &Client, wanted: BTreeMap<ResourceAccess, BTreeSet<String>>, findings: &mut Findings) {
     let mut missing = 0;
     let n_wanted = wanted.len();
     for (right, users) in wanted {
-        match may_i(client, &right).await {
+        match has_access(client, &right).await {
             Ok(true) => {}
             Ok(false) => {
                 missing += 1;
@@ -108,11 +108,11 @@ async fn rights(client: &Client, wanted: BTreeMap<Right, BTreeSet<String>>, find
 }
 
 /// What must be allowed, and for whom.
-fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<Right, BTreeSet<String>> {
-    let mut wanted = BTreeMap::<Right, BTreeSet<String>>::new();
+fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BTreeSet<String>> {
+    let mut wanted = BTreeMap::<ResourceAccess, BTreeSet<String>>::new();
     let mut want = |group: &str, resource: &str, verbs: &[&str], user: &str| {
         for verb in verbs {
-            wanted.entry(Right::new(group, resource, verb)).or_default().insert(user.to_owned());
+            wanted.entry(ResourceAccess::new(group, resource, verb)).or_default().insert(user.to_owned());
         }
     };
     for (group, resource, verbs) in ALWAYS {

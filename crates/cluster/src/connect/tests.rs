@@ -35,7 +35,7 @@ async fn error(text: &str, context: Option<&str>) -> String {
     let dir = TempDir::new().unwrap();
     let path = file(&dir, text);
     let options = ConnectOptions { context: context.map(str::to_owned), ..at(&path) };
-    let error = connect_in(&options, Surroundings::default()).await.unwrap_err().to_string();
+    let error = connect_in(&options, Environment::default()).await.unwrap_err().to_string();
     assert_eq!(error.lines().count(), 1, "{error}");
     error.replace(dir.path().to_str().unwrap(), "DIR")
 }
@@ -86,20 +86,20 @@ async fn a_credential_plugin_that_cannot_run_is_named() {
 
 #[tokio::test]
 async fn a_missing_file_is_told() {
-    let error = connect_in(&at(Path::new("/nowhere/config")), Surroundings::default()).await.unwrap_err();
+    let error = connect_in(&at(Path::new("/nowhere/config")), Environment::default()).await.unwrap_err();
     assert_eq!(
         error.to_string(),
         "kubeconfig /nowhere/config cannot be read: No such file or directory (os error 2); check the path and its \
          permissions"
     );
-    let error = connect_in(&ConnectOptions::default(), Surroundings::default()).await.unwrap_err();
+    let error = connect_in(&ConnectOptions::default(), Environment::default()).await.unwrap_err();
     assert_eq!(error, ConnectError::NoCluster);
 }
 
 #[test]
 fn the_first_place_that_is_there_is_taken() {
     let home = TempDir::new().unwrap();
-    let surroundings = |kubeconfig: Option<&str>, in_cluster| Surroundings {
+    let environment = |kubeconfig: Option<&str>, in_cluster| Environment {
         kubeconfig: kubeconfig.map(OsString::from),
         home: Some(home.path().to_owned()),
         in_cluster,
@@ -107,17 +107,17 @@ fn the_first_place_that_is_there_is_taken() {
     let any = ConnectOptions::default();
     let named = ConnectOptions { context: Some("x".into()), ..ConnectOptions::default() };
 
-    assert_eq!(find(&at(Path::new("f")), surroundings(Some("a:b"), true)), Ok(Origin::File("f".into())));
+    assert_eq!(find(&at(Path::new("f")), environment(Some("a:b"), true)), Ok(Origin::File("f".into())));
     let files = vec!["a".into(), "b".into()];
-    assert_eq!(find(&any, surroundings(Some("a::b"), true)), Ok(Origin::KubeconfigVariable(files)));
-    assert_eq!(find(&any, surroundings(None, true)), Ok(Origin::InCluster));
-    assert_eq!(find(&named, surroundings(None, true)), Err(ConnectError::NoCluster));
+    assert_eq!(find(&any, environment(Some("a::b"), true)), Ok(Origin::KubeconfigVariable(files)));
+    assert_eq!(find(&any, environment(None, true)), Ok(Origin::InCluster));
+    assert_eq!(find(&named, environment(None, true)), Err(ConnectError::NoCluster));
 
     let path = home.path().join(".kube/config");
     fs::create_dir(home.path().join(".kube")).unwrap();
     fs::write(&path, "").unwrap();
-    assert_eq!(find(&any, surroundings(None, false)), Ok(Origin::Home(path.clone())));
-    assert_eq!(find(&named, surroundings(None, true)), Ok(Origin::Home(path)));
+    assert_eq!(find(&any, environment(None, false)), Ok(Origin::Home(path.clone())));
+    assert_eq!(find(&named, environment(None, true)), Ok(Origin::Home(path)));
 }
 
 #[tokio::test]

@@ -41,7 +41,7 @@ const RETRIES: RetryPolicy = RetryPolicy {
     first_wait: Duration::from_secs(10),
     factor: 1,
     jitter_percent: 25,
-    retry_on: |failure| failure.is_ambiguous() || failure.code() == Some(429),
+    retry_on: Failure::is_temporary,
 };
 
 /// The state of the task.
@@ -55,12 +55,12 @@ pub(super) struct Poster {
 #[derive(Clone)]
 struct Sender {
     client: Client,
-    places: Arc<Semaphore>,
+    slots: Arc<Semaphore>,
 }
 
 impl Poster {
     pub(super) fn new(client: Client, hostname: String) -> Self {
-        let sender = Sender { client, places: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) };
+        let sender = Sender { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) };
         Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new() }
     }
 
@@ -135,8 +135,8 @@ impl Sender {
     }
 
     async fn attempt(&self, request: &Request) -> Result<(), Failure> {
-        // The semaphore is never closed, so an error can't occur; without a place the request goes out all the same.
-        let _place = self.places.acquire().await.ok();
+        // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
+        let _slot = self.slots.acquire().await.ok();
         let answer = tokio::time::timeout(TRY_TIMEOUT, self.client.request::<Value>(http_request(request)?));
         answer.await.map_err(|_| Failure::TimedOut(TRY_TIMEOUT))??;
         Ok(())

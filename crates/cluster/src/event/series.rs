@@ -2,7 +2,7 @@
 //!
 //! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further ones
 //! are counted here and sent with the refresh every half hour or when the series ends: six minutes after its last
-//! event, or when too many others were told since. The note is not part of the key: users read that of the first
+//! event, or when too many others were recorded since. The note is not part of the key: users read that of the first
 //! occurrence.
 //!
 //! Pure: times come in, [`Request`]s go out.
@@ -19,8 +19,8 @@ use super::{EventType, NewEvent, ObjectReference};
 /// A series that has not been added to for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
 
-/// Events remembered, some 800 bytes each. A busy scheduler tells a hundred thousand in six minutes, of which few repeat.
-const MAX_TOLD: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+/// Events remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six minutes, of which few repeat.
+const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
 
 /// The API server's bound on a note, in bytes.
 const MAX_NOTE: usize = 1024;
@@ -46,11 +46,11 @@ pub(super) enum Action {
     PatchSeries,
 }
 
-/// The events told lately, the latest last.
+/// The latest events, the newest last.
 #[derive(Debug)]
 pub(super) struct SeriesTable {
     hostname: String,
-    told: LruCache<Key, Told>,
+    seen: LruCache<Key, SeenEvent>,
 }
 
 /// What makes two events the same but for their time.
@@ -65,7 +65,7 @@ struct Key {
 }
 
 #[derive(Debug)]
-struct Told {
+struct SeenEvent {
     /// Of the first occurrence.
     note: String,
     first_seen: Time,
@@ -76,60 +76,60 @@ struct Told {
 
 impl SeriesTable {
     pub(super) fn new(hostname: String) -> Self {
-        Self::with_capacity(hostname, MAX_TOLD)
+        Self::with_capacity(hostname, MAX_SEEN)
     }
 
-    fn with_capacity(hostname: String, max_told: NonZeroUsize) -> Self {
-        Self { hostname, told: LruCache::new(max_told) }
+    fn with_capacity(hostname: String, max_seen: NonZeroUsize) -> Self {
+        Self { hostname, seen: LruCache::new(max_seen) }
     }
 
     /// Takes an event in; returns what to send because of it.
     pub(super) fn observe(&mut self, event: NewEvent, now: Time) -> Vec<Request> {
         let NewEvent { type_, reason, action, note, regarding, related, reporting_controller } = event;
         let key = Key { type_, action, reason, reporting_controller, regarding, related };
-        if let Some(told) = self.told.get_mut(&key) {
-            told.count += 1;
-            told.last_seen = now;
-            let second = if told.count == 2 { self.told.peek(&key) } else { None };
-            return second.map(|told| self.request(&key, told)).into_iter().collect();
+        if let Some(seen) = self.seen.get_mut(&key) {
+            seen.count += 1;
+            seen.last_seen = now;
+            let second = if seen.count == 2 { self.seen.peek(&key) } else { None };
+            return second.map(|seen| self.request(&key, seen)).into_iter().collect();
         }
-        let told = Told { note: shorten(note), first_seen: now, last_seen: now, count: 1 };
-        let post = self.request(&key, &told);
-        let forgotten = self.told.push(key, told).filter(|(_, told)| told.count > 1);
-        forgotten.map(|(key, told)| self.request(&key, &told)).into_iter().chain([post]).collect()
+        let seen = SeenEvent { note: shorten(note), first_seen: now, last_seen: now, count: 1 };
+        let post = self.request(&key, &seen);
+        let forgotten = self.seen.push(key, seen).filter(|(_, seen)| seen.count > 1);
+        forgotten.map(|(key, seen)| self.request(&key, &seen)).into_iter().chain([post]).collect()
     }
 
     /// Ends the series that nothing was added to lately; returns their final counts.
     pub(super) fn end_old(&mut self, now: Time) -> Vec<Request> {
         let mut ended = Vec::new();
-        while self.told.peek_lru().is_some_and(|(_, told)| now.duration_since(told.last_seen) > SERIES_END) {
-            ended.extend(self.told.pop_lru().filter(|(_, told)| told.count > 1));
+        while self.seen.peek_lru().is_some_and(|(_, seen)| now.duration_since(seen.last_seen) > SERIES_END) {
+            ended.extend(self.seen.pop_lru().filter(|(_, seen)| seen.count > 1));
         }
-        ended.iter().map(|(key, told)| self.request(key, told)).collect()
+        ended.iter().map(|(key, seen)| self.request(key, seen)).collect()
     }
 
     /// The present count of each series.
     pub(super) fn refresh(&self) -> Vec<Request> {
-        let series = self.told.iter().filter(|(_, told)| told.count > 1);
-        series.map(|(key, told)| self.request(key, told)).collect()
+        let series = self.seen.iter().filter(|(_, seen)| seen.count > 1);
+        series.map(|(key, seen)| self.request(key, seen)).collect()
     }
 
     /// The post of a single event, the patch of a series.
-    fn request(&self, key: &Key, told: &Told) -> Request {
+    fn request(&self, key: &Key, seen: &SeenEvent) -> Request {
         let regarding = &key.regarding;
         let namespace = if regarding.namespace.is_empty() { "default" } else { &regarding.namespace };
-        let name = format!("{}.{:x}", cut(&regarding.name, MAX_NAME), told.first_seen.as_nanosecond());
+        let name = format!("{}.{:x}", cut(&regarding.name, MAX_NAME), seen.first_seen.as_nanosecond());
         let mut event = json!({
             "kind": "Event",
             "apiVersion": "events.k8s.io/v1",
             "metadata": {"name": name, "namespace": namespace},
-            "eventTime": clock::micros(told.first_seen),
+            "eventTime": clock::micros(seen.first_seen),
             "reportingController": key.reporting_controller,
             "reportingInstance": format!("{}-{}", key.reporting_controller, self.hostname),
             "action": key.action,
             "reason": key.reason,
             "regarding": reference(regarding),
-            "note": told.note,
+            "note": seen.note,
             "type": match key.type_ {
                 EventType::Normal => "Normal",
                 EventType::Warning => "Warning",
@@ -142,8 +142,8 @@ impl SeriesTable {
             event["related"] = reference(related);
         }
         let mut action = Action::Post;
-        if told.count > 1 {
-            event["series"] = json!({"count": told.count, "lastObservedTime": clock::micros(told.last_seen)});
+        if seen.count > 1 {
+            event["series"] = json!({"count": seen.count, "lastObservedTime": clock::micros(seen.last_seen)});
             action = Action::PatchSeries;
         }
         Request { namespace: namespace.to_owned(), name, action, event }

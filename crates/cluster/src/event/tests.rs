@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::fake;
+use crate::test_server;
 
 use super::*;
 
@@ -30,7 +30,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 #[tokio::test(start_paused = true)]
 async fn a_repeated_event_is_patched_with_its_series() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm");
     recorder.record(scheduled("a"));
     let call = server.next().await;
@@ -58,7 +58,7 @@ async fn a_repeated_event_is_patched_with_its_series() {
 
 #[tokio::test(start_paused = true)]
 async fn events_are_retried_and_refusals_are_final() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm");
     recorder.record(scheduled("a"));
     server.next().await.lose();
@@ -72,7 +72,7 @@ async fn events_are_retried_and_refusals_are_final() {
 
 #[tokio::test(start_paused = true)]
 async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm");
     recorder.record(scheduled("a"));
     let call = server.next().await;
@@ -88,7 +88,7 @@ async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn events_beyond_the_queue_are_counted() {
-    let (client, _server) = fake::server();
+    let (client, _server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm");
     for n in 0..QUEUE_LEN + 5 {
         recorder.record(scheduled(&n.to_string()));

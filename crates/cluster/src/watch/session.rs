@@ -26,7 +26,7 @@ use crate::{Kinds, api_error::Failure, object::BadName, retry::jitter, write::Wr
 use super::{
     WatchEvent,
     kind::{Identity, Kind},
-    known::{Known, News},
+    known_objects::{KnownObjects, ObjectChange},
     wire::{Frame, Lines, ReadError},
 };
 
@@ -36,15 +36,15 @@ const WATCH_SECONDS: u32 = 240;
 /// How much later than agreed a server may end a watch.
 const GRACE: Duration = Duration::from_secs(10);
 /// A server that streams lists is not silent for this long in the middle of one.
-const LIST_PATIENCE: Duration = Duration::from_secs(30);
+const LIST_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects in a page of an unstreamed list.
 const PAGE_SIZE: u32 = 500;
 /// The longest that one page may take.
 const PAGE_TIMEOUT: Duration = Duration::from_secs(60);
 /// A connection that lasted this long was healthy: what comes next needs no waiting.
-const HEALTHY: Duration = Duration::from_secs(5);
+const HEALTHY_AFTER: Duration = Duration::from_secs(5);
 
-/// After so many refusals in a row it must be the resource version that the server has no use for.
+/// After so many refusals in a row the session lists again: the server may refuse the resource version.
 const MAX_REFUSALS: u32 = 5;
 
 /// One kind under watch.
@@ -53,11 +53,11 @@ pub(super) struct Session {
     kinds: Kinds,
     kind: Kind,
     sink: mpsc::Sender<WatchEvent>,
-    known: Known,
+    known: KnownObjects,
     list_style: ListStyle,
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
-    /// The reader was told that there is nothing to wait for.
+    /// The reader has got the event that says that the kind is synced.
     synced: bool,
     /// The server had no such kind the last time.
     is_missing: bool,
@@ -71,8 +71,8 @@ enum ListStyle {
 
 /// Why a connection ended before its time.
 #[derive(Debug, thiserror::Error)]
-enum Fault {
-    /// Nobody listens any more.
+enum WatchError {
+    /// The receiver of the events is gone.
     #[error("the receiver of the watch is gone")]
     Closed,
     /// The resource version is too old to go on from.
@@ -94,7 +94,7 @@ enum Fault {
     Malformed(#[from] serde_json::Error),
 }
 
-impl Fault {
+impl WatchError {
     /// Whether the server is there and had something to say.
     fn is_answer(&self) -> bool {
         !matches!(self, Self::Request(failure) if failure.code().is_none())
@@ -108,7 +108,7 @@ impl Session {
             kinds,
             kind,
             sink,
-            known: Known::default(),
+            known: KnownObjects::default(),
             list_style: ListStyle::Streamed,
             resume_from: None,
             synced: false,
@@ -130,28 +130,28 @@ impl Session {
             let kind = self.kind.plural();
             match ended {
                 Ok(()) => debug!(kind, "watch ended by the server"),
-                Err(Fault::Closed) => return,
-                Err(Fault::BadName(reason)) => return error!(kind, %reason, "cannot watch this kind"),
-                Err(Fault::Expired(reason)) => {
+                Err(WatchError::Closed) => return,
+                Err(WatchError::BadName(reason)) => return error!(kind, %reason, "cannot watch this kind"),
+                Err(WatchError::Expired(reason)) => {
                     info!(kind, reason, "relisting");
                     self.resume_from = None;
                 }
-                Err(Fault::NotStreamed(reason)) => {
+                Err(WatchError::NotStreamed(reason)) => {
                     info!(kind, reason, "listing in pages from now on");
                     self.list_style = ListStyle::Paged;
                     continue;
                 }
-                Err(Fault::NotServed(reason)) => {
+                Err(WatchError::NotServed(reason)) => {
                     if self.go_without(&reason).await.is_err() {
                         return;
                     }
                 }
-                Err(fault) => {
-                    warn!(kind, reason = %fault, "watch broke; reconnecting");
-                    n_refusals += u32::from(fault.is_answer());
+                Err(error) => {
+                    warn!(kind, reason = %error, "watch broke; reconnecting");
+                    n_refusals += u32::from(error.is_answer());
                 }
             }
-            if began.elapsed() >= HEALTHY {
+            if began.elapsed() >= HEALTHY_AFTER {
                 n_refusals = 0;
                 continue;
             }
@@ -159,13 +159,13 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            tokio::time::sleep(waits.next().unwrap_or(HEALTHY)).await;
+            tokio::time::sleep(waits.next().unwrap_or(HEALTHY_AFTER)).await;
         }
     }
 
-    /// The server has no such kind, or no longer: nobody need wait for it. It is tried again, since kinds may be added
-    /// to a server.
-    async fn go_without(&mut self, reason: &str) -> Result<(), Fault> {
+    /// The server does not have the kind, or no longer, so it counts as synced. The session goes on trying, since kinds
+    /// may be added to a server.
+    async fn go_without(&mut self, reason: &str) -> Result<(), WatchError> {
         if !self.is_missing {
             warn!(kind = self.kind.plural(), reason, "the server does not serve this kind; going on without it");
         }
@@ -174,7 +174,7 @@ impl Session {
         self.say_synced().await
     }
 
-    async fn say_synced(&mut self) -> Result<(), Fault> {
+    async fn say_synced(&mut self) -> Result<(), WatchError> {
         if self.synced {
             return Ok(());
         }
@@ -182,11 +182,11 @@ impl Session {
         self.send(self.kind.synced()).await
     }
 
-    async fn attempt(&mut self) -> Result<(), Fault> {
+    async fn attempt(&mut self) -> Result<(), WatchError> {
         if let Kind::Other(kind) = &self.kind {
             let found = self.kinds.resolve(kind).await.map_err(|error| match error {
-                WriteError::NotFound { message } => Fault::NotServed(message),
-                other => Fault::Unresolved(other),
+                WriteError::NotFound { message } => WatchError::NotServed(message),
+                other => WatchError::Unresolved(other),
             })?;
             self.kind = Kind::Other(Arc::new(found));
         }
@@ -195,7 +195,7 @@ impl Session {
     }
 
     /// One connection, from where the last one ended. `Ok` when the server ended it in good order.
-    async fn connect(&mut self, path: &str) -> Result<(), Fault> {
+    async fn connect(&mut self, path: &str) -> Result<(), WatchError> {
         let listing = self.resume_from.is_none() && self.list_style == ListStyle::Streamed;
         if self.resume_from.is_none() {
             self.known.begin_relist();
@@ -217,7 +217,7 @@ impl Session {
         path: &str,
         seconds: u32,
         send_initial_events: bool,
-    ) -> Result<Pin<Box<dyn AsyncBufRead + Send>>, Fault> {
+    ) -> Result<Pin<Box<dyn AsyncBufRead + Send>>, WatchError> {
         let params = WatchParams {
             field_selector: self.kind.field_selector().map(str::to_owned),
             timeout: Some(seconds),
@@ -229,23 +229,23 @@ impl Session {
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(Failure::from)?;
-        let opened = tokio::time::timeout(LIST_PATIENCE, self.client.request_stream(request));
-        match opened.await.map_err(|_| Failure::TimedOut(LIST_PATIENCE))?.map_err(Failure::from) {
+        let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, self.client.request_stream(request));
+        match opened.await.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))?.map_err(Failure::from) {
             Ok(body) => Ok(Box::pin(body)),
             Err(failure) => Err(match failure.code() {
-                Some(400 | 405 | 422 | 501) if send_initial_events => Fault::NotStreamed(failure.to_string()),
-                Some(410) => Fault::Expired(failure.to_string()),
-                Some(404) => Fault::NotServed(failure.to_string()),
+                Some(400 | 405 | 422 | 501) if send_initial_events => WatchError::NotStreamed(failure.to_string()),
+                Some(410) => WatchError::Expired(failure.to_string()),
+                Some(404) => WatchError::NotServed(failure.to_string()),
                 _ => failure.into(),
             }),
         }
     }
 
     /// Reads the objects that exist. False if the server hung up before it was through.
-    async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, Fault> {
+    async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, WatchError> {
         loop {
-            let frame = match lines.next(LIST_PATIENCE).await {
-                Err(ReadError::Idle(_)) => return Err(Fault::NotStreamed("the list has no end".into())),
+            let frame = match lines.next(LIST_IDLE_TIMEOUT).await {
+                Err(ReadError::Idle(_)) => return Err(WatchError::NotStreamed("the list has no end".into())),
                 frame => frame?,
             };
             match frame {
@@ -263,7 +263,7 @@ impl Session {
     }
 
     /// Reads the objects that exist, page by page, and returns the resource version of the whole.
-    async fn list_pages(&mut self, path: &str) -> Result<String, Fault> {
+    async fn list_pages(&mut self, path: &str) -> Result<String, WatchError> {
         let mut params = ListParams {
             field_selector: self.kind.field_selector().map(str::to_owned),
             limit: Some(PAGE_SIZE),
@@ -288,7 +288,7 @@ impl Session {
         }
     }
 
-    async fn complete_list(&mut self, resource_version: String) -> Result<(), Fault> {
+    async fn complete_list(&mut self, resource_version: String) -> Result<(), WatchError> {
         for gone in self.known.end_relist() {
             self.send(self.kind.vanished(&gone)).await?;
         }
@@ -298,8 +298,8 @@ impl Session {
         Ok(())
     }
 
-    async fn follow(&mut self, lines: &mut Lines, patience: Duration) -> Result<(), Fault> {
-        while let Some(frame) = lines.next(patience).await? {
+    async fn follow(&mut self, lines: &mut Lines, idle_timeout: Duration) -> Result<(), WatchError> {
+        while let Some(frame) = lines.next(idle_timeout).await? {
             match frame {
                 Frame::Applied(json) => self.apply(json).await?,
                 Frame::Deleted(json) => self.delete(json).await?,
@@ -310,7 +310,7 @@ impl Session {
         Ok(())
     }
 
-    async fn apply(&mut self, json: &str) -> Result<(), Fault> {
+    async fn apply(&mut self, json: &str) -> Result<(), WatchError> {
         let (identity, event) = match self.kind.applied(json) {
             Ok((identity, event)) => (identity, Some(event)),
             Err(reason) => {
@@ -318,18 +318,18 @@ impl Session {
                 (identity, None)
             }
         };
-        let news = self.known.observe(&identity);
-        if let News::Replaced { old } = &news {
+        let change = self.known.observe(&identity);
+        if let ObjectChange::Replaced { old } = &change {
             self.send(self.kind.vanished(old)).await?;
         }
-        if let Some(event) = event.filter(|_| news != News::Nothing) {
+        if let Some(event) = event.filter(|_| change != ObjectChange::Unchanged) {
             self.send(event).await?;
         }
         self.advance(identity);
         Ok(())
     }
 
-    async fn delete(&mut self, json: &str) -> Result<(), Fault> {
+    async fn delete(&mut self, json: &str) -> Result<(), WatchError> {
         let identity = match Identity::read(json) {
             Ok(identity) => identity,
             Err(reason) => {
@@ -367,8 +367,8 @@ impl Session {
         }
     }
 
-    async fn send(&self, event: WatchEvent) -> Result<(), Fault> {
-        self.sink.send(event).await.map_err(|_| Fault::Closed)
+    async fn send(&self, event: WatchEvent) -> Result<(), WatchError> {
+        self.sink.send(event).await.map_err(|_| WatchError::Closed)
     }
 }
 
@@ -386,12 +386,12 @@ struct PageMetadata {
     r#continue: Option<String>,
 }
 
-fn listing_failed(failure: Failure) -> Fault {
-    if failure.code() == Some(404) { Fault::NotServed(failure.to_string()) } else { failure.into() }
+fn listing_failed(failure: Failure) -> WatchError {
+    if failure.code() == Some(404) { WatchError::NotServed(failure.to_string()) } else { failure.into() }
 }
 
-fn refused(status: Box<Status>) -> Fault {
+fn refused(status: Box<Status>) -> WatchError {
     let gone = status.code == 410;
     let failure = Failure::Api(status);
-    if gone { Fault::Expired(failure.to_string()) } else { failure.into() }
+    if gone { WatchError::Expired(failure.to_string()) } else { failure.into() }
 }

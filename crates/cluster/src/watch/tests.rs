@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::fake::{self, Server, Stream};
+use crate::test_server::{self, Server, Stream};
 
 use super::*;
 
@@ -39,7 +39,7 @@ struct Watch {
 
 impl Watch {
     fn of(watches: Watches) -> Self {
-        let (client, server) = fake::server();
+        let (client, server) = test_server::server();
         let (sink, events) = mpsc::channel(16);
         let handle = spawn_watches(&client, watches, &sink);
         Self { server, events, handle }

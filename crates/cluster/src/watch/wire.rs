@@ -42,10 +42,10 @@ impl Lines {
     }
 
     /// The next frame; `None` when the server ended the watch, as it does every few minutes.
-    pub(super) async fn next(&mut self, patience: Duration) -> Result<Option<Frame<'_>>, ReadError> {
+    pub(super) async fn next(&mut self, idle_timeout: Duration) -> Result<Option<Frame<'_>>, ReadError> {
         self.line.clear();
         let read = self.body.read_until(b'\n', &mut self.line);
-        let n_bytes = tokio::time::timeout(patience, read).await.map_err(|_| ReadError::Idle(patience))??;
+        let n_bytes = tokio::time::timeout(idle_timeout, read).await.map_err(|_| ReadError::Idle(idle_timeout))??;
         // A line cut short is one that the server could not finish: the watch is over.
         if n_bytes == 0 || self.line.last() != Some(&b'\n') && serde_json::from_slice::<&RawValue>(&self.line).is_err()
         {

@@ -2,7 +2,7 @@
 
 use tokio::task::JoinHandle;
 
-use crate::fake::{self, Server};
+use crate::test_server::{self, Server};
 
 use super::*;
 
@@ -11,7 +11,7 @@ fn pod() -> PodRef {
 }
 
 fn bind_to(node: &'static str) -> (Server, JoinHandle<Result<(), WriteError>>) {
-    let (client, server) = fake::server();
+    let (client, server) = test_server::server();
     let writer = Writer::new(client);
     (server, tokio::spawn(async move { writer.bind(&pod(), node).await }))
 }
@@ -126,7 +126,7 @@ async fn a_silent_server_is_not_waited_for_for_ever() {
 
 #[tokio::test(start_paused = true)]
 async fn a_victim_is_marked_then_deleted() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let message = "default-scheduler: preempting to accommodate a higher priority pod";
     let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), message).await });
     let call = server.next().await;
@@ -167,14 +167,14 @@ fn victim(mut metadata: Value, conditions: &[Value]) -> Value {
 #[tokio::test(start_paused = true)]
 async fn a_victim_that_leaves_or_was_replaced_is_left_alone() {
     for metadata in [json!({"uid": "another"}), json!({"deletionTimestamp": "2026-11-21T03:12:04Z"})] {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
         server.next().await.answer(200, &victim(metadata, &[]));
         assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
         assert!(server.is_idle());
     }
     for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
-        let (client, mut server) = fake::server();
+        let (client, mut server) = test_server::server();
         let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
         server.next().await.answer(200, &victim(json!({}), &[]));
         server.next().await.answer(200, &json!({"kind": "Pod"}));
@@ -185,7 +185,7 @@ async fn a_victim_that_leaves_or_was_replaced_is_left_alone() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_went_with_a_lost_answer_was_deleted_by_us() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let outcome = tokio::spawn(async move { Writer::new(client).delete_pod(&pod()).await });
     server.next().await.lose();
     server.next().await.refuse(404, "NotFound", "pods \"basic-1\" not found");
@@ -194,14 +194,14 @@ async fn a_pod_that_went_with_a_lost_answer_was_deleted_by_us() {
 
 #[tokio::test(start_paused = true)]
 async fn nothing_to_write_makes_no_request() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     assert_eq!(Writer::new(client).patch_status(&pod(), &StatusPatch::default()).await, Ok(()));
     assert!(server.is_idle());
 }
 
 #[tokio::test(start_paused = true)]
 async fn any_object_can_be_replaced_and_patched() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let claim = ObjectRef {
         group: String::new(),
         version: "v1".into(),
@@ -229,7 +229,7 @@ async fn any_object_can_be_replaced_and_patched() {
 
 #[tokio::test(start_paused = true)]
 async fn any_object_can_be_created_and_deleted() {
-    let (client, mut server) = fake::server();
+    let (client, mut server) = test_server::server();
     let claim = ObjectRef {
         group: "resource.k8s.io".into(),
         version: "v1".into(),

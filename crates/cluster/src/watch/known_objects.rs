@@ -1,4 +1,4 @@
-//! Which objects of a kind the reader has been told of, so that a relist can tell what is new, what changed and what
+//! Which objects of a kind were reported to the reader, so that a relist can find out what is new, what changed and what
 //! is gone.
 
 use std::collections::HashMap;
@@ -7,8 +7,8 @@ use super::kind::Identity;
 
 /// The objects that exist as far as the reader knows.
 #[derive(Debug, Default)]
-pub(super) struct Known {
-    objects: HashMap<Key, Entry>,
+pub(super) struct KnownObjects {
+    objects: HashMap<Key, KnownObject>,
     /// Counts relists.
     generation: u64,
 }
@@ -16,45 +16,45 @@ pub(super) struct Known {
 type Key = (String, String);
 
 #[derive(Debug)]
-struct Entry {
+struct KnownObject {
     uid: String,
     resource_version: String,
     /// The relist that this object was last seen in or after.
     generation: u64,
 }
 
-/// What an object that exists means to the reader.
+/// What the state of an object is to the reader.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum News {
+pub(super) enum ObjectChange {
     /// It is new or has changed.
     Changed,
     /// The reader has seen this very version.
-    Nothing,
+    Unchanged,
     /// The object that went by this name is gone, and this is another one.
     Replaced { old: Identity },
 }
 
-impl Known {
+impl KnownObjects {
     pub(super) fn begin_relist(&mut self) {
         self.generation += 1;
     }
 
-    pub(super) fn observe(&mut self, identity: &Identity) -> News {
-        let entry = Entry {
+    pub(super) fn observe(&mut self, identity: &Identity) -> ObjectChange {
+        let known = KnownObject {
             uid: identity.uid.clone(),
             resource_version: identity.resource_version.clone(),
             generation: self.generation,
         };
-        let old = self.objects.insert(key(identity), entry);
+        let old = self.objects.insert(key(identity), known);
         match old {
-            None => News::Changed,
+            None => ObjectChange::Changed,
             Some(old) if old.uid != identity.uid => {
-                News::Replaced { old: Identity { uid: old.uid, ..identity.clone() } }
+                ObjectChange::Replaced { old: Identity { uid: old.uid, ..identity.clone() } }
             }
             Some(old) if !old.resource_version.is_empty() && old.resource_version == identity.resource_version => {
-                News::Nothing
+                ObjectChange::Unchanged
             }
-            Some(_) => News::Changed,
+            Some(_) => ObjectChange::Changed,
         }
     }
 
@@ -68,12 +68,12 @@ impl Known {
         let generation = self.generation;
         let mut gone: Vec<Identity> = self
             .objects
-            .extract_if(|_, entry| entry.generation != generation)
-            .map(|((namespace, name), entry)| Identity {
+            .extract_if(|_, known| known.generation != generation)
+            .map(|((namespace, name), known)| Identity {
                 namespace,
                 name,
-                uid: entry.uid,
-                resource_version: entry.resource_version,
+                uid: known.uid,
+                resource_version: known.resource_version,
             })
             .collect();
         gone.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
@@ -100,20 +100,20 @@ mod tests {
 
     #[test]
     fn a_relist_shows_what_changed_and_what_is_gone() {
-        let mut known = Known::default();
+        let mut known = KnownObjects::default();
         for name in ["a", "b", "c"] {
-            assert_eq!(known.observe(&pod(name, name, "1")), News::Changed);
+            assert_eq!(known.observe(&pod(name, name, "1")), ObjectChange::Changed);
         }
         known.begin_relist();
-        assert_eq!(known.observe(&pod("a", "a", "1")), News::Nothing);
-        assert_eq!(known.observe(&pod("b", "b2", "9")), News::Replaced { old: pod("b", "b", "9") });
+        assert_eq!(known.observe(&pod("a", "a", "1")), ObjectChange::Unchanged);
+        assert_eq!(known.observe(&pod("b", "b2", "9")), ObjectChange::Replaced { old: pod("b", "b", "9") });
         assert_eq!(known.end_relist(), [pod("c", "c", "1")]);
         assert!(!known.forget(&pod("c", "c", "1")));
     }
 
     #[test]
     fn a_relist_that_broke_off_deletes_nothing() {
-        let mut known = Known::default();
+        let mut known = KnownObjects::default();
         known.observe(&pod("a", "a", "1"));
         known.begin_relist();
         known.begin_relist();

@@ -1,4 +1,4 @@
-//! An API server played by the test: each request waits for the test to look at it and to answer.
+//! An API server for tests: each request waits until the test looks at it and answers.
 
 use bytes::Bytes;
 use http::{Method, Request, Response};

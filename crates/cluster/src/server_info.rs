@@ -1,4 +1,4 @@
-//! What a client can expect of its API server: does it answer, what time does it have, and what may we do there?
+//! What a client finds out about its API server: whether it answers, its version and clock, and what the client may do.
 
 use http::{Request, header};
 use k8s_openapi::{
@@ -16,7 +16,7 @@ use crate::{
 
 /// An API server that answers.
 #[derive(Clone, Debug, PartialEq)]
-pub struct ServerFacts {
+pub struct ServerInfo {
     /// `v1.36.0`, say.
     pub version: String,
     /// By how many seconds its clock is ahead of this machine's, rounded towards zero; `None` if it does not say.
@@ -26,13 +26,13 @@ pub struct ServerFacts {
 /// The API server does not answer.
 #[derive(Debug, thiserror::Error)]
 #[error("the API server does not answer: {reason}")]
-pub struct SurveyError {
+pub struct ServerInfoError {
     reason: String,
 }
 
 /// A verb on a kind of objects, in all namespaces.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Right {
+pub struct ResourceAccess {
     /// Empty for the core group.
     pub group: String,
     /// In the plural.
@@ -48,7 +48,7 @@ struct Version {
     git_version: String,
 }
 
-impl Right {
+impl ResourceAccess {
     /// `resource` may name a subresource: `pods/binding`.
     #[must_use]
     pub fn new(group: &str, resource: &str, verb: &str) -> Self {
@@ -58,7 +58,7 @@ impl Right {
     }
 }
 
-impl std::fmt::Display for Right {
+impl std::fmt::Display for ResourceAccess {
     /// `create pods/binding`, `list csinodes.storage.k8s.io`.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { group, resource, subresource, verb } = self;
@@ -74,19 +74,19 @@ impl std::fmt::Display for Right {
 ///
 /// # Errors
 /// Nobody answers, or not as an API server does.
-pub async fn survey(client: &Client) -> Result<ServerFacts, SurveyError> {
-    let failed = |failure: Failure| SurveyError { reason: failure.to_string() };
+pub async fn server_info(client: &Client) -> Result<ServerInfo, ServerInfoError> {
+    let failed = |failure: Failure| ServerInfoError { reason: failure.to_string() };
     let request = Request::get("/version").body(Body::empty());
-    let request = request.map_err(|error| SurveyError { reason: error.to_string() })?;
+    let request = request.map_err(|error| ServerInfoError { reason: error.to_string() })?;
     let before = clock::now();
     let answer = client.send(request).await.map_err(|error| failed(error.into()))?;
     let after = clock::now();
     let date = answer.headers().get(header::DATE).and_then(|date| date.to_str().ok()).and_then(http_date);
     let request = Request::get("/version").body(Vec::new());
-    let request = request.map_err(|error| SurveyError { reason: error.to_string() })?;
+    let request = request.map_err(|error| ServerInfoError { reason: error.to_string() })?;
     let version: Version = client.request(request).await.map_err(|error| failed(error.into()))?;
     let seconds_ahead = date.map(|date| ahead(date, before, after).as_secs());
-    Ok(ServerFacts { version: version.git_version, seconds_ahead })
+    Ok(ServerInfo { version: version.git_version, seconds_ahead })
 }
 
 /// `Sun, 06 Nov 1994 08:49:37 GMT`.
@@ -107,17 +107,17 @@ fn ahead(date: Time, before: Time, after: Time) -> Span {
     }
 }
 
-/// Whether this client's user has the right.
+/// Whether this client's user has the access, as a SelfSubjectAccessReview says.
 ///
 /// # Errors
 /// The API server does not say.
-pub async fn may_i(client: &Client, right: &Right) -> Result<bool, ReviewError> {
+pub async fn has_access(client: &Client, access: &ResourceAccess) -> Result<bool, ReviewError> {
     let some = |text: &String| (!text.is_empty()).then(|| text.clone());
     let attributes = ResourceAttributes {
-        group: some(&right.group),
-        resource: some(&right.resource),
-        subresource: some(&right.subresource),
-        verb: some(&right.verb),
+        group: some(&access.group),
+        resource: some(&access.resource),
+        subresource: some(&access.subresource),
+        verb: some(&access.verb),
         ..ResourceAttributes::default()
     };
     let spec =
@@ -134,12 +134,12 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::fake;
+    use crate::test_server;
 
     async fn may(answer: serde_json::Value) -> bool {
-        let (client, mut server) = fake::server();
-        let right = Right::new("", "pods/binding", "create");
-        let asking = tokio::spawn(async move { may_i(&client, &right).await });
+        let (client, mut server) = test_server::server();
+        let access = ResourceAccess::new("", "pods/binding", "create");
+        let asking = tokio::spawn(async move { has_access(&client, &access).await });
         let call = server.next().await;
         assert_eq!(call.line(), "POST /apis/authorization.k8s.io/v1/selfsubjectaccessreviews");
         let attributes = json!({"resource": "pods", "subresource": "binding", "verb": "create"});
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_right_is_a_plain_yes() {
+    async fn only_a_plain_yes_is_access() {
         assert!(may(json!({"allowed": true})).await);
         assert!(!may(json!({"allowed": false})).await);
         assert!(!may(json!({"allowed": true, "denied": true})).await);
@@ -168,8 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn rights_read_as_in_a_role() {
-        assert_eq!(Right::new("", "pods/binding", "create").to_string(), "create pods/binding");
-        assert_eq!(Right::new("storage.k8s.io", "csinodes", "list").to_string(), "list csinodes.storage.k8s.io");
+    fn access_reads_as_in_a_role() {
+        assert_eq!(ResourceAccess::new("", "pods/binding", "create").to_string(), "create pods/binding");
+        assert_eq!(
+            ResourceAccess::new("storage.k8s.io", "csinodes", "list").to_string(),
+            "list csinodes.storage.k8s.io"
+        );
     }
 }
