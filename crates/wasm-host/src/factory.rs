@@ -12,7 +12,7 @@ use crate::{
     exports::ExportIndices,
     fault::{Fault, FaultReport, FaultSink},
     host_state::{Clock, HostState},
-    instance::{Instance, Patience, guest},
+    instance::{Instance, TimeLimit, guest},
     limits::Limits,
     plugin::ComponentPlugin,
     stats::PluginStats,
@@ -21,13 +21,13 @@ use crate::{
 /// Makes instances of one component, one for each profile that uses it.
 #[derive(Clone, Debug)]
 pub struct ComponentFactory {
-    blueprint: Arc<Blueprint>,
+    component: Arc<LoadedComponent>,
     is_from_artefact: bool,
 }
 
 /// What all instances of a component share.
 #[derive(Clone)]
-pub(crate) struct Blueprint {
+pub(crate) struct LoadedComponent {
     pub(crate) pre: InstancePre<HostState>,
     pub(crate) indices: ExportIndices,
     pub(crate) limits: Limits,
@@ -41,9 +41,9 @@ pub(crate) struct Blueprint {
     pub(crate) version: PluginVersion,
 }
 
-impl std::fmt::Debug for Blueprint {
+impl std::fmt::Debug for LoadedComponent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("Blueprint").field("version", &self.version).finish_non_exhaustive()
+        formatter.debug_struct("LoadedComponent").field("version", &self.version).finish_non_exhaustive()
     }
 }
 
@@ -62,24 +62,25 @@ impl ComponentFactory {
         let clock = Arc::clone(&shared.clock);
         let (manifest, stats) = (Manifest::default(), Arc::default());
         let faults = shared.faults.clone();
-        let mut blueprint = Blueprint { pre, indices, limits, clock, stats, faults, name, manifest, points, version };
-        blueprint.manifest = blueprint.describe()?;
-        blueprint.version.name.clone_from(&blueprint.manifest.name);
-        blueprint.version.version.clone_from(&blueprint.manifest.version);
-        Ok(Self { blueprint: Arc::new(blueprint), is_from_artefact })
+        let mut loaded =
+            LoadedComponent { pre, indices, limits, clock, stats, faults, name, manifest, points, version };
+        loaded.manifest = loaded.describe()?;
+        loaded.version.name.clone_from(&loaded.manifest.name);
+        loaded.version.version.clone_from(&loaded.manifest.version);
+        Ok(Self { component: Arc::new(loaded), is_from_artefact })
     }
 
     /// The same binary with other limits, for instances to come. It keeps counting in the same figures.
     #[must_use]
     pub fn with_limits(&self, limits: Limits) -> Self {
-        let blueprint = Blueprint { limits, ..(*self.blueprint).clone() };
-        Self { blueprint: Arc::new(blueprint), is_from_artefact: self.is_from_artefact }
+        let component = LoadedComponent { limits, ..(*self.component).clone() };
+        Self { component: Arc::new(component), is_from_artefact: self.is_from_artefact }
     }
 
     /// The figures of this binary, over all its instances.
     #[must_use]
     pub fn stats(&self) -> &Arc<PluginStats> {
-        &self.blueprint.stats
+        &self.component.stats
     }
 
     /// Whether loading it needed no compiler.
@@ -91,19 +92,19 @@ impl ComponentFactory {
 
 impl PluginFactory for ComponentFactory {
     fn manifest(&self) -> &Manifest {
-        &self.blueprint.manifest
+        &self.component.manifest
     }
 
     fn points(&self) -> Points {
-        self.blueprint.points
+        self.component.points
     }
 
     fn version(&self) -> PluginVersion {
-        self.blueprint.version.clone()
+        self.component.version.clone()
     }
 
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
-        Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.blueprint), args)?))
+        Ok(Box::new(ComponentPlugin::new(Arc::clone(&self.component), args)?))
     }
 
     /// Instantiating takes a fraction of a millisecond, `configure` up to seconds, and a full delta a millisecond for
@@ -113,13 +114,13 @@ impl PluginFactory for ComponentFactory {
     }
 }
 
-impl Blueprint {
+impl LoadedComponent {
     /// Asks a throw-away instance, which also compares the types of all exported functions with the contract's.
     fn describe(&self) -> Result<Manifest, LoadError> {
         let mut instance = Instance::new(self)?;
-        let described = instance.call(self, "describe", Patience::Long, |asking| {
-            let manifest = guest(&asking.exports.lifecycle)?.call_describe(asking.store)?;
-            Ok(lift::manifest(manifest, asking.limits)?)
+        let described = instance.call(self, "describe", TimeLimit::Configure, |context| {
+            let manifest = guest(&context.exports.lifecycle)?.call_describe(context.store)?;
+            Ok(lift::manifest(manifest, context.limits)?)
         });
         let manifest = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
         if manifest.name != *self.name {

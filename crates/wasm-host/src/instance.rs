@@ -8,7 +8,7 @@ use crate::{
     binary::LoadError,
     engine::TICK,
     exports::Exports,
-    factory::Blueprint,
+    factory::LoadedComponent,
     fault::{CallError, Fault},
     host_state::HostState,
     limits::Limits,
@@ -21,17 +21,17 @@ pub(crate) struct Instance {
 
 /// Which time limit a call has.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum TimeLimit {
     /// [`Limits::call_timeout`].
-    Short,
+    Call,
     /// [`Limits::configure_timeout`].
-    Long,
+    Configure,
     /// What is left of a time that several calls share.
     Left(Duration),
 }
 
 /// What a call has at hand.
-pub(crate) struct Asking<'a> {
+pub(crate) struct CallContext<'a> {
     pub(crate) store: &'a mut Store<HostState>,
     pub(crate) exports: &'a Exports,
     pub(crate) limits: &'a Limits,
@@ -43,8 +43,8 @@ pub(crate) fn guest<T>(interface: &Option<T>) -> Result<&T, CallError> {
 }
 
 impl Instance {
-    pub(crate) fn new(blueprint: &Blueprint) -> Result<Self, LoadError> {
-        let Blueprint { pre, indices, limits, clock, stats, name, .. } = blueprint;
+    pub(crate) fn new(component: &LoadedComponent) -> Result<Self, LoadError> {
+        let LoadedComponent { pre, indices, limits, clock, stats, name, .. } = component;
         let state = HostState::new(name.clone(), limits, clock.clone(), stats.clone());
         let mut store = Store::new(pre.engine(), state);
         store.limiter(|state| &mut state.meter);
@@ -65,21 +65,21 @@ impl Instance {
     /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped.
     pub(crate) fn call<R>(
         &mut self,
-        blueprint: &Blueprint,
+        component: &LoadedComponent,
         function: &'static str,
-        patience: Patience,
-        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+        limit: TimeLimit,
+        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Fault> {
-        let Blueprint { limits, stats, .. } = blueprint;
-        let timeout = match patience {
-            Patience::Short => limits.call_timeout,
-            Patience::Long => limits.configure_timeout,
-            Patience::Left(duration) => duration,
+        let LoadedComponent { limits, stats, .. } = component;
+        let timeout = match limit {
+            TimeLimit::Call => limits.call_timeout,
+            TimeLimit::Configure => limits.configure_timeout,
+            TimeLimit::Left(duration) => duration,
         };
         self.store.set_epoch_deadline(ticks(timeout));
         self.store.data_mut().last_words = None;
         let started = Instant::now();
-        let answer = ask(Asking { store: &mut self.store, exports: &self.exports, limits });
+        let answer = ask(CallContext { store: &mut self.store, exports: &self.exports, limits });
         stats.record_call(started.elapsed(), self.store.data().meter.memory());
         answer.map_err(|error| {
             let fault = Fault::new(error, function, &self.store);

@@ -6,7 +6,7 @@
 //! replica must know, so `sync` comes before every call, those outside of cycles included.
 
 mod points;
-mod tried;
+mod shown_pods;
 
 use std::{sync::Arc, time::Instant};
 
@@ -16,25 +16,25 @@ use berth_framework::{
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
 
-use self::tried::Tried;
+use self::shown_pods::ShownPods;
 use crate::{
     bindings::types,
     convert::lower,
-    factory::Blueprint,
+    factory::LoadedComponent,
     fault::{CallError, Fault},
-    instance::{Asking, Instance, Patience, guest},
+    instance::{CallContext, Instance, TimeLimit, guest},
 };
 
 /// A component behind the framework's traits.
 pub(crate) struct ComponentPlugin {
-    blueprint: Arc<Blueprint>,
+    component: Arc<LoadedComponent>,
     args: String,
     /// None after a fault, until a fresh one is started.
     instance: Option<Instance>,
     replica: Replica,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
-    tried: Tried,
+    shown_pods: ShownPods,
     /// What a fresh instance must be told again.
     reserved: Vec<Reservation>,
     /// The instance has not been told all of that yet.
@@ -64,15 +64,15 @@ impl Default for Replica {
 }
 
 impl ComponentPlugin {
-    pub(crate) fn new(blueprint: Arc<Blueprint>, args: &str) -> Result<Self, BuildError> {
-        let instance = start(&blueprint, args)?;
+    pub(crate) fn new(component: Arc<LoadedComponent>, args: &str) -> Result<Self, BuildError> {
+        let instance = start(&component, args)?;
         Ok(Self {
-            blueprint,
+            component,
             args: args.to_owned(),
             instance: Some(instance),
             replica: Replica::default(),
             begun: Vec::new(),
-            tried: Tried::default(),
+            shown_pods: ShownPods::default(),
             reserved: Vec::new(),
             owes_reservations: false,
             last_fault: String::new(),
@@ -84,16 +84,16 @@ impl ComponentPlugin {
     fn ask<R>(
         &mut self,
         function: &'static str,
-        patience: Patience,
-        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+        limit: TimeLimit,
+        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
-        if self.instance.is_none() && !self.blueprint.indices.has_sync() {
+        if self.instance.is_none() && !self.component.indices.has_sync() {
             self.restart()?;
         }
         let Some(instance) = &mut self.instance else {
             return Err(Status::error(format!("{}, and starts afresh in the next cycle", self.last_fault)));
         };
-        let answer = instance.call(&self.blueprint, function, patience, ask);
+        let answer = instance.call(&self.component, function, limit, ask);
         answer.map_err(|fault| {
             self.lose(&fault);
             Status::error(self.last_fault.clone())
@@ -104,9 +104,9 @@ impl ComponentPlugin {
     fn lose(&mut self, fault: &Fault) {
         self.instance = None;
         self.begun.clear();
-        self.tried.forget();
-        self.last_fault = format!("{} {fault}", self.blueprint.title());
-        self.blueprint.tell(fault);
+        self.shown_pods.forget();
+        self.last_fault = format!("{} {fault}", self.component.title());
+        self.component.tell(fault);
     }
 
     /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet.
@@ -114,40 +114,41 @@ impl ComponentPlugin {
         &mut self,
         call: &Call<'_>,
         function: &'static str,
-        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
-        if !self.begun.contains(&call.cycle) {
-            self.begin(call.cycle, &self.lowered(call.pod))?;
-        }
-        self.ask(function, Patience::Short, ask)
+        self.ensure_begun(call)?;
+        self.ask(function, TimeLimit::Call, ask)
     }
 
-    /// The same for a call in which the component asks others: their time counts, so it has more of it.
-    fn ask_patiently<R>(
+    /// The same for a call in which the component may ask for dry runs: the time of those counts, so it has more of it.
+    fn ask_with_dry_runs<R>(
         &mut self,
         call: &Call<'_>,
         function: &'static str,
-        ask: impl FnOnce(Asking<'_>) -> Result<R, CallError>,
+        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
-        if !self.begun.contains(&call.cycle) {
-            self.begin(call.cycle, &self.lowered(call.pod))?;
-        }
-        self.ask(function, Patience::Long, ask)
+        self.ensure_begun(call)?;
+        self.ask(function, TimeLimit::Configure, ask)
+    }
+
+    /// Tells the instance the pod of the cycle, unless it knows it.
+    fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call.cycle, &self.lowered(call.pod)) }
     }
 
     fn begin(&mut self, cycle: CycleId, pod: &types::Pod) -> Result<(), Status> {
-        self.ask("begin", Patience::Short, |asking| {
-            Ok(guest(&asking.exports.cycle)?.call_begin(asking.store, cycle.0, pod)?)
+        self.ask("begin", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.cycle)?.call_begin(context.store, cycle.0, pod)?)
         })?;
         self.begun.push(cycle);
         Ok(())
     }
 
     fn restart(&mut self) -> Result<(), Status> {
-        let instance = match start(&self.blueprint, &self.args) {
+        let instance = match start(&self.component, &self.args) {
             Ok(instance) => instance,
             Err(failure) => {
-                self.blueprint.tell(&failure.fault());
+                self.component.tell(&failure.fault());
                 self.last_fault = failure.to_string();
                 return Err(Status::error(self.last_fault.clone()));
             }
@@ -161,7 +162,7 @@ impl ComponentPlugin {
 
     fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         let Replica { generation, n_symbols } = self.replica;
-        let delta = source.delta_since(&self.blueprint.manifest.needs, generation, n_symbols);
+        let delta = source.delta_since(&self.component.manifest.needs, generation, n_symbols);
         let generation = delta.generation;
         if delta.is_empty() {
             self.replica.generation = generation;
@@ -169,17 +170,17 @@ impl ComponentPlugin {
         }
         let n_symbols = delta.symbols.last().map_or(n_symbols, |(sym, _)| n_symbols.max(sym.0 as usize + 1));
         if delta.full {
-            self.blueprint.stats.record_resync();
+            self.component.stats.record_resync();
         }
         let is_full = delta.full;
         let portions = delta.into_portions();
         let is_long = is_full || portions.len() > 1;
-        let (begun, limit) = (Instant::now(), self.blueprint.limits.configure_timeout);
+        let (begun, whole_time) = (Instant::now(), self.component.limits.configure_timeout);
         for portion in portions {
             let portion = lower::delta(portion);
-            let left = limit.saturating_sub(begun.elapsed());
-            let patience = if is_long { Patience::Left(left) } else { Patience::Short };
-            self.ask("sync", patience, |asking| Ok(guest(&asking.exports.sync)?.call_apply(asking.store, &portion)?))?;
+            let left = whole_time.saturating_sub(begun.elapsed());
+            let limit = if is_long { TimeLimit::Left(left) } else { TimeLimit::Call };
+            self.ask("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
         }
         self.replica = Replica { generation, n_symbols };
         Ok(())
@@ -197,18 +198,18 @@ impl ComponentPlugin {
 
     fn reserve_one_again(&mut self, Reservation { cycle, node, pod }: &Reservation) -> Result<(), Status> {
         self.begin(*cycle, pod)?;
-        let answer = self.ask("reserve", Patience::Short, |asking| {
-            Ok(guest(&asking.exports.reserve)?.call_reserve(asking.store, cycle.0, node.0)?)
+        let answer = self.ask("reserve", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.reserve)?.call_reserve(context.store, cycle.0, node.0)?)
         })?;
         if answer.is_err() {
-            tracing::warn!(plugin = &*self.blueprint.name, pod = pod.name, "a fresh instance refuses a reservation");
+            tracing::warn!(plugin = &*self.component.name, pod = pod.name, "a fresh instance refuses a reservation");
         }
         Ok(())
     }
 
     /// The pod as this plugin may see it.
     fn lowered(&self, pod: &Pod) -> types::Pod {
-        lower::pod(pod, self.blueprint.manifest.needs.pod_json)
+        lower::pod(pod, self.component.manifest.needs.pod_json)
     }
 
     /// A set of nodes in the form that a call takes; give it back to [`Self::rows`] afterwards.
@@ -253,37 +254,37 @@ impl From<StartFailure> for BuildError {
 }
 
 /// A fresh instance, configured.
-fn start(blueprint: &Blueprint, args: &str) -> Result<Instance, StartFailure> {
-    let failed = |error| StartFailure::Instantiation(format!("{} {error}", blueprint.title()));
-    let mut instance = Instance::new(blueprint).map_err(failed)?;
-    let configured = instance.call(blueprint, "configure", Patience::Long, |asking| {
-        Ok(guest(&asking.exports.lifecycle)?.call_configure(asking.store, args)?)
+fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
+    let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
+    let mut instance = Instance::new(component).map_err(failed)?;
+    let configured = instance.call(component, "configure", TimeLimit::Configure, |context| {
+        Ok(guest(&context.exports.lifecycle)?.call_configure(context.store, args)?)
     });
     match configured {
         Ok(Ok(())) => Ok(instance),
         Ok(Err(reason)) => {
-            let end = reason.floor_char_boundary(blueprint.limits.text_bytes);
+            let end = reason.floor_char_boundary(component.limits.text_bytes);
             Err(StartFailure::Refused(ConfigureError::new(reason.get(..end).unwrap_or_default())))
         }
-        Err(fault) => Err(StartFailure::Faulty { title: blueprint.title(), fault }),
+        Err(fault) => Err(StartFailure::Faulty { title: component.title(), fault }),
     }
 }
 
 impl Plugin for ComponentPlugin {
     fn manifest(&self) -> &Manifest {
-        &self.blueprint.manifest
+        &self.component.manifest
     }
 
     fn version(&self) -> PluginVersion {
-        self.blueprint.version.clone()
+        self.component.version.clone()
     }
 
     fn points(&self) -> Points {
-        self.blueprint.points
+        self.component.points
     }
 
     fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
-        self.blueprint.points.contains(point).then(|| PointRef::of_all(self, point))
+        self.component.points.contains(point).then(|| PointRef::of_all(self, point))
     }
 
     fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>> {
@@ -291,7 +292,7 @@ impl Plugin for ComponentPlugin {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
             // An instance that is gone took its state along.
-            Hook::State if self.blueprint.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
+            Hook::State if self.component.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
             Hook::State | Hook::Follow => None,
         }
     }
@@ -302,7 +303,7 @@ impl Hosted for ComponentPlugin {
         if self.instance.is_none() {
             self.restart()?;
         }
-        if self.blueprint.indices.has_sync() {
+        if self.component.indices.has_sync() {
             self.apply(source)?;
         }
         if self.owes_reservations { self.reserve_again() } else { Ok(()) }
@@ -315,7 +316,7 @@ impl Hosted for ComponentPlugin {
 
     fn answered_badly(&mut self, reason: &str) {
         let fault = Fault::wrong_answer(reason);
-        self.blueprint.stats.record_fault(fault.kind);
+        self.component.stats.record_fault(fault.kind);
         self.lose(&fault);
     }
 }
@@ -327,9 +328,10 @@ impl EndCycle for ComponentPlugin {
             return;
         }
         self.begun.retain(|begun| *begun != cycle);
-        self.tried.forget();
-        let ended = self
-            .ask("end", Patience::Short, |asking| Ok(guest(&asking.exports.cycle)?.call_end(asking.store, cycle.0)?));
+        self.shown_pods.forget();
+        let ended = self.ask("end", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.cycle)?.call_end(context.store, cycle.0)?)
+        });
         self.note(ended);
     }
 }

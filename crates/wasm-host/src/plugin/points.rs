@@ -15,22 +15,22 @@ use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
     host_state::OTHERS,
-    instance::{Patience, guest},
+    instance::{TimeLimit, guest},
 };
 
 impl ComponentPlugin {
     /// For calls whose failure has nowhere else to go.
     pub(super) fn note<R>(&self, answer: Result<R, Status>) -> Option<R> {
-        answer.inspect_err(|status| tracing::warn!(plugin = &*self.blueprint.name, "{}", status.message())).ok()
+        answer.inspect_err(|status| tracing::warn!(plugin = &*self.component.name, "{}", status.message())).ok()
     }
 }
 
 impl PreEnqueue for ComponentPlugin {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status {
         let pod = self.lowered(pod);
-        let answer = self.ask("pre-enqueue", Patience::Short, |asking| {
-            let answer = guest(&asking.exports.pre_enqueue)?.call_pre_enqueue(asking.store, &pod)?;
-            Ok(lift::outcome(answer, asking.limits)?)
+        let answer = self.ask("pre-enqueue", TimeLimit::Call, |context| {
+            let answer = guest(&context.exports.pre_enqueue)?.call_pre_enqueue(context.store, &pod)?;
+            Ok(lift::outcome(answer, context.limits)?)
         });
         answer.flatten().err().unwrap_or_else(Status::success)
     }
@@ -39,8 +39,8 @@ impl PreEnqueue for ComponentPlugin {
 impl QueueSort for ComponentPlugin {
     fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
         let lowered = self.lowered(pod);
-        let answer = self.ask("sort-key", Patience::Short, |asking| {
-            Ok(guest(&asking.exports.queue_sort)?.call_sort_key(asking.store, &lowered, queued_at)?)
+        let answer = self.ask("sort-key", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.queue_sort)?.call_sort_key(context.store, &lowered, queued_at)?)
         });
         self.note(answer).unwrap_or((-i64::from(pod.priority), queued_at))
     }
@@ -48,9 +48,9 @@ impl QueueSort for ComponentPlugin {
 
 impl PreFilter for ComponentPlugin {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.ask_in_cycle(call, "pre-filter", |asking| {
-            let answer = guest(&asking.exports.pre_filter)?.call_pre_filter(asking.store, call.cycle.0)?;
-            Ok(lift::outcome(answer, asking.limits)?)
+        self.ask_in_cycle(call, "pre-filter", |context| {
+            let answer = guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?;
+            Ok(lift::outcome(answer, context.limits)?)
         })?
     }
 }
@@ -58,9 +58,9 @@ impl PreFilter for ComponentPlugin {
 impl Filter for ComponentPlugin {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         let rows = self.take_rows(candidates);
-        let answer = self.ask_in_cycle(call, "filter", |asking| {
-            let answer = guest(&asking.exports.filter)?.call_filter(asking.store, call.cycle.0, &rows)?;
-            match lift::outcome(answer, asking.limits)? {
+        let answer = self.ask_in_cycle(call, "filter", |context| {
+            let answer = guest(&context.exports.filter)?.call_filter(context.store, call.cycle.0, &rows)?;
+            match lift::outcome(answer, context.limits)? {
                 Ok(survivors) => Ok(Ok(lift::subset(survivors, candidates)?)),
                 Err(status) => Ok(Err(status)),
             }
@@ -72,10 +72,10 @@ impl Filter for ComponentPlugin {
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         let rows = self.take_rows(rejected);
-        let answer = self.ask_in_cycle(call, "explain", |asking| {
-            let answer = guest(&asking.exports.filter)?.call_explain(asking.store, call.cycle.0, &rows)?;
-            match lift::outcome(answer, asking.limits)? {
-                Ok(explanations) => Ok(Ok(lift::explanations(explanations, rejected, asking.limits)?)),
+        let answer = self.ask_in_cycle(call, "explain", |context| {
+            let answer = guest(&context.exports.filter)?.call_explain(context.store, call.cycle.0, &rows)?;
+            match lift::outcome(answer, context.limits)? {
+                Ok(explanations) => Ok(Ok(lift::explanations(explanations, rejected, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         });
@@ -84,24 +84,24 @@ impl Filter for ComponentPlugin {
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
-        let pods_matter = self.blueprint.manifest.needs.pods_matter();
+        let pods_matter = self.component.manifest.needs.pods_matter();
         let pods = if pods_matter { pods } else { &[] };
-        let keep = self.tried.n_kept(call.cycle, pods);
+        let keep = self.shown_pods.n_kept(call, pods);
         let more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
         let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
         let keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
-        let answer = self.ask_in_cycle(call, "dry-run", |asking| {
-            let guest = guest(&asking.exports.filter)?;
-            let answer = guest.call_dry_run(asking.store, call.cycle.0, keep, &more, &lowered)?;
-            let statuses = match lift::outcome(answer, asking.limits)? {
+        let answer = self.ask_in_cycle(call, "dry-run", |context| {
+            let guest = guest(&context.exports.filter)?;
+            let answer = guest.call_dry_run(context.store, call.cycle.0, keep, &more, &lowered)?;
+            let statuses = match lift::outcome(answer, context.limits)? {
                 Ok(statuses) => statuses,
                 Err(status) => return Ok(Err(status)),
             };
             check_length("statuses", statuses.len(), cases.len())?;
-            let statuses = statuses.into_iter().map(|status| lift::status(status, asking.limits));
+            let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
             Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
         })?;
-        self.tried.remember(call.cycle, pods);
+        self.shown_pods.remember(call, pods);
         answer
     }
 }
@@ -113,12 +113,12 @@ impl PostFilter for ComponentPlugin {
         failure: &Failure<'_>,
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
-        let failure = lower::failure(failure, self.blueprint.manifest.needs.pod_json);
-        self.ask_patiently(call, "post-filter", |asking| {
-            let guest = guest(&asking.exports.post_filter)?;
-            let answer = OTHERS.set(dry_run, || guest.call_post_filter(asking.store, call.cycle.0, &failure))?;
-            match lift::outcome(answer, asking.limits)? {
-                Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.table.nodes(), asking.limits)?)),
+        let failure = lower::failure(failure, self.component.manifest.needs.pod_json);
+        self.ask_with_dry_runs(call, "post-filter", |context| {
+            let guest = guest(&context.exports.post_filter)?;
+            let answer = OTHERS.set(dry_run, || guest.call_post_filter(context.store, call.cycle.0, &failure))?;
+            match lift::outcome(answer, context.limits)? {
+                Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.table.nodes(), context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?
@@ -128,9 +128,9 @@ impl PostFilter for ComponentPlugin {
 impl PreScore for ComponentPlugin {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "pre-score", |asking| {
-            let answer = guest(&asking.exports.pre_score)?.call_pre_score(asking.store, call.cycle.0, &rows)?;
-            Ok(lift::outcome(answer, asking.limits)?)
+        let answer = self.ask_in_cycle(call, "pre-score", |context| {
+            let answer = guest(&context.exports.pre_score)?.call_pre_score(context.store, call.cycle.0, &rows)?;
+            Ok(lift::outcome(answer, context.limits)?)
         });
         self.rows = rows;
         answer?
@@ -140,9 +140,9 @@ impl PreScore for ComponentPlugin {
 impl Score for ComponentPlugin {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "score", |asking| {
-            let answer = guest(&asking.exports.score)?.call_score(asking.store, call.cycle.0, &rows)?;
-            let answer = lift::outcome(answer, asking.limits)?;
+        let answer = self.ask_in_cycle(call, "score", |context| {
+            let answer = guest(&context.exports.score)?.call_score(context.store, call.cycle.0, &rows)?;
+            let answer = lift::outcome(answer, context.limits)?;
             if let Ok(scores) = &answer {
                 check_length("scores", scores.len(), nodes.len())?;
             }
@@ -157,10 +157,10 @@ impl Score for ComponentPlugin {
 impl Normalize for ComponentPlugin {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "normalize-score", |asking| {
-            let guest = guest(&asking.exports.normalize_score)?;
-            let answer = guest.call_normalize_score(asking.store, call.cycle.0, &rows, scores)?;
-            let answer = lift::outcome(answer, asking.limits)?;
+        let answer = self.ask_in_cycle(call, "normalize-score", |context| {
+            let guest = guest(&context.exports.normalize_score)?;
+            let answer = guest.call_normalize_score(context.store, call.cycle.0, &rows, scores)?;
+            let answer = lift::outcome(answer, context.limits)?;
             if let Ok(normalized) = &answer {
                 check_length("scores", normalized.len(), scores.len())?;
             }
@@ -174,9 +174,9 @@ impl Normalize for ComponentPlugin {
 
 impl Reserve for ComponentPlugin {
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
-        let answer = self.ask_in_cycle(call, "reserve", |asking| {
-            let answer = guest(&asking.exports.reserve)?.call_reserve(asking.store, call.cycle.0, node.0)?;
-            Ok(lift::outcome(answer, asking.limits)?)
+        let answer = self.ask_in_cycle(call, "reserve", |context| {
+            let answer = guest(&context.exports.reserve)?.call_reserve(context.store, call.cycle.0, node.0)?;
+            Ok(lift::outcome(answer, context.limits)?)
         });
         match answer.flatten() {
             Ok(()) => {
@@ -194,8 +194,8 @@ impl Reserve for ComponentPlugin {
         if !self.begun.contains(&call.cycle) {
             return;
         }
-        let answer = self.ask_in_cycle(call, "unreserve", |asking| {
-            Ok(guest(&asking.exports.reserve)?.call_unreserve(asking.store, call.cycle.0, node.0)?)
+        let answer = self.ask_in_cycle(call, "unreserve", |context| {
+            Ok(guest(&context.exports.reserve)?.call_unreserve(context.store, call.cycle.0, node.0)?)
         });
         self.note(answer);
     }
@@ -203,10 +203,10 @@ impl Reserve for ComponentPlugin {
 
 impl Permit for ComponentPlugin {
     fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
-        let answer = self.ask_in_cycle(call, "permit", |asking| {
-            let guest = guest(&asking.exports.permit)?;
-            let (verdict, effects) = guest.call_permit(asking.store, call.cycle.0, node.0)?;
-            Ok((lift::verdict(verdict, asking.limits)?, lift::effects(effects, asking.limits)?))
+        let answer = self.ask_in_cycle(call, "permit", |context| {
+            let guest = guest(&context.exports.permit)?;
+            let (verdict, effects) = guest.call_permit(context.store, call.cycle.0, node.0)?;
+            Ok((lift::verdict(verdict, context.limits)?, lift::effects(effects, context.limits)?))
         });
         answer.unwrap_or_else(|status| (PermitVerdict::Deny(status), Vec::new()))
     }
@@ -214,10 +214,10 @@ impl Permit for ComponentPlugin {
 
 impl PreBind for ComponentPlugin {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.ask_in_cycle(call, "pre-bind", |asking| {
-            let answer = guest(&asking.exports.pre_bind)?.call_pre_bind(asking.store, call.cycle.0, node.0)?;
-            match lift::outcome(answer, asking.limits)? {
-                Ok(effects) => Ok(Ok(lift::effects(effects, asking.limits)?)),
+        self.ask_in_cycle(call, "pre-bind", |context| {
+            let answer = guest(&context.exports.pre_bind)?.call_pre_bind(context.store, call.cycle.0, node.0)?;
+            match lift::outcome(answer, context.limits)? {
+                Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?
@@ -226,10 +226,10 @@ impl PreBind for ComponentPlugin {
 
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.ask_in_cycle(call, "bind", |asking| {
-            let answer = guest(&asking.exports.bind)?.call_bind(asking.store, call.cycle.0, node.0)?;
-            match lift::outcome(answer, asking.limits)? {
-                Ok(effects) => Ok(Ok(lift::effects(effects, asking.limits)?)),
+        self.ask_in_cycle(call, "bind", |context| {
+            let answer = guest(&context.exports.bind)?.call_bind(context.store, call.cycle.0, node.0)?;
+            match lift::outcome(answer, context.limits)? {
+                Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?
@@ -239,8 +239,8 @@ impl Bind for ComponentPlugin {
 impl PostBind for ComponentPlugin {
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx) {
         self.reserved.retain(|reservation| reservation.cycle != call.cycle);
-        let answer = self.ask_in_cycle(call, "post-bind", |asking| {
-            Ok(guest(&asking.exports.post_bind)?.call_post_bind(asking.store, call.cycle.0, node.0)?)
+        let answer = self.ask_in_cycle(call, "post-bind", |context| {
+            Ok(guest(&context.exports.post_bind)?.call_post_bind(context.store, call.cycle.0, node.0)?)
         });
         self.note(answer);
     }
@@ -249,9 +249,9 @@ impl PostBind for ComponentPlugin {
 impl QueueingHint for ComponentPlugin {
     fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
         let (pod, event) = (self.lowered(pod), lower::cluster_event(event));
-        let answer = self.ask("queueing-hint", Patience::Short, |asking| {
-            let guest = guest(&asking.exports.queueing_hint)?;
-            Ok(guest.call_queueing_hint(asking.store, &pod, &event, old, new)?)
+        let answer = self.ask("queueing-hint", TimeLimit::Call, |context| {
+            let guest = guest(&context.exports.queueing_hint)?;
+            Ok(guest.call_queueing_hint(context.store, &pod, &event, old, new)?)
         });
         self.note(answer).is_none_or(|hint| hint == queueing_hint::Hint::Queue)
     }
@@ -260,22 +260,23 @@ impl QueueingHint for ComponentPlugin {
 impl Sign for ComponentPlugin {
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         let pod = self.lowered(pod);
-        let answer =
-            self.ask("sign", Patience::Short, |asking| Ok(guest(&asking.exports.sign)?.call_sign(asking.store, &pod)?));
+        let answer = self
+            .ask("sign", TimeLimit::Call, |context| Ok(guest(&context.exports.sign)?.call_sign(context.store, &pod)?));
         self.note(answer).flatten()
     }
 }
 
 impl State for ComponentPlugin {
     fn snapshot(&mut self) -> Vec<u8> {
-        let answer = self
-            .ask("snapshot", Patience::Long, |asking| Ok(guest(&asking.exports.state)?.call_snapshot(asking.store)?));
+        let answer = self.ask("snapshot", TimeLimit::Configure, |context| {
+            Ok(guest(&context.exports.state)?.call_snapshot(context.store)?)
+        });
         self.note(answer).unwrap_or_default()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
-        let answer = self.ask("restore", Patience::Long, |asking| {
-            Ok(guest(&asking.exports.state)?.call_restore(asking.store, snapshot)?)
+        let answer = self.ask("restore", TimeLimit::Configure, |context| {
+            Ok(guest(&context.exports.state)?.call_restore(context.store, snapshot)?)
         });
         answer.map_err(|status| RestoreError::new(status.message()))?.map_err(RestoreError::new)
     }
