@@ -1,4 +1,4 @@
-//! `/admin/plugins`: what plugins do, and how an operator steers them. `/admin/settings`: whether the operator's
+//! `/admin/plugins`: what plugins do, and how an operator gives orders about them. `/admin/settings`: whether the operator's
 //! PluginHostConfiguration holds.
 //!
 //! On a loopback address everyone on the machine may; a browser may not, as it would ask on behalf of whatever page is
@@ -20,7 +20,10 @@ use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 use tracing::warn;
 
-use crate::plugins::{Input, Order, Refusal, chain};
+use crate::{
+    failure::chain,
+    plugin_supervisor::{Message, Order},
+};
 
 #[derive(Clone)]
 enum Access {
@@ -29,35 +32,35 @@ enum Access {
 }
 
 /// The routes, for a server on `address`.
-pub(crate) fn routes(address: SocketAddr, supervisor: mpsc::Sender<Input>, client: &Client) -> Router {
+pub(crate) fn routes(address: SocketAddr, supervisor: mpsc::Sender<Message>, client: &Client) -> Router {
     let is_loopback = address.ip().is_loopback();
     let access = if is_loopback { Access::Loopback } else { Access::Reviewed(AccessReviewer::new(client.clone())) };
     Router::new()
         .route("/admin/plugins", get(list))
         .route("/admin/settings", get(settings))
-        .route("/admin/plugins/{name}/{order}", post(obey))
+        .route("/admin/plugins/{name}/{order}", post(order))
         .layer(middleware::from_fn_with_state(access, check_access))
         .with_state(supervisor)
 }
 
-async fn list(State(supervisor): State<mpsc::Sender<Input>>) -> Response {
+async fn list(State(supervisor): State<mpsc::Sender<Message>>) -> Response {
     let (answer, reports) = oneshot::channel();
-    if supervisor.send(Input::List(answer)).await.is_err() {
+    if supervisor.send(Message::List(answer)).await.is_err() {
         return stopping();
     }
     reports.await.map_or_else(|_| stopping(), |reports| Json(reports).into_response())
 }
 
-async fn settings(State(supervisor): State<mpsc::Sender<Input>>) -> Response {
+async fn settings(State(supervisor): State<mpsc::Sender<Message>>) -> Response {
     let (answer, settings) = oneshot::channel();
-    if supervisor.send(Input::HostSettings(answer)).await.is_err() {
+    if supervisor.send(Message::HostSettings(answer)).await.is_err() {
         return stopping();
     }
     settings.await.map_or_else(|_| stopping(), |settings| Json(settings).into_response())
 }
 
-async fn obey(
-    State(supervisor): State<mpsc::Sender<Input>>,
+async fn order(
+    State(supervisor): State<mpsc::Sender<Message>>,
     Path((plugin, order)): Path<(String, String)>,
 ) -> Response {
     let order = match order.as_str() {
@@ -71,13 +74,13 @@ async fn obey(
         }
     };
     let (answer, outcome) = oneshot::channel();
-    if supervisor.send(Input::Order { plugin, order, answer }).await.is_err() {
+    if supervisor.send(Message::Order { plugin, order, answer }).await.is_err() {
         return stopping();
     }
     match outcome.await {
         Ok(Ok(report)) => Json(report).into_response(),
-        Ok(Err(Refusal::Unknown(reason))) => refuse(StatusCode::NOT_FOUND, &reason),
-        Ok(Err(Refusal::Impossible(reason))) => refuse(StatusCode::CONFLICT, &reason),
+        Ok(Err(refusal)) if refusal.is_unknown_plugin() => refuse(StatusCode::NOT_FOUND, &refusal.to_string()),
+        Ok(Err(refusal)) => refuse(StatusCode::CONFLICT, &refusal.to_string()),
         Err(_) => stopping(),
     }
 }

@@ -16,10 +16,10 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
-    cli::{Demo, Output},
     decision::Decision,
     failure::Usage,
     manifests,
+    options::{Demo, Output},
     run::{block_on, until_told_to_stop},
     sandbox,
     session::{Plan, Session},

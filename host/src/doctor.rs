@@ -17,7 +17,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
-    cli::{Output, Scheduling},
+    options::{Output, Scheduling},
     run::block_on,
 };
 

@@ -22,7 +22,7 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use self::effects::Cause;
-use crate::{metrics::Metrics, plugins::Input};
+use crate::{metrics::Metrics, plugin_supervisor::Message};
 
 /// One pod's requests go one after the other, those of different pods side by side: as many as the writer keeps open.
 const WORKERS: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) struct Executor {
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
     /// Hears how swaps went.
-    pub plugins: mpsc::Sender<Input>,
+    pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
 }
 
@@ -125,9 +125,9 @@ impl Executor {
         let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin };
         let result = self.effects(&cause, effects).await;
         if let Err(error) = &result {
-            warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error, "effect failed");
+            warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
         }
-        result.map_err(RequestError::new)
+        result.map_err(|error| RequestError::new(error.to_string()))
     }
 
     /// The scheduling thread ends before its channel does only when the process ends.
@@ -141,8 +141,7 @@ impl Executor {
             Notice::Event(record) => self.recorder.record(new_event(record)),
             // The supervisor ends before the executor does only when the process ends.
             Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
-                let result = result.map_err(|error| error.to_string());
-                let _ = self.plugins.send(Input::Swapped { scheduler_name, plugin, version, result }).await;
+                let _ = self.plugins.send(Message::Swapped { scheduler_name, plugin, version, result }).await;
             }
             Notice::EffectRefused { pod, plugin, permission } => {
                 let (permission, namespace) = (permission.as_str(), &pod.namespace);

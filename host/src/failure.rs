@@ -1,4 +1,4 @@
-//! How a command fails: with one message, and 2 for a wrong command line, 1 for everything else.
+//! How a command fails: with one message; exit code 2 for a wrong command line, 1 for everything else.
 
 use std::{
     fmt,
@@ -27,6 +27,18 @@ pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
     // A closed standard error leaves nobody to tell.
     let _ = writeln!(io::stderr(), "error: {error:#}");
     if error.is::<Usage>() { ExitCode::from(2) } else { ExitCode::FAILURE }
+}
+
+/// The error and what it came from, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(error) = source {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        source = error.source();
+    }
+    text
 }
 
 fn is_broken_pipe(error: &(dyn std::error::Error + 'static)) -> bool {

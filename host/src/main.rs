@@ -3,6 +3,7 @@
 mod admin;
 mod author;
 mod cli;
+mod configuration;
 mod decision;
 mod demo;
 mod doctor;
@@ -11,8 +12,9 @@ mod executor;
 mod failure;
 mod manifests;
 mod metrics;
-mod plugin;
-mod plugins;
+mod options;
+mod plugin_command;
+mod plugin_supervisor;
 mod progress;
 mod run;
 mod sandbox;
@@ -49,7 +51,7 @@ fn start() -> Result<()> {
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
-        Command::Plugin(command) => plugin::run(command),
+        Command::Plugin(command) => plugin_command::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

@@ -8,7 +8,7 @@ use std::{
 use indicatif::{ProgressBar, ProgressStyle};
 use tracing::info;
 
-/// Shorter work needs no news.
+/// Shorter work shows no progress.
 const WORTH_SHOWING: usize = 200;
 
 /// Off a terminal, one line for so many parts of the whole.

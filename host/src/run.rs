@@ -8,9 +8,8 @@ use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
 use crate::{
-    cli::Run,
-    failure::Usage,
-    plugins::chain,
+    failure::{Usage, chain},
+    options::Run,
     session::{Plan, Session},
 };
 

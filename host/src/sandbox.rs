@@ -12,8 +12,8 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
-    cli,
-    plugins::chain,
+    failure::chain,
+    options,
     progress::Progress,
     run::{USER_AGENT, block_on, until_told_to_stop},
     session::{Plan, Session},
@@ -22,11 +22,11 @@ use crate::{
 /// Nodes that are created at the same time.
 const CREATES: usize = 16;
 
-pub(crate) fn run(arguments: cli::Sandbox) -> Result<()> {
+pub(crate) fn run(arguments: options::Sandbox) -> Result<()> {
     block_on(serve(arguments))
 }
 
-async fn serve(arguments: cli::Sandbox) -> Result<()> {
+async fn serve(arguments: options::Sandbox) -> Result<()> {
     let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&arguments.scheduling, None).await?) };
     let options =
         Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
@@ -40,13 +40,13 @@ async fn serve(arguments: cli::Sandbox) -> Result<()> {
         None => None,
     };
     let kubeconfig = arguments.kubeconfig.display();
-    let news = format!(
+    let text = format!(
         "serving {} with {} nodes\ntry: kubectl --kubeconfig {kubeconfig} get nodes\n",
         sandbox.url(),
         arguments.nodes
     );
     // A server goes on serving when nobody reads what it says.
-    let _ = io::stdout().lock().write_all(news.as_bytes());
+    let _ = io::stdout().lock().write_all(text.as_bytes());
     until_told_to_stop().await?;
     if let Some(session) = session {
         session.stop().await;

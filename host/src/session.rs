@@ -1,6 +1,6 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
@@ -13,16 +13,13 @@ use tokio::{
 use tracing::{info, warn};
 
 use crate::{
-    admin,
-    cli::Scheduling,
+    admin, configuration,
     decision::Decision,
     endpoints::{self, Health},
     executor::Executor,
     metrics::Metrics,
-    plugins::{
-        self, Announcer, HostSettings, Input, NO_DIGEST, Plugins, Roster, SettingsWatch, Supervisor, chain,
-        settings_file,
-    },
+    options::Scheduling,
+    plugin_supervisor::{self, Plugins, Surroundings, binary_id},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     watching::Watching,
 };
@@ -55,7 +52,7 @@ impl Plan {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let plugins = Plugins::load(&scheduling)?;
-            let settings = plugins::settings(scheduling.config.as_deref(), scheduler_name.as_deref(), &plugins)?;
+            let settings = configuration::read(scheduling.config.as_deref(), scheduler_name.as_deref(), &plugins)?;
             Ok(Self { settings, plugins })
         })
         .await
@@ -81,7 +78,7 @@ impl Session {
         }
         let profiles = plugins.profiles(&settings)?;
         for profile in &profiles {
-            for version in profile.versions().filter(|version| version.digest != NO_DIGEST) {
+            for version in profile.versions().filter(|version| binary_id(version).is_some()) {
                 metrics.set_plugin(&profile.scheduler_name, version);
             }
         }
@@ -99,7 +96,7 @@ impl Session {
             metrics: Arc::clone(&metrics),
         };
         tasks.push(executor.spawn(to_do));
-        let watching = Watching::start(&client, plugins.roster.settle_pod_json(), &profiles);
+        let watching = Watching::start(&client, plugins.inventory.settle_pod_json(), &profiles);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
             scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
@@ -112,7 +109,8 @@ impl Session {
             manifests,
         })?;
         let watching = tokio::spawn(watching.run(events.clone(), later, health));
-        tasks.push(supervise(plugins, scheduling, &events, metrics, &recorder)?);
+        let surroundings = Surroundings { events: events.clone(), metrics, recorder: recorder.clone() };
+        tasks.push(plugin_supervisor::spawn(plugins, scheduling, surroundings)?);
         Ok(Self { events, thread, watching, recorder, tasks })
     }
 
@@ -144,60 +142,6 @@ fn scheduler_settings(settings: &berth_config::Settings) -> Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
         queue: berth_queue::Settings { backoff, ..berth_queue::Settings::default() },
     }
-}
-
-/// Watches the plugins directory, and over the plugins.
-fn supervise(
-    plugins: Plugins,
-    scheduling: &Scheduling,
-    events: &mpsc::Sender<Event>,
-    metrics: Arc<Metrics>,
-    recorder: &EventRecorder,
-) -> Result<JoinHandle<()>> {
-    let Plugins { engine, roster, directory, ledger, inbox: (to_supervisor, inbox) } = plugins;
-    let settings_watch = scheduling.plugin_config.as_deref().map(|file| watch_settings(file, &roster, &to_supervisor));
-    let directory = match (directory, &scheduling.plugins_dir) {
-        (Some(directory), Some(dir)) => {
-            // The supervisor ends before the watch's thread does only when the process ends.
-            let sink = move |event| drop(to_supervisor.blocking_send(Input::Directory(event)));
-            let watch = directory.watch(sink).map_err(|error| anyhow::anyhow!(chain(&error)))?;
-            Some((dir.clone(), watch))
-        }
-        _ => None,
-    };
-    let (events, recorder) = (events.clone(), recorder.clone());
-    let settings = HostSettings { file: scheduling.plugin_config.clone(), error: None };
-    let announcer = Announcer::new(recorder.clone());
-    let settings_watch = settings_watch.transpose()?;
-    let supervisor = Supervisor {
-        roster,
-        events,
-        metrics,
-        recorder,
-        announcer,
-        engine,
-        settings,
-        _settings_watch: settings_watch,
-        directory,
-        ledger,
-    };
-    Ok(tokio::spawn(supervisor.run(inbox)))
-}
-
-/// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
-/// since it was read.
-fn watch_settings(file: &Path, roster: &Roster, supervisor: &mpsc::Sender<Input>) -> Result<SettingsWatch> {
-    let inbox = supervisor.clone();
-    // The supervisor ends before the watch's thread does only when the process ends.
-    let sink = move |settings| drop(inbox.blocking_send(Input::Settings(settings)));
-    let watch = settings_file::watch(file.to_owned(), sink)
-        .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
-    let again = settings_file::read(file);
-    if again.as_ref() != Ok(&roster.rules.settings) {
-        // Nothing else waits in the channel yet.
-        let _ = supervisor.try_send(Input::Settings(again));
-    }
-    Ok(watch)
 }
 
 fn hostname() -> String {

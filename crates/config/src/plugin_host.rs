@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_framework::{ObjectKind, Permission};
-use serde::Deserialize;
+pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
 use self::file::{Document, PluginEntry};
 
@@ -87,58 +87,6 @@ pub struct PluginGrants {
     pub effects: Vec<Permission>,
     /// Whether it may see pending pods whole, environment variables included.
     pub pod_json: bool,
-}
-
-/// What becomes of the pods of profiles that use a plugin which is out of service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-pub enum FailurePolicy {
-    /// They stay pending: the plugin's rules hold.
-    #[default]
-    Fail,
-    /// They are scheduled without it.
-    Ignore,
-}
-
-/// How a plugin runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum Execution {
-    /// A built-in runs natively unless the plugins directory holds a binary of its name.
-    #[default]
-    Auto,
-    /// A built-in runs natively, whatever the plugins directory holds.
-    Native,
-    /// A built-in runs as a component, its own or the plugins directory's.
-    Wasm,
-}
-
-/// A plugin that faults so often within the window is taken out of service.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Quarantine {
-    /// At least 1.
-    pub faults: u32,
-    /// Faults before that are forgotten.
-    pub window: Duration,
-    /// For how long the first time; twice as long each time in a row.
-    pub backoff: Duration,
-}
-
-/// A new binary that faults more often within the span gives way to the one before it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probation {
-    /// How long it lasts.
-    pub span: ProbationSpan,
-    /// So many faults are forgiven.
-    pub faults: u32,
-}
-
-/// How long a probation lasts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ProbationSpan {
-    /// From the swap on.
-    Time(Duration),
-    /// This many calls of the new binary.
-    Calls(u64),
 }
 
 /// A document that cannot be used.

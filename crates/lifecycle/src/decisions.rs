@@ -10,7 +10,7 @@ pub struct Decisions<B> {
     /// To be carried out.
     pub swaps: Vec<Swap<B>>,
     /// To be told.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<PluginNotice>,
 }
 
 /// These profiles are to have their instances of a plugin from this service.
@@ -26,16 +26,16 @@ pub struct Swap<B> {
 
 /// Something about a plugin that operators should hear of.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Notice {
+pub struct PluginNotice {
     /// The plugin.
     pub plugin: PluginName,
     /// What happened to it.
-    pub kind: NoticeKind,
+    pub kind: PluginNoticeKind,
 }
 
 /// What happened to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum NoticeKind {
+pub enum PluginNoticeKind {
     /// A binary may not serve; what served before goes on.
     Refused {
         /// Reads on from the file's name.
@@ -79,8 +79,8 @@ impl<B> Decisions<B> {
         self.notices.extend(other.notices);
     }
 
-    pub(crate) fn tell(&mut self, plugin: &PluginName, kind: NoticeKind) {
-        self.notices.push(Notice { plugin: plugin.clone(), kind });
+    pub(crate) fn tell(&mut self, plugin: &PluginName, kind: PluginNoticeKind) {
+        self.notices.push(PluginNotice { plugin: plugin.clone(), kind });
     }
 
     /// Profiles that are given the same binary change over together.

@@ -20,7 +20,7 @@ mod registry;
 mod status;
 
 pub use binary::{BinaryId, Component, CountCalls, Service};
-pub use decisions::{Decisions, Notice, NoticeKind, Swap};
+pub use decisions::{Decisions, PluginNotice, PluginNoticeKind, Swap};
 pub use life::Fallback;
 pub use plugin::{NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};

@@ -8,7 +8,7 @@ use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
 
 use crate::{
     binary::{Component, CountCalls},
-    decisions::NoticeKind,
+    decisions::PluginNoticeKind,
     fault_history::FaultHistory,
     policy::{PluginPolicy, milliseconds},
 };
@@ -131,7 +131,7 @@ pub(crate) struct Context<'a> {
     pub history: &'a mut FaultHistory,
     /// Why something last went wrong, or was changed by an operator.
     pub last_reason: &'a mut Option<String>,
-    pub notices: &'a mut Vec<NoticeKind>,
+    pub notices: &'a mut Vec<PluginNoticeKind>,
     /// The component in charge is out of service already, so that its faults do not put it there.
     pub is_quarantined: bool,
 }
@@ -341,7 +341,7 @@ impl<B: CountCalls> Life<B> {
         }
         let milliseconds = context.history.begin_quarantine(context.now, &context.policy.quarantine);
         *context.last_reason = Some(reason.clone());
-        context.notices.push(NoticeKind::Quarantined { milliseconds, reason: reason.clone() });
+        context.notices.push(PluginNoticeKind::Quarantined { milliseconds, reason: reason.clone() });
         let quarantine = QuarantineRecord { digest, until: context.now + milliseconds, reason };
         Life::Quarantined { quarantine, then: Box::new(self) }
     }
@@ -350,11 +350,11 @@ impl<B: CountCalls> Life<B> {
     fn end_probation(self, context: &mut Context<'_>) -> Self {
         match self {
             Life::Untried { installed, probation: Some(probation) } if probation.is_over(&installed, context) => {
-                context.notices.push(NoticeKind::ProbationOver);
+                context.notices.push(PluginNoticeKind::ProbationOver);
                 Life::Untried { installed, probation: None }
             }
             Life::OnProbation { installed, probation } if probation.is_over(&installed, context) => {
-                context.notices.push(NoticeKind::ProbationOver);
+                context.notices.push(PluginNoticeKind::ProbationOver);
                 Life::Serving { installed }
             }
             life @ (Life::Absent
@@ -388,7 +388,7 @@ impl<B> Installed<B> {
     fn give_way(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         let digest = self.component.digest;
         context.forget_faults();
-        context.notices.push(NoticeKind::RolledBack { digest, reason: reason.clone() });
+        context.notices.push(PluginNoticeKind::RolledBack { digest, reason: reason.clone() });
         let refused = context.note(RefusedFile { digest: Some(digest), reason });
         match self.fallback {
             None | Some(Fallback::BuiltIn) => Life::Refused(refused),
@@ -401,7 +401,7 @@ impl<B> Installed<B> {
     /// The component may not serve any more; nor may what it had replaced, as nobody asked for that.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.forget_faults();
-        context.notices.push(NoticeKind::Refused { reason: reason.clone() });
+        context.notices.push(PluginNoticeKind::Refused { reason: reason.clone() });
         Life::Refused(context.note(RefusedFile { digest: Some(self.component.digest), reason }))
     }
 }
@@ -437,7 +437,7 @@ impl Context<'_> {
     /// The component is back in service.
     fn release(&mut self) {
         self.history.end_quarantine(self.now);
-        self.notices.push(NoticeKind::Released);
+        self.notices.push(PluginNoticeKind::Released);
     }
 
     /// Remembers why a file is refused.

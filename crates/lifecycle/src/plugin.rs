@@ -6,7 +6,7 @@ use berth_model::{PluginName, Time, plugin_policy::Execution};
 
 use crate::{
     binary::{BinaryId, Component, CountCalls, Service},
-    decisions::{Decisions, NoticeKind},
+    decisions::{Decisions, PluginNoticeKind},
     fault_history::FaultHistory,
     life::{Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
@@ -155,19 +155,20 @@ impl<B: Clone + CountCalls> Plugin<B> {
         }
     }
 
-    /// No profile could take this binary; they go on with what they had.
+    /// No profile could take what it was given (`None` is a stand-in); they go on with what they had.
     pub(crate) fn not_taken(
         &mut self,
-        binary: BinaryId,
+        binary: Option<BinaryId>,
         reason: &str,
         now: Time,
         policy: &dyn OperatorPolicy,
     ) -> Decisions<B> {
+        self.last_reason = Some(reason.to_owned());
+        let Some(binary) = binary else { return self.settle(policy) };
         let goes_on = self.profiles.values().any(|slot| slot.is_renewing(binary));
         for slot in self.profiles.values_mut() {
             slot.refuse(binary);
         }
-        self.last_reason = Some(reason.to_owned());
         match binary {
             BinaryId::Component(digest) if !goes_on => {
                 self.handle(Event::NotTaken { digest, reason: reason.to_owned() }, now, policy)
@@ -217,7 +218,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             decisions.swap(&self.name, &scheduler_name, service);
         }
         for reason in absences {
-            decisions.tell(&self.name, NoticeKind::NotServed { reason });
+            decisions.tell(&self.name, PluginNoticeKind::NotServed { reason });
         }
         decisions
     }

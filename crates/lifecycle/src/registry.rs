@@ -6,7 +6,7 @@ use berth_model::{Digest, PluginName, Time};
 
 use crate::{
     binary::{BinaryId, Component, CountCalls, Service},
-    decisions::{Decisions, NoticeKind},
+    decisions::{Decisions, PluginNoticeKind},
     life::{Event, Fallback, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
     policy::OperatorPolicy,
@@ -89,7 +89,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     ) -> Decisions<B> {
         let reason = reason.to_owned();
         let mut decisions = Decisions::default();
-        decisions.tell(name, NoticeKind::Refused { reason: reason.clone() });
+        decisions.tell(name, PluginNoticeKind::Refused { reason: reason.clone() });
         decisions.add(self.plugin(name).handle(Event::FileRefused(RefusedFile { digest, reason }), now, policy));
         decisions
     }
@@ -111,11 +111,11 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).taken(scheduler_name, binary, now, policy)
     }
 
-    /// No profile could take this binary; they go on with what they had.
+    /// No profile could take what it was given, `None` standing for nobody; they go on with what they had.
     pub fn not_taken(
         &mut self,
         name: &PluginName,
-        binary: BinaryId,
+        binary: Option<BinaryId>,
         reason: &str,
         now: Time,
         policy: &dyn OperatorPolicy,

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use serde::Deserialize;
+
 /// What becomes of the pods of profiles that use a plugin which is out of service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 pub enum FailurePolicy {
     /// They stay pending: the plugin's rules hold.
     #[default]
@@ -13,7 +15,8 @@ pub enum FailurePolicy {
 }
 
 /// How a plugin runs.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
 pub enum Execution {
     /// A built-in runs natively unless the plugins directory holds a binary of its name.
     #[default]

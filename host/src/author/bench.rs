@@ -13,7 +13,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use serde::Serialize;
 
 use super::project::{self, Target};
-use crate::cli::Output;
+use crate::options::Output;
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {

@@ -9,7 +9,7 @@ use serde::Serialize;
 use wit_component::DecodedWasm;
 
 use super::project::Target;
-use crate::cli::Output;
+use crate::options::Output;
 
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {

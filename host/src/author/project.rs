@@ -10,7 +10,7 @@ use berth_framework::PluginFactory as _;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
-use crate::{failure::Usage, plugins::chain};
+use crate::failure::{Usage, chain};
 
 /// Which plugin a command is about.
 #[derive(Args, Clone, Debug)]

@@ -12,7 +12,7 @@ use berth_framework::PluginFactory as _;
 use clap::Args;
 
 use super::project::{Loaded, Target};
-use crate::{cli::Output, failure::Usage};
+use crate::{failure::Usage, options::Output};
 
 #[derive(Args, Debug)]
 pub(crate) struct Test {
@@ -33,7 +33,7 @@ pub(crate) fn run(test: &Test) -> Result<()> {
     let loaded = test.target.load()?;
     let mut results = Vec::new();
     for file in &files {
-        let cases = CaseFile::read(file).map_err(|error| Usage(crate::plugins::chain(&error)))?;
+        let cases = CaseFile::read(file).map_err(|error| Usage(crate::failure::chain(&error)))?;
         let name = &loaded.factory.manifest().name;
         if cases.plugin != *name {
             return Err(Usage(format!("{}: is about {}, not {name}", file.display(), cases.plugin)).into());

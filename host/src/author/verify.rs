@@ -7,7 +7,7 @@ use berth_author::{CheckOutcome, ConformanceCheck, conformance};
 use clap::Args;
 
 use super::project::Target;
-use crate::cli::Output;
+use crate::options::Output;
 
 #[derive(Args, Debug)]
 pub(crate) struct Verify {

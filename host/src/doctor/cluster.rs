@@ -6,7 +6,7 @@ use berth_cluster::{Client, ConnectError, ConnectOptions, ResourceAccess, connec
 use berth_framework::Permission;
 
 use super::{Area, Doctor, Findings, files::Setup};
-use crate::{plugins::chain, run::USER_AGENT, watching};
+use crate::{failure::chain, run::USER_AGENT, watching};
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;
@@ -126,7 +126,7 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
     let Some(Setup { settings, plugins }) = setup else { return wanted };
     let names: BTreeSet<&String> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
     for name in names {
-        let Some(manifest) = plugins.roster.manifest(name) else { continue };
+        let Some(manifest) = plugins.inventory.manifest(name) else { continue };
         for kind in watching::wanted(&manifest).into_iter().filter(|kind| !kind.plural.is_empty()) {
             want(&kind.group, &kind.plural, &["list", "watch"], name);
         }
@@ -135,7 +135,7 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
                 want(group, resource, verbs, name);
             }
         }
-        if plugins.roster.grants(name).allows(Permission::Evict) {
+        if plugins.inventory.grants(name).allows(Permission::Evict) {
             want("", "pods", &["delete"], name);
         }
     }

@@ -4,8 +4,8 @@ use std::{net::SocketAddr, path::Path};
 
 use super::{Area, Findings};
 use crate::{
-    plugin::AdminClient,
-    plugins::{PluginReport, State},
+    plugin_command::AdminClient,
+    plugin_supervisor::{PluginReport, State},
 };
 
 pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, findings: &mut Findings) {

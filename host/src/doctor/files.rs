@@ -6,8 +6,10 @@ use berth_config::{FailurePolicy, Settings, points_of_missing_plugin};
 
 use super::{Area, Findings};
 use crate::{
-    cli::Scheduling,
-    plugins::{self, Plugins, Rules, chain},
+    configuration,
+    failure::chain,
+    options::Scheduling,
+    plugin_supervisor::{Plugins, Rules, UnusableFile, artifact_cache, settings_file},
 };
 
 /// What would run.
@@ -19,25 +21,27 @@ pub(super) struct Setup {
 /// Looks at all files. `None` when too little of them can be used to go on.
 pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<Setup> {
     let rules = rules(scheduling, findings);
-    let artefacts = cache(scheduling, findings);
-    let found = match Plugins::inspect(rules, artefacts.as_deref(), scheduling.plugins_dir.as_deref()) {
+    let artifacts = cache(scheduling, findings);
+    let found = match Plugins::inspect(rules, artifacts.as_deref(), scheduling.plugins_dir.as_deref()) {
         Ok(found) => found,
         Err(error) => {
             findings.problem(Area::Plugins, format!("{error:#}"), "give --plugins-dir a directory that can be read");
             return None;
         }
     };
-    let (mut plugins, refused) = found;
-    for (file, reason) in refused {
+    let (mut plugins, unusable) = found;
+    for (file, reason) in unusable {
         let file = file.display();
-        let fix = match reason.contains("grants.") {
-            true => "grant it in --plugin-config, if the plugin is to be trusted with it",
-            false => "replace it, or take it out of the directory: berth run refuses to start with it",
+        let fix = match &reason {
+            UnusableFile::NotGranted(_) => "grant it in --plugin-config, if the plugin is to be trusted with it",
+            UnusableFile::NoPlugin(_) => {
+                "replace it, or take it out of the directory: berth run refuses to start with it"
+            }
         };
         findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
     }
     directory(scheduling, &plugins, findings);
-    let settings = match plugins::settings(scheduling.config.as_deref(), None, &plugins) {
+    let settings = match configuration::read(scheduling.config.as_deref(), None, &plugins) {
         Ok(settings) => settings,
         Err(error) => {
             findings.problem(Area::Configuration, format!("{error:#}"), "correct the field that is named");
@@ -51,19 +55,19 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
 fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
     let mut rules = Rules::of_options(scheduling);
     let Some(file) = &scheduling.plugin_config else { return rules };
-    match plugins::settings_file::read(file) {
+    match settings_file::read(file) {
         Ok(settings) => {
             rules.settings = settings;
             findings.ok(Area::Configuration, format!("{}: limits and grants can be used", file.display()));
         }
-        Err(reason) => findings.problem(Area::Configuration, reason, "correct the field that is named"),
+        Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct the field that is named"),
     }
     rules
 }
 
 /// Gives the directory to use, if it can be.
 fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<std::path::PathBuf> {
-    let Some(dir) = plugins::artifact_cache(scheduling) else {
+    let Some(dir) = artifact_cache(scheduling) else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
         findings.warning(Area::Cache, "there is no directory for compiled plugins: each start compiles all", fix);
         return None;
@@ -89,7 +93,7 @@ fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<std::path::
 fn directory(scheduling: &Scheduling, plugins: &Plugins, findings: &mut Findings) {
     let Some(dir) = &scheduling.plugins_dir else { return };
     let mut n_plugins = 0;
-    for plugin in plugins.roster.installed() {
+    for plugin in plugins.inventory.installed() {
         n_plugins += 1;
         findings.ok(Area::Plugins, format!("{}: {}", dir.join(format!("{}.wasm", plugin.name)).display(), plugin.text));
     }
@@ -119,7 +123,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
 
 /// Whether something answers for the plugin; if not, that is a finding.
 fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Findings) -> bool {
-    if plugins.roster.points(name).is_some() {
+    if plugins.inventory.points(name).is_some() {
         return true;
     }
     if points_of_missing_plugin(name).is_some() {
@@ -127,7 +131,7 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         findings.warning(Area::Configuration, text, "disable it, or bring a plugin of that name");
         return false;
     }
-    let rules = &plugins.roster.rules;
+    let rules = &plugins.inventory.rules;
     let dir = rules.directory.as_deref().unwrap_or(Path::new("--plugins-dir"));
     let text = format!("profile {profile:?} enables {name}, but {} has no {name}.wasm that can be used", dir.display());
     match rules.plugin(name).failure_policy {

@@ -1,5 +1,6 @@
 //! What plugins asked for, as requests to the API server.
 
+use anyhow::{Result, anyhow, bail};
 use berth_cluster::{Evicted, KindRef, ObjectRef, PatchType, WriteError};
 use berth_framework::Effect;
 use berth_scheduler::{EventRecord, PodRef};
@@ -9,11 +10,11 @@ use tracing::info;
 
 use super::{Executor, new_event};
 
-/// Who wants something done, and for which pod.
+/// Which plugin asked for an effect, and for which pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause<'a> {
     pub(super) pod: &'a PodRef,
-    /// The profile in whose name users are told.
+    /// The profile, which users see as the reporter of events.
     pub(super) scheduler_name: &'a str,
     pub(super) plugin: &'a str,
 }
@@ -21,7 +22,7 @@ pub(super) struct Cause<'a> {
 impl Executor {
     /// Carries effects out in order, up to the first that fails. Victims that follow each other leave together, but for
     /// the last, whose deletion lets the pod try again.
-    pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<Effect>) -> Result<(), String> {
+    pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<Effect>) -> Result<()> {
         let mut victims = Vec::new();
         for effect in effects {
             if let Effect::Evict { namespace, name, uid, message } = effect {
@@ -34,18 +35,18 @@ impl Executor {
         self.evict_all(cause, victims).await
     }
 
-    async fn evict_all(&self, cause: &Cause<'_>, victims: Vec<(berth_cluster::PodRef, String)>) -> Result<(), String> {
+    async fn evict_all(&self, cause: &Cause<'_>, victims: Vec<(berth_cluster::PodRef, String)>) -> Result<()> {
         let Some(((last, message), others)) = victims.split_last() else { return Ok(()) };
         let gone = join_all(others.iter().map(|(victim, message)| self.evict(cause, victim, message))).await;
-        gone.into_iter().collect::<Result<(), String>>()?;
+        gone.into_iter().collect::<Result<()>>()?;
         self.evict(cause, last, message).await
     }
 
-    async fn evict(&self, cause: &Cause<'_>, victim: &berth_cluster::PodRef, message: &str) -> Result<(), String> {
+    async fn evict(&self, cause: &Cause<'_>, victim: &berth_cluster::PodRef, message: &str) -> Result<()> {
         let evicted = self.writer.evict(victim, message).await;
         let (namespace, name) = (&victim.namespace, &victim.name);
         let Evicted::Deleted { node, resource_version } =
-            evicted.map_err(|error| format!("evicting pod {namespace}/{name}: {error}"))?
+            evicted.map_err(|error| anyhow!("evicting pod {namespace}/{name}: {error}"))?
         else {
             return Ok(());
         };
@@ -66,24 +67,24 @@ impl Executor {
         Ok(())
     }
 
-    async fn effect(&self, cause: &Cause<'_>, effect: Effect) -> Result<(), String> {
+    async fn effect(&self, cause: &Cause<'_>, effect: Effect) -> Result<()> {
         match effect {
             Effect::Patch { kind, namespace, name, subresource, patch } => {
                 let object = self.place(&kind, namespace, name).await?;
                 let patch: Value = parse("patch", &patch)?;
                 let subresource = subresource.as_deref();
                 let patched = self.writer.patch_object(&object, subresource, PatchType::Merge, &patch).await;
-                patched.map(drop).map_err(|error| told("patching", &object, &error))
+                patched.map(drop).map_err(|error| failed("patching", &object, &error))
             }
             Effect::Create { kind, namespace, body } => {
                 let object = self.place(&kind, namespace, String::new()).await?;
                 let body: Value = parse("body", &body)?;
                 let created = self.writer.create_object(&object, &body).await;
-                created.map(drop).map_err(|error| told("creating", &object, &error))
+                created.map(drop).map_err(|error| failed("creating", &object, &error))
             }
             Effect::Delete { kind, namespace, name } => {
                 let object = self.place(&kind, namespace, name).await?;
-                self.writer.delete_object(&object).await.map_err(|error| told("deleting", &object, &error))
+                self.writer.delete_object(&object).await.map_err(|error| failed("deleting", &object, &error))
             }
             Effect::Event { warning, reason, action, note } => {
                 self.recorder.record(new_event(EventRecord {
@@ -99,34 +100,33 @@ impl Executor {
             Effect::Evict { namespace, name, uid, message } => {
                 self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await
             }
-            Effect::Wait { .. } => Err(format!("plugin {} waits for objects outside PreBind", cause.plugin)),
+            Effect::Wait { .. } => bail!("plugin {} waits for objects outside PreBind", cause.plugin),
             Effect::Bind
             | Effect::Allow { .. }
             | Effect::Reject { .. }
             | Effect::Activate { .. }
             | Effect::Nominate { .. } => {
-                Err(format!("plugin {} asks the API server for what only the scheduler does: {effect:?}", cause.plugin))
+                bail!("plugin {} asks the API server for what only the scheduler does: {effect:?}", cause.plugin)
             }
         }
     }
 
     /// Where objects of `kind`, an `apiVersion/kind`, live.
-    async fn place(&self, kind: &str, namespace: String, name: String) -> Result<ObjectRef, String> {
+    async fn place(&self, kind: &str, namespace: String, name: String) -> Result<ObjectRef> {
         let (api_version, kind) =
-            kind.rsplit_once('/').ok_or_else(|| format!("{kind:?} is no kind: write apiVersion/kind, as in v1/Pod"))?;
+            kind.rsplit_once('/').ok_or_else(|| anyhow!("{kind:?} is no kind: write apiVersion/kind, as in v1/Pod"))?;
         let wanted = KindRef::of_kind(api_version, kind);
-        let KindRef { group, version, plural, .. } =
-            self.kinds.resolve(&wanted).await.map_err(|error| error.to_string())?;
+        let KindRef { group, version, plural, .. } = self.kinds.resolve(&wanted).await?;
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         Ok(ObjectRef { group, version, plural, namespace, name })
     }
 }
 
-fn parse(what: &str, json: &[u8]) -> Result<Value, String> {
-    serde_json::from_slice(json).map_err(|error| format!("the {what} is not JSON: {error}"))
+fn parse(what: &str, json: &[u8]) -> Result<Value> {
+    serde_json::from_slice(json).map_err(|error| anyhow!("the {what} is not JSON: {error}"))
 }
 
-fn told(doing: &str, object: &ObjectRef, error: &WriteError) -> String {
+fn failed(doing: &str, object: &ObjectRef, error: &WriteError) -> anyhow::Error {
     let slash = if object.name.is_empty() { "" } else { "/" };
-    format!("{doing} {}{slash}{}: {error}", object.plural, object.name)
+    anyhow!("{doing} {}{slash}{}: {error}", object.plural, object.name)
 }

@@ -7,7 +7,7 @@ use tokio::{sync::watch, time::interval};
 
 use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
-/// Scores by NodeResourcesFit alone, so that its wishes show.
+/// Scores by NodeResourcesFit alone, so that its choice decides alone.
 const CONFIG: &str = "
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -34,7 +34,7 @@ const PACE: Duration = Duration::from_millis(20);
 
 /// What the pod that is created next must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
+enum Expected {
     /// The least loaded node.
     Spread,
     /// The most loaded node that has room.
@@ -43,24 +43,24 @@ enum Wish {
     Either,
 }
 
-/// One pod after the other, each held against the wish of its time, until the wishes end. How many there were.
-async fn create_pods(cluster: &Cluster, wishes: watch::Receiver<Option<Wish>>, count: watch::Sender<usize>) {
+/// One pod after the other, each held against what is expected at its time, until nothing is. How many there were.
+async fn create_pods(cluster: &Cluster, expectations: watch::Receiver<Option<Expected>>, count: watch::Sender<usize>) {
     let mut loads: BTreeMap<String, usize> = (0..NODES).map(|node| (format!("node-{node:05}"), 0)).collect();
     let mut every = interval(PACE);
     for number in 1.. {
         every.tick().await;
-        let Some(wish) = *wishes.borrow() else { return };
+        let Some(expected) = *expectations.borrow() else { return };
         let name = format!("pod-{number:05}");
         cluster.create(&pod(&name, CPU, MEMORY)).await;
         let node = cluster.node_of(&name).await;
         let open = loads.values().copied().filter(|load| *load < CAPACITY);
-        let wanted = match wish {
-            Wish::Spread => open.min(),
-            Wish::Pack => open.max(),
-            Wish::Either => None,
+        let wanted = match expected {
+            Expected::Spread => open.min(),
+            Expected::Pack => open.max(),
+            Expected::Either => None,
         };
         let load = loads.get_mut(&node).expect("a node of the cluster");
-        assert!(wanted.is_none_or(|wanted| *load == wanted), "{wish:?}: {name} went to {node} with {load} pods");
+        assert!(wanted.is_none_or(|wanted| *load == wanted), "{expected:?}: {name} went to {node} with {load} pods");
         *load += 1;
         count.send_replace(number);
     }
@@ -68,14 +68,14 @@ async fn create_pods(cluster: &Cluster, wishes: watch::Receiver<Option<Wish>>, c
 
 /// The test's hold on the stream of pods.
 struct Stream {
-    wish: watch::Sender<Option<Wish>>,
+    expected: watch::Sender<Option<Expected>>,
     count: watch::Receiver<usize>,
 }
 
 impl Stream {
-    /// From here on, pods must show this wish; returns once enough did.
-    async fn expect(&mut self, wish: Wish) {
-        self.wish.send_replace(Some(wish));
+    /// From here on, pods must go where this says; returns once enough did.
+    async fn expect(&mut self, expected: Expected) {
+        self.expected.send_replace(Some(expected));
         let from = *self.count.borrow();
         let enough = self.count.wait_for(|count| *count >= from + WITNESSES);
         enough.await.expect("pods keep coming");
@@ -99,26 +99,26 @@ fn place(folder: &Path, bytes: &[u8]) {
 
 async fn change_plugins(scheduler: &mut Scheduler, plugins: &Path, component: &[u8], mut pods: Stream) {
     serves(scheduler, "native").await;
-    pods.expect(Wish::Spread).await;
+    pods.expect(Expected::Spread).await;
 
-    pods.expect(Wish::Either).await;
+    pods.expect(Expected::Either).await;
     place(plugins, component);
     let line = scheduler.process.line("serves plugin=\"NodeResourcesFit\"").await;
     let digest = line.split_once("digest=\"").expect("a digest").1.split('"').next().expect("a digest");
     serves(scheduler, digest).await;
-    pods.expect(Wish::Pack).await;
+    pods.expect(Expected::Pack).await;
 
     place(plugins, b"not a component");
     let line = scheduler.process.line("what served before goes on").await;
     assert!(line.contains("NodeResourcesFit.wasm"), "{line}");
-    pods.expect(Wish::Pack).await;
+    pods.expect(Expected::Pack).await;
     serves(scheduler, digest).await;
 
-    pods.expect(Wish::Either).await;
+    pods.expect(Expected::Either).await;
     fs::remove_file(plugins.join("NodeResourcesFit.wasm")).expect("the file goes");
     serves(scheduler, "native").await;
-    pods.expect(Wish::Spread).await;
-    pods.wish.send_replace(None);
+    pods.expect(Expected::Spread).await;
+    pods.expected.send_replace(None);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,12 +132,12 @@ async fn plugin_is_replaced_while_pods_keep_coming() {
     let (config, folder) = (config.display().to_string(), plugins.display().to_string());
     let mut scheduler = cluster.scheduler(&["--config", &config, "--plugins-dir", &folder]).await;
 
-    let (wish, wishes) = watch::channel(Some(Wish::Either));
+    let (expected, expectations) = watch::channel(Some(Expected::Either));
     let (counted, count) = watch::channel(0);
     let total = count.clone();
-    let pods = Stream { wish, count };
+    let pods = Stream { expected, count };
     let changing = change_plugins(&mut scheduler, &plugins, component, pods);
-    tokio::join!(create_pods(&cluster, wishes, counted), changing);
+    tokio::join!(create_pods(&cluster, expectations, counted), changing);
     let total = *total.borrow();
     let seen: Seen = cluster.all_bound(total).await;
     assert!(seen.loads().values().all(|load| *load <= CAPACITY));

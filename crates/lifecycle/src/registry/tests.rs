@@ -5,7 +5,7 @@ use std::{path::Path, time::Duration};
 use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
 use super::*;
-use crate::{Notice, PluginPolicy, PluginState, Rebuild, SettingsChange};
+use crate::{PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
 
 /// The operator's policy: the same for all plugins but `Lax`, which may be ignored.
 struct Policy {
@@ -73,7 +73,7 @@ struct Bench {
     policy: Policy,
     now: Time,
     serving: BTreeMap<(PluginName, String), Service<Handle>>,
-    notices: Vec<NoticeKind>,
+    notices: Vec<PluginNoticeKind>,
 }
 
 impl Bench {
@@ -108,7 +108,7 @@ impl Bench {
                 self.serving.insert((swap.plugin.clone(), profile), swap.service.clone());
             }
         }
-        self.notices.extend(decisions.notices.into_iter().map(|Notice { kind, .. }| kind));
+        self.notices.extend(decisions.notices.into_iter().map(|PluginNotice { kind, .. }| kind));
         plugins
     }
 
@@ -144,7 +144,7 @@ impl Bench {
     }
 
     fn not_taken(&mut self, plugin: &str, binary: &str, reason: &str) -> Vec<PluginName> {
-        let decisions = self.registry.not_taken(&plugin.into(), id(binary), reason, self.now, &self.policy);
+        let decisions = self.registry.not_taken(&plugin.into(), Some(id(binary)), reason, self.now, &self.policy);
         self.take(decisions)
     }
 
@@ -201,7 +201,7 @@ fn a_plugin_that_is_not_there_yet_is_waited_for() {
     assert_eq!(bench.serves("Mine"), "a");
     bench.remove("Mine");
     assert!(bench.serves("Mine").contains("is missing"));
-    assert!(matches!(bench.notices.as_slice(), [NoticeKind::NotServed { .. }]), "{:?}", bench.notices);
+    assert!(matches!(bench.notices.as_slice(), [PluginNoticeKind::NotServed { .. }]), "{:?}", bench.notices);
 }
 
 #[test]
@@ -317,7 +317,7 @@ fn a_new_binary_that_faults_gives_way_to_the_one_before() {
     bench.fault("Mine", "b", 1);
     assert_eq!(bench.serves("Mine"), "a");
     let reason = "2 faults on probation, the last: trapped in filter".to_owned();
-    assert_eq!(bench.notices, [NoticeKind::RolledBack { digest: digest("b"), reason }]);
+    assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), reason }]);
     assert_eq!(bench.status("Mine").refused_digest, Some(digest("b")), "remembered");
     bench.fault("Mine", "b", 5);
     assert_eq!(bench.serves("Mine"), "a", "what its last instances say is no longer of interest");
@@ -339,7 +339,7 @@ fn after_its_probation_a_binary_is_quarantined_instead() {
     bench.put("Mine", "a");
     bench.put("Mine", "b");
     bench.advance(60);
-    assert_eq!(bench.notices, [NoticeKind::ProbationOver]);
+    assert_eq!(bench.notices, [PluginNoticeKind::ProbationOver]);
     bench.fault("Mine", "b", 2);
     assert_eq!(bench.serves("Mine"), "b");
     bench.fault("Mine", "b", 1);
@@ -415,7 +415,7 @@ fn a_binary_that_no_profile_can_take_is_refused() {
     // The scheduler kept `a`, so there is nothing to swap.
     assert!(bench.not_taken("Mine", "b", "unknown argument").is_empty());
     assert!(
-        matches!(bench.notices.as_slice(), [NoticeKind::RolledBack { reason, .. }] if reason == "unknown argument")
+        matches!(bench.notices.as_slice(), [PluginNoticeKind::RolledBack { reason, .. }] if reason == "unknown argument")
     );
     bench.put("Mine", "c");
     assert_eq!(bench.serves("Mine"), "c");
@@ -512,7 +512,7 @@ fn a_binary_that_is_no_longer_allowed_gives_way_at_once() {
     assert_eq!(bench.change("Mine", forbidden(Rebuild::Everything)), ["Mine"]);
     assert!(bench.serves("Mine").contains("wants to read v1/Secret"), "{}", bench.serves("Mine"));
     assert!(
-        matches!(bench.notices.as_slice(), [NoticeKind::Refused { .. }, NoticeKind::NotServed { .. }]),
+        matches!(bench.notices.as_slice(), [PluginNoticeKind::Refused { .. }, PluginNoticeKind::NotServed { .. }]),
         "{:?}",
         bench.notices
     );

@@ -29,8 +29,22 @@ impl std::fmt::Debug for SettingsWatch {
     }
 }
 
-/// What the file says, or what is wrong with it, with the file's name.
-pub(crate) fn read(file: &Path) -> Result<PluginHostSettings, String> {
+/// Why the file cannot be used, with the file's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum SettingsFileError {
+    /// With the system's reason.
+    #[error("--plugin-config {}: cannot be read: {reason}", file.display())]
+    Unreadable { file: PathBuf, reason: String },
+    /// What the document gets wrong.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// What the file says.
+///
+/// # Errors
+/// It cannot be read, or makes no sense.
+pub(crate) fn read(file: &Path) -> Result<PluginHostSettings, SettingsFileError> {
     parse(file, &text(file)?)
 }
 
@@ -40,7 +54,7 @@ pub(crate) fn read(file: &Path) -> Result<PluginHostSettings, String> {
 /// The directory cannot be watched.
 pub(crate) fn watch(
     file: PathBuf,
-    mut sink: impl FnMut(Result<PluginHostSettings, String>) + Send + 'static,
+    mut sink: impl FnMut(Result<PluginHostSettings, SettingsFileError>) + Send + 'static,
 ) -> Result<SettingsWatch, notify::Error> {
     let dir = match file.parent() {
         Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
@@ -63,10 +77,12 @@ pub(crate) fn watch(
     Ok(SettingsWatch { _debouncer: debouncer })
 }
 
-fn text(file: &Path) -> Result<String, String> {
-    fs::read_to_string(file).map_err(|error| format!("--plugin-config {}: cannot be read: {error}", file.display()))
+fn text(file: &Path) -> Result<String, SettingsFileError> {
+    fs::read_to_string(file)
+        .map_err(|error| SettingsFileError::Unreadable { file: file.to_owned(), reason: error.to_string() })
 }
 
-fn parse(file: &Path, text: &str) -> Result<PluginHostSettings, String> {
-    PluginHostSettings::from_text(&file.display().to_string(), text).map_err(|error| error.to_string())
+fn parse(file: &Path, text: &str) -> Result<PluginHostSettings, SettingsFileError> {
+    PluginHostSettings::from_text(&file.display().to_string(), text)
+        .map_err(|error| SettingsFileError::Invalid(error.to_string()))
 }

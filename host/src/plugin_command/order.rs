@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::Result;
 
 use super::{One, list::short};
-use crate::{cli::Output, plugins::State};
+use crate::{options::Output, plugin_supervisor::State};
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
     let plugin = one.server.client()?.order(&one.name, order).await?;

@@ -12,27 +12,27 @@ const MAX_CUSTOM: usize = 256;
 
 /// The figures of every component that was ever loaded.
 #[derive(Debug, Default)]
-pub(crate) struct Ledger {
+pub(crate) struct PluginTotals {
     alive: Vec<(String, Arc<PluginStats>)>,
-    past: BTreeMap<String, Sums>,
+    past: BTreeMap<String, Totals>,
 }
 
-/// Sums over binaries of one plugin.
+/// Totals over binaries of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Sums {
+pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
     pub dropped_log_lines: u64,
     /// By the names that the plugin gave its counters.
     pub custom: BTreeMap<String, u64>,
 }
 
-impl Ledger {
+impl PluginTotals {
     pub(crate) fn add(&mut self, plugin: &str, stats: &Arc<PluginStats>) {
         self.alive.push((plugin.to_owned(), Arc::clone(stats)));
     }
 
     /// By plugin.
-    pub(crate) fn sums(&mut self) -> BTreeMap<String, Sums> {
+    pub(crate) fn by_plugin(&mut self) -> BTreeMap<String, Totals> {
         let Self { alive, past } = self;
         alive.retain(|(plugin, stats)| {
             let is_held = Arc::strong_count(stats) > 1;
@@ -41,15 +41,15 @@ impl Ledger {
             }
             is_held
         });
-        let mut sums = past.clone();
+        let mut by_plugin = past.clone();
         for (plugin, stats) in alive {
-            sums.entry(plugin.clone()).or_default().add(stats);
+            by_plugin.entry(plugin.clone()).or_default().add(stats);
         }
-        sums
+        by_plugin
     }
 }
 
-impl Sums {
+impl Totals {
     fn add(&mut self, stats: &PluginStats) {
         for kind in FaultKind::ALL {
             *self.faults.entry(kind.as_str()).or_default() += stats.faults(kind);
@@ -71,16 +71,16 @@ mod tests {
 
     #[test]
     fn binaries_that_nobody_holds_are_added_up_and_forgotten() {
-        let mut ledger = Ledger::default();
+        let mut totals = PluginTotals::default();
         let serving = Arc::<PluginStats>::default();
-        ledger.add("Mine", &serving);
+        totals.add("Mine", &serving);
         for _ in 0..3 {
-            ledger.add("Mine", &Arc::default());
+            totals.add("Mine", &Arc::default());
         }
-        assert_eq!(ledger.sums().get("Mine").map(|sums| sums.faults.len()), Some(FaultKind::ALL.len()));
-        assert_eq!(ledger.alive.len(), 1);
+        assert_eq!(totals.by_plugin().get("Mine").map(|by_plugin| by_plugin.faults.len()), Some(FaultKind::ALL.len()));
+        assert_eq!(totals.alive.len(), 1);
         drop(serving);
-        assert_eq!(ledger.sums().len(), 1);
-        assert!(ledger.alive.is_empty() && ledger.past.contains_key("Mine"));
+        assert_eq!(totals.by_plugin().len(), 1);
+        assert!(totals.alive.is_empty() && totals.past.contains_key("Mine"));
     }
 }

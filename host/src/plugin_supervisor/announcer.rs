@@ -7,13 +7,12 @@
 use std::env;
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
-
-use super::roster::News;
+use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 
 /// Where control planes live.
 const DEFAULT_NAMESPACE: &str = "kube-system";
 
-/// Tells events about plugins. Never waits.
+/// Writes events about plugins. Never waits.
 #[derive(Clone, Debug)]
 pub(crate) struct Announcer {
     recorder: EventRecorder,
@@ -21,7 +20,7 @@ pub(crate) struct Announcer {
 }
 
 impl Announcer {
-    /// Speaks for the object that the environment names.
+    /// Writes about the object that the environment names.
     pub(crate) fn new(recorder: EventRecorder) -> Self {
         let variable = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
         let regarding = regarding(variable("POD_NAMESPACE"), variable("POD_NAME"), variable("POD_UID"));
@@ -29,31 +28,32 @@ impl Announcer {
     }
 
     /// What happened to a plugin, if it is worth an event.
-    pub(crate) fn news(&self, news: &News) {
+    pub(crate) fn tell(&self, notice: &PluginNotice) {
         use EventType::{Normal, Warning};
-        match news {
-            News::Refused { plugin, reason } => self.not_taken(plugin, &format!("the file {reason}")),
-            News::RolledBack { plugin, digest, reason } => {
-                let digest = digest.get(..12).unwrap_or(digest);
+        let plugin = notice.plugin.as_str();
+        match &notice.kind {
+            PluginNoticeKind::Refused { reason } => self.not_taken(plugin, &format!("the file {reason}")),
+            PluginNoticeKind::RolledBack { digest, reason } => {
+                let digest = digest.short();
                 let note = format!("plugin {plugin}: rolled back from {digest} to the version before: {reason}");
-                self.tell(plugin, Warning, "PluginRolledBack", note);
+                self.announce(plugin, Warning, "PluginRolledBack", note);
             }
-            News::Quarantined { plugin, milliseconds, reason } => {
+            PluginNoticeKind::Quarantined { milliseconds, reason } => {
                 let note = format!("plugin {plugin}: out of service for {} s: {reason}", milliseconds / 1000);
-                self.tell(plugin, Warning, "PluginQuarantined", note);
+                self.announce(plugin, Warning, "PluginQuarantined", note);
             }
-            News::Released { plugin } => {
+            PluginNoticeKind::Released => {
                 let note = format!("plugin {plugin}: back in service, its quarantine is over");
-                self.tell(plugin, Normal, "PluginReleased", note);
+                self.announce(plugin, Normal, "PluginReleased", note);
             }
-            News::Absent { .. } | News::Proven { .. } => {}
+            PluginNoticeKind::NotServed { .. } | PluginNoticeKind::ProbationOver => {}
         }
     }
 
     /// A binary does not come into service.
     pub(crate) fn not_taken(&self, plugin: &str, reason: &str) {
         let note = format!("plugin {plugin}: {reason}; what served before goes on");
-        self.tell(plugin, EventType::Warning, "PluginRefused", note);
+        self.announce(plugin, EventType::Warning, "PluginRefused", note);
     }
 
     /// The operator's settings cannot be used.
@@ -62,7 +62,7 @@ impl Announcer {
         self.record(None, EventType::Warning, "PluginSettingsRefused", note);
     }
 
-    fn tell(&self, plugin: &str, type_: EventType, reason: &str, note: String) {
+    fn announce(&self, plugin: &str, type_: EventType, reason: &str, note: String) {
         let related = ObjectReference {
             kind: "Plugin".to_owned(),
             api_version: "berth.dev/v1alpha1".to_owned(),

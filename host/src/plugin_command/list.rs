@@ -6,7 +6,7 @@ use anyhow::Result;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::Server;
-use crate::{cli::Output, plugins::PluginReport};
+use crate::{options::Output, plugin_supervisor::PluginReport};
 
 pub(super) async fn run(server: &Server) -> Result<()> {
     let client = server.client()?;

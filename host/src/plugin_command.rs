@@ -1,11 +1,11 @@
 //! `berth plugin`: see and steer the plugins of a running scheduler, and make new ones (`crate::author`).
 //!
-//! Every subcommand is a module of `plugin/`; all of them speak to `/admin/plugins` through `plugin/client.rs`.
+//! Every subcommand is a module of `plugin_command/`; all of them speak to `/admin/plugins` through `plugin_command/client.rs`.
 
 mod client;
 mod describe;
 mod list;
-mod steer;
+mod order;
 
 use std::path::PathBuf;
 
@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub(crate) use self::client::AdminClient;
-use crate::{author, cli::Output, run::block_on};
+use crate::{author, options::Output, run::block_on};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -73,10 +73,10 @@ pub(crate) fn run(command: Command) -> Result<()> {
             Command::Author(_) => Ok(()),
             Command::List { server } => list::run(&server).await,
             Command::Describe(one) => describe::run(&one).await,
-            Command::Reload(one) => steer::run(&one, "reload").await,
-            Command::Enable(one) => steer::run(&one, "enable").await,
-            Command::Disable(one) => steer::run(&one, "disable").await,
-            Command::Rollback(one) => steer::run(&one, "rollback").await,
+            Command::Reload(one) => order::run(&one, "reload").await,
+            Command::Enable(one) => order::run(&one, "enable").await,
+            Command::Disable(one) => order::run(&one, "disable").await,
+            Command::Rollback(one) => order::run(&one, "rollback").await,
         }
     })
 }

@@ -1,6 +1,6 @@
 //! What answers for a plugin that has no binary in service.
 //!
-//! A stand-in implements no extension point. One that skips is as good as absent. One that holds turns down every pod of
+//! A stand-in implements no extension point. One that passes is as good as absent. One that holds turns down every pod of
 //! its profile when the cycle begins, in words that name the plugin and the remedy; those pods wait, without being
 //! tried again and again, until another binary takes the stand-in's place.
 
@@ -11,7 +11,7 @@ use berth_framework::{
 };
 
 /// The digest of what is no binary.
-pub(crate) const NO_DIGEST: &str = "none";
+const NO_DIGEST: &str = "none";
 
 /// Makes stand-ins for one plugin.
 #[derive(Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct StandIn {
 }
 
 impl StandIn {
-    pub(crate) fn that_skips(name: &str) -> Arc<Self> {
+    pub(crate) fn that_passes(name: &str) -> Arc<Self> {
         Self::new(name, None)
     }
 

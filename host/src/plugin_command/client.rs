@@ -12,8 +12,8 @@ use hyper_util::{client::legacy::Client, rt::TokioExecutor};
 use serde::Deserialize;
 
 use crate::{
-    failure::Usage,
-    plugins::{HostSettings, PluginReport},
+    failure::{Usage, chain},
+    plugin_supervisor::{HostSettings, PluginReport},
 };
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
@@ -84,7 +84,7 @@ impl AdminClient {
         let response = client
             .request(request)
             .await
-            .map_err(|error| anyhow!("no scheduler answers at {}: {}", self.base, crate::plugins::chain(&error)))?;
+            .map_err(|error| anyhow!("no scheduler answers at {}: {}", self.base, chain(&error)))?;
         let status = response.status();
         let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
         let body = body.map_err(|error| anyhow!("the answer of {} broke off: {error}", self.base))?.to_bytes();

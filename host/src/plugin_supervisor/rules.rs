@@ -6,12 +6,13 @@
 //! other name a component is granted nothing but what the operator's configuration says: it may look at nodes and pods,
 //! filter and score, and that is all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, Permission};
+use berth_lifecycle::{OperatorPolicy, PluginPolicy};
 
-use crate::cli::Scheduling;
+use crate::options::Scheduling;
 
 /// The operator's word on plugins.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +33,19 @@ pub(crate) struct Granted {
     pub reads: Vec<ObjectKind>,
     /// Pending pods whole.
     pub pod_json: bool,
+}
+
+/// Why a binary may not serve, as it wants to see more than it may. Reads on from the file's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotGranted {
+    #[error("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow")]
+    PodJson,
+    /// With the kinds.
+    #[error("wants to read {0}, which is not among its grants.reads in --plugin-config")]
+    Reads(String),
+    /// The watches drop what nobody may see, and cannot get it back while they run.
+    #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
+    PodJsonNotKept,
 }
 
 /// The effects without which a built-in could not do what it is for.
@@ -88,6 +102,12 @@ impl Rules {
         profiles.any(|profile| self.execution(name, profile) == Execution::Wasm)
     }
 
+    /// # Errors
+    /// The plugin wants what the watches do not keep.
+    pub(crate) fn check_pod_json(&self, manifest: &Manifest) -> Result<(), NotGranted> {
+        if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
+    }
+
     /// What the plugin of this name is granted. `built_in` is the manifest of the built-in of that name, if there is one.
     pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
@@ -102,23 +122,45 @@ impl Rules {
     }
 }
 
+impl OperatorPolicy for Rules {
+    fn plugin(&self, plugin: &str) -> PluginPolicy {
+        let PluginSettings { failure_policy, quarantine, probation, .. } = self.settings.plugin(plugin);
+        PluginPolicy { failure_policy, quarantine, probation }
+    }
+
+    fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution {
+        self.settings.execution(plugin, scheduler_name, self.on_command_line)
+    }
+
+    fn directory(&self) -> Option<&Path> {
+        self.directory.as_deref()
+    }
+}
+
 impl Granted {
     pub(crate) fn grants(&self) -> Grants {
         self.effects.iter().copied().collect()
     }
 
+    /// The kinds that may be read, as `apiVersion/kind`.
+    pub(crate) fn read_names(&self) -> impl Iterator<Item = String> {
+        self.reads.iter().map(kind_name)
+    }
+
+    /// The kinds of effects that may be asked for.
+    pub(crate) fn effect_names(&self) -> impl Iterator<Item = String> {
+        self.effects.iter().map(|effect| effect.as_str().to_owned())
+    }
+
     /// # Errors
-    /// What a plugin asks to see without having been granted it. Reads on from the plugin's name.
-    pub(crate) fn check_reads(&self, manifest: &Manifest) -> Result<(), String> {
+    /// What a plugin asks to see without having been granted it.
+    pub(crate) fn check_reads(&self, manifest: &Manifest) -> Result<(), NotGranted> {
         if manifest.needs.pod_json && !self.pod_json {
-            return Err("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow".to_owned());
+            return Err(NotGranted::PodJson);
         }
         let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
-        let wanted: Vec<String> = wanted.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
-        if wanted.is_empty() {
-            return Ok(());
-        }
-        Err(format!("wants to read {}, which is not among its grants.reads in --plugin-config", wanted.join(", ")))
+        let wanted: Vec<String> = wanted.map(kind_name).collect();
+        if wanted.is_empty() { Ok(()) } else { Err(NotGranted::Reads(wanted.join(", "))) }
     }
 }
 
@@ -127,6 +169,10 @@ impl From<&PluginGrants> for Granted {
         let PluginGrants { reads, effects, pod_json } = grants.clone();
         Self { effects, reads, pod_json }
     }
+}
+
+fn kind_name(kind: &ObjectKind) -> String {
+    format!("{}/{}", kind.api_version, kind.kind)
 }
 
 #[cfg(test)]
@@ -155,6 +201,7 @@ mod tests {
         // Not even under the name of a built-in that this build does not have.
         assert_eq!(Rules::default().granted("VolumeBinding", None), Granted::default());
         let error = Granted::default().check_reads(&that_reads(&["Secret", "ConfigMap"])).expect_err("not granted");
+        let error = error.to_string();
         assert!(error.starts_with("wants to read v1/Secret, v1/ConfigMap, which is not"), "{error}");
     }
 
@@ -173,7 +220,7 @@ mod tests {
         let needs = Needs { pod_json: true, ..Needs::default() };
         let nosy = Manifest { needs, ..Manifest::default() };
         let error = Rules::default().granted("Nosy", None).check_reads(&nosy).expect_err("not granted");
-        assert!(error.contains("grants.podJson"), "{error}");
+        assert!(error.to_string().contains("grants.podJson"), "{error}");
         rules("plugins: [{name: Nosy, grants: {podJson: true}}]\n")
             .granted("Nosy", None)
             .check_reads(&nosy)

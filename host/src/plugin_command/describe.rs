@@ -6,7 +6,7 @@ use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::{One, list::short};
-use crate::{cli::Output, plugins::PluginReport};
+use crate::{options::Output, plugin_supervisor::PluginReport};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;

@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
+use berth_lifecycle::{BinaryId, Fallback, PluginState, Service};
+use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
 
 use super::{
-    binary::{Binary, Source},
-    entry::{Choice, Entry, Previous},
-    roster::Roster,
-    rules::Rules,
+    inventory::PluginInventory,
+    ready_binary::ReadyBinary,
+    rules::{Granted, Rules},
 };
 
 /// One plugin. Fields are only ever added.
@@ -108,61 +109,54 @@ impl State {
 }
 
 /// All plugins, by name.
-pub(crate) fn all(roster: &Roster) -> Vec<PluginReport> {
-    roster.entries().map(|(name, entry)| report(roster, name, entry)).collect()
+pub(crate) fn all(inventory: &PluginInventory) -> Vec<PluginReport> {
+    inventory.registry.names().filter_map(|name| one(inventory, name)).collect()
 }
 
 /// One plugin, if it is known.
-pub(crate) fn one(roster: &Roster, name: &str) -> Option<PluginReport> {
-    roster.get(name).map(|entry| report(roster, name, entry))
-}
-
-fn report(roster: &Roster, name: &str, entry: &Entry) -> PluginReport {
-    let rules = &roster.rules;
-    // Profiles may differ; the first one stands for all.
-    let profile = entry.serving.keys().next().map_or("", String::as_str);
-    let choice = entry.choose(name, profile, rules);
-    let settings = rules.plugin(name);
+pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginReport> {
+    let rules = &inventory.rules;
+    let status = inventory.registry.status(name, rules)?;
+    let text = |binary: Option<BinaryId>| match binary {
+        Some(BinaryId::Component(digest)) => digest.to_string(),
+        Some(BinaryId::Native) => "native".to_owned(),
+        None => String::new(),
+    };
+    let profiles = status.profiles.iter();
     let mut report = PluginReport {
         name: name.to_owned(),
-        source: "none".to_owned(),
-        state: state(entry, &choice),
-        profiles: entry.serving.iter().map(|(profile, serving)| (profile.clone(), serving.taken.clone())).collect(),
-        grants: grants(roster, name),
+        digest: text(status.service.id()),
+        source: source(&status.service).to_owned(),
+        state: status.state.into(),
+        profiles: profiles.map(|(profile, binary)| ((*profile).to_owned(), text(*binary))).collect(),
+        grants: Grants::from(&inventory.granted(name)),
         limits: limits(rules, name),
-        failure_policy: match settings.failure_policy {
+        failure_policy: match rules.plugin(name).failure_policy {
             FailurePolicy::Fail => "Fail".to_owned(),
             FailurePolicy::Ignore => "Ignore".to_owned(),
         },
-        last_reason: entry.last_reason.clone(),
-        previous_digest: match &entry.previous {
-            Previous::Nothing => None,
-            Previous::BuiltIn => Some("built-in".to_owned()),
-            Previous::Binary(binary) => Some(binary.digest()),
-        },
-        refused_digest: entry.refused.as_ref().map(|refused| refused.digest.clone()).filter(|it| !it.is_empty()),
-        quarantined_until: entry.quarantine.as_ref().map(|sentence| sentence.until.0),
+        last_reason: status.last_reason.map(str::to_owned),
+        previous_digest: status.fallback.map(|fallback| match fallback {
+            Fallback::BuiltIn => "built-in".to_owned(),
+            Fallback::Component(component) => component.digest.to_string(),
+        }),
+        refused_digest: status.refused_digest.map(|digest| digest.to_string()),
+        quarantined_until: status.quarantined_until.map(|until| until.0),
         ..PluginReport::default()
     };
-    if let Choice::Serve(binary) = &choice {
-        report.describe(&*binary.factory);
-        report.source = source(binary.source).to_owned();
+    if let Some(binary) = status.service.binary() {
+        report.describe(&*binary.factory());
     }
-    // A quarantined binary does not serve, but its figures say why.
-    let counted = [&entry.installed, &entry.embedded].into_iter().flatten().find(|binary| match &choice {
-        Choice::Serve(serving) => serving.digest() == binary.digest(),
-        Choice::Skip(_) | Choice::Hold(_) => true,
-    });
-    if let Some(binary) = counted {
-        report.count(binary);
+    if let Some(stats) = status.component.and_then(|component| component.binary.stats()) {
+        report.count(stats);
     }
-    report
+    Some(report)
 }
 
 impl PluginReport {
     fn describe(&mut self, factory: &dyn PluginFactory) {
-        let (version, manifest) = (factory.version(), factory.manifest());
-        (self.version, self.digest) = (version.version, version.digest);
+        let manifest = factory.manifest();
+        self.version = factory.version().version;
         self.exports = factory.points().iter().map(|point| point.as_str().to_owned()).collect();
         (self.needs.pods, self.needs.pod_json) = (manifest.needs.pods, manifest.needs.pod_json);
         self.needs.columns = manifest.needs.columns.iter().map(|column| format!("{column:?}")).collect();
@@ -170,39 +164,42 @@ impl PluginReport {
         self.needs.objects = objects.map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect();
     }
 
-    fn count(&mut self, binary: &Binary) {
-        let Some(figures) = &binary.figures else { return };
-        self.calls = figures.calls();
-        self.faults = figures.faults().into_iter().map(|(kind, count)| (kind.to_owned(), count)).collect();
-        self.dropped_log_lines = figures.dropped_log_lines();
+    fn count(&mut self, stats: &PluginStats) {
+        self.calls = stats.calls();
+        self.faults = FaultKind::ALL.into_iter().map(|kind| (kind.as_str().to_owned(), stats.faults(kind))).collect();
+        self.dropped_log_lines = stats.dropped_log_lines();
     }
 }
 
-fn state(entry: &Entry, choice: &Choice) -> State {
-    match choice {
-        _ if entry.disabled => State::Disabled,
-        Choice::Serve(binary) if entry.probation.is_some() && binary.source == Source::Directory => State::Probation,
-        Choice::Serve(_) => State::Serving,
-        Choice::Skip(_) | Choice::Hold(_) if entry.quarantine.is_some() => State::Quarantined,
-        Choice::Skip(_) | Choice::Hold(_) if entry.refused.is_some() => State::Refused,
-        Choice::Skip(_) | Choice::Hold(_) => State::Missing,
+impl From<PluginState> for State {
+    fn from(state: PluginState) -> Self {
+        match state {
+            PluginState::Serving => State::Serving,
+            PluginState::Probation => State::Probation,
+            PluginState::Quarantined => State::Quarantined,
+            PluginState::Refused => State::Refused,
+            PluginState::Missing => State::Missing,
+            PluginState::Disabled => State::Disabled,
+        }
     }
 }
 
-fn source(source: Source) -> &'static str {
-    match source {
-        Source::Native => "native",
-        Source::Embedded => "embedded",
-        Source::Directory => "directory",
+impl From<&Granted> for Grants {
+    fn from(granted: &Granted) -> Self {
+        Self {
+            reads: granted.read_names().collect(),
+            effects: granted.effect_names().collect(),
+            pod_json: granted.pod_json,
+        }
     }
 }
 
-fn grants(roster: &Roster, name: &str) -> Grants {
-    let granted = roster.granted(name);
-    Grants {
-        reads: granted.reads.iter().map(|kind| format!("{}/{}", kind.api_version, kind.kind)).collect(),
-        effects: granted.effects.iter().map(|effect| effect.as_str().to_owned()).collect(),
-        pod_json: granted.pod_json,
+fn source(service: &Service<ReadyBinary>) -> &'static str {
+    match service {
+        Service::Native(_) => "native",
+        Service::Embedded(_) => "embedded",
+        Service::Directory(_) => "directory",
+        Service::Pass(_) | Service::Hold(_) => "none",
     }
 }
 

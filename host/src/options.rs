@@ -1,0 +1,138 @@
+//! The options that commands share, and those of the commands that schedule.
+
+use std::{net::SocketAddr, path::PathBuf, time::Duration};
+
+use anyhow::{Result, anyhow, bail};
+use clap::{Args, ValueEnum};
+
+/// What every command that schedules takes.
+#[derive(Args, Clone, Debug, Default)]
+pub(crate) struct Scheduling {
+    /// KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1), YAML or JSON
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// Folder of plugin components, watched: `NAME.wasm` adds plugin NAME, or takes the place of a built-in
+    #[arg(long, value_name = "DIR")]
+    pub plugins_dir: Option<PathBuf>,
+    /// Where compiled plugins are cached [default: a folder in the user's cache directory]
+    #[arg(long, value_name = "DIR")]
+    pub artifact_cache: Option<PathBuf>,
+    /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
+    #[arg(long, value_name = "FILE")]
+    pub plugin_config: Option<PathBuf>,
+    /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way [default: auto]
+    #[arg(long, value_enum)]
+    pub execution: Option<Execution>,
+    /// Serve /metrics, /healthz, /livez, /readyz and, for `berth plugin`, /admin/plugins here
+    #[arg(long, value_name = "ADDRESS")]
+    pub metrics_address: Option<SocketAddr>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Execution {
+    Auto,
+    Native,
+    Wasm,
+}
+
+impl From<Execution> for berth_config::Execution {
+    fn from(execution: Execution) -> Self {
+        match execution {
+            Execution::Auto => Self::Auto,
+            Execution::Native => Self::Native,
+            Execution::Wasm => Self::Wasm,
+        }
+    }
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Run {
+    /// kubeconfig file [default: $KUBECONFIG, the pod's service account, ~/.kube/config]
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig file
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// Serve pods with this schedulerName; for a configuration with one profile
+    #[arg(long, value_name = "NAME")]
+    pub scheduler_name: Option<String>,
+    #[command(flatten)]
+    pub scheduling: Scheduling,
+    /// Print the complete configuration that would be used, and exit
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Sandbox {
+    /// Make this many nodes
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub nodes: usize,
+    /// Spread them over this many zones
+    #[arg(long, default_value_t = 3, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub zones: u16,
+    /// Where the API server listens
+    #[arg(long, default_value = "127.0.0.1:0", value_name = "ADDRESS")]
+    pub listen: SocketAddr,
+    /// Write a kubeconfig for kubectl here
+    #[arg(long, default_value = "berth.kubeconfig", value_name = "FILE")]
+    pub kubeconfig: PathBuf,
+    /// Only the API server: run no scheduler
+    #[arg(long)]
+    pub no_scheduler: bool,
+    /// How long a bound pod takes to turn Running
+    #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
+    pub pod_start_delay: Duration,
+    #[command(flatten)]
+    pub scheduling: Scheduling,
+}
+
+#[derive(Args, Debug)]
+pub(crate) struct Demo {
+    /// Manifests to create: files or folders [default: a cluster and pods that come with Berth]
+    #[arg(value_name = "PATH")]
+    pub manifests: Vec<PathBuf>,
+    /// Leave the sandbox running for kubectl
+    #[arg(long)]
+    pub keep: bool,
+    /// Output for people or for programs
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    pub output: Output,
+    /// Give up on pods that are undecided after this long
+    #[arg(long, default_value = "30s", value_parser = duration, value_name = "DURATION")]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub scheduling: Scheduling,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Output {
+    Table,
+    Json,
+}
+
+/// `500ms`, `10s`, `2m`.
+fn duration(text: &str) -> Result<Duration> {
+    let split = text.find(|letter: char| !letter.is_ascii_digit()).unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let number: u64 = number.parse().map_err(|_| anyhow!("`{text}` is not a duration such as 500ms, 10s or 2m"))?;
+    match unit {
+        "ms" => Ok(Duration::from_millis(number)),
+        "s" => Ok(Duration::from_secs(number)),
+        "m" => Ok(Duration::from_secs(number * 60)),
+        _ => bail!("`{text}` needs a unit: ms, s or m"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_need_a_unit() {
+        assert_eq!(duration("250ms").unwrap(), Duration::from_millis(250));
+        assert_eq!(duration("2m").unwrap(), Duration::from_secs(120));
+        assert!(duration("10").is_err());
+        assert!(duration("s").is_err());
+    }
+}

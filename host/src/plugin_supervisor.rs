@@ -1,0 +1,26 @@
+//! The plugins of a process: loaded at the start, watched over while the scheduler runs.
+//!
+//! Which binary serves where is decided in `berth-lifecycle`, without I/O. Here is what surrounds it: `load` compiles what is
+//! there at the start and makes the profiles, `rules` says what the operator allows, `inventory` holds both, and
+//! `supervisor` is the task that tells the registry what happens and carries out what it decides.
+
+mod announcer;
+mod inventory;
+mod load;
+mod message;
+mod ready_binary;
+mod report;
+mod rules;
+pub(crate) mod settings_file;
+mod stand_in;
+mod supervisor;
+mod totals;
+
+pub(crate) use self::{
+    load::{Plugins, UnusableFile, artifact_cache},
+    message::{HostSettings, Message, Order},
+    ready_binary::binary_id,
+    report::{PluginReport, State},
+    rules::Rules,
+    supervisor::{Surroundings, spawn},
+};

@@ -1,0 +1,196 @@
+//! The plugins of a process: the registry of their lives beside the operator's rules.
+//!
+//! The registry decides who serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
+//! and on what it was granted, and what it is given to work with on its limits: both are settled here.
+
+use std::sync::Arc;
+
+use berth_config::PluginHostSettings;
+use berth_framework::{Grants, Manifest, PluginFactory, Points};
+use berth_lifecycle::{Component, Decisions, Fallback, PluginRegistry, Rebuild, Service, SettingsChange};
+use berth_model::{PluginName, Time};
+use berth_wasm_host::Limits;
+
+use super::{
+    ready_binary::ReadyBinary,
+    rules::{Granted, NotGranted, Rules},
+    stand_in::StandIn,
+};
+
+/// All plugins, and what the operator allows them.
+#[derive(Debug, Default)]
+pub(crate) struct PluginInventory {
+    pub rules: Rules,
+    pub registry: PluginRegistry<ReadyBinary>,
+}
+
+/// A plugin of the plugins directory, in words.
+#[derive(Debug)]
+pub(crate) struct InstalledPlugin {
+    pub name: PluginName,
+    pub text: String,
+}
+
+impl PluginInventory {
+    pub(crate) fn new(rules: Rules) -> Self {
+        Self { rules, registry: PluginRegistry::default() }
+    }
+
+    /// Takes in what lay in the plugins directory at the start.
+    ///
+    /// # Errors
+    /// Why the binary may not serve.
+    pub(crate) fn add_installed(
+        &mut self,
+        name: &PluginName,
+        component: Component<ReadyBinary>,
+    ) -> Result<(), NotGranted> {
+        self.granted(name).check_reads(component.binary.factory().manifest())?;
+        self.registry.add_installed(name, component);
+        Ok(())
+    }
+
+    /// What the plugin of this name is granted, whoever serves under it.
+    pub(crate) fn granted(&self, name: &str) -> Granted {
+        granted(&self.rules, &self.registry, name)
+    }
+
+    pub(crate) fn grants(&self, name: &str) -> Grants {
+        self.granted(name).grants()
+    }
+
+    /// The points of the binary that serves where nothing is said about a profile.
+    pub(crate) fn points(&self, name: &str) -> Option<Points> {
+        Some(self.serving(name)?.points())
+    }
+
+    /// What the binary says about itself that serves where nothing is said about a profile.
+    pub(crate) fn manifest(&self, name: &str) -> Option<Manifest> {
+        Some(self.serving(name)?.manifest().clone())
+    }
+
+    fn serving(&self, name: &str) -> Option<Arc<dyn PluginFactory>> {
+        Some(self.registry.service(name, "", &self.rules)?.binary()?.factory())
+    }
+
+    /// The plugins of the plugins directory, with what each is, may see and may do.
+    pub(crate) fn installed(&self) -> impl Iterator<Item = InstalledPlugin> {
+        self.registry.names().filter_map(|name| {
+            let text = self.describe(name, self.registry.installed(name)?);
+            Some(InstalledPlugin { name: name.clone(), text })
+        })
+    }
+
+    fn describe(&self, name: &str, component: &Component<ReadyBinary>) -> String {
+        let granted = self.granted(name);
+        let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
+        let limits = self.rules.plugin(name).limits;
+        format!(
+            "version {}, {}; may read {}, may ask for {}; {} ms a call, {} MiB",
+            component.binary.factory().version().version,
+            component.digest.short(),
+            list(granted.read_names().chain(granted.pod_json.then(|| "pending pods as JSON".to_owned())).collect()),
+            list(granted.effect_names().collect()),
+            limits.call_time.as_millis(),
+            limits.memory_bytes >> 20,
+        )
+    }
+
+    /// Who makes the plugin's instances in a profile that is being built. From here on the profile is kept up to date.
+    pub(crate) fn join_profile(&mut self, name: &PluginName, scheduler_name: &str) -> Arc<dyn PluginFactory> {
+        factory(name, &self.registry.join_profile(name, scheduler_name, &self.rules))
+    }
+
+    /// A component came into the plugins directory, is a new version, or is to be tried once more.
+    pub(crate) fn found(
+        &mut self,
+        name: &PluginName,
+        component: Component<ReadyBinary>,
+        now: Time,
+    ) -> Decisions<ReadyBinary> {
+        let factory = component.binary.factory();
+        let manifest = factory.manifest();
+        let may_serve = self.granted(name).check_reads(manifest);
+        let may_serve = may_serve.and_then(|()| self.rules.check_pod_json(manifest));
+        match may_serve {
+            Ok(()) => self.registry.found(name, component, now, &self.rules),
+            Err(error) => self.registry.refused(name, Some(component.digest), &error.to_string(), now, &self.rules),
+        }
+    }
+
+    /// The operator's settings are others from here on. Plugins whose limits or grants differ get new instances; `limits`
+    /// says what a plugin's binaries may use. The names are those of refused files that may do under the new settings.
+    pub(crate) fn settings_changed(
+        &mut self,
+        settings: PluginHostSettings,
+        now: Time,
+        limits: impl Fn(&Rules, &str) -> Limits,
+    ) -> (Decisions<ReadyBinary>, Vec<PluginName>) {
+        let old = self.rules.clone();
+        self.rules.settings = settings;
+        let (mut decisions, mut to_retry) = (Decisions::default(), Vec::new());
+        let names: Vec<PluginName> = self.registry.names().cloned().collect();
+        for name in names {
+            let granted = self.granted(&name);
+            let has_other_grants = granted != self::granted(&old, &self.registry, &name);
+            let has_other_limits = old.plugin(&name).limits != self.rules.plugin(&name).limits;
+            if has_other_limits {
+                let limits = limits(&self.rules, &name);
+                self.registry.binaries_mut(&name).for_each(|binary| binary.set_limits(&limits));
+            }
+            if (has_other_grants || has_other_limits) && self.registry.has_refused_file(&name) {
+                to_retry.push(name.clone());
+            }
+            let rebuild = match (has_other_grants, has_other_limits) {
+                (true, _) => Rebuild::Everything,
+                (false, true) => Rebuild::Components,
+                (false, false) => Rebuild::Nothing,
+            };
+            let change = self.change(&name, &granted, rebuild);
+            decisions.add(self.registry.settings_changed(&name, change, now, &self.rules));
+        }
+        (decisions, to_retry)
+    }
+
+    /// What the plugin's grants mean for its binaries.
+    fn change(&self, name: &str, granted: &Granted, rebuild: Rebuild) -> SettingsChange {
+        let check = |component: &Component<ReadyBinary>| granted.check_reads(component.binary.factory().manifest());
+        let installed = self.registry.installed(name);
+        let is_fallback_forbidden = match self.registry.fallback(name) {
+            Some(Fallback::Component(component)) => check(component).is_err(),
+            Some(Fallback::BuiltIn) | None => false,
+        };
+        let forbidden = installed.and_then(|component| check(component).err()).map(|error| error.to_string());
+        SettingsChange { forbidden, is_fallback_forbidden, rebuild }
+    }
+
+    /// Whether some plugin looks at more of pending pods than their record has, or one may that comes later. From here on,
+    /// that is all there is.
+    pub(crate) fn settle_pod_json(&mut self) -> bool {
+        let names: Vec<PluginName> = self.registry.names().cloned().collect();
+        let is_wanted = names.iter().any(|name| {
+            let mut binaries = self.registry.binaries_mut(name);
+            binaries.any(|binary| binary.factory().manifest().needs.pod_json)
+        });
+        self.rules.has_pod_json = is_wanted || self.rules.settings.grants_pod_json();
+        self.rules.has_pod_json
+    }
+}
+
+fn granted(rules: &Rules, registry: &PluginRegistry<ReadyBinary>, name: &str) -> Granted {
+    let built_in = registry.built_in(name).map(ReadyBinary::factory);
+    rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
+}
+
+/// Makes the instances of whoever serves.
+pub(crate) fn factory(plugin: &PluginName, service: &Service<ReadyBinary>) -> Arc<dyn PluginFactory> {
+    match service {
+        Service::Native(binary) => binary.factory(),
+        Service::Embedded(component) | Service::Directory(component) => component.binary.factory(),
+        Service::Pass(_) => StandIn::that_passes(plugin),
+        Service::Hold(reason) => StandIn::that_holds(plugin, reason),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,169 @@
+//! What the operator's rules mean for the binaries that may serve.
+
+use std::collections::BTreeMap;
+
+use berth_framework::{BuildError, ObjectKind, Permission, Plugin, PluginVersion, Point};
+use berth_lifecycle::PluginNoticeKind;
+use berth_model::Digest;
+
+use super::*;
+
+const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
+
+const NOW: Time = Time(1_000_000);
+
+#[derive(Debug)]
+struct Fake(Manifest);
+
+impl PluginFactory for Fake {
+    fn manifest(&self) -> &Manifest {
+        &self.0
+    }
+    fn points(&self) -> Points {
+        [Point::Filter].into_iter().collect()
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::default()
+    }
+    fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
+        Err(BuildError::Start("nobody builds these".to_owned()))
+    }
+}
+
+fn binary(manifest: Manifest) -> ReadyBinary {
+    ReadyBinary::Native(Arc::new(Fake(manifest)))
+}
+
+fn component(letter: u8, manifest: Manifest) -> Component<ReadyBinary> {
+    Component { digest: Digest::new([letter; 32]), binary: binary(manifest) }
+}
+
+fn plain(letter: u8) -> Component<ReadyBinary> {
+    component(letter, Manifest::default())
+}
+
+fn that_reads_secrets(letter: u8) -> Component<ReadyBinary> {
+    let mut manifest = Manifest::default();
+    manifest.needs.objects.push(ObjectKind { api_version: "v1".to_owned(), kind: "Secret".to_owned() });
+    component(letter, manifest)
+}
+
+fn that_wants_json(letter: u8) -> Component<ReadyBinary> {
+    let mut manifest = Manifest::default();
+    manifest.needs.pod_json = true;
+    component(letter, manifest)
+}
+
+fn settings(config: &str) -> PluginHostSettings {
+    PluginHostSettings::from_text("test", &format!("{HEADER}{config}")).expect("valid")
+}
+
+/// One profile that uses all of `plugins`; `NodeName` is built in.
+fn inventory(config: &str, plugins: &[&str]) -> PluginInventory {
+    let rules = Rules { settings: settings(config), directory: Some("/plugins".into()), ..Rules::default() };
+    let mut inventory = PluginInventory::new(rules);
+    inventory.registry.add_built_in(&"NodeName".into(), binary(Manifest::default()), None);
+    for plugin in plugins {
+        inventory.join_profile(&(*plugin).into(), "main");
+    }
+    inventory
+}
+
+/// What was swapped, and what was told.
+fn outcome(decisions: &Decisions<ReadyBinary>) -> (Vec<&str>, Vec<&PluginNoticeKind>) {
+    let swaps = decisions.swaps.iter().map(|swap| swap.plugin.as_str());
+    (swaps.collect(), decisions.notices.iter().map(|notice| &notice.kind).collect())
+}
+
+/// What was swapped, and the files to look at again.
+fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, Vec<PluginName>) {
+    let (decisions, to_retry) = inventory.settings_changed(settings(config), NOW, |_, _| Limits::default());
+    (outcome(&decisions).0.into_iter().map(str::to_owned).collect(), to_retry)
+}
+
+#[test]
+fn kinds_that_were_not_granted_refuse_the_binary() {
+    let mut inventory = inventory("", &["Mine"]);
+    inventory.found(&"Mine".into(), plain(b'a'), NOW);
+    let decisions = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW);
+    let (swaps, notices) = outcome(&decisions);
+    let [PluginNoticeKind::Refused { reason }] = notices.as_slice() else { panic!("{decisions:?}") };
+    assert!(reason.contains("v1/Secret"), "{reason}");
+    assert!(swaps.is_empty());
+}
+
+#[test]
+fn json_of_pods_that_nobody_kept_refuses_the_binary() {
+    let granted = "plugins: [{name: Mine, grants: {podJson: true}}]\n";
+    let mut inventory = inventory("", &["Mine"]);
+    assert!(!inventory.settle_pod_json(), "nobody may see it");
+    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    assert!(matches!(
+        outcome(&decisions).1.as_slice(),
+        [PluginNoticeKind::Refused { reason }, PluginNoticeKind::NotServed { .. }] if reason.contains("grants.podJson")
+    ));
+    reconfigure(&mut inventory, granted);
+    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    assert!(matches!(
+        outcome(&decisions).1.as_slice(),
+        [PluginNoticeKind::Refused { reason }, ..] if reason.contains("restart")
+    ));
+    let mut inventory = self::inventory(granted, &["Mine"]);
+    assert!(inventory.settle_pod_json(), "somebody may come who may");
+    let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
+    assert_eq!(outcome(&decisions).0, ["Mine"]);
+}
+
+#[test]
+fn other_limits_and_grants_are_given_to_new_instances_of_whom_they_concern() {
+    let mut inventory = inventory("", &["Mine", "Other", "NodeName"]);
+    inventory.found(&"Mine".into(), plain(b'a'), NOW);
+    inventory.found(&"Other".into(), plain(b'o'), NOW);
+    let limits = "plugins: [{name: Mine, limits: {memory: 1Mi}}]\n";
+    assert_eq!(reconfigure(&mut inventory, limits).0, ["Mine"]);
+    assert!(reconfigure(&mut inventory, limits).0.is_empty(), "nothing differs");
+    let grants = "defaults: {grants: {effects: [event]}}\n";
+    assert_eq!(reconfigure(&mut inventory, grants).0, ["Mine", "NodeName", "Other"]);
+    assert!(inventory.grants("Mine").allows(Permission::Event));
+}
+
+#[test]
+fn what_is_no_longer_granted_is_taken_back() {
+    let reads = "plugins: [{name: Mine, grants: {reads: [v1/Secret]}}]\n";
+    let mut inventory = inventory(reads, &["Mine"]);
+    inventory.found(&"Mine".into(), that_reads_secrets(b'a'), NOW);
+    assert!(inventory.registry.installed("Mine").is_some());
+    let (decisions, _) = inventory.settings_changed(settings(""), NOW, |_, _| Limits::default());
+    let (swaps, notices) = outcome(&decisions);
+    assert_eq!(swaps, ["Mine"]);
+    assert!(
+        matches!(notices.as_slice(), [PluginNoticeKind::Refused { .. }, PluginNoticeKind::NotServed { reason }]
+            if reason.contains("wants to read v1/Secret")),
+        "{notices:?}"
+    );
+    assert_eq!(reconfigure(&mut inventory, reads).1, ["Mine"], "its file is worth another look");
+}
+
+#[test]
+fn a_fallback_that_may_no_longer_read_is_dropped() {
+    let reads = "plugins: [{name: Mine, grants: {reads: [v1/Secret]}}]\n";
+    let mut inventory = inventory(reads, &["Mine"]);
+    inventory.add_installed(&"Mine".into(), that_reads_secrets(b'a')).expect("granted");
+    inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    assert!(inventory.registry.fallback("Mine").is_some());
+    reconfigure(&mut inventory, "");
+    assert!(inventory.registry.fallback("Mine").is_none());
+}
+
+#[test]
+fn a_stand_in_holds_pods_or_lets_them_pass() {
+    let mut inventory = inventory("plugins: [{name: Lax, failurePolicy: Ignore}]\n", &[]);
+    let mut says = BTreeMap::new();
+    for plugin in ["Mine", "Lax"] {
+        let mut stand_in =
+            inventory.join_profile(&plugin.into(), "main").build("null").expect("stand-ins take everything");
+        says.insert(plugin, stand_in.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
+    }
+    let missing = "plugin \"Mine\" is missing: no Mine.wasm in /plugins yet";
+    assert_eq!(says, BTreeMap::from([("Mine", Err(missing.to_owned())), ("Lax", Ok(()))]));
+}

@@ -1,0 +1,228 @@
+//! Loading all plugins before anything is scheduled, and making the profiles of them.
+//!
+//! A name is looked up in the plugins directory, then among the built-ins, which run natively or as the embedded
+//! component. Plugins of the default set that this build does not have are left out, and said so once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use anyhow::{Context as _, Result};
+use berth_config::{
+    PluginCatalogue, PluginHostSettings, PluginLimits, ProvidedPlugin, Settings, points_of_missing_plugin,
+};
+use berth_framework::{Points, profile::Profile};
+use berth_lifecycle::Component;
+use berth_model::PluginName;
+use berth_wasm_host::{
+    Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginsDirectory,
+};
+use tokio::sync::mpsc;
+use tracing::{info, warn};
+
+use super::{
+    inventory::PluginInventory,
+    message::{INBOX_BOUND, Message},
+    ready_binary::{ReadyBinary, component},
+    rules::{NotGranted, Rules},
+    settings_file,
+    totals::PluginTotals,
+};
+use crate::{
+    failure::{Usage, chain},
+    options::Scheduling,
+};
+
+/// All plugins, loaded, before anything is scheduled.
+#[derive(Debug)]
+pub(crate) struct Plugins {
+    pub engine: Engine,
+    pub inventory: PluginInventory,
+    /// What was read of the plugins directory, to be watched from here on.
+    pub directory: Option<PluginsDirectory>,
+    pub totals: PluginTotals,
+    /// Where the supervisor is told of things, and where it will hear of them.
+    pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
+}
+
+/// A file of the plugins directory that is no plugin, or may not serve.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UnusableFile {
+    #[error(transparent)]
+    NotGranted(#[from] NotGranted),
+    /// With what is wrong with it.
+    #[error("{0}")]
+    NoPlugin(String),
+}
+
+impl Plugins {
+    /// Starts the engine, loads what lies in the plugins directory and, where built-ins run as components, compiles
+    /// them. Takes seconds the first time.
+    ///
+    /// # Errors
+    /// The plugin configuration makes no sense, or the directory cannot be read or holds something that is no plugin.
+    pub(crate) fn load(options: &Scheduling) -> Result<Self> {
+        let settings = plugin_host_settings(options.plugin_config.as_deref())?;
+        let rules = Rules { settings, ..Rules::of_options(options) };
+        let artifacts = artifact_cache(options);
+        let (plugins, unusable) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref())?;
+        if let Some((file, reason)) = unusable.into_iter().next() {
+            let file = file.display();
+            let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
+            return Err(Usage(text).into());
+        }
+        Ok(plugins)
+    }
+
+    /// The same, but files that are no plugins or may not be do not end it: they come along, with what is wrong with each.
+    ///
+    /// # Errors
+    /// The engine cannot be started, or the directory cannot be read.
+    pub(crate) fn inspect(
+        rules: Rules,
+        artifacts: Option<&Path>,
+        plugins_dir: Option<&Path>,
+    ) -> Result<(Self, Vec<(PathBuf, UnusableFile)>)> {
+        let inbox = mpsc::channel(INBOX_BOUND);
+        let to_supervisor = inbox.0.clone();
+        let faults = FaultSink::new(move |report| drop(to_supervisor.try_send(Message::Fault(report))));
+        let engine = Engine::new(EngineOptions {
+            limits: limits(rules.plugin("").limits),
+            plugin_limits: plugin_limits(&rules),
+            artefacts: artifacts.map(Path::to_owned),
+            faults,
+        })?;
+        let inventory = PluginInventory::new(rules);
+        let mut plugins = Self { engine, inventory, directory: None, totals: PluginTotals::default(), inbox };
+        plugins.add_built_ins()?;
+        let mut unusable = Vec::new();
+        if let Some(dir) = plugins_dir {
+            plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
+        }
+        Ok((plugins, unusable))
+    }
+
+    fn add_built_ins(&mut self) -> Result<()> {
+        for factory in berth_builtins::factories() {
+            let name = PluginName::from(factory.manifest().name.as_str());
+            let embedded = self.embedded(&name)?;
+            self.inventory.registry.add_built_in(&name, ReadyBinary::Native(factory), embedded);
+        }
+        Ok(())
+    }
+
+    /// The component of a built-in, if it may have to run as one somewhere.
+    fn embedded(&mut self, name: &PluginName) -> Result<Option<Component<ReadyBinary>>> {
+        let found = berth_components::COMPONENTS.iter().find(|component| *name == component.name);
+        let Some(embedded) = found.filter(|_| self.inventory.rules.may_run_as_component(name)) else {
+            return Ok(None);
+        };
+        let factory = self.engine.load(&Bytes::new(embedded.name, embedded.bytes));
+        let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
+        self.totals.add(name, factory.stats());
+        Ok(Some(component(factory)))
+    }
+
+    fn scan(&mut self, dir: &Path, unusable: &mut Vec<(PathBuf, UnusableFile)>) -> Result<PluginsDirectory> {
+        let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
+        let found = directory
+            .scan()
+            .map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
+        for DirectoryEvent { name, change } in found {
+            let file = dir.join(format!("{name}.wasm"));
+            let added = match change {
+                DirectoryChange::Loaded(factory) => {
+                    self.totals.add(&name, factory.stats());
+                    let component = component(factory);
+                    info!(plugin = name, file = %file.display(), digest = component.digest.to_string(), "found");
+                    let added = self.inventory.add_installed(&name.as_str().into(), component);
+                    added.map_err(UnusableFile::NotGranted)
+                }
+                DirectoryChange::Removed => Ok(()),
+                DirectoryChange::Refused { error, .. } => Err(UnusableFile::NoPlugin(chain(&error))),
+            };
+            if let Err(reason) = added {
+                unusable.push((file, reason));
+            }
+        }
+        Ok(directory)
+    }
+
+    /// Builds the profiles of `settings`, which the supervisor keeps up to date from here on.
+    ///
+    /// # Errors
+    /// A plugin that refuses its arguments.
+    pub(crate) fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>> {
+        let mut missing = BTreeSet::new();
+        let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
+        let profiles = profiles.collect::<Result<_>>()?;
+        if !missing.is_empty() {
+            let names: Vec<_> = missing.into_iter().collect();
+            warn!(plugins = names.join(", "), "enabled, but not in this build: their rules do not apply");
+        }
+        Ok(profiles)
+    }
+
+    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<String>) -> Result<Profile> {
+        let scheduler_name = &configured.scheduler_name;
+        configured.build(|plugin, args| {
+            let name = PluginName::from(plugin);
+            if self.inventory.points(plugin).is_none() && points_of_missing_plugin(plugin).is_some() {
+                self.inventory.registry.add_left_out(&name);
+                missing.insert(plugin.to_owned());
+            }
+            let factory = self.inventory.join_profile(&name, scheduler_name);
+            let plugin = factory
+                .build(args)
+                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {plugin}: {reason}")))?;
+            Ok(Some(ProvidedPlugin { plugin, grants: self.inventory.grants(&name) }))
+        })
+    }
+}
+
+/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
+/// other name may come to be that of a file of the plugins directory.
+impl PluginCatalogue for Plugins {
+    fn points(&self, plugin: &str) -> Option<Points> {
+        self.inventory.points(plugin).or_else(|| points_of_missing_plugin(plugin))
+    }
+
+    fn awaits(&self, _plugin: &str) -> bool {
+        self.inventory.rules.directory.is_some()
+    }
+}
+
+fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
+    let Some(file) = file else { return Ok(PluginHostSettings::default()) };
+    Ok(settings_file::read(file).map_err(|error| Usage(error.to_string()))?)
+}
+
+/// By name, the limits of plugins that have an entry.
+pub(super) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
+    rules.settings.named().map(|name| (name.to_owned(), limits(rules.plugin(name).limits))).collect()
+}
+
+pub(super) fn limits(limits: PluginLimits) -> Limits {
+    let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
+    Limits {
+        call_timeout: limits.call_time,
+        memory_bytes: size(limits.memory_bytes),
+        output_bytes: size(limits.output_bytes),
+        list_items: size(u64::from(limits.output_elements)),
+        log_lines_per_second: limits.log_lines_per_second,
+        ..Limits::default()
+    }
+}
+
+/// Where compiled plugins are kept; `None` when nobody says and there is no home.
+pub(crate) fn artifact_cache(options: &Scheduling) -> Option<PathBuf> {
+    options.artifact_cache.clone().or_else(default_artifact_cache)
+}
+
+fn default_artifact_cache() -> Option<PathBuf> {
+    let base = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let base = base.or_else(|| std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache")));
+    base.map(|base| base.join("berth").join("plugins"))
+}

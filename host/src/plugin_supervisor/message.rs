@@ -1,0 +1,83 @@
+//! What the supervisor is told and asked, by the parts of the process around it.
+
+use std::path::PathBuf;
+
+use berth_config::PluginHostSettings;
+use berth_framework::PluginVersion;
+use berth_lifecycle::OrderError;
+use berth_scheduler::SwapError;
+use berth_wasm_host::{DirectoryEvent, FaultReport};
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+
+use super::{report::PluginReport, settings_file::SettingsFileError};
+
+/// Messages come one at a time; this many at once is a plugin that fails in every call.
+pub(super) const INBOX_BOUND: usize = 256;
+
+/// What the supervisor is told or asked.
+#[derive(Debug)]
+pub(crate) enum Message {
+    Directory(DirectoryEvent),
+    Fault(FaultReport),
+    /// How the scheduler got on with a swap in one profile.
+    Swapped {
+        scheduler_name: String,
+        plugin: String,
+        version: PluginVersion,
+        result: Result<(), SwapError>,
+    },
+    /// What the operator's file says from here on, or what is wrong with it.
+    Settings(Result<PluginHostSettings, SettingsFileError>),
+    List(oneshot::Sender<Vec<PluginReport>>),
+    HostSettings(oneshot::Sender<HostSettings>),
+    Order {
+        plugin: String,
+        order: Order,
+        answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
+    },
+}
+
+/// What an operator wants done with a plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Order {
+    /// Read the file again and try it, even if it was refused.
+    Reload,
+    Enable,
+    Disable,
+    /// Go back to the binary before.
+    Rollback,
+}
+
+/// The operator's settings, as operators are shown them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct HostSettings {
+    /// The file; none when the defaults hold.
+    pub file: Option<PathBuf>,
+    /// Why what the file says at the moment does not hold.
+    pub error: Option<String>,
+}
+
+/// Why an order is not carried out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum OrderRefusal {
+    #[error(transparent)]
+    Lifecycle(#[from] OrderError),
+    #[error("there is no plugins directory to load from")]
+    NoDirectory,
+    #[error("there is no {}", .0.display())]
+    NoFile(PathBuf),
+}
+
+impl OrderRefusal {
+    /// Whether the order is about a plugin that does not exist, and not about one with which it cannot be done.
+    pub(crate) fn is_unknown_plugin(&self) -> bool {
+        match self {
+            OrderRefusal::Lifecycle(OrderError::UnknownPlugin(_)) => true,
+            OrderRefusal::Lifecycle(OrderError::NoFallback { .. })
+            | OrderRefusal::NoDirectory
+            | OrderRefusal::NoFile(_) => false,
+        }
+    }
+}

@@ -1,0 +1,370 @@
+//! The task that keeps the plugins while the scheduler runs: facts and orders come in over one channel, swaps go to the
+//! scheduler.
+//!
+//! The registry decides; here its decisions are carried out and told, in the log, as metrics and as Kubernetes events. A
+//! plugin's fault is reported from the scheduling thread, which must not wait: a report that finds the channel full is
+//! lost, but the fault is counted all the same, and where faults come that fast the next one will do.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use berth_cluster::EventRecorder;
+use berth_config::PluginHostSettings;
+use berth_framework::PluginVersion;
+use berth_lifecycle::{Decisions, OrderError, PluginNotice, PluginNoticeKind};
+use berth_model::PluginName;
+use berth_scheduler::{Event, SwapError};
+use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, FaultReport};
+use tokio::{
+    sync::{mpsc, oneshot},
+    task::JoinHandle,
+};
+use tracing::{error, info, warn};
+
+use super::{
+    announcer::Announcer,
+    inventory::{PluginInventory, factory},
+    load::{Plugins, limits, plugin_limits},
+    message::{HostSettings, Message, Order, OrderRefusal},
+    ready_binary::{ReadyBinary, binary_id, component},
+    report::{self, PluginReport},
+    settings_file::{self, SettingsFileError, SettingsWatch},
+    totals::PluginTotals,
+};
+use crate::{failure::chain, metrics::Metrics, options::Scheduling, scheduling::now};
+
+/// How often quarantines and probations are looked at, and figures published.
+const TICK: Duration = Duration::from_secs(1);
+
+/// What the supervisor speaks to.
+pub(crate) struct Surroundings {
+    pub events: mpsc::Sender<Event>,
+    pub metrics: Arc<Metrics>,
+    pub recorder: EventRecorder,
+}
+
+struct Supervisor {
+    inventory: PluginInventory,
+    surroundings: Surroundings,
+    announcer: Announcer,
+    /// Loads what comes later.
+    engine: Engine,
+    settings: HostSettings,
+    _settings_watch: Option<SettingsWatch>,
+    /// The plugins directory and its watch.
+    directory: Option<(PathBuf, DirectoryWatch)>,
+    totals: PluginTotals,
+}
+
+/// Starts the task, and the watches of the plugins directory and of the operator's settings.
+///
+/// # Errors
+/// One of them cannot be watched.
+pub(crate) fn spawn(plugins: Plugins, scheduling: &Scheduling, surroundings: Surroundings) -> Result<JoinHandle<()>> {
+    let Plugins { engine, inventory, directory, totals, inbox: (to_supervisor, inbox) } = plugins;
+    let file = scheduling.plugin_config.clone();
+    let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
+    let directory = match (directory, &scheduling.plugins_dir) {
+        (Some(directory), Some(dir)) => {
+            // The supervisor ends before the watch's thread does only when the process ends.
+            let sink = move |event| drop(to_supervisor.blocking_send(Message::Directory(event)));
+            let watch = directory.watch(sink).map_err(|error| anyhow::anyhow!(chain(&error)))?;
+            Some((dir.clone(), watch))
+        }
+        (Some(_) | None, None) | (None, Some(_)) => None,
+    };
+    let supervisor = Supervisor {
+        inventory,
+        announcer: Announcer::new(surroundings.recorder.clone()),
+        surroundings,
+        engine,
+        settings: HostSettings { file, error: None },
+        _settings_watch: settings_watch,
+        directory,
+        totals,
+    };
+    Ok(tokio::spawn(supervisor.run(inbox)))
+}
+
+/// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
+/// since it was read.
+fn watch_settings(
+    file: &Path,
+    inventory: &PluginInventory,
+    supervisor: &mpsc::Sender<Message>,
+) -> Result<SettingsWatch> {
+    let inbox = supervisor.clone();
+    // The supervisor ends before the watch's thread does only when the process ends.
+    let sink = move |settings| drop(inbox.blocking_send(Message::Settings(settings)));
+    let watch = settings_file::watch(file.to_owned(), sink)
+        .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
+    let again = settings_file::read(file);
+    if again.as_ref() != Ok(&inventory.rules.settings) {
+        // Nothing else waits in the channel yet.
+        let _ = supervisor.try_send(Message::Settings(again));
+    }
+    Ok(watch)
+}
+
+impl Supervisor {
+    /// Works until it is aborted.
+    async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
+        let mut every = tokio::time::interval(TICK);
+        loop {
+            tokio::select! {
+                message = inbox.recv() => match message {
+                    Some(message) => self.take(message).await,
+                    None => return,
+                },
+                _ = every.tick() => {
+                    let decisions = self.inventory.registry.tick(now(), &self.inventory.rules);
+                    self.carry_out(decisions).await;
+                    self.publish();
+                }
+            }
+        }
+    }
+
+    async fn take(&mut self, message: Message) {
+        let decisions = match message {
+            Message::Directory(event) => self.directory_changed(event),
+            Message::Fault(report) => self.faulted(&report),
+            Message::Swapped { scheduler_name, plugin, version, result } => {
+                self.swapped(&scheduler_name, &plugin.as_str().into(), version, result)
+            }
+            Message::Settings(settings) => self.settings_changed(settings),
+            Message::HostSettings(answer) => {
+                // Whoever asked may have left.
+                let _ = answer.send(self.settings.clone());
+                return;
+            }
+            Message::List(answer) => {
+                let reports = report::all(&self.inventory).into_iter().map(|it| self.with_refused_effects(it));
+                // Whoever asked may have left.
+                let _ = answer.send(reports.collect());
+                return;
+            }
+            Message::Order { plugin, order, answer } => {
+                return self.follow_order(&plugin.into(), order, answer).await;
+            }
+        };
+        self.carry_out(decisions).await;
+    }
+
+    fn directory_changed(&mut self, event: DirectoryEvent) -> Decisions<ReadyBinary> {
+        let DirectoryEvent { name, change } = event;
+        let name = PluginName::from(name);
+        let file = self.file(&name);
+        match change {
+            DirectoryChange::Loaded(factory) => {
+                self.totals.add(&name, factory.stats());
+                let mut component = component(factory);
+                info!(plugin = name.as_str(), file = %file.display(), digest = component.digest.to_string(), "compiled");
+                // It was compiled for the limits of a while ago.
+                component.binary.set_limits(&limits(self.inventory.rules.plugin(&name).limits));
+                self.inventory.found(&name, component, now())
+            }
+            DirectoryChange::Removed => {
+                info!(plugin = name.as_str(), file = %file.display(), "gone");
+                self.inventory.registry.removed(&name, now(), &self.inventory.rules)
+            }
+            DirectoryChange::Refused { digest, error } => {
+                let PluginInventory { registry, rules } = &mut self.inventory;
+                registry.refused(&name, digest.parse().ok(), &chain(&error), now(), rules)
+            }
+        }
+    }
+
+    fn faulted(&mut self, report: &FaultReport) -> Decisions<ReadyBinary> {
+        let FaultReport { plugin, digest, reason, .. } = report;
+        let PluginInventory { registry, rules } = &mut self.inventory;
+        match digest.parse() {
+            Ok(digest) => registry.faulted(&plugin.as_str().into(), digest, reason, now(), rules),
+            Err(error) => {
+                error!(plugin, error = error.to_string(), "a fault of no component");
+                Decisions::default()
+            }
+        }
+    }
+
+    fn settings_changed(&mut self, settings: Result<PluginHostSettings, SettingsFileError>) -> Decisions<ReadyBinary> {
+        let file = self.settings.file.clone().unwrap_or_default();
+        let settings = match settings {
+            Ok(settings) => settings,
+            Err(reason) => {
+                let reason = reason.to_string();
+                error!(reason, "the plugin configuration is not taken over; the settings before it hold");
+                self.announcer.settings_refused(&reason);
+                self.settings.error = Some(reason);
+                return Decisions::default();
+            }
+        };
+        self.settings.error = None;
+        info!(file = %file.display(), "plugin configuration taken over");
+        let (decisions, to_retry) =
+            self.inventory.settings_changed(settings, now(), |rules, name| limits(rules.plugin(name).limits));
+        let rules = &self.inventory.rules;
+        self.engine.set_limits(limits(rules.plugin("").limits), plugin_limits(rules));
+        if let Some((_, watch)) = &self.directory {
+            to_retry.iter().for_each(|plugin| watch.reload(plugin));
+        }
+        decisions
+    }
+
+    fn swapped(
+        &mut self,
+        scheduler_name: &str,
+        plugin: &PluginName,
+        version: PluginVersion,
+        result: Result<(), SwapError>,
+    ) -> Decisions<ReadyBinary> {
+        let PluginInventory { registry, rules } = &mut self.inventory;
+        let metrics = &self.surroundings.metrics;
+        let binary = binary_id(&version);
+        match (result, binary) {
+            (Ok(()), None) => {
+                metrics.swap(plugin, "withdrawn");
+                metrics.remove_plugin(scheduler_name, plugin);
+                registry.taken(plugin, scheduler_name, None, now(), rules)
+            }
+            (Ok(()), Some(_)) => {
+                let PluginVersion { version: number, digest, .. } = &version;
+                info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
+                metrics.swap(plugin, "swapped");
+                metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
+                registry.taken(plugin, scheduler_name, binary, now(), rules)
+            }
+            (Err(error), binary) => {
+                let reason = error.to_string();
+                error!(
+                    plugin = plugin.as_str(),
+                    profile = scheduler_name,
+                    reason,
+                    "not swapped; the version that serves goes on"
+                );
+                self.announcer.not_taken(plugin, &reason);
+                metrics.swap(plugin, "refused");
+                registry.not_taken(plugin, binary, &reason, now(), rules)
+            }
+        }
+    }
+
+    async fn follow_order(
+        &mut self,
+        plugin: &PluginName,
+        order: Order,
+        answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
+    ) {
+        info!(plugin = plugin.as_str(), ?order, "ordered by an operator");
+        let PluginInventory { registry, rules } = &mut self.inventory;
+        let decisions = match order {
+            Order::Reload => self.reload(plugin),
+            Order::Enable => registry.set_disabled(plugin, false, now(), rules).map_err(OrderRefusal::from),
+            Order::Disable => registry.set_disabled(plugin, true, now(), rules).map_err(OrderRefusal::from),
+            Order::Rollback => registry.roll_back(plugin, now(), rules).map_err(OrderRefusal::from),
+        };
+        let outcome = match decisions {
+            Err(refusal) => Err(refusal),
+            Ok(decisions) => {
+                self.carry_out(decisions).await;
+                report::one(&self.inventory, plugin)
+                    .map(|it| self.with_refused_effects(it))
+                    .ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
+            }
+        };
+        // Whoever asked may have left.
+        let _ = answer.send(outcome);
+    }
+
+    /// Effects are refused on the scheduling thread, which counts them.
+    fn with_refused_effects(&self, mut report: PluginReport) -> PluginReport {
+        report.effects_refused = self.surroundings.metrics.effects_refused(&report.name);
+        report
+    }
+
+    /// Has the plugin's file read again: what comes of it is decided when it has been.
+    fn reload(&self, plugin: &PluginName) -> Result<Decisions<ReadyBinary>, OrderRefusal> {
+        let Some((_, watch)) = &self.directory else { return Err(OrderRefusal::NoDirectory) };
+        if !self.inventory.registry.contains(plugin) {
+            return Err(OrderError::UnknownPlugin(plugin.clone()).into());
+        }
+        let file = self.file(plugin);
+        if !file.exists() {
+            return Err(OrderRefusal::NoFile(file));
+        }
+        watch.reload(plugin);
+        Ok(Decisions::default())
+    }
+
+    /// The plugin's file, whether there is one or not.
+    fn file(&self, plugin: &str) -> PathBuf {
+        let dir = self.directory.as_ref().map(|(dir, _)| dir.clone()).unwrap_or_default();
+        dir.join(format!("{plugin}.wasm"))
+    }
+
+    async fn carry_out(&mut self, decisions: Decisions<ReadyBinary>) {
+        for notice in decisions.notices {
+            self.tell(&notice);
+        }
+        for swap in decisions.swaps {
+            let event = Event::PluginReady {
+                name: swap.plugin.to_string(),
+                scheduler_names: Some(swap.scheduler_names),
+                factory: factory(&swap.plugin, &swap.service),
+                grants: Some(self.inventory.grants(&swap.plugin)),
+            };
+            // The scheduling thread ends before this task only when the process does.
+            let _ = self.surroundings.events.send(event).await;
+        }
+    }
+
+    fn tell(&self, notice: &PluginNotice) {
+        self.announcer.tell(notice);
+        let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
+        match &notice.kind {
+            PluginNoticeKind::Refused { reason } => {
+                error!(
+                    plugin = plugin.as_str(),
+                    "{} {reason}; what served before goes on",
+                    self.file(plugin).display()
+                );
+                metrics.swap(plugin, "refused");
+            }
+            PluginNoticeKind::RolledBack { digest, reason } => {
+                error!(
+                    plugin = plugin.as_str(),
+                    digest = digest.to_string(),
+                    reason,
+                    "rolled back to the version before"
+                );
+                metrics.swap(plugin, "rolled_back");
+            }
+            PluginNoticeKind::Quarantined { milliseconds, reason } => {
+                error!(plugin = plugin.as_str(), milliseconds, reason, "quarantined");
+                metrics.quarantined(plugin);
+            }
+            PluginNoticeKind::Released => info!(plugin = plugin.as_str(), "its quarantine is over"),
+            PluginNoticeKind::ProbationOver => info!(plugin = plugin.as_str(), "its probation is over"),
+            PluginNoticeKind::NotServed { reason } => warn!(plugin = plugin.as_str(), "{reason}"),
+        }
+    }
+
+    /// Keeps the figures that nobody pushes up to date.
+    fn publish(&mut self) {
+        let metrics = &self.surroundings.metrics;
+        for (plugin, totals) in self.totals.by_plugin() {
+            for (kind, total) in totals.faults {
+                metrics.set_faults(&plugin, kind, total);
+            }
+            metrics.set_dropped_log_lines(&plugin, totals.dropped_log_lines);
+            for (name, total) in totals.custom {
+                metrics.set_custom(&plugin, &name, total);
+            }
+        }
+        metrics.set_events_dropped(self.surroundings.recorder.n_dropped());
+    }
+}
