@@ -119,9 +119,9 @@ fn bench_node(index: u32) -> api::Node {
     let labelled = node(&name)
         .label("kubernetes.io/hostname", &name)
         .label("topology.kubernetes.io/zone", &format!("zone-{}", index % 3))
-        .label("disktype", if index % 2 == 0 { "ssd" } else { "hdd" });
+        .label("disktype", if index.is_multiple_of(2) { "ssd" } else { "hdd" });
     let sized = labelled.allocatable("cpu", "16").allocatable("memory", "64Gi").image("example.com/web:1", 300_000_000);
-    let is_tainted = index % 10 == 0;
+    let is_tainted = index.is_multiple_of(10);
     if is_tainted { sized.taint("example.com/batch", "true", "PreferNoSchedule").build() } else { sized.build() }
 }
 
