@@ -17,7 +17,7 @@ fn replay_seeds() -> io::Result<()> {
         let mut n_seeds = 0;
         for entry in fs::read_dir(root.join(name))? {
             let path = entry?.path();
-            println!("{}", path.display());
+            eprintln!("{}", path.display());
             target(&fs::read(&path)?);
             n_seeds += 1;
         }
