@@ -35,7 +35,8 @@ pub struct ObjectKind {
     pub kind: String,
 }
 
-/// A cluster event that may make a pod schedulable which the plugin rejected (`reference`: plugins, section 2).
+/// A cluster event that may make a pod schedulable which the plugin rejected (`ClusterEvent` in kube-scheduler's
+/// `staging/src/k8s.io/kube-scheduler/framework/types.go`).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ClusterEvent {
     /// `Pod`, `Node`, `PersistentVolumeClaim`, or `<plural>.<version>.<group>`; `*` is every kind.

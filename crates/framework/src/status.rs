@@ -1,6 +1,6 @@
 //! What a plugin says about a pod, or about a pod on a node.
 
-/// Kubernetes' status codes, in their order (`reference`: framework, section 1).
+/// Kubernetes' status codes, in their order (`Code` in `staging/src/k8s.io/kube-scheduler/framework/interface.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
     Success,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_framework::{CycleId, Effect, Permission, PluginVersion};
 use berth_model::{PodUid, api};
 
-use crate::swaps::{Preparation, SwapError};
+use crate::preparation::{Preparation, SwapError};
 
 /// Something to be done. The host takes actions in order; requests about one pod stay in order, requests about
 /// different pods may overtake each other.

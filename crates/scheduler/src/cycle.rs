@@ -11,14 +11,13 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, Pod};
 use berth_queue::{Queue, QueuedPod};
 
-pub use self::batching::BatchMetrics;
 use self::batching::Batching;
 use crate::{
     action::{Action, Level, PodRequest, Request},
     bindings::{Bindings, Origin},
     context::{Context, PodEvent},
     failure::{AttemptFailure, Nomination},
-    metrics::Observation,
+    metrics::{BatchMetrics, Observation},
 };
 
 /// What one attempt leaves for the next.

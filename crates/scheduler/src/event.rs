@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_framework::{CycleId, Grants, PluginFactory, Profile};
 use berth_model::{ObjectKey, PodUid, api};
 
-use crate::{action::RequestError, scheduler::Settings, swaps::Prepared};
+use crate::{action::RequestError, preparation::Prepared, settings::Settings};
 
 /// Something that happened, in the order in which the host learned of it.
 #[derive(Debug)]

@@ -25,8 +25,10 @@ mod outbox;
 mod pending_pods;
 mod policy;
 mod preemptions;
+mod preparation;
 mod profiles;
 mod scheduler;
+mod settings;
 mod swaps;
 #[cfg(test)]
 mod tests;
@@ -34,8 +36,8 @@ mod tests;
 pub use action::{
     Action, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
 };
-pub use cycle::BatchMetrics;
 pub use event::Event;
-pub use metrics::{AttemptResult, Metrics, Observation};
-pub use scheduler::{Scheduler, Settings};
-pub use swaps::{Preparation, Prepared, SwapError};
+pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation};
+pub use preparation::{Preparation, Prepared, SwapError};
+pub use scheduler::Scheduler;
+pub use settings::Settings;

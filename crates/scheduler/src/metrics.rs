@@ -5,8 +5,6 @@ use std::collections::BTreeMap;
 use berth_cache::Sizes;
 use berth_queue::{PendingPods, QueueMetrics};
 
-use crate::cycle::BatchMetrics;
-
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum AttemptResult {
@@ -28,6 +26,15 @@ impl AttemptResult {
             AttemptResult::Error => "error",
         }
     }
+}
+
+/// How batching went, for the host to publish.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct BatchMetrics {
+    /// Signed pods that were placed, by profile and by whether the hint named their node.
+    pub attempts: BTreeMap<(String, &'static str), u64>,
+    /// Batches that ended, by profile and reason.
+    pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 
 /// Counters and gauges as they stand.

@@ -16,18 +16,11 @@ use crate::{
     outbox::Outbox,
     pending_pods::PendingPods,
     preemptions::Preemptions,
+    preparation::Swap,
     profiles::Profiles,
-    swaps::{self, Swap, Swaps},
+    settings::Settings,
+    swaps::{self, Swaps},
 };
-
-/// What an operator can set, plugins aside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// 0 adapts to the size of the cluster.
-    pub percentage_of_nodes_to_score: i32,
-    /// Backoff, and how long a pod stays in the unschedulable pool.
-    pub queue: berth_queue::Settings,
-}
 
 /// Schedules pods: four machines, and what they share.
 #[derive(Debug)]

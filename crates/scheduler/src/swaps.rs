@@ -2,8 +2,6 @@
 //!
 //! Swaps of one plugin happen in the order of their requests: the next one waits until the one before is over.
 
-mod preparation;
-
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::Arc,
@@ -13,13 +11,11 @@ use berth_framework::{DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx
 use berth_model::{Sym, Symbols};
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::preparation::Swap;
-use self::preparation::{Instances, build, fill};
-pub use self::preparation::{Preparation, Prepared, SwapError};
 use crate::{
     action::{Action, Level, Notice},
     bindings::Bindings,
     context::Context,
+    preparation::{Instances, Preparation, Prepared, Swap, SwapError, build, fill},
     profiles::Profiles,
 };
 

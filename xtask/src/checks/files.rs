@@ -18,16 +18,10 @@ const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common",
 
 /// How many types `Result<_, String>` a package under `crates` may name, tests apart; those that are not listed may name
 /// none. The SDK and `wasm-host` implement signatures that are generated from WIT.
-const TEXTS_AS_ERRORS: Ceilings = &[
-    ("berth-builtins", 57),
-    ("berth-framework", 3),
-    ("berth-lifecycle", 1),
-    ("berth-scheduler", 11),
-    ("berth-sdk", 6),
-    ("berth-wasm-host", 4),
-];
+const TEXTS_AS_ERRORS: Ceilings =
+    &[("berth-builtins", 1), ("berth-lifecycle", 1), ("berth-sdk", 2), ("berth-wasm-host", 1)];
 /// How many comments of a package may cite a document that is not in the repository.
-const MISSING_SOURCES: Ceilings = &[("berth-builtins", 3), ("berth-framework", 2), ("berth-model", 5)];
+const MISSING_SOURCES: Ceilings = &[];
 
 /// What is still to be put in order, by package. Only ever lower these.
 type Ceilings = &'static [(&'static str, usize)];

@@ -4,8 +4,6 @@
 //! the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed the ranking
 //! ends the batch.
 
-use std::collections::BTreeMap;
-
 use berth_framework::{
     PluginIdx, Profile,
     run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
@@ -13,17 +11,10 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
 
+use crate::metrics::BatchMetrics;
+
 /// Rankings that are older than this are not used, in milliseconds.
 const MAX_AGE: u64 = 500;
-
-/// How batching went, for the host to publish.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct BatchMetrics {
-    /// Signed pods that were placed, by profile and by whether the hint named their node.
-    pub attempts: BTreeMap<(String, &'static str), u64>,
-    /// Batches that ended, by profile and reason.
-    pub flushes: BTreeMap<(String, &'static str), u64>,
-}
 
 /// The open batch.
 #[derive(Debug, Default)]

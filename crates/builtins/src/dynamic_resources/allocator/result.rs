@@ -59,7 +59,7 @@ fn device_result(chosen: &ChosenDevice<'_>, claim_uid: &str, position: usize) ->
     }
 }
 
-/// A UUID of version 8 (RFC 9562, section 5.8), derived from what makes the share unique, since nothing here is random.
+/// A UUID of version 8 (RFC 9562), derived from what makes the share unique, since nothing here is random.
 fn share_id(claim_uid: &str, device: &str, position: usize) -> String {
     let text = format!("{claim_uid}/{device}/{position}");
     let hash = |offset: u64| {

@@ -3,7 +3,7 @@
 
 use super::*;
 
-/// The device of the API reference's example, with some more.
+/// The device of the example in the API documentation of `CELDeviceSelector`, with some more.
 fn device() -> Device {
     serde_json::from_str(
         r#"{"name":"gpu-0","attributes":{

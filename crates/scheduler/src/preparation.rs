@@ -53,8 +53,8 @@ pub struct Preparation {
 /// Instances of a new binary that are almost up to date.
 #[derive(Debug)]
 pub struct Prepared {
-    pub(super) swap: Swap,
-    pub(super) instances: Instances,
+    pub(crate) swap: Swap,
+    pub(crate) instances: Instances,
 }
 
 /// A full delta for one plugin, as it was when the preparation began.
@@ -78,7 +78,7 @@ impl PartialEq for Preparation {
 }
 
 impl Preparation {
-    pub(super) fn new(swap: Swap, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
+    pub(crate) fn new(swap: Swap, args: BTreeMap<String, String>, full_delta: Delta) -> Self {
         Self { swap, args, full_delta: FullDelta(full_delta) }
     }
 
