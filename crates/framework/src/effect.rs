@@ -6,25 +6,91 @@ pub enum Effect {
     /// Bind the pod of this cycle to the node chosen for it.
     Bind,
     /// Patch an object; `patch` is a JSON merge patch.
-    Patch { kind: String, namespace: String, name: String, subresource: Option<String>, patch: Vec<u8> },
+    Patch {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Empty for kinds without namespaces.
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+        /// Such as `status`; none for the object itself.
+        subresource: Option<String>,
+        /// A JSON merge patch.
+        patch: Vec<u8>,
+    },
     /// Create an object; `body` is JSON.
-    Create { kind: String, namespace: String, body: Vec<u8> },
+    Create {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Empty for kinds without namespaces.
+        namespace: String,
+        /// The object as JSON.
+        body: Vec<u8>,
+    },
     /// Delete an object.
-    Delete { kind: String, namespace: String, name: String },
+    Delete {
+        /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+        kind: String,
+        /// Empty for kinds without namespaces.
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+    },
     /// Make room: condition `DisruptionTarget` with this message, deletion, event.
-    Evict { namespace: String, name: String, uid: String, message: String },
+    Evict {
+        /// Empty for kinds without namespaces.
+        namespace: String,
+        /// `metadata.name`.
+        name: String,
+        /// `metadata.uid` of the pod.
+        uid: String,
+        /// The text of the condition.
+        message: String,
+    },
     /// Let a pod that waits on Permit go on.
-    Allow { uid: String },
+    Allow {
+        /// `metadata.uid` of the pod.
+        uid: String,
+    },
     /// Turn down a pod that waits on Permit.
-    Reject { uid: String, reason: String },
+    Reject {
+        /// `metadata.uid` of the pod.
+        uid: String,
+        /// Why, for people.
+        reason: String,
+    },
     /// Move pods to activeQ.
-    Activate { uids: Vec<String> },
+    Activate {
+        /// `metadata.uid` of the pods.
+        uids: Vec<String>,
+    },
     /// Set or, with `None`, clear a pod's `nominatedNodeName`.
-    Nominate { uid: String, node: Option<String> },
+    Nominate {
+        /// `metadata.uid` of the pod.
+        uid: String,
+        /// The name of the node.
+        node: Option<String>,
+    },
     /// Write an event about the pod of this cycle.
-    Event { warning: bool, reason: String, action: String, note: String },
+    Event {
+        /// `Warning`; else `Normal`.
+        warning: bool,
+        /// Why, for people.
+        reason: String,
+        /// What was done or tried.
+        action: String,
+        /// The text for people.
+        note: String,
+    },
     /// Ask PreBind again whenever one of these objects has changed; fail with the message when the time is out.
-    Wait { objects: Vec<ObjectRef>, timeout_ms: u64, timeout_message: String },
+    Wait {
+        /// What to wait for.
+        objects: Vec<ObjectRef>,
+        /// Milliseconds from the first wait of the attempt on.
+        timeout_ms: u64,
+        /// What the pod is told when the time is out.
+        timeout_message: String,
+    },
 }
 
 /// An object of any kind.
@@ -34,6 +100,7 @@ pub struct ObjectRef {
     pub kind: String,
     /// Empty for kinds without namespaces.
     pub namespace: String,
+    /// `metadata.name`.
     pub name: String,
 }
 
@@ -59,19 +126,30 @@ impl Effect {
 /// A kind of effect that an operator grants or withholds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Permission {
+    /// [`Effect::Bind`].
     Bind,
+    /// [`Effect::Patch`].
     Patch,
+    /// [`Effect::Create`].
     Create,
+    /// [`Effect::Delete`].
     Delete,
+    /// [`Effect::Evict`].
     Evict,
+    /// [`Effect::Allow`] and [`Effect::Reject`].
     WaitingPods,
+    /// [`Effect::Activate`].
     Activate,
+    /// [`Effect::Nominate`].
     Nominate,
+    /// [`Effect::Event`].
     Event,
+    /// [`Effect::Wait`].
     Wait,
 }
 
 impl Permission {
+    /// Every permission.
     pub const ALL: [Permission; 10] = [
         Permission::Bind,
         Permission::Patch,

@@ -5,6 +5,7 @@ use berth_model::{Column, Columns};
 /// The parts of cluster state that a plugin's replica must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
+    /// Columns of the node table.
     pub columns: Columns,
     /// When not empty, only these keys of [`berth_model::Column::Labels`].
     pub label_keys: Vec<String>,
@@ -31,7 +32,9 @@ impl Needs {
 /// A kind of object, as in `apiVersion` and `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ObjectKind {
+    /// `apiVersion`.
     pub api_version: String,
+    /// `kind`.
     pub kind: String,
 }
 
@@ -48,24 +51,38 @@ pub struct ClusterEvent {
 }
 
 impl ClusterEvent {
+    /// The object was created.
     pub const ADD: u32 = 1;
+    /// The object was deleted.
     pub const DELETE: u32 = 1 << 1;
+    /// `status.allocatable` changed.
     pub const UPDATE_NODE_ALLOCATABLE: u32 = 1 << 2;
+    /// `metadata.labels` changed.
     pub const UPDATE_NODE_LABEL: u32 = 1 << 3;
+    /// `spec.taints` or `spec.unschedulable` changed.
     pub const UPDATE_NODE_TAINT: u32 = 1 << 4;
+    /// `status.conditions` changed.
     pub const UPDATE_NODE_CONDITION: u32 = 1 << 5;
+    /// `metadata.annotations` changed.
     pub const UPDATE_NODE_ANNOTATION: u32 = 1 << 6;
+    /// `status.declaredFeatures` changed.
     pub const UPDATE_NODE_DECLARED_FEATURE: u32 = 1 << 7;
+    /// `metadata.labels` changed.
     pub const UPDATE_POD_LABEL: u32 = 1 << 8;
+    /// A request went down.
     pub const UPDATE_POD_SCALE_DOWN: u32 = 1 << 9;
+    /// A toleration was added.
     pub const UPDATE_POD_TOLERATION: u32 = 1 << 10;
+    /// The last scheduling gate was removed.
     pub const UPDATE_POD_SCHEDULING_GATES_ELIMINATED: u32 = 1 << 11;
+    /// A claim was generated for the pod.
     pub const UPDATE_POD_GENERATED_RESOURCE_CLAIM: u32 = 1 << 12;
     /// Every update bit.
     pub const UPDATE: u32 = (1 << 13) - 1 - Self::ADD - Self::DELETE;
     /// Every bit.
     pub const ALL: u32 = (1 << 13) - 1;
 
+    /// An event of `resource` with these action bits.
     #[must_use]
     pub fn new(resource: &str, actions: u32) -> Self {
         Self { resource: resource.to_owned(), actions }
@@ -79,6 +96,7 @@ pub struct Manifest {
     pub name: String,
     /// A version for people; identity is the digest of the binary.
     pub version: String,
+    /// What its replica must hold.
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub requeue: Option<Vec<ClusterEvent>>,

@@ -22,6 +22,7 @@ impl PluginIdx {
     /// No plugin: a pod turned down by something else.
     pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
 
+    /// The position as an index.
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -36,11 +37,13 @@ impl Grants {
     /// Everything: for runs in which nothing is carried out, and tests.
     pub const ALL: Grants = Grants(u16::MAX);
 
+    /// Whether it is granted.
     #[must_use]
     pub fn allows(self, permission: Permission) -> bool {
         self.0 >> (permission as usize) & 1 == 1
     }
 
+    /// Grants it.
     pub fn insert(&mut self, permission: Permission) {
         self.0 |= 1 << (permission as usize);
     }
@@ -90,6 +93,7 @@ impl PluginSet {
         self.weights.get(plugin.index()).copied().unwrap_or(1)
     }
 
+    /// Sets the weight of the plugin's scores.
     pub fn set_weight(&mut self, plugin: PluginIdx, weight: i64) {
         if plugin.index() >= self.weights.len() {
             self.weights.resize(plugin.index() + 1, 1);
@@ -106,13 +110,16 @@ pub struct Instance {
     name: Arc<str>,
     /// Its `pluginConfig` as JSON, kept for the next binary of the same name.
     pub args: String,
+    /// What the plugin may ask for.
     pub grants: Grants,
+    /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
 }
 
 /// The plugins that serve one `schedulerName`.
 #[derive(Debug)]
 pub struct Profile {
+    /// `schedulerName` of the pods that it serves.
     pub scheduler_name: String,
     /// Overrides the global setting; 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: Option<i32>,
@@ -124,6 +131,7 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// A profile without plugins.
     #[must_use]
     pub fn new(scheduler_name: &str) -> Self {
         Self {
@@ -174,18 +182,21 @@ impl Profile {
         self.instances.get_mut(plugin.index()).map(|instance| &mut *instance.plugin)
     }
 
+    /// The name of a plugin; empty for one of another profile.
     #[must_use]
     pub fn name(&self, plugin: PluginIdx) -> &Arc<str> {
         static UNKNOWN: std::sync::LazyLock<Arc<str>> = std::sync::LazyLock::new(|| Arc::from(""));
         self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
     }
 
+    /// The plugin of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<PluginIdx> {
         let position = self.instances.iter().position(|instance| &*instance.name == name)?;
         u32::try_from(position).ok().map(PluginIdx)
     }
 
+    /// The plugins in the order in which they were taken in.
     #[must_use]
     pub fn instances(&self) -> &[Instance] {
         &self.instances

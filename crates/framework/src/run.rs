@@ -140,7 +140,9 @@ impl Attempt {
 /// A plugin that rejected a pod or failed, and its status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
+    /// Which plugin.
     pub plugin: PluginIdx,
+    /// What it said.
     pub status: Status,
 }
 

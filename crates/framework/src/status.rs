@@ -3,6 +3,7 @@
 /// Kubernetes' status codes, in their order (`Code` in `staging/src/k8s.io/kube-scheduler/framework/interface.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
+    /// The pod passes, or the step is done.
     Success,
     /// An internal failure: the attempt ends and is retried after backoff.
     Error,
@@ -43,41 +44,50 @@ impl Code {
 /// A code with its reasons, in the order in which users read them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Status {
+    /// What kind of answer.
     pub code: Code,
+    /// What users read in events and conditions.
     pub reasons: Vec<String>,
 }
 
 impl Status {
+    /// A status with these reasons.
     #[must_use]
     pub fn new(code: Code, reasons: impl IntoIterator<Item = impl Into<String>>) -> Self {
         Self { code, reasons: reasons.into_iter().map(Into::into).collect() }
     }
 
+    /// No objection.
     #[must_use]
     pub fn success() -> Self {
         Self { code: Code::Success, reasons: Vec::new() }
     }
 
+    /// The plugin has nothing to say.
     #[must_use]
     pub fn skip() -> Self {
         Self { code: Code::Skip, reasons: Vec::new() }
     }
 
+    /// Something broke.
     #[must_use]
     pub fn error(reason: impl Into<String>) -> Self {
         Self::new(Code::Error, [reason])
     }
 
+    /// Rejected; evicting pods may help.
     #[must_use]
     pub fn unschedulable(reason: impl Into<String>) -> Self {
         Self::new(Code::Unschedulable, [reason])
     }
 
+    /// Rejected; evicting pods cannot help.
     #[must_use]
     pub fn unresolvable(reason: impl Into<String>) -> Self {
         Self::new(Code::UnschedulableAndUnresolvable, [reason])
     }
 
+    /// Whether the code is [`Code::Success`].
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.code == Code::Success

@@ -11,7 +11,7 @@ const CRATES: [&str; 7] =
 /// The least that is documented of each crate.
 const PER_CENT: f64 = 95.0;
 /// What is still to be written. Only ever raise these.
-const TEMPORARY_FLOORS: &[(&str, f64)] = &[("berth-framework", 62.0), ("berth-sdk", 81.0)];
+const TEMPORARY_FLOORS: &[(&str, f64)] = &[("berth-sdk", 81.0)];
 
 pub(super) fn check() -> Result<()> {
     let mut complaints = Vec::new();

@@ -72,7 +72,14 @@ pub enum PreBindRun {
     /// Every plugin is done.
     Done,
     /// `plugin` wants these effects carried out; then go on at position `next`.
-    Effects { plugin: PluginIdx, effects: Vec<Effect>, next: usize },
+    Effects {
+        /// Who asks.
+        plugin: PluginIdx,
+        /// What is to be carried out, in order.
+        effects: Vec<Effect>,
+        /// Where to go on.
+        next: usize,
+    },
 }
 
 /// Runs PreBind plugins from position `from` on, up to the first that wants something done.
@@ -95,6 +102,7 @@ pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usi
 /// Which plugin binds, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindRun {
+    /// Which plugin.
     pub plugin: PluginIdx,
     /// At least one.
     pub effects: Vec<Effect>,

@@ -13,8 +13,11 @@ use crate::{
 /// Nodes that one plugin rejected with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
+    /// Which plugin.
     pub plugin: PluginIdx,
+    /// What it said.
     pub status: Status,
+    /// Of which nodes.
     pub nodes: NodeSet,
 }
 

@@ -17,6 +17,7 @@ pub struct NodeSearch<'a> {
     pub start: usize,
     /// The global setting; a profile may override it.
     pub percentage_of_nodes_to_score: i32,
+    /// Pods that are nominated to nodes.
     pub nominated: &'a NominatedPods<'a>,
     /// From the pod placed just before, if this one has the same signature.
     pub hint: Option<Hint>,

@@ -12,7 +12,9 @@ use crate::{
 /// The answer of one PreFilter plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PreFilterAnswer {
+    /// Which plugin.
     pub plugin: PluginIdx,
+    /// What it said.
     pub status: Status,
     /// The names of the nodes that it restricts the candidates to; `None` for all.
     pub nodes: Option<Vec<String>>,
@@ -33,7 +35,12 @@ pub enum PreFilterOutcome {
     /// Filter is next.
     Proceed,
     /// The pod fits on no node; `plugins` are those that decided so.
-    Rejected { status: Status, plugins: Vec<PluginIdx> },
+    Rejected {
+        /// Why.
+        status: Status,
+        /// The plugins that left no node.
+        plugins: Vec<PluginIdx>,
+    },
 }
 
 /// Asks every PreFilter plugin.

@@ -16,6 +16,7 @@ const MAX_SCORE: i64 = 100;
 /// One plugin's scores for the feasible nodes in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PluginScores {
+    /// Which plugin.
     pub plugin: PluginIdx,
     /// By which the normalized scores are multiplied.
     pub weight: i64,
