@@ -142,22 +142,21 @@ impl Writer {
     /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes it.
     /// Budgets are not consulted; the scheduler has weighed them.
     ///
-    /// The pod is read first: its present conditions shape the patch, and one that is leaving is left alone.
+    /// The pod is read first: its present conditions shape the patch, and one that is leaving is left alone. After a
+    /// conflict it is read again: only if it is leaving then, or another pod has its name, is it counted as gone.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
-            Err(WriteError::NotFound { .. } | WriteError::Conflict { .. }) => Ok(Evicted::AlreadyGone),
+            Err(WriteError::NotFound { .. }) => Ok(Evicted::AlreadyGone),
+            Err(conflict @ WriteError::Conflict { .. }) => match self.find_victim(pod).await? {
+                None => Ok(Evicted::AlreadyGone),
+                Some(_) => Err(conflict),
+            },
             outcome => outcome,
         }
     }
 
     async fn mark_and_delete(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
-        let path = pod.object().path(None)?;
-        let found = self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await?;
-        let victim: api::Pod = serde_json::from_value(found)
-            .map_err(|error| WriteError::Unavailable { message: format!("not a pod: {error}") })?;
-        if victim.metadata.uid != pod.uid || victim.metadata.deletion_timestamp.is_some() {
-            return Ok(Evicted::AlreadyGone);
-        }
+        let Some(victim) = self.find_victim(pod).await? else { return Ok(Evicted::AlreadyGone) };
         let condition = PodCondition {
             type_: "DisruptionTarget".to_owned(),
             status: "True".to_owned(),
@@ -170,6 +169,19 @@ impl Writer {
         self.patch_status(pod, &patch).await?;
         self.delete_pod(pod).await?;
         Ok(Evicted::Deleted { node: victim.spec.node_name, resource_version: victim.metadata.resource_version })
+    }
+
+    /// The pod as it is; `None` if it is gone or leaving, or another pod has its name.
+    async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
+        let path = pod.object().path(None)?;
+        let found = match self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await.map_err(WriteError::from) {
+            Err(WriteError::NotFound { .. }) => return Ok(None),
+            found => found?,
+        };
+        let victim: api::Pod = serde_json::from_value(found)
+            .map_err(|error| WriteError::Unavailable { message: format!("not a pod: {error}") })?;
+        let is_here = victim.metadata.uid == pod.uid && victim.metadata.deletion_timestamp.is_none();
+        Ok(is_here.then_some(victim))
     }
 
     /// Creates an object and returns it as it then is. `object` says where; its name is not looked at.

@@ -173,14 +173,42 @@ async fn a_victim_that_leaves_or_was_replaced_is_left_alone() {
         assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
         assert!(server.is_idle());
     }
-    for (code, reason) in [(404, "NotFound"), (409, "Conflict")] {
+    let (client, mut server) = test_server::server();
+    let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
+    server.next().await.answer(200, &victim(json!({}), &[]));
+    server.next().await.answer(200, &json!({"kind": "Pod"}));
+    server.next().await.refuse(404, "NotFound", "gone");
+    assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+}
+
+#[tokio::test(start_paused = true)]
+async fn after_a_conflict_a_victim_counts_as_gone_only_if_it_is() {
+    let conflict = Err(WriteError::Conflict { message: "try again".into() });
+    let left = json!({"deletionTimestamp": "2026-11-21T03:12:04Z"});
+    let cases = [(json!({}), conflict), (left, Ok(Evicted::AlreadyGone))];
+    for (metadata, expected) in cases {
         let (client, mut server) = test_server::server();
         let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
         server.next().await.answer(200, &victim(json!({}), &[]));
-        server.next().await.answer(200, &json!({"kind": "Pod"}));
-        server.next().await.refuse(code, reason, "gone");
-        assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
+        for _ in 0..WRITE_RETRIES.tries {
+            let call = server.next().await;
+            assert_eq!(call.line(), "PATCH /api/v1/namespaces/default/pods/basic-1/status");
+            call.refuse(409, "Conflict", "try again");
+        }
+        server.next().await.answer(200, &victim(metadata, &[]));
+        assert_eq!(outcome.await.unwrap(), expected);
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_victim_whose_name_another_pod_has_taken_is_gone() {
+    let (client, mut server) = test_server::server();
+    let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
+    server.next().await.answer(200, &victim(json!({}), &[]));
+    server.next().await.answer(200, &json!({"kind": "Pod"}));
+    server.next().await.refuse(409, "Conflict", "the UID in the precondition does not match");
+    server.next().await.answer(200, &victim(json!({"uid": "another"}), &[]));
+    assert_eq!(outcome.await.unwrap(), Ok(Evicted::AlreadyGone));
 }
 
 #[tokio::test(start_paused = true)]
