@@ -121,7 +121,14 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         }
         return;
     }
-    if !context.profiles.serves(pod.scheduler_name) || context.cache.pod(&pod.uid).is_some() {
+    match context.cache.pod(&pod.uid) {
+        // The API server has bound it; the watch has not shown that yet.
+        Some(cached) if cached.is_assumed() => return,
+        // The API server's storage was restored from a backup.
+        Some(_) => leave_node(&pod.uid, context),
+        None => {}
+    }
+    if !context.profiles.serves(pod.scheduler_name) {
         return;
     }
     let now = context.outbox.now();
@@ -163,10 +170,17 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     context.queue.delete(&uid);
     if bindings.contains(&uid) {
         bindings.send(uid, Input::Deleted, context);
-    } else if let Some(removed) = context.cache.remove_pod(&uid) {
-        context.move_all(&changes::pod_deleted(&removed.pod));
+    } else if context.cache.pod(&uid).is_some() {
+        leave_node(&uid, context);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {
         nomination_ended(&pending.pod, context);
+    }
+}
+
+/// The pod takes no room on its node any more: others may try.
+fn leave_node(uid: &str, context: &mut Context) {
+    if let Some(removed) = context.cache.remove_pod(uid) {
+        context.move_all(&changes::pod_deleted(&removed.pod));
     }
 }
 

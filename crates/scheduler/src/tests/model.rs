@@ -30,6 +30,10 @@ enum Op {
     /// The same name, another uid.
     RecreatePod(u8),
     DeletePod(u8),
+    /// Somebody deletes it, and a finalizer keeps it.
+    TerminatePod(u8),
+    /// The storage was restored from a backup: the pod has no node again.
+    RestorePod(u8),
     RelabelPod(u8),
     SetNode(u8, u8),
     DeleteNode(u8),
@@ -53,6 +57,8 @@ fn op() -> impl Strategy<Value = Op> {
         6 => (0..8u8, 1..4u8).prop_map(|(pod, cpu)| Op::CreatePod(pod, cpu)),
         1 => (0..8u8).prop_map(Op::RecreatePod),
         2 => (0..8u8).prop_map(Op::DeletePod),
+        1 => (0..8u8).prop_map(Op::TerminatePod),
+        1 => (0..8u8).prop_map(Op::RestorePod),
         1 => (0..8u8).prop_map(Op::RelabelPod),
         3 => (0..3u8, 1..6u8).prop_map(|(node, cpu)| Op::SetNode(node, cpu)),
         1 => (0..3u8).prop_map(Op::DeleteNode),
@@ -77,6 +83,7 @@ struct ApiPod {
     version: u32,
     node: Option<String>,
     n_bound: u32,
+    is_terminating: bool,
     has_reason: bool,
 }
 
@@ -118,6 +125,9 @@ impl World {
         if let Some(node) = &pod.node {
             value["spec"]["nodeName"] = json!(node);
         }
+        if pod.is_terminating {
+            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
+        }
         let pod: api::Pod = serde_json::from_value(value).expect("a pod");
         self.undelivered.push(Event::PodApplied(Box::new(pod)));
     }
@@ -132,7 +142,7 @@ impl World {
     /// The binding subresource: a pod gets a node once.
     fn bind(&mut self, uid: &str, node: &str) -> Result<(), String> {
         let pod = self.pods.get_mut(uid).ok_or("not found")?;
-        if pod.node.is_some() {
+        if pod.node.is_some() || pod.is_terminating {
             return Err("conflict".to_owned());
         }
         pod.node = Some(node.to_owned());
@@ -194,6 +204,18 @@ impl World {
             Op::DeletePod(pod) => {
                 if let Some(uid) = self.uid_of(pod) {
                     self.delete(&uid);
+                }
+            }
+            Op::TerminatePod(pod) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    self.pods.entry(uid.clone()).and_modify(|pod| pod.is_terminating = true);
+                    self.changed(&uid);
+                }
+            }
+            Op::RestorePod(pod) => {
+                if let Some(uid) = self.uid_of(pod) {
+                    self.pods.entry(uid.clone()).and_modify(|pod| (pod.node, pod.n_bound) = (None, 0));
+                    self.changed(&uid);
                 }
             }
             Op::RelabelPod(pod) => {
@@ -279,13 +301,14 @@ impl World {
                         "{uid} is not in the cache"
                     );
                 }
+                None if pod.is_terminating => assert!(!waits, "{uid} is being deleted and waits"),
                 None => assert!(waits && pod.has_reason, "{uid} has no node: waits {waits}, reason {}", pod.has_reason),
             }
         }
         let metrics = scheduler.metrics();
         assert_eq!((metrics.bindings, metrics.queue.in_flight_pods, metrics.queue.in_flight_events), (0, 0, 0));
         assert_eq!(metrics.cache.assumed_pods, 0);
-        let n_pending = self.pods.values().filter(|pod| pod.node.is_none()).count();
+        let n_pending = self.pods.values().filter(|pod| pod.node.is_none() && !pod.is_terminating).count();
         assert_eq!(scheduler.queue().iter().count(), n_pending);
         assert!(metrics.queue.unschedulable.values().all(|count| *count >= 0));
         let mut ended: Vec<String> =

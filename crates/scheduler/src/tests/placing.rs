@@ -277,3 +277,17 @@ fn pods_that_move_each_other_do_not_keep_the_scheduler_busy() {
     bench.settle();
     assert!(bench.scheduler.next_wakeup().is_some_and(|wakeup| wakeup > bench.now));
 }
+
+#[test]
+fn a_pod_that_lost_its_node_is_scheduled_again() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(assigned("a", 4, "n0"));
+    bench.apply(pod("b", 4));
+    assert!(binds(&bench.settle()).is_empty());
+    // The API server's storage was restored from a backup.
+    let mut restored = pod("a", 4);
+    restored.metadata.resource_version = "0".to_owned();
+    bench.apply(restored);
+    assert_eq!(bench.scheduler.cache().sizes().pods, 0);
+    assert_eq!(binds(&bench.settle()), [("a".to_owned(), "n0".to_owned())]);
+}
