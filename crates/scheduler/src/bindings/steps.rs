@@ -96,7 +96,10 @@ impl Binding {
         }
         let milliseconds = waits.waited(context.outbox.now());
         context.outbox.observe(Observation::PermitWait { result: "Success", milliseconds });
-        self.permitted(context, peers)
+        match self.catch_up(context) {
+            Ok(()) => self.permitted(context, peers),
+            Err(status) => Step::Failed(self, BindingFailure::Error(status)),
+        }
     }
 
     fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
@@ -188,19 +191,33 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    /// Asks the plugin before position `next` again, its replica caught up.
+    /// Asks the plugin before position `next` again.
     fn pre_bind_again(self, next: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() {
             return Step::Waiting(self);
         }
-        let scheduler_name = self.pod().scheduler_name;
-        let profile = context.profiles.get_mut(scheduler_name);
-        if let Some(Err((plugin, status))) = profile.map(|profile| profile.sync(&context.cache)) {
-            let name = context.plugin_name(scheduler_name, plugin);
-            let status = Status::error(format!("syncing plugin \"{name}\": {}", status.message()));
-            return Step::Failed(self, BindingFailure::Error(status));
+        self.resume_pre_bind(next.saturating_sub(1), context, peers)
+    }
+
+    /// Goes on with PreBind at position `from` after a wait.
+    fn resume_pre_bind(self, from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        match self.catch_up(context) {
+            Ok(()) => self.pre_bind(from, context, peers),
+            Err(status) => Step::Failed(self, BindingFailure::Error(status)),
         }
-        self.pre_bind(next.saturating_sub(1), context, peers)
+    }
+
+    /// Sends the plugins' replicas what changed while the pod waited.
+    fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
+        let scheduler_name = self.pod().scheduler_name;
+        let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Ok(()) };
+        profile.sync(&context.cache).map_err(|(plugin, status)| {
+            if status.code.is_rejected() {
+                return Status::error(status.message());
+            }
+            let name = context.plugin_name(scheduler_name, plugin);
+            Status::error(format!("syncing plugin \"{name}\": {}", status.message()))
+        })
     }
 
     fn effects_finished(
@@ -216,7 +233,7 @@ impl Binding {
             }
             (Stage::PreBindEffects { next, wait: None }, Ok(())) => {
                 self.stage = Stage::PreBindEffects { next, wait: None };
-                self.pre_bind(next, context, peers)
+                self.resume_pre_bind(next, context, peers)
             }
             (Stage::PreBindEffects { next, wait: Some(wait) }, Ok(())) => {
                 let has_changed = wait.has_changed;

@@ -67,6 +67,9 @@ pub(super) struct Script {
     /// What a plugin hands over to the next version, and whether that takes it.
     pub(super) state: Option<Vec<u8>>,
     pub(super) refuse_state: bool,
+    /// The generation of the cluster that plugins were last brought up to, and that of the last answer at PreBind or Bind.
+    pub(super) synced_to: u64,
+    pub(super) bound_at: u64,
 }
 
 pub(super) type Shared = Arc<Mutex<Script>>;
@@ -151,7 +154,8 @@ impl Plugin for Fake {
 }
 
 impl Hosted for Fake {
-    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+    fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
+        self.with(|script| script.synced_to = source.generation());
         self.out_of_service().map_or(Ok(()), Err)
     }
     fn out_of_service(&self) -> Option<Status> {
@@ -258,13 +262,20 @@ impl Permit for Fake {
 
 impl PreBind for Fake {
     fn pre_bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        Ok(self.with(|script| script.pre_bind.clone()))
+        Ok(self.with(|script| {
+            script.bound_at = script.synced_to;
+            script.pre_bind.clone()
+        }))
     }
 }
 
 impl Bind for Fake {
     fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        Ok([vec![Effect::Bind], self.with(|script| script.bind.clone())].concat())
+        let others = self.with(|script| {
+            script.bound_at = script.synced_to;
+            script.bind.clone()
+        });
+        Ok([vec![Effect::Bind], others].concat())
     }
 }
 

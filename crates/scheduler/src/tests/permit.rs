@@ -1,6 +1,6 @@
 //! Pods that wait on Permit, and PreBind plugins that wait for the host.
 
-use berth_framework::{Effect, PermitVerdict};
+use berth_framework::{DeltaSource as _, Effect, PermitVerdict};
 
 use super::kit::{Bench, awaited, bind_finished, binds, effects_finished, events, pod};
 use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, RequestError, StatusChange};
@@ -31,6 +31,19 @@ fn another_pod_may_let_it_go() {
     assert_eq!(binds(&bench.settle()).len(), 2);
     let waited = Observation::PermitWait { result: "Success", milliseconds: 500 };
     assert!(bench.scheduler.drain_observations().contains(&waited));
+}
+
+#[test]
+fn plugins_are_up_to_date_when_it_goes_on() {
+    let mut bench = waiting();
+    bench.script(|script| {
+        script.permit = None;
+        script.permit_effects = vec![Effect::Allow { uid: "uid-a".to_owned() }];
+    });
+    bench.apply(pod("b", 1));
+    assert_eq!(binds(&bench.settle()), [("b", "n0"), ("a", "n0")].map(|(pod, node)| (pod.to_owned(), node.to_owned())));
+    // They know of b's place on the node as well.
+    assert_eq!(bench.script(|script| script.bound_at), bench.scheduler.cache().generation());
 }
 
 #[test]

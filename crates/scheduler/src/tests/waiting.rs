@@ -3,7 +3,7 @@
 use berth_model::ObjectKey;
 use std::sync::Arc;
 
-use berth_framework::{Effect, Grants, ObjectRef};
+use berth_framework::{DeltaSource as _, Effect, Grants, ObjectRef};
 
 use super::kit::{Bench, Shared, awaited, binds, effects_finished, events, node, pod};
 use crate::{Action, Event, PodRequest, Request, StatusChange};
@@ -142,6 +142,18 @@ fn a_pod_that_is_deleted_waits_no_more() {
     claim_changes(&mut bench, "1");
     assert!(bench.settle().is_empty());
     assert!(bench.scheduler.next_wakeup().is_none());
+}
+
+#[test]
+fn plugins_are_up_to_date_when_they_are_asked_after_effects() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.pre_bind = vec![patch()]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    claim_changes(&mut bench, "1");
+    bench.event(effects_finished(&actions, Ok(())));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    assert_eq!(bench.script(|script| script.bound_at), bench.scheduler.cache().generation());
 }
 
 #[test]
