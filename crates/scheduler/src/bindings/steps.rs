@@ -77,7 +77,7 @@ impl Binding {
         match input {
             Input::Allowed { plugin } => self.allowed(&plugin, context, peers),
             Input::Rejected { plugin, reason } => self.rejected_by_permit(&plugin, reason, context),
-            Input::Terminating => self.rejected_by_permit("", "removed".to_owned(), context),
+            Input::Terminating => self.terminating(context),
             Input::Preempted { preemptor, plugin } => self.preempted(&preemptor, &plugin, context),
             Input::Deleted => Step::Deleted(self),
             Input::SeenOnNode(node) if self.is_sent() && self.node == node => Step::Bound(self),
@@ -110,6 +110,18 @@ impl Binding {
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
         let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
         Step::Failed(self, BindingFailure::Rejected(refusal))
+    }
+
+    /// Somebody deleted the pod, and it is not gone yet. It gives its node back, unless the API server is being asked to
+    /// bind it: that answer decides.
+    fn terminating(self, context: &mut Context) -> Step {
+        match &self.stage {
+            Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
+            Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
+                Step::Failed(self, BindingFailure::Error(Status::error("the pod is being deleted")))
+            }
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => Step::Waiting(self),
+        }
     }
 
     /// Permit said yes: for the queue the attempt is over, and PreBind begins.

@@ -474,6 +474,14 @@ pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
     serde_json::from_value(value).expect("a pod")
 }
 
+/// The pod as the API server shows it once somebody deleted it, before it is gone.
+pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
+    let mut value = pod_json(name, &format!("uid-{name}"), cpu);
+    value["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
+    value["metadata"]["resourceVersion"] = json!("2");
+    serde_json::from_value(value).expect("a pod")
+}
+
 /// How many times each line was seen.
 pub(super) fn tally(calls: &[String]) -> BTreeMap<&str, usize> {
     let mut tally = BTreeMap::new();

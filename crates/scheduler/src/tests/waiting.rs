@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use berth_framework::{DeltaSource as _, Effect, Grants, ObjectRef};
 
-use super::kit::{Bench, Shared, awaited, binds, effects_finished, events, node, pod};
+use super::kit::{Bench, Shared, awaited, bind_finished, binds, effects_finished, events, node, pod, terminating};
 use crate::{Action, Event, PodRequest, Request, StatusChange};
 
 fn claim() -> ObjectKey {
@@ -142,6 +142,32 @@ fn a_pod_that_is_deleted_waits_no_more() {
     claim_changes(&mut bench, "1");
     assert!(bench.settle().is_empty());
     assert!(bench.scheduler.next_wakeup().is_none());
+}
+
+#[test]
+fn a_pod_that_is_being_deleted_gives_its_node_back_at_once() {
+    let (patching, _) = patching();
+    for mut bench in [waiting(), patching] {
+        bench.apply(terminating("a", 1));
+        let actions = bench.settle();
+        assert_eq!(events(&actions)[0].1, "the pod is being deleted");
+        assert!(bench.script(|script| script.calls.contains(&"1 unreserve a 0".to_owned())));
+        assert_eq!((bench.scheduler.cache().sizes().pods, bench.scheduler.metrics().bindings), (0, 0));
+        bench.advance(2_000);
+        assert_eq!(events(&bench.settle())[0].1, "skip schedule deleting pod: default/a");
+    }
+}
+
+#[test]
+fn a_binding_on_the_wire_is_awaited_though_the_pod_is_being_deleted() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    bench.apply(terminating("a", 1));
+    assert!(bench.settle().is_empty());
+    assert_eq!(bench.scheduler.outstanding(), 1);
+    bench.event(bind_finished(&actions, "a", Err("pod a is being deleted, cannot be assigned to a host")));
+    assert_eq!(bench.scheduler.cache().sizes().pods, 0);
 }
 
 #[test]
