@@ -1,6 +1,6 @@
 //! What all built-in plugins have in common: a [`Descriptor`] that describes them.
 
-use berth_framework::{ClusterEvent, ConfigureError, Manifest, Needs, ObjectKind, PluginType};
+use berth_framework::{ClusterEvent, ConfigureError, Manifest, Needs, ObjectKind, Permission, PluginType};
 use berth_model::Column;
 
 /// What a plugin says about itself, as constants.
@@ -17,6 +17,8 @@ pub struct Descriptor {
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
     pub requeue: &'static [(&'static str, u32)],
+    /// The effects without which it cannot do its work. Whoever answers under its name is granted them.
+    pub effects: &'static [Permission],
 }
 
 /// A plugin of this crate.
@@ -35,8 +37,9 @@ pub trait BuiltIn: PluginType {
 }
 
 impl Descriptor {
-    /// A plugin that looks at nothing.
-    pub(crate) const BLANK: Descriptor = Descriptor { name: "", columns: &[], pods: false, objects: &[], requeue: &[] };
+    /// A plugin that looks at nothing and asks for nothing.
+    pub(crate) const BLANK: Descriptor =
+        Descriptor { name: "", columns: &[], pods: false, objects: &[], requeue: &[], effects: &[] };
 
     pub(crate) fn manifest(&self) -> Manifest {
         let columns = self.columns.iter().copied().collect();
@@ -50,6 +53,7 @@ impl Descriptor {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { columns, pods: self.pods, objects: objects.collect(), ..Needs::default() },
             requeue: Some(events.collect()),
+            effects: self.effects.to_vec(),
         }
     }
 }

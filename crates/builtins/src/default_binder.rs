@@ -1,6 +1,6 @@
 //! DefaultBinder: binds a pod to the node that was chosen for it.
 
-use berth_framework::{Bind, Call, ConfigureError, Effect, Status};
+use berth_framework::{Bind, Call, ConfigureError, Effect, Permission, Status};
 use berth_model::NodeIdx;
 
 use crate::{
@@ -14,7 +14,7 @@ pub struct DefaultBinder;
 
 impl BuiltIn for DefaultBinder {
     const DESCRIPTOR: Descriptor =
-        Descriptor { name: "DefaultBinder", columns: &[], requeue: &[], ..Descriptor::BLANK };
+        Descriptor { name: "DefaultBinder", effects: &[Permission::Bind], ..Descriptor::BLANK };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {
         args::parse::<NoArgs>(Self::NAME, args)?;

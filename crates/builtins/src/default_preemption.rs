@@ -13,8 +13,8 @@ mod tests;
 mod victims;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, PostFilter, PostFilterOutcome, QueueingHint,
-    Status, run,
+    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, Permission, PostFilter, PostFilterOutcome,
+    QueueingHint, Status, run,
 };
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
@@ -48,6 +48,14 @@ impl BuiltIn for DefaultPreemption {
         pods: true,
         objects: &[Budgets::KIND],
         requeue: &[("Pod", ClusterEvent::DELETE)],
+        effects: &[
+            Permission::Evict,
+            Permission::Patch,
+            Permission::Nominate,
+            Permission::WaitingPods,
+            Permission::Activate,
+            Permission::Event,
+        ],
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

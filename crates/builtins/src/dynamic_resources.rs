@@ -34,8 +34,8 @@ use std::sync::Arc;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
-    Follow, Normalize, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint, Reserve,
-    RestoreError, Score, Sign, State, Status,
+    Follow, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint,
+    Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -84,6 +84,14 @@ impl BuiltIn for DynamicResources {
             ("Pod", ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("resource.k8s.io/ResourceSlice", ClusterEvent::ADD | ClusterEvent::UPDATE),
+        ],
+        effects: &[
+            Permission::Patch,
+            Permission::Create,
+            Permission::Delete,
+            Permission::Wait,
+            Permission::Event,
+            Permission::Activate,
         ],
         ..Descriptor::BLANK
     };

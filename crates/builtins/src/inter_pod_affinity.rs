@@ -62,6 +62,7 @@ impl BuiltIn for InterPodAffinity {
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
             ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

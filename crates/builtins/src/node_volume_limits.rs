@@ -75,6 +75,7 @@ impl BuiltIn for NodeVolumeLimits {
             ("PersistentVolumeClaim", ClusterEvent::ADD),
             ("storage.k8s.io/VolumeAttachment", ClusterEvent::DELETE),
         ],
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

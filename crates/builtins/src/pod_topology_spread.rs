@@ -68,6 +68,7 @@ impl BuiltIn for PodTopologySpread {
                     | ClusterEvent::UPDATE_NODE_TAINT,
             ),
         ],
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

@@ -85,7 +85,40 @@ pub fn factory(name: &str) -> Option<Arc<dyn PluginFactory>> {
 
 #[cfg(test)]
 mod tests {
+    use berth_framework::Permission;
+
     use super::*;
+
+    #[test]
+    fn few_built_ins_ask_for_effects() {
+        let factories = factories();
+        let manifests = factories.iter().map(|factory| factory.manifest());
+        let asking = manifests.filter(|manifest| !manifest.effects.is_empty());
+        let asking: Vec<_> = asking.map(|manifest| (manifest.name.as_str(), manifest.effects.as_slice())).collect();
+        let preemption = [
+            Permission::Evict,
+            Permission::Patch,
+            Permission::Nominate,
+            Permission::WaitingPods,
+            Permission::Activate,
+            Permission::Event,
+        ];
+        let devices = [
+            Permission::Patch,
+            Permission::Create,
+            Permission::Delete,
+            Permission::Wait,
+            Permission::Event,
+            Permission::Activate,
+        ];
+        let expected: [(&str, &[Permission]); 4] = [
+            ("VolumeBinding", &[Permission::Patch, Permission::Wait, Permission::Event]),
+            ("DynamicResources", &devices),
+            ("DefaultPreemption", &preemption),
+            ("DefaultBinder", &[Permission::Bind]),
+        ];
+        assert_eq!(asking, expected);
+    }
 
     #[test]
     fn every_plugin_builds_without_args() {

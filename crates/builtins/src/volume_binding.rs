@@ -13,8 +13,8 @@ mod version;
 mod volumes;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, PreBind,
-    PreFilter, PreScore, Reserve, Score, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, Permission,
+    PreBind, PreFilter, PreScore, Reserve, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -100,6 +100,7 @@ impl BuiltIn for VolumeBinding {
             ("storage.k8s.io/CSIDriver", ClusterEvent::UPDATE),
             ("storage.k8s.io/CSIStorageCapacity", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
+        effects: &[Permission::Patch, Permission::Wait, Permission::Event],
         ..Descriptor::BLANK
     };
 

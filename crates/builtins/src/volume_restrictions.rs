@@ -41,6 +41,7 @@ impl BuiltIn for VolumeRestrictions {
             ("Node", ClusterEvent::ADD),
             ("PersistentVolumeClaim", ClusterEvent::ADD),
         ],
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

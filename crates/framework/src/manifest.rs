@@ -2,6 +2,8 @@
 
 use berth_model::{Column, Columns};
 
+use crate::effect::Permission;
+
 /// The parts of cluster state that a plugin's replica must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
@@ -100,4 +102,7 @@ pub struct Manifest {
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub requeue: Option<Vec<ClusterEvent>>,
+    /// The effects without which a built-in plugin cannot do its work; its name is granted them. No component has a say in
+    /// this: its manifest leaves the list empty, and the operator's configuration grants it effects.
+    pub effects: Vec<Permission>,
 }

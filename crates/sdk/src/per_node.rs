@@ -78,7 +78,13 @@ pub struct PerNode<P> {
 
 impl<P: NodePlugin> Configure for PerNode<P> {
     fn describe() -> Manifest {
-        Manifest { name: P::NAME.to_owned(), version: P::VERSION.to_owned(), needs: P::needs(), requeue: P::requeue() }
+        Manifest {
+            name: P::NAME.to_owned(),
+            version: P::VERSION.to_owned(),
+            needs: P::needs(),
+            requeue: P::requeue(),
+            ..Manifest::default()
+        }
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {

@@ -48,34 +48,6 @@ pub(crate) enum NotGranted {
     PodJsonNotKept,
 }
 
-/// The effects without which a built-in could not do what it is for.
-const BUILT_IN_EFFECTS: [(&str, &[Permission]); 4] = [
-    ("DefaultBinder", &[Permission::Bind]),
-    (
-        "DefaultPreemption",
-        &[
-            Permission::Evict,
-            Permission::Patch,
-            Permission::Nominate,
-            Permission::WaitingPods,
-            Permission::Activate,
-            Permission::Event,
-        ],
-    ),
-    (
-        "DynamicResources",
-        &[
-            Permission::Patch,
-            Permission::Create,
-            Permission::Delete,
-            Permission::Wait,
-            Permission::Event,
-            Permission::Activate,
-        ],
-    ),
-    ("VolumeBinding", &[Permission::Patch, Permission::Wait, Permission::Event]),
-];
-
 impl Rules {
     /// What the command line says, without the settings that it names.
     pub(crate) fn of_options(options: &Scheduling) -> Self {
@@ -108,16 +80,18 @@ impl Rules {
         if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
     }
 
-    /// What the plugin of this name is granted. `built_in` is the manifest of the built-in of that name, if there is one.
+    /// What the plugin of this name is granted. `built_in` is the manifest of the native built-in of that name, if there is
+    /// one; never what a component says about itself.
     pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);
         }
         let mut granted = Granted::from(&self.settings.default_grants());
-        let needed = BUILT_IN_EFFECTS.iter().find(|(known, _)| built_in.is_some() && *known == name);
-        granted.effects.extend(needed.into_iter().flat_map(|(_, effects)| effects.iter().copied()));
-        granted.reads.extend(built_in.into_iter().flat_map(|manifest| manifest.needs.objects.clone()));
-        granted.pod_json |= built_in.is_some_and(|manifest| manifest.needs.pod_json);
+        if let Some(built_in) = built_in {
+            granted.effects.extend(&built_in.effects);
+            granted.reads.extend(built_in.needs.objects.iter().cloned());
+            granted.pod_json |= built_in.needs.pod_json;
+        }
         granted
     }
 }
@@ -207,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_built_in_name_is_granted_what_the_built_in_needs() {
-        let built_in = that_reads(&["PersistentVolumeClaim"]);
+        let built_in = Manifest { effects: vec![Permission::Bind], ..that_reads(&["PersistentVolumeClaim"]) };
         let granted = Rules::default().granted("DefaultBinder", Some(&built_in));
         assert_eq!(granted.effects, [Permission::Bind]);
         assert!(granted.grants().allows(Permission::Bind) && !granted.grants().allows(Permission::Evict));
@@ -230,7 +204,7 @@ mod tests {
 
     #[test]
     fn default_grants_add_and_own_grants_decide() {
-        let built_in = Manifest::default();
+        let built_in = Manifest { effects: vec![Permission::Bind], ..Manifest::default() };
         let rules = rules(
             "defaults: {grants: {effects: [event]}}\n\
              plugins:\n- name: DefaultBinder\n  grants: {}\n- name: Mine\n  grants: {reads: [v1/Secret], effects: [evict]}\n",

@@ -119,7 +119,9 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     let mut needs = column_needs(manifest.columns);
     (needs.pods, needs.pod_json) = (manifest.pods, manifest.pod_json);
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
-    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue })
+    // What a component may do is up to the operator alone.
+    let effects = Vec::new();
+    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue, effects })
 }
 
 fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {

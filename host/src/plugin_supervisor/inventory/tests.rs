@@ -82,6 +82,16 @@ fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, V
 }
 
 #[test]
+fn what_a_component_claims_to_need_grants_it_nothing() {
+    let mut inventory = inventory("", &["Mine", "NodeName"]);
+    for name in ["Mine", "NodeName"] {
+        let claims = Manifest { effects: vec![Permission::Evict], ..Manifest::default() };
+        inventory.found(&name.into(), component(b'a', claims), NOW);
+        assert_eq!(inventory.granted(name), Granted::default());
+    }
+}
+
+#[test]
 fn kinds_that_were_not_granted_refuse_the_binary() {
     let mut inventory = inventory("", &["Mine"]);
     inventory.found(&"Mine".into(), plain(b'a'), NOW);

@@ -92,6 +92,7 @@ impl Configure for Coscheduling {
                 ClusterEvent::new("Pod", ClusterEvent::ADD | ClusterEvent::DELETE),
                 ClusterEvent::new("Node", ClusterEvent::ADD),
             ]),
+            ..Manifest::default()
         }
     }
 

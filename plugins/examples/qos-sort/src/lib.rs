@@ -37,6 +37,7 @@ impl Configure for QosSort {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             needs: Needs { pod_json: true, ..Needs::default() },
             requeue: Some(Vec::new()),
+            ..Manifest::default()
         }
     }
 
