@@ -17,7 +17,7 @@ use wit_component::ComponentEncoder;
 const TARGET: &str = "wasm32-unknown-unknown";
 /// What all plugins are made from, seen from the root of the workspace. Its `Cargo.toml` has the profile.
 const SHARED_SOURCES: [&str; 6] =
-    ["Cargo.toml", "wit", "crates/model/src", "crates/framework/src", "crates/builtins/src", "crates/sdk/src"];
+    ["Cargo.toml", "wit", "crates/model/src", "crates/framework/src", "crates/builtins/src", "sdks/rust/src"];
 
 /// A plugin crate and the component that is made from it.
 #[derive(Clone, Debug)]

@@ -8,7 +8,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use include_dir::{Dir, DirEntry, include_dir};
+use include_dir::{Dir, DirEntry, File, include_dir};
 
 use super::new::Language;
 
@@ -16,13 +16,11 @@ static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../sdks");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/model/src");
 static FRAMEWORK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/framework/src");
-static RUST_SDK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/sdk/src");
 
-/// The crates that a plugin in Rust is built on, with their manifests.
-const CRATES: [(&str, &str, &Dir<'_>); 3] = [
+/// The crates that the SDK for Rust is built on, with their manifests.
+const CRATES: [(&str, &str, &Dir<'_>); 2] = [
     ("model", include_str!("../../../crates/model/Cargo.toml"), &MODEL),
     ("framework", include_str!("../../../crates/framework/Cargo.toml"), &FRAMEWORK),
-    ("sdk", include_str!("../../../crates/sdk/Cargo.toml"), &RUST_SDK),
 ];
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
@@ -41,7 +39,10 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
     let as_it_is = |text: &str| text.to_owned();
     project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
     if language == Language::Rust {
-        for (krate, manifest, sources) in CRATES {
+        let manifest = sdk.get_file(sdk.path().join("Cargo.toml")).and_then(File::contents_utf8);
+        let sources = sdk.get_dir(sdk.path().join("src"));
+        let (manifest, sources) = manifest.zip(sources).context("the SDK for Rust is incomplete")?;
+        for (krate, manifest, sources) in CRATES.into_iter().chain([("sdk", manifest, sources)]) {
             let home = Path::new("berth/crates").join(krate);
             project.write(&home.join("Cargo.toml"), &without_dev_dependencies(manifest))?;
             project.copy(sources, sources.path(), &home.join("src"), &as_it_is)?;

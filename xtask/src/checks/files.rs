@@ -16,7 +16,9 @@ use super::{module_tree::Tree, packages::Package};
 const MAX_LINES: usize = 600;
 const NAMES_THAT_SAY_NOTHING: [&str; 5] = ["util", "utils", "helpers", "common", "misc"];
 
-/// How many types `Result<_, String>` a package under `crates` may name, tests apart; those that are not listed may name
+/// Where libraries are, whose errors are types.
+const LIBRARIES: [&str; 2] = ["crates", "sdks"];
+/// How many types `Result<_, String>` a library may name, tests apart; those that are not listed may name
 /// none. The SDK and `wasm-host` implement signatures that are generated from WIT.
 const TEXTS_AS_ERRORS: Ceilings =
     &[("berth-builtins", 1), ("berth-lifecycle", 1), ("berth-sdk", 2), ("berth-wasm-host", 1)];
@@ -36,7 +38,8 @@ pub(super) fn check(packages: &[Package]) -> Result<Vec<String>> {
             complaints.extend(in_file(file, &text));
             missing_sources
                 .extend(lines_that_cite_what_is_not_here(&text).map(|line| format!("{}:{line}", file.display())));
-            if package.folder.starts_with("crates") && !is_test(file) {
+            let is_library = LIBRARIES.iter().any(|folder| package.folder.starts_with(folder));
+            if is_library && !is_test(file) {
                 let tokens: TokenStream = text.parse().map_err(|error| anyhow!("{}: {error}", file.display()))?;
                 texts_as_errors.extend(vec![file.display().to_string(); count_texts_as_errors(tokens)]);
             }

@@ -38,6 +38,6 @@ fn a_new_crate_must_be_put_into_the_list() {
 
 #[test]
 fn plugins_may_name_the_sdk_but_nothing_else() {
-    let tree = "0berth-sdk v0.1.0 (/r/crates/sdk)\n\n0berth-config v0.1.0 (/r/crates/config)\n\n0berth-node-name v0.1.0 (/r/plugins/node-name)\n1berth-config v0.1.0 (/r/crates/config) (*)\n1berth-sdk v0.1.0 (/r/crates/sdk) (*)\n";
+    let tree = "0berth-sdk v0.1.0 (/r/sdks/rust)\n\n0berth-config v0.1.0 (/r/crates/config)\n\n0berth-node-name v0.1.0 (/r/plugins/node-name)\n1berth-config v0.1.0 (/r/crates/config) (*)\n1berth-sdk v0.1.0 (/r/sdks/rust) (*)\n";
     assert_eq!(complaints_about(tree), ["berth-node-name must not depend on berth-config"]);
 }
