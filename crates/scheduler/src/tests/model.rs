@@ -132,6 +132,13 @@ impl World {
         self.undelivered.push(Event::PodApplied(Box::new(pod)));
     }
 
+    fn change(&mut self, pod: u8, change: impl FnOnce(&mut ApiPod)) {
+        if let Some(uid) = self.uid_of(pod) {
+            self.pods.entry(uid.clone()).and_modify(change);
+            self.changed(&uid);
+        }
+    }
+
     fn delete(&mut self, uid: &str) {
         if let Some(pod) = self.pods.remove(uid) {
             let namespace = "default".to_owned();
@@ -206,24 +213,9 @@ impl World {
                     self.delete(&uid);
                 }
             }
-            Op::TerminatePod(pod) => {
-                if let Some(uid) = self.uid_of(pod) {
-                    self.pods.entry(uid.clone()).and_modify(|pod| pod.is_terminating = true);
-                    self.changed(&uid);
-                }
-            }
-            Op::RestorePod(pod) => {
-                if let Some(uid) = self.uid_of(pod) {
-                    self.pods.entry(uid.clone()).and_modify(|pod| (pod.node, pod.n_bound) = (None, 0));
-                    self.changed(&uid);
-                }
-            }
-            Op::RelabelPod(pod) => {
-                if let Some(uid) = self.uid_of(pod) {
-                    self.pods.entry(uid.clone()).and_modify(|pod| pod.label += 1);
-                    self.changed(&uid);
-                }
-            }
+            Op::TerminatePod(pod) => self.change(pod, |pod| pod.is_terminating = true),
+            Op::RestorePod(pod) => self.change(pod, |pod| (pod.node, pod.n_bound) = (None, 0)),
+            Op::RelabelPod(pod) => self.change(pod, |pod| pod.label += 1),
             Op::SetNode(name, cpu) => {
                 let node = node(&format!("n{name}"), u32::from(cpu));
                 self.undelivered.push(Event::NodeApplied(Box::new(node)));
