@@ -109,6 +109,7 @@ impl Executor {
             Request::PatchStatus(change) => {
                 if let Err(error) = self.writer.patch_status(&target(&pod), &status_patch(change)).await {
                     warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
+                    self.report(Event::StatusPatchFailed { uid: pod.uid }).await;
                 }
             }
             Request::Effects(effects) => drop(self.plugin_effects(&pod, effects).await),

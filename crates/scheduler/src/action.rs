@@ -51,7 +51,8 @@ pub enum Request {
         /// `metadata.name` of the node.
         node: String,
     },
-    /// Patch the pod's `status`, computed from what stands here alone.
+    /// Patch the pod's `status`, computed from what stands here alone; answer a failure with
+    /// [`crate::Event::StatusPatchFailed`].
     PatchStatus(StatusChange),
     /// Carry out a plugin's effects; nobody waits for them.
     Effects(PluginEffects),

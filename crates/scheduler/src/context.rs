@@ -151,6 +151,13 @@ impl Context {
         self.outbox.request(pod_ref, Request::PatchStatus(change));
     }
 
+    /// What was asked for was not written: the next attempt asks again.
+    pub(crate) fn status_patch_failed(&mut self, uid: &str) {
+        let Some(known) = self.pending_pods.get_mut(uid) else { return };
+        let shown = self.cache.table().symbols.text(known.pod.nominated_node_name);
+        shown.clone_into(&mut known.nominated_node_name);
+    }
+
     /// Writes the node that the pod is going to into its `nominatedNodeName`, since getting there takes a while
     /// (KEP-5278).
     pub(crate) fn publish_expected_node(&mut self, pod: &Pod, node: Sym) {

@@ -65,6 +65,11 @@ pub enum Event {
         /// Whether it was carried out.
         result: Result<(), RequestError>,
     },
+    /// [`crate::Request::PatchStatus`] failed: the pod's status is what the API server last showed.
+    StatusPatchFailed {
+        /// The pod.
+        uid: PodUid,
+    },
     /// A new binary is ready to answer under a plugin's name, at the points that it implements. If its instances take
     /// long, they are first prepared elsewhere, while the old binary goes on.
     PluginReady {

@@ -12,7 +12,7 @@ pub(crate) struct PendingPod {
     pub(crate) resource_version: String,
     pub(crate) generation: i64,
     pub(crate) conditions: Vec<api::Condition>,
-    /// `status.nominatedNodeName` as the scheduler last wrote or saw it.
+    /// `status.nominatedNodeName` as the scheduler last saw it or asked for it to be.
     pub(crate) nominated_node_name: String,
 }
 

@@ -90,6 +90,7 @@ impl Scheduler {
                     context.with_queue(|queue, policy| queue.activate(&[uid], now, policy));
                 }
             }
+            Event::StatusPatchFailed { uid } => context.status_patch_failed(&uid),
             Event::PluginReady { name, scheduler_names, factory, grants } => {
                 let swap = Swap { name, scheduler_names, factory, grants };
                 if swaps.ready(swap, bindings, context) {

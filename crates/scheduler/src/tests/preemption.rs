@@ -25,6 +25,17 @@ fn deleted(name: &str) -> Event {
     Event::PodDeleted { namespace: "default".to_owned(), name: name.to_owned(), uid: format!("uid-{name}") }
 }
 
+/// The nodes that were to be written into the pod's `nominatedNodeName`.
+fn nominations(actions: &[Action], name: &str) -> Vec<String> {
+    let nomination = |action: &Action| match action {
+        Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) if pod.name == name => {
+            change.nominated_node_name.clone()
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(nomination).collect()
+}
+
 /// Two pods fill the node; a third one evicts them.
 fn preempting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
@@ -46,6 +57,21 @@ fn the_nomination_is_written_before_the_victims_are_told() {
     assert_eq!(awaited(&actions), [evict("first"), evict("last")]);
     assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 Insufficient cpu.");
     assert!(bench.scheduler.drain_observations().contains(&Observation::Preemption { victims: 2 }));
+}
+
+#[test]
+fn a_nomination_that_was_not_written_is_asked_for_again() {
+    for is_written in [true, false] {
+        let mut bench = preempting();
+        let actions = bench.settle();
+        assert_eq!(nominations(&actions, "high"), ["n0"]);
+        if !is_written {
+            bench.event(Event::StatusPatchFailed { uid: "uid-high".into() });
+        }
+        bench.event(effects_finished(&actions, Err("forbidden")));
+        let expected: &[&str] = if is_written { &[] } else { &["n0"] };
+        assert_eq!(nominations(&bench.settle(), "high"), expected);
+    }
 }
 
 #[test]
