@@ -312,11 +312,11 @@ impl<B: CountCalls> Life<B> {
         let life = match self.end_probation(context) {
             Life::Untried { installed, probation: Some(probation) } => match probation.fault(&reason, context) {
                 Ok(probation) => Life::Untried { installed, probation: Some(probation) },
-                Err(reason) => return installed.give_way(reason, context),
+                Err(failed) => return installed.give_way(failed.to_string(), context),
             },
             Life::OnProbation { installed, probation } => match probation.fault(&reason, context) {
                 Ok(probation) => Life::OnProbation { installed, probation },
-                Err(reason) => return installed.give_way(reason, context),
+                Err(failed) => return installed.give_way(failed.to_string(), context),
             },
             life @ (Life::Absent
             | Life::Refused(_)
@@ -406,15 +406,23 @@ impl<B> Installed<B> {
     }
 }
 
+/// A binary faulted more often than probation allows.
+#[derive(Debug, thiserror::Error)]
+#[error("{n_faults} faults on probation, the last: {last}")]
+struct FailedProbation {
+    n_faults: u32,
+    last: String,
+}
+
 impl ProbationSoFar {
     /// Counts a fault.
     ///
     /// # Errors
-    /// Why the binary gives way: it was one fault too many.
-    fn fault(self, reason: &str, context: &Context<'_>) -> Result<Self, String> {
+    /// It was one fault too many: the binary gives way.
+    fn fault(self, reason: &str, context: &Context<'_>) -> Result<Self, FailedProbation> {
         let n_faults = self.n_faults + 1;
         if n_faults > context.policy.probation.faults {
-            return Err(format!("{n_faults} faults on probation, the last: {reason}"));
+            return Err(FailedProbation { n_faults, last: reason.to_owned() });
         }
         Ok(Self { n_faults, ..self })
     }

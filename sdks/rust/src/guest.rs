@@ -22,6 +22,7 @@ struct OpenCycle {
 }
 
 impl Guest {
+    /// A component that nobody has configured yet, of the plugin `P`.
     #[must_use]
     pub fn new<P: Configure>() -> Self {
         Self {
@@ -110,5 +111,6 @@ impl Guest {
 
 /// Where [`export!`](crate::export) keeps the component's [`Guest`].
 pub trait HasGuest {
+    /// Runs `run` on the component's only guest. A call into the component from within `run` panics.
     fn with<R>(run: impl FnOnce(&mut Guest) -> R) -> R;
 }

@@ -9,9 +9,13 @@ use crate::bindings::shared::berth::scheduler::host;
 /// Severity of a log line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
+    /// For whoever debugs the plugin.
     Debug,
+    /// What an operator may want to know.
     Info,
+    /// Something is wrong, and the plugin goes on.
     Warn,
+    /// Something failed. The last such line of a call that traps is part of the fault's reason.
     Error,
 }
 

@@ -29,6 +29,8 @@ pub trait NodePlugin: Sized + Send + 'static {
     /// What [`NodeView`] is to know. A column that is not named here reads as empty.
     fn needs() -> Needs;
 
+    /// A plugin configured with the profile's arguments.
+    ///
     /// # Errors
     /// Why these arguments are refused.
     fn new(args: Self::Args) -> Result<Self, ConfigureError>;

@@ -27,6 +27,7 @@ pub struct Cluster {
 /// What a plugin said about every node, by name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answers {
+    /// Why a node does not pass, as `explain` says.
     pub rejected: BTreeMap<String, Status>,
     /// Of the nodes that pass; normalised if the plugin normalises.
     pub scores: BTreeMap<String, i64>,
@@ -38,7 +39,7 @@ fn read<T: serde::de::DeserializeOwned>(json: &str) -> T {
 }
 
 impl Cluster {
-    /// Adds a node.
+    /// Adds a node. The position is that of its row in [`Self::table`].
     pub fn node(&mut self, json: &str) -> NodeIdx {
         let node = intern::node(&read::<api::Node>(json), &mut self.table.symbols);
         let idx = NodeIdx(self.n_nodes);

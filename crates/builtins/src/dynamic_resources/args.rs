@@ -93,14 +93,16 @@ fn nanoseconds_of(unit: &str) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
+    use berth_framework::ConfigureError;
+
     use super::*;
 
     /// <https://kubernetes.io/docs/reference/config-api/kube-scheduler-config.v1/>, DynamicResourcesArgs.
     #[test]
     fn time_outs_have_defaults_and_bounds() {
-        let parse = |args: &str| -> Result<DynamicResourcesArgs, String> {
+        let parse = |args: &str| -> Result<DynamicResourcesArgs, ConfigureError> {
             let raw: RawArgs = crate::args::parse("DynamicResources", args)?;
-            raw.try_into().map_err(|error: InvalidArgs| error.to_string())
+            raw.try_into().map_err(|error: InvalidArgs| ConfigureError::new(error))
         };
         let default = DynamicResourcesArgs { max_steps: 10_000_000, binding_timeout: 600_000 };
         assert_eq!(parse("null"), Ok(default));

@@ -18,21 +18,25 @@ impl<'a> PodView<'a> {
         Self { pod: call.pod, table: call.table }
     }
 
+    /// `metadata.name`.
     #[must_use]
     pub fn name(&self) -> &'a str {
         &self.pod.name
     }
 
+    /// `metadata.namespace`.
     #[must_use]
     pub fn namespace(&self) -> &'a str {
         self.table.symbols.text(self.pod.namespace)
     }
 
+    /// `spec.priority`.
     #[must_use]
     pub fn priority(&self) -> i32 {
         self.pod.priority
     }
 
+    /// The value of a label of the pod.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
         value_of(self.table, &self.pod.labels, key)
@@ -74,19 +78,19 @@ impl<'a> NodeView<'a> {
         Self { table, node: case.node, change: Some((pods, case)) }
     }
 
-    /// Needs the column `Name`.
+    /// The node's name. Needs the column `Name`.
     #[must_use]
     pub fn name(&self) -> &'a str {
         self.table.symbols.text(self.table.name(self.node))
     }
 
-    /// Needs the column `Unschedulable`.
+    /// `spec.unschedulable`, as `kubectl cordon` sets it. Needs the column `Unschedulable`.
     #[must_use]
     pub fn is_unschedulable(&self) -> bool {
         self.table.unschedulable().contains(self.node)
     }
 
-    /// Needs the column `Labels`.
+    /// The value of one label of the node. Needs the column `Labels`.
     #[must_use]
     pub fn label(&self, key: &str) -> Option<&'a str> {
         let key = self.table.symbols.lookup(key)?;
@@ -94,7 +98,7 @@ impl<'a> NodeView<'a> {
         Some(self.table.symbols.text(value))
     }
 
-    /// Needs the column `Labels`.
+    /// All labels of the node. Needs the column `Labels`.
     pub fn labels(&self) -> impl Iterator<Item = (&'a str, &'a str)> + use<'a> {
         let table = self.table;
         let text = |sym: Sym| table.symbols.text(sym);
@@ -107,7 +111,7 @@ impl<'a> NodeView<'a> {
         self.table.annotations(self.node)?.get(key).map(String::as_str)
     }
 
-    /// Needs the column `Taints`.
+    /// `spec.taints`. Needs the column `Taints`.
     #[must_use]
     pub fn taints(&self) -> &'a [Taint] {
         let set = usize::try_from(self.table.taint_set_id(self.node)).unwrap_or_default();
@@ -129,7 +133,7 @@ impl<'a> NodeView<'a> {
         self.table.requested().get(sym, self.node) - of(self.gone()) + of(self.come())
     }
 
-    /// Needs the column `PodCount`.
+    /// How many pods are on the node. Needs the column `PodCount`.
     #[must_use]
     pub fn pod_count(&self) -> usize {
         let counted = self.table.pod_counts().get(self.node.index()).copied().unwrap_or(0);
