@@ -7,9 +7,8 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock, atomic::Ordering},
+    sync::{Arc, PoisonError, RwLock},
     thread,
-    time::Duration,
 };
 
 use wasmtime::{
@@ -19,19 +18,12 @@ use wasmtime::{
 
 use crate::{
     artefacts::{ArtefactError, Artefacts},
-    binary::{Binary, LoadError},
     bindings::All,
-    factory::ComponentFactory,
+    clock::{Clock, TICK},
     fault::FaultSink,
-    host_state::{Clock, HostState},
+    host_state::HostState,
     limits::Limits,
 };
-
-/// How often time limits are looked at: often enough for limits of tens of milliseconds, seldom enough that an idle
-/// scheduler's processor sleeps.
-pub(crate) const TICK: Duration = Duration::from_millis(5);
-
-pub(crate) const TICKS_PER_SECOND: u64 = 200;
 
 /// How deep components may call: bytes of the calling thread's stack. A component that uses up its share traps. Two
 /// components may lie on one stack, one that asks and one that answers a dry run, below and above the host's own frames:
@@ -77,6 +69,12 @@ pub(crate) struct Shared {
     limits: RwLock<LimitsByName>,
 }
 
+impl Shared {
+    pub(crate) fn limits_of(&self, plugin: &str) -> Limits {
+        self.limits.read().unwrap_or_else(PoisonError::into_inner).of(plugin).clone()
+    }
+}
+
 /// Which limits hold for whom.
 #[derive(Debug)]
 struct LimitsByName {
@@ -114,24 +112,18 @@ impl Engine {
 
     /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.
     pub fn set_now(&self, milliseconds: u64) {
-        self.shared.clock.now.store(milliseconds, Ordering::Relaxed);
+        self.shared.clock.set_now(milliseconds);
     }
 
     /// Other limits for what is loaded from here on. What is loaded already keeps its own; see
-    /// [`ComponentFactory::with_limits`].
+    /// [`ComponentFactory::with_limits`](crate::ComponentFactory::with_limits).
     pub fn set_limits(&self, limits: Limits, plugin_limits: BTreeMap<String, Limits>) {
         let limits = LimitsByName { default: limits, plugins: plugin_limits };
         *self.shared.limits.write().unwrap_or_else(PoisonError::into_inner) = limits;
     }
 
-    /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
-    /// asks it for its manifest. Takes up to seconds.
-    ///
-    /// # Errors
-    /// Why these bytes are no plugin, or not the plugin that the name says.
-    pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
-        let limits = self.shared.limits.read().unwrap_or_else(PoisonError::into_inner).of(binary.name()).clone();
-        ComponentFactory::load(&self.shared, binary, limits)
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
     }
 }
 
@@ -149,7 +141,7 @@ fn spawn_ticker(engine: &wasmtime::Engine, clock: Arc<Clock>) -> std::io::Result
     let tick = move || {
         while let Some(engine) = engine.upgrade() {
             engine.increment_epoch();
-            clock.ticks.fetch_add(1, Ordering::Relaxed);
+            clock.tick();
             drop(engine);
             thread::sleep(TICK);
         }

@@ -2,9 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
-use wasmtime::{Store, Trap, WasmBacktrace};
-
-use crate::host_state::HostState;
+use wasmtime::{Trap, WasmBacktrace};
 
 /// Kinds of faults, as metrics tell them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -89,8 +87,21 @@ impl fmt::Display for Fault {
 #[derive(Debug)]
 pub(crate) enum CallError {
     Wasm(wasmtime::Error),
-    /// What was wrong with the answer.
-    Answer(String),
+    Answer(Refused),
+}
+
+/// Why an answer is refused: it breaks the contract or a limit. Reads on from `answered filter with`.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Refused(pub(crate) String);
+
+/// What an instance leaves behind when a call fails.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CallTraces<'a> {
+    /// The memory or table that it asked for in vain.
+    pub(crate) exceeded: Option<&'a str>,
+    /// The last line that it logged as an error.
+    pub(crate) last_words: Option<&'a str>,
 }
 
 impl From<wasmtime::Error> for CallError {
@@ -99,8 +110,8 @@ impl From<wasmtime::Error> for CallError {
     }
 }
 
-impl From<String> for CallError {
-    fn from(refused: String) -> Self {
+impl From<Refused> for CallError {
+    fn from(refused: Refused) -> Self {
         Self::Answer(refused)
     }
 }
@@ -116,8 +127,8 @@ impl Fault {
         Self { kind: FaultKind::Trap, text: format!("could not start afresh: {reason}") }
     }
 
-    /// Sorts out what went wrong in `function`; `store` knows the last words and what was refused.
-    pub(crate) fn new(error: CallError, function: &str, store: &Store<HostState>) -> Self {
+    /// Sorts out what went wrong in `function`.
+    pub(crate) fn new(error: CallError, function: &str, traces: CallTraces<'_>) -> Self {
         let error = match error {
             CallError::Answer(refused) => {
                 let text = format!("answered {function} with {refused}");
@@ -125,14 +136,13 @@ impl Fault {
             }
             CallError::Wasm(error) => error,
         };
-        let state = store.data();
-        if let Some(exceeded) = state.meter.exceeded() {
+        if let Some(exceeded) = traces.exceeded {
             return Self { kind: FaultKind::Memory, text: format!("{exceeded} in {function}") };
         }
         match error.downcast_ref::<Trap>() {
             Some(Trap::Interrupt) => Self { kind: FaultKind::Timeout, text: format!("took too long in {function}") },
             Some(trap) => {
-                let words = state.last_words.clone().unwrap_or_else(|| describe(*trap, &error));
+                let words = traces.last_words.map_or_else(|| describe(*trap, &error), str::to_owned);
                 Self { kind: FaultKind::Trap, text: format!("trapped in {function}: {words}") }
             }
             None => {

@@ -1,27 +1,17 @@
 //! What a component can reach: `berth:scheduler/host`, and nothing else.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::Arc;
 
 use berth_framework::{DryRun, Status};
 
 use crate::{
     bindings::{berth::scheduler::host, types},
+    clock::Clock,
     convert::{lift, lower},
+    fault::CallTraces,
     limits::{Limits, Meter},
     stats::PluginStats,
 };
-
-/// Time as components see it and as their limits are measured. Shared by all instances of an engine.
-#[derive(Debug, Default)]
-pub(crate) struct Clock {
-    /// Milliseconds since 1970 as of the start of the cycle.
-    pub(crate) now: AtomicU64,
-    /// Ticks since the engine started.
-    pub(crate) ticks: AtomicU64,
-}
 
 /// Data of one instance's store.
 #[derive(Debug)]
@@ -37,7 +27,7 @@ pub(crate) struct HostState {
     stats: Arc<PluginStats>,
 }
 
-/// A rate measured in ticks of the engine, so that it needs no clock of its own.
+/// A rate measured by the clock of the engine, so that it needs none of its own.
 #[derive(Debug)]
 struct LogBudget {
     lines_per_second: u32,
@@ -59,11 +49,15 @@ impl HostState {
             stats,
         }
     }
+
+    /// What is known here about a call that failed.
+    pub(crate) fn traces(&self) -> CallTraces<'_> {
+        CallTraces { exceeded: self.meter.exceeded(), last_words: self.last_words.as_deref() }
+    }
 }
 
 impl LogBudget {
-    fn take(&mut self, ticks: u64) -> bool {
-        let second = ticks / crate::engine::TICKS_PER_SECOND;
+    fn take(&mut self, second: u64) -> bool {
         if second != self.second {
             (self.second, self.lines) = (second, 0);
         }
@@ -80,7 +74,7 @@ impl host::Host for HostState {
         if level == host::Level::Error {
             self.last_words = Some(message.clone());
         }
-        if !self.log_budget.take(self.clock.ticks.load(Ordering::Relaxed)) {
+        if !self.log_budget.take(self.clock.seconds()) {
             self.stats.record_dropped_log_line();
             return;
         }
@@ -103,7 +97,7 @@ impl host::Host for HostState {
     }
 
     fn now(&mut self) -> u64 {
-        self.clock.now.load(Ordering::Relaxed)
+        self.clock.now()
     }
 
     fn count(&mut self, name: String, amount: u64) {

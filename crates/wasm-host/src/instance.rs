@@ -6,10 +6,10 @@ use wasmtime::Store;
 
 use crate::{
     binary::LoadError,
-    engine::TICK,
+    clock::ticks,
+    component::LoadedComponent,
     exports::Exports,
-    factory::LoadedComponent,
-    fault::{CallError, Fault},
+    fault::{CallError, Fault, Refused},
     host_state::HostState,
     limits::Limits,
 };
@@ -39,7 +39,7 @@ pub(crate) struct CallContext<'a> {
 
 /// An interface that the caller knows to be exported.
 pub(crate) fn guest<T>(interface: &Option<T>) -> Result<&T, CallError> {
-    interface.as_ref().ok_or_else(|| CallError::Answer("no such interface".to_owned()))
+    interface.as_ref().ok_or_else(|| CallError::Answer(Refused("no such interface".to_owned())))
 }
 
 impl Instance {
@@ -53,7 +53,7 @@ impl Instance {
         let instance = match pre.instantiate(&mut store) {
             Ok(instance) => instance,
             Err(error) => {
-                let fault = Fault::new(CallError::Wasm(error), "instantiation", &store);
+                let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces());
                 stats.record_fault(fault.kind);
                 return Err(LoadError::Faulty(fault.to_string()));
             }
@@ -82,15 +82,9 @@ impl Instance {
         let answer = ask(CallContext { store: &mut self.store, exports: &self.exports, limits });
         stats.record_call(started.elapsed(), self.store.data().meter.memory());
         answer.map_err(|error| {
-            let fault = Fault::new(error, function, &self.store);
+            let fault = Fault::new(error, function, self.store.data().traces());
             stats.record_fault(fault.kind);
             fault
         })
     }
-}
-
-/// At least `timeout`: the tick under way does not count.
-fn ticks(timeout: Duration) -> u64 {
-    let ticks = timeout.as_nanos().div_ceil(TICK.as_nanos());
-    u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)
 }

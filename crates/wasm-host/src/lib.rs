@@ -11,6 +11,8 @@
 mod artefacts;
 mod binary;
 mod bindings;
+mod clock;
+mod component;
 mod convert;
 mod directory;
 mod engine;
@@ -20,6 +22,7 @@ mod fault;
 mod host_state;
 mod instance;
 mod limits;
+mod loading;
 mod plugin;
 mod stats;
 pub mod threads;

@@ -19,8 +19,8 @@ use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
 use self::shown_pods::ShownPods;
 use crate::{
     bindings::types,
+    component::LoadedComponent,
     convert::lower,
-    factory::LoadedComponent,
     fault::{CallError, Fault},
     instance::{CallContext, Instance, TimeLimit, guest},
 };

@@ -16,16 +16,14 @@ use crate::{
         points::{lifecycle, permit, post_filter},
         types,
     },
+    fault::Refused,
     limits::Limits,
 };
-
-/// Why an answer is refused.
-pub(crate) type Refused = String;
 
 /// A status of any code.
 pub(crate) fn status(status: types::Status, limits: &Limits) -> Result<Status, Refused> {
     if status.reasons.len() > limits.list_items {
-        return Err(format!("a status with {} reasons (limit {})", status.reasons.len(), limits.list_items));
+        return Err(Refused(format!("a status with {} reasons (limit {})", status.reasons.len(), limits.list_items)));
     }
     for reason in &status.reasons {
         text("a reason", reason, limits)?;
@@ -37,7 +35,7 @@ pub(crate) fn status(status: types::Status, limits: &Limits) -> Result<Status, R
 pub(crate) fn failure(failure: types::Status, limits: &Limits) -> Result<Status, Refused> {
     let status = status(failure, limits)?;
     match status.code {
-        Code::Success | Code::Wait => Err(format!("an error with code {}", status.code.as_str())),
+        Code::Success | Code::Wait => Err(Refused(format!("an error with code {}", status.code.as_str()))),
         Code::Error | Code::Unschedulable | Code::UnschedulableAndUnresolvable | Code::Skip | Code::Pending => {
             Ok(status)
         }
@@ -55,7 +53,7 @@ pub(crate) fn outcome<T>(answer: Result<T, types::Status>, limits: &Limits) -> R
 /// Nodes out of those that were asked about.
 pub(crate) fn subset(words: Vec<u64>, of: &NodeSet) -> Result<NodeSet, Refused> {
     let nodes = NodeSet::from_words(words);
-    if nodes.is_subset(of) { Ok(nodes) } else { Err("nodes that it was not asked about".to_owned()) }
+    if nodes.is_subset(of) { Ok(nodes) } else { Err(Refused("nodes that it was not asked about".to_owned())) }
 }
 
 pub(crate) fn explanations(
@@ -79,7 +77,9 @@ pub(crate) fn post_filter(
         post_filter::Nomination::Keep => None,
         post_filter::Nomination::Clear => Some(None),
         post_filter::Nomination::Node(row) if nodes.contains(NodeIdx(row)) => Some(Some(NodeIdx(row))),
-        post_filter::Nomination::Node(row) => return Err(format!("a nomination of row {row}, which holds no node")),
+        post_filter::Nomination::Node(row) => {
+            return Err(Refused(format!("a nomination of row {row}, which holds no node")));
+        }
     };
     let status = status(answer.status, limits)?;
     Ok(PostFilterOutcome { status, nominate, effects: effects(answer.effects, limits)? })
@@ -95,7 +95,7 @@ pub(crate) fn verdict(verdict: permit::Verdict, limits: &Limits) -> Result<Permi
 
 pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Vec<Effect>, Refused> {
     if effects.len() > limits.list_items {
-        return Err(format!("{} effects (limit {})", effects.len(), limits.list_items));
+        return Err(Refused(format!("{} effects (limit {})", effects.len(), limits.list_items)));
     }
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
@@ -111,7 +111,7 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
         [("events", manifest.requeue.as_ref().map_or(0, Vec::len)), ("kinds of objects", manifest.objects.len())];
     for (what, length) in lengths {
         if length > MAX_KINDS {
-            return Err(format!("{length} {what} (limit {MAX_KINDS})"));
+            return Err(Refused(format!("{length} {what} (limit {MAX_KINDS})")));
         }
     }
     let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
@@ -194,7 +194,7 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
         types::Effect::Wait(types::Wait { objects, timeout_ms, timeout_message }) => {
             text("a time-out's message", &timeout_message, limits)?;
             if objects.len() > limits.list_items {
-                return Err(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items));
+                return Err(Refused(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items)));
             }
             Effect::Wait { objects: objects.into_iter().map(object_ref).collect(), timeout_ms, timeout_message }
         }
@@ -226,7 +226,7 @@ fn code(code: types::Code) -> Code {
 
 fn text(what: &str, text: &str, limits: &Limits) -> Result<(), Refused> {
     if text.len() > limits.text_bytes {
-        return Err(format!("{what} of {} bytes (limit {})", text.len(), limits.text_bytes));
+        return Err(Refused(format!("{what} of {} bytes (limit {})", text.len(), limits.text_bytes)));
     }
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::{ComponentPlugin, Reservation};
 use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
+    fault::Refused,
     host_state::OTHERS,
     instance::{TimeLimit, guest},
 };
@@ -283,6 +284,6 @@ impl State for ComponentPlugin {
 }
 
 /// An answer has one item for each that was asked about.
-fn check_length(what: &str, n_given: usize, n_asked: usize) -> Result<(), String> {
-    if n_given == n_asked { Ok(()) } else { Err(format!("{n_given} {what} for {n_asked} asked about")) }
+fn check_length(what: &str, n_given: usize, n_asked: usize) -> Result<(), Refused> {
+    if n_given == n_asked { Ok(()) } else { Err(Refused(format!("{n_given} {what} for {n_asked} asked about"))) }
 }

@@ -1,0 +1,106 @@
+//! From a plugin's bytes to its factory: compiled, checked against the contract, and asked for its manifest.
+
+use std::sync::Arc;
+
+use berth_framework::{Manifest, PluginVersion};
+use wasmtime::component::{Component, types::ComponentItem};
+
+use crate::{
+    binary::{Binary, LoadError},
+    component::LoadedComponent,
+    convert::lift,
+    engine::{Engine, Shared},
+    exports::ExportIndices,
+    factory::ComponentFactory,
+    instance::{Instance, TimeLimit, guest},
+};
+
+impl Engine {
+    /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
+    /// asks it for its manifest. Takes up to seconds.
+    ///
+    /// # Errors
+    /// Why these bytes are no plugin, or not the plugin that the name says.
+    pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
+        let shared = self.shared();
+        let limits = shared.limits_of(binary.name());
+        binary.check_format()?;
+        let (component, is_from_artefact) = compile(shared, binary)?;
+        check_imports(&component)?;
+        let pre = shared.linker.instantiate_pre(&component);
+        let pre = pre.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
+        let indices = ExportIndices::find(&pre)?;
+        indices.check(|| exports_of(&component))?;
+        let points = indices.points();
+        let name = Arc::from(binary.name());
+        let version = PluginVersion { digest: binary.digest().to_owned(), ..PluginVersion::default() };
+        let clock = Arc::clone(&shared.clock);
+        let (manifest, stats) = (Manifest::default(), Arc::default());
+        let faults = shared.faults.clone();
+        let mut loaded =
+            LoadedComponent { pre, indices, limits, clock, stats, faults, name, manifest, points, version };
+        loaded.manifest = describe(&loaded)?;
+        loaded.version.name.clone_from(&loaded.manifest.name);
+        loaded.version.version.clone_from(&loaded.manifest.version);
+        Ok(ComponentFactory::new(loaded, is_from_artefact))
+    }
+}
+
+/// Asks a throw-away instance, which also compares the types of all exported functions with the contract's.
+fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
+    let mut instance = Instance::new(component)?;
+    let described = instance.call(component, "describe", TimeLimit::Configure, |context| {
+        let manifest = guest(&context.exports.lifecycle)?.call_describe(context.store)?;
+        Ok(lift::manifest(manifest, context.limits)?)
+    });
+    let manifest = described.map_err(|fault| LoadError::Faulty(fault.to_string()))?;
+    if manifest.name != *component.name {
+        return Err(LoadError::Name { manifest: manifest.name });
+    }
+    let needs = &manifest.needs;
+    let has_needs = !needs.columns.is_empty() || needs.pods || !needs.objects.is_empty();
+    if has_needs && !component.indices.has_sync() {
+        let because = "its manifest needs, as it names columns, pods or objects";
+        return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
+    }
+    Ok(manifest)
+}
+
+/// The component, and whether it was there already.
+fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadError> {
+    let engine = &shared.wasmtime;
+    if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary)) {
+        return Ok((component, true));
+    }
+    let component = Component::from_binary(engine, binary.bytes());
+    let component = component.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
+    if let Some(artefacts) = &shared.artefacts {
+        artefacts.store(binary, &component);
+    }
+    Ok((component, false))
+}
+
+/// Refuses whatever is neither the host interface nor mere types.
+fn check_imports(component: &Component) -> Result<(), LoadError> {
+    let engine = component.engine();
+    for (name, import) in component.component_type().imports(engine) {
+        let is_given = name == "berth:scheduler/host@0.1.0"
+            || match &import.ty {
+                ComponentItem::Type(_) => true,
+                ComponentItem::ComponentInstance(instance) => {
+                    instance.exports(engine).all(|(_, item)| matches!(item.ty, ComponentItem::Type(_)))
+                }
+                _ => false,
+            };
+        if !is_given {
+            return Err(LoadError::Import { import: name.to_owned() });
+        }
+    }
+    Ok(())
+}
+
+fn exports_of(component: &Component) -> String {
+    let component_type = component.component_type();
+    let names: Vec<&str> = component_type.exports(component.engine()).map(|(name, _)| name).collect();
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}
