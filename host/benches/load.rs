@@ -55,7 +55,16 @@ async fn load(n_pods: usize, n_nodes: usize, execution: &str) -> Result<()> {
     let started = Instant::now();
     let scheduler = Killed(
         Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args(["run", "--log", "warn", "--execution", execution, "--kubeconfig"])
+            .args([
+                "run",
+                "--scheduler-name",
+                "default-scheduler",
+                "--log",
+                "warn",
+                "--execution",
+                execution,
+                "--kubeconfig",
+            ])
             .arg(&kubeconfig)
             .stdout(Stdio::null())
             .spawn()?,

@@ -14,7 +14,7 @@ Examples:
   berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
   berth sandbox --nodes 50                 a Kubernetes API with 50 nodes and Berth as its scheduler, for kubectl
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
-  berth run --config scheduler.yaml        with the KubeSchedulerConfiguration that kube-scheduler uses";
+  berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own";
 
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]

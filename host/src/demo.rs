@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 
 use crate::{
+    configuration::alone,
     decision::Decision,
     failure::Usage,
     manifests,
@@ -45,7 +46,7 @@ async fn demo(arguments: Demo) -> Result<()> {
     if pods.is_empty() {
         bail!(Usage("the manifests hold no Pod, so there is nothing to schedule".to_owned()));
     }
-    let plan = Plan::new(&arguments.scheduling, None).await?;
+    let plan = Plan::new(&arguments.scheduling, alone()).await?;
     let server = sandbox::start(berth_sandbox::Options::default()).await?;
     let kubeconfig = Kubeconfig::new(arguments.keep);
     sandbox::write_kubeconfig(&server, &kubeconfig.0)?;

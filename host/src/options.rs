@@ -53,7 +53,8 @@ pub(crate) struct Run {
     /// Context of the kubeconfig file
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// Serve pods with this schedulerName; for a configuration with one profile
+    /// Serve pods with this schedulerName; for a configuration with one profile [default: the configuration's;
+    /// `berth` without one]
     #[arg(long, value_name = "NAME")]
     pub scheduler_name: Option<String>,
     #[command(flatten)]

@@ -4,6 +4,7 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect};
+use berth_config::{Overrides, Program};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -30,7 +31,7 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 async fn schedule(arguments: Run) -> Result<()> {
-    let plan = Plan::new(&arguments.scheduling, arguments.scheduler_name).await?;
+    let plan = Plan::new(&arguments.scheduling, overrides(&arguments)).await?;
     if arguments.print_config {
         write!(io::stdout().lock(), "{}", plan.settings.to_yaml()?)?;
         return Ok(());
@@ -49,6 +50,11 @@ async fn schedule(arguments: Run) -> Result<()> {
     until_told_to_stop().await?;
     session.stop().await;
     Ok(())
+}
+
+/// What the options say beside the configuration file.
+fn overrides(arguments: &Run) -> Overrides {
+    Overrides { program: Program::Berth, scheduler_name: arguments.scheduler_name.clone(), ..Overrides::default() }
 }
 
 /// Waits for SIGTERM or SIGINT. A second one ends the process at once.

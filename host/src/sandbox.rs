@@ -12,6 +12,7 @@ use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
+    configuration,
     failure::chain,
     options,
     progress::Progress,
@@ -27,7 +28,11 @@ pub(crate) fn run(arguments: options::Sandbox) -> Result<()> {
 }
 
 async fn serve(arguments: options::Sandbox) -> Result<()> {
-    let plan = if arguments.no_scheduler { None } else { Some(Plan::new(&arguments.scheduling, None).await?) };
+    let plan = if arguments.no_scheduler {
+        None
+    } else {
+        Some(Plan::new(&arguments.scheduling, configuration::alone()).await?)
+    };
     let options =
         Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
     let sandbox = start(options).await?;

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
+use berth_config::Overrides;
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
 use tokio::{
@@ -44,15 +45,15 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
-    /// Reads the configuration and loads the plugins.
+    /// Reads the configuration, over which `overrides` are laid, and loads the plugins.
     ///
     /// # Errors
     /// What is wrong with the configuration, the plugins directory, or a plugin.
-    pub(crate) async fn new(scheduling: &Scheduling, scheduler_name: Option<String>) -> Result<Self> {
+    pub(crate) async fn new(scheduling: &Scheduling, overrides: Overrides) -> Result<Self> {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let plugins = Plugins::load(&scheduling)?;
-            let settings = configuration::read(scheduling.config.as_deref(), scheduler_name.as_deref(), &plugins)?;
+            let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins)?;
             Ok(Self { settings, plugins })
         })
         .await

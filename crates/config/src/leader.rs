@@ -28,7 +28,8 @@ pub struct LeaderElection {
 const RESOURCE_LOCK: &str = "leases";
 
 /// Reads and checks `leaderElection`. Like kube-scheduler, nothing but types is checked when election is off.
-pub(crate) fn read_leader_election(fields: Fields<'_>) -> LeaderElection {
+/// `resource_name` serves when the document gives none.
+pub(crate) fn read_leader_election(fields: Fields<'_>, resource_name: &'static str) -> LeaderElection {
     let leader_elect = fields.flag("leaderElect").unwrap_or(true);
     // Zero and the empty string count as unset, as in Kubernetes' own defaulting.
     let nanos = |name, default_seconds| {
@@ -44,7 +45,7 @@ pub(crate) fn read_leader_election(fields: Fields<'_>) -> LeaderElection {
         lease_duration: from_nanos(lease_nanos),
         renew_deadline: from_nanos(renew_nanos),
         retry_period: from_nanos(retry_nanos),
-        resource_name: text("resourceName", "kube-scheduler").to_owned(),
+        resource_name: text("resourceName", resource_name).to_owned(),
         resource_namespace: text("resourceNamespace", "kube-system").to_owned(),
     };
     if leader_elect {

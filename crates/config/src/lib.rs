@@ -44,4 +44,4 @@ pub use plugin_host::{
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;
-pub use settings::{ClientConnection, Settings};
+pub use settings::{ClientConnection, Overrides, Program, Settings};

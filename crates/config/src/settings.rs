@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_framework::Point;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::error::{ConfigError, Problems};
 use crate::extender::{Extender, read_extenders};
@@ -59,7 +59,32 @@ pub struct ClientConnection {
     pub burst: u32,
 }
 
+/// What the command that reads a document says beside it.
+#[derive(Clone, Debug, Default)]
+pub struct Overrides {
+    /// Whose defaults hold.
+    pub program: Program,
+    /// Renames the only profile.
+    pub scheduler_name: Option<String>,
+    /// Laid over the document's fields, as in `{"leaderElection": {"leaderElect": false}}`; lists are replaced.
+    pub fields: Map<String, Value>,
+}
+
+/// As which program the scheduler was called. The two differ in what holds where nobody says anything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Program {
+    /// Takes kube-scheduler's place: serves `default-scheduler`, under kube-scheduler's Lease.
+    #[default]
+    KubeScheduler,
+    /// Works beside it: without a document it serves the pods of the scheduler `berth`. Its Lease is `berth`, but that
+    /// of kube-scheduler if a profile serves `default-scheduler`: two that serve the same pods must not both be active.
+    Berth,
+}
+
 const KIND: &str = "KubeSchedulerConfiguration";
+/// The scheduler, and the Lease, of a Berth that runs beside the cluster's own scheduler.
+const BERTH: &str = "berth";
+const KUBE_SCHEDULER_LEASE: &str = "kube-scheduler";
 
 impl Settings {
     /// One default profile and kube-scheduler's defaults everywhere. `catalogue` must know the plugins of the default
@@ -67,25 +92,65 @@ impl Settings {
     #[must_use]
     pub fn defaults(catalogue: &InTree) -> Self {
         let problems = Problems::default();
-        let settings = Self::read(&Fields::new("", None, &problems), catalogue);
+        let settings = Self::read(&Fields::new("", None, &problems), &Overrides::default(), catalogue);
         let settled = problems.settle("defaults");
         debug_assert!(settled.is_ok(), "the catalogue lacks plugins of the default profile: {settled:?}");
         settings
     }
 
-    /// Reads a configuration document, YAML or JSON. `file_name` only serves error messages.
+    /// Reads a configuration document, YAML or JSON, as kube-scheduler does. `file_name` only serves error messages.
     ///
     /// # Errors
     /// [`ConfigError::Syntax`] if the text does not parse, else [`ConfigError::Invalid`] with all that is wrong.
     pub fn from_text(file_name: &str, text: &str, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
-        let document: Value = serde_saphyr::from_str(text)
+        Self::from_text_and(file_name, text, &Overrides::default(), catalogue)
+    }
+
+    /// The same, with what a command line says laid over the document.
+    ///
+    /// # Errors
+    /// As [`Settings::from_text`].
+    pub fn from_text_and(
+        file_name: &str,
+        text: &str,
+        overrides: &Overrides,
+        catalogue: &dyn PluginCatalogue,
+    ) -> Result<Self, ConfigError> {
+        let mut document: Value = serde_saphyr::from_str(text)
             .map_err(|source| ConfigError::Syntax { file: file_name.to_owned(), source: Box::new(source) })?;
         let problems = Problems::default();
-        let fields = Fields::new("", Some(&document), &problems);
-        read_identity(&fields);
+        read_identity(&Fields::new("", Some(&document), &problems));
         // A document of another kind would be reported as a list of unknown fields, which helps nobody.
         problems.settle(file_name)?;
-        let settings = Self::read(&fields, catalogue);
+        lay_over(&mut document, &overrides.fields);
+        Self::read_document(file_name, &document, overrides, catalogue)
+    }
+
+    /// The settings of a command without a document.
+    ///
+    /// # Errors
+    /// [`ConfigError::Invalid`] with all that is wrong with the overrides.
+    pub fn without_text(overrides: &Overrides, catalogue: &dyn PluginCatalogue) -> Result<Self, ConfigError> {
+        let mut document = json!({ "apiVersion": API_VERSION, "kind": KIND });
+        if overrides.program == Program::Berth
+            && let Some(document) = document.as_object_mut()
+        {
+            document.insert("profiles".to_owned(), json!([{ "schedulerName": BERTH }]));
+        }
+        lay_over(&mut document, &overrides.fields);
+        Self::read_document("command line", &document, overrides, catalogue)
+    }
+
+    fn read_document(
+        file_name: &str,
+        document: &Value,
+        overrides: &Overrides,
+        catalogue: &dyn PluginCatalogue,
+    ) -> Result<Self, ConfigError> {
+        let problems = Problems::default();
+        let fields = Fields::new("", Some(document), &problems);
+        read_identity(&fields);
+        let settings = Self::read(&fields, overrides, catalogue);
         fields.finish();
         problems.settle(file_name)?;
         Ok(settings)
@@ -119,7 +184,9 @@ impl Settings {
         })
     }
 
-    fn read(fields: &Fields<'_>, catalogue: &dyn PluginCatalogue) -> Self {
+    fn read(fields: &Fields<'_>, overrides: &Overrides, catalogue: &dyn PluginCatalogue) -> Self {
+        let profiles = read_profiles(fields, overrides.scheduler_name.as_deref(), catalogue);
+        let lease = lease_name(overrides.program, &profiles);
         let (pod_initial_backoff, pod_max_backoff) = read_backoff(fields);
         let enable_profiling = fields.flag("enableProfiling").unwrap_or(true);
         Self {
@@ -127,12 +194,12 @@ impl Settings {
             percentage_of_nodes_to_score: read_percentage(fields).unwrap_or(0),
             pod_initial_backoff,
             pod_max_backoff,
-            leader_election: read_leader_election(fields.object("leaderElection")),
+            leader_election: read_leader_election(fields.object("leaderElection"), lease),
             client_connection: read_client_connection(fields.object("clientConnection")),
             enable_profiling,
             enable_contention_profiling: fields.flag("enableContentionProfiling").unwrap_or(enable_profiling),
             delay_cache_until_active: fields.flag("delayCacheUntilActive").unwrap_or(false),
-            profiles: read_profiles(fields, catalogue),
+            profiles,
             extenders: read_extenders(fields),
         }
     }
@@ -147,6 +214,25 @@ impl ClientConnection {
             "qps": self.qps,
             "burst": self.burst,
         })
+    }
+}
+
+/// The name of the Lease where nobody gives one.
+fn lease_name(program: Program, profiles: &[Profile]) -> &'static str {
+    let is_default = |profile: &Profile| profile.scheduler_name == DEFAULT_SCHEDULER_NAME;
+    match program {
+        Program::Berth if !profiles.iter().any(is_default) => BERTH,
+        Program::Berth | Program::KubeScheduler => KUBE_SCHEDULER_LEASE,
+    }
+}
+
+/// Objects are merged, everything else is replaced.
+fn lay_over(document: &mut Value, fields: &Map<String, Value>) {
+    for (name, value) in fields {
+        match (&mut document[name], value) {
+            (below @ Value::Object(_), Value::Object(fields)) => lay_over(below, fields),
+            (below, value) => *below = value.clone(),
+        }
     }
 }
 
@@ -199,14 +285,24 @@ fn read_client_connection(fields: Fields<'_>) -> ClientConnection {
     connection
 }
 
-fn read_profiles(fields: &Fields<'_>, catalogue: &dyn PluginCatalogue) -> Vec<Profile> {
+fn read_profiles(fields: &Fields<'_>, scheduler_name: Option<&str>, catalogue: &dyn PluginCatalogue) -> Vec<Profile> {
     let mut entries = fields.objects("profiles");
     if entries.is_empty() {
         entries.push(Fields::new("profiles[0]", None, fields.problems));
     }
     let fallback_name = (entries.len() == 1).then_some(DEFAULT_SCHEDULER_NAME);
-    let profiles: Vec<_> = entries.into_iter().map(|entry| Profile::read(entry, fallback_name, catalogue)).collect();
+    let mut profiles: Vec<_> =
+        entries.into_iter().map(|entry| Profile::read(entry, fallback_name, catalogue)).collect();
     check_together(&profiles, fields.problems);
+    match (scheduler_name, profiles.as_mut_slice()) {
+        (None, _) => {}
+        (Some(name), [profile]) => name.clone_into(&mut profile.scheduler_name),
+        (Some(name), profiles) => {
+            let why = "a scheduler name given beside the document renames the only profile, but there are several";
+            let names: Vec<_> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
+            fields.invalid("profiles", names, &format!("{why}: leave out --scheduler-name {name}"));
+        }
+    }
     profiles
 }
 

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
-use berth_config::{FailurePolicy, Settings, points_of_missing_plugin};
+use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
 
 use super::{Area, Findings};
 use crate::{
@@ -41,7 +41,8 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
         findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
     }
     directory(scheduling, &plugins, findings);
-    let settings = match configuration::read(scheduling.config.as_deref(), None, &plugins) {
+    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
+    let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins) {
         Ok(settings) => settings,
         Err(error) => {
             findings.problem(Area::Configuration, format!("{error:#}"), "correct the field that is named");

@@ -82,8 +82,16 @@ impl Cluster {
         self.dir.path().join("kubeconfig")
     }
 
-    /// Starts `berth run` and waits until it has seen all pods and nodes.
+    /// Starts a scheduler for the pods that name none, unless a configuration says otherwise, and waits until it has
+    /// seen all pods and nodes.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
+        let named: &[&str] =
+            if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
+        self.run(&[named, arguments].concat()).await
+    }
+
+    /// Starts `berth run` and waits until it has seen all pods and nodes.
+    pub(crate) async fn run(&self, arguments: &[&str]) -> Scheduler {
         let kubeconfig = self.kubeconfig().display().to_string();
         let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0"];
         let mut process = Process::berth(fixed.iter().chain(arguments));

@@ -50,9 +50,9 @@ async fn profiles_decide_by_their_own_plugins() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn pods_of_other_schedulers_are_left_alone() {
+async fn run_without_a_configuration_leaves_the_cluster_to_its_own_scheduler() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
-    let _scheduler = cluster.scheduler(&["--scheduler-name", "berth"]).await;
+    let _scheduler = cluster.run(&[]).await;
     let theirs = pod("theirs", "1", "1Gi");
     let ours = with_spec(pod("ours", "1", "1Gi"), "schedulerName", json!("berth"));
     cluster.create(&theirs).await;

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::{ConfigError, Settings, in_tree::testing::in_tree};
+use serde_json::json;
+
+use crate::{ConfigError, Overrides, Program, Settings, in_tree::testing::in_tree};
 
 const HEADER: &str = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n";
 
@@ -125,9 +127,9 @@ fn top_level_mistakes_are_listed_together() {
          leaderElection.leaseDuration: Invalid value: \"15s\": LeaseDuration must be greater than RenewDeadline\n\
          leaderElection.resourceLock: Invalid value: \"endpoints\": resourceLock value must be \"leases\"\n\
          clientConnection.burst: Invalid value: -1: must be non-negative\n\
-         healthzBindAddress: unknown field, remove it or use one of: apiVersion, kind, podInitialBackoffSeconds, \
-         podMaxBackoffSeconds, enableProfiling, parallelism, percentageOfNodesToScore, leaderElection, \
-         clientConnection, enableContentionProfiling, delayCacheUntilActive, profiles, extenders",
+         healthzBindAddress: unknown field, remove it or use one of: apiVersion, kind, profiles, \
+         podInitialBackoffSeconds, podMaxBackoffSeconds, enableProfiling, parallelism, percentageOfNodesToScore, \
+         leaderElection, clientConnection, enableContentionProfiling, delayCacheUntilActive, extenders",
     );
     check_error(
         "leaderElection: {leaseDuration: 5, retryPeriod: 9s}",
@@ -164,4 +166,54 @@ fn extenders_are_checked() {
          example.com/gpu, outside kubernetes.io\n\
          extenders: Invalid value: \"found 2 extenders implementing bind\": only one extender can implement bind",
     );
+}
+
+fn check_command(overrides: &Overrides, body: Option<&str>, profile: &str, lease: &str) {
+    let settings = match body {
+        Some(body) => Settings::from_text_and("kube.yaml", &format!("{HEADER}{body}"), overrides, &in_tree()),
+        None => Settings::without_text(overrides, &in_tree()),
+    };
+    let settings = settings.expect("valid settings");
+    let names: Vec<_> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
+    assert_eq!(
+        (names.as_slice(), settings.leader_election.resource_name.as_str()),
+        (&[profile][..], lease),
+        "{body:?}"
+    );
+}
+
+#[test]
+fn two_schedulers_share_neither_pods_nor_a_lease_unless_told_to() {
+    let kube_scheduler = Overrides::default();
+    let berth = Overrides { program: Program::Berth, ..Overrides::default() };
+    let named = |name: &str| Overrides { scheduler_name: Some(name.to_owned()), ..berth.clone() };
+    check_command(&kube_scheduler, None, "default-scheduler", "kube-scheduler");
+    check_command(&kube_scheduler, Some("profiles: [{schedulerName: a}]"), "a", "kube-scheduler");
+    check_command(&berth, None, "berth", "berth");
+    check_command(&named("a"), None, "a", "berth");
+    check_command(&named("default-scheduler"), None, "default-scheduler", "kube-scheduler");
+    check_command(&berth, Some(""), "default-scheduler", "kube-scheduler");
+    check_command(&named("a"), Some(""), "a", "berth");
+    check_command(&berth, Some("profiles: [{schedulerName: a}]"), "a", "berth");
+    check_command(&berth, Some("leaderElection: {resourceName: b}"), "default-scheduler", "b");
+}
+
+#[test]
+fn the_command_line_goes_before_the_document() {
+    let fields = json!({"leaderElection": {"leaderElect": false, "leaseDuration": "20s"}, "parallelism": 2});
+    let overrides = Overrides { fields: fields.as_object().expect("fields").clone(), ..Overrides::default() };
+    let document = format!("{HEADER}leaderElection: {{leaseDuration: 30s, retryPeriod: 1s}}");
+    let settings = Settings::from_text_and("kube.yaml", &document, &overrides, &in_tree()).expect("valid settings");
+    assert!(!settings.leader_election.leader_elect);
+    assert_eq!(settings.leader_election.lease_duration, Duration::from_secs(20));
+    assert_eq!(settings.leader_election.retry_period, Duration::from_secs(1));
+    assert_eq!(settings.parallelism, 2);
+}
+
+#[test]
+fn one_name_does_not_do_for_two_profiles() {
+    let overrides = Overrides { scheduler_name: Some("c".to_owned()), ..Overrides::default() };
+    let document = format!("{HEADER}profiles: [{{schedulerName: a}}, {{schedulerName: b}}]");
+    let error = Settings::from_text_and("kube.yaml", &document, &overrides, &in_tree()).expect_err("refused");
+    assert!(error.to_string().contains("leave out --scheduler-name c"), "{error}");
 }
