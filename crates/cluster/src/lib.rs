@@ -4,7 +4,7 @@
 //! This is the only crate that knows `kube`. It knows nothing of queues, plugins or configuration: the host hands it
 //! finished decisions and a channel. Every request has the shape that kube-scheduler 1.36 gives it.
 //!
-//! Deliberately absent: leader election, and any cache of objects. Of what it has seen, a watch remembers names, uids
+//! Deliberately absent: any cache of objects. Of what it has seen, a watch remembers names, uids
 //! and resource versions only, so that it can tell what vanished while it was not looking.
 
 mod api_error;
@@ -13,6 +13,7 @@ mod connect;
 mod create;
 mod event;
 mod kinds;
+mod leader_election;
 mod object;
 mod retry;
 mod review;
@@ -28,6 +29,7 @@ pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use kinds::{KindRef, Kinds};
 pub use kube::Client;
+pub use leader_election::{ElectionSettings, Elector, Leadership, LeadershipLost};
 pub use object::{ObjectRef, PodRef};
 pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};

@@ -1,0 +1,420 @@
+//! Leader election: of several replicas the one that holds a Lease works, the others stand by.
+//!
+//! Candidates write the Lease as client-go's `tools/leaderelection` does, so replicas of kube-scheduler and of this one
+//! can compete for the same Lease. `candidate` decides what may be written; here it is read and written, every write on
+//! condition that nobody wrote in between.
+//!
+//! A leader that could not renew for the renew deadline, or that sees another holder, has lost, and there is no way
+//! back: whoever works for it must stop before the Lease runs out. The deadline counts from the start of the last write
+//! that succeeded, which is before any other candidate can have seen it.
+
+use std::time::Duration;
+
+use http::{Method, Request, header};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::{
+    sync::{oneshot, watch},
+    task::JoinHandle,
+    time::{Instant, sleep, timeout, timeout_at},
+};
+use tracing::{debug, info, warn};
+
+use self::candidate::{Candidate, LeaseRecord, Verdict};
+use crate::{
+    api_error::Failure,
+    clock,
+    object::{BadName, ObjectRef, collection_path},
+    retry::jitter,
+};
+
+mod candidate;
+#[cfg(test)]
+mod tests;
+
+/// Releasing the Lease, and telling of it, may hold up the end of the process for so long.
+const FAREWELL: Duration = Duration::from_secs(1);
+
+/// Beyond its duration, a leader that does not renew counts as well for so long: kube-scheduler's tolerance.
+const TOLERANCE: Duration = Duration::from_secs(20);
+
+/// Who competes for which Lease.
+#[derive(Clone, Debug)]
+pub struct ElectionSettings {
+    pub namespace: String,
+    pub name: String,
+    /// Of this process and no other, over restarts too.
+    pub identity: String,
+    /// The component that the events about the election come from: kube-scheduler names its first profile.
+    pub component: String,
+    /// Others take over when the Lease has not changed for this long. Written in whole seconds.
+    pub lease_duration: Duration,
+    /// The leader gives up when it could not renew for this long; shorter than `lease_duration`.
+    pub renew_deadline: Duration,
+    /// Between two attempts.
+    pub retry_period: Duration,
+}
+
+/// How a candidate stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Standing {
+    Waiting,
+    /// Since when the Lease was last renewed.
+    Leading {
+        renewed: Instant,
+    },
+    /// For good.
+    Lost(LeadershipLost),
+}
+
+/// Why a leader is none any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LeadershipLost {
+    #[error("the lease {lease} was not renewed for {deadline:?}")]
+    NotRenewed { lease: String, deadline: Duration },
+    #[error("the lease {lease} was taken by {holder}")]
+    Taken { lease: String, holder: String },
+}
+
+/// A candidate at work.
+#[derive(Debug)]
+pub struct Elector {
+    standing: Leadership,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// How a candidate stands, for whoever wants to know.
+#[derive(Clone, Debug)]
+pub struct Leadership {
+    standing: watch::Receiver<Standing>,
+    lease_duration: Duration,
+}
+
+impl Elector {
+    /// Begins to compete.
+    ///
+    /// Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn spawn(client: Client, settings: ElectionSettings) -> Self {
+        let (sender, standing) = watch::channel(Standing::Waiting);
+        let (stop, stopped) = oneshot::channel();
+        let lease_duration = settings.lease_duration;
+        let candidate = Candidate::new(settings.identity.clone(), lease_duration);
+        let election = Election { client, settings, candidate, lease: None, standing: sender, started: Instant::now() };
+        let task = tokio::spawn(election.run(stopped));
+        Self { standing: Leadership { standing, lease_duration }, stop, task }
+    }
+
+    #[must_use]
+    pub fn leadership(&self) -> Leadership {
+        self.standing.clone()
+    }
+
+    /// Gives the Lease back, if it is held. To be called when the work is done: another may begin at once.
+    pub async fn release(self) {
+        // The task is over if the lead was lost.
+        let _ = self.stop.send(());
+        if timeout(2 * FAREWELL, self.task).await.is_err() {
+            warn!("the lease was not released in time");
+        }
+    }
+}
+
+impl Leadership {
+    /// Waits until this candidate leads. Never comes if it does not.
+    pub async fn won(&mut self) {
+        let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
+        if !won {
+            // The process ends: the election was stopped before it was decided.
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Waits until the lead is lost, and says why. Never comes if it is given back.
+    pub async fn lost(&mut self) -> LeadershipLost {
+        if let Ok(standing) = self.standing.wait_for(|standing| matches!(standing, Standing::Lost(_))).await
+            && let Standing::Lost(reason) = &*standing
+        {
+            return reason.clone();
+        }
+        std::future::pending().await
+    }
+
+    #[must_use]
+    pub fn is_leading(&self) -> bool {
+        matches!(&*self.standing.borrow(), Standing::Leading { .. })
+    }
+
+    /// Whether all is well: false for a leader that has not renewed for long and goes on all the same, as client-go's
+    /// `HealthzAdaptor` sees it.
+    #[must_use]
+    pub fn is_healthy(&self) -> bool {
+        match &*self.standing.borrow() {
+            Standing::Waiting => true,
+            Standing::Leading { renewed } => renewed.elapsed() <= self.lease_duration + TOLERANCE,
+            Standing::Lost(_) => false,
+        }
+    }
+}
+
+/// What became of one attempt.
+#[derive(Debug)]
+enum Attempt {
+    /// Written by a request that began at this time.
+    Leading(Instant),
+    Held {
+        by: String,
+    },
+}
+
+#[derive(Debug, thiserror::Error)]
+enum AttemptError {
+    #[error(transparent)]
+    Request(#[from] Failure),
+    #[error(transparent)]
+    BadName(#[from] BadName),
+    #[error("the request cannot be built")]
+    Http(#[from] http::Error),
+}
+
+impl AttemptError {
+    fn code(&self) -> Option<u16> {
+        match self {
+            Self::Request(failure) => failure.code(),
+            Self::BadName(_) | Self::Http(_) => None,
+        }
+    }
+}
+
+struct Election {
+    client: Client,
+    settings: ElectionSettings,
+    candidate: Candidate,
+    /// As last read or written.
+    lease: Option<Value>,
+    standing: watch::Sender<Standing>,
+    /// The candidate's clock begins here.
+    started: Instant,
+}
+
+impl Election {
+    async fn run(mut self, mut stop: oneshot::Receiver<()>) {
+        let lease = self.lease_name();
+        info!(lease, identity = self.settings.identity, "waiting to lead");
+        let mut renewed = tokio::select! {
+            began = self.acquire() => began,
+            _ = &mut stop => return,
+        };
+        info!(lease, "leading");
+        let event = self.tell("became leader");
+        self.standing.send_replace(Standing::Leading { renewed });
+        let reason = loop {
+            let deadline = renewed + self.settings.renew_deadline;
+            let outcome = tokio::select! {
+                outcome = timeout_at(deadline, self.renew()) => outcome,
+                _ = &mut stop => return self.leave(event).await,
+            };
+            match outcome {
+                Ok(Ok(began)) => {
+                    renewed = began;
+                    self.standing.send_replace(Standing::Leading { renewed });
+                }
+                Ok(Err(lost)) => break lost,
+                Err(_) => break LeadershipLost::NotRenewed { lease, deadline: self.settings.renew_deadline },
+            }
+        };
+        // Whoever works for this candidate hears of it before anything else is tried.
+        self.standing.send_replace(Standing::Lost(reason));
+        drop(self.tell("stopped leading"));
+    }
+
+    /// Tries until the Lease is won; gives the start of the attempt that won it.
+    async fn acquire(&mut self) -> Instant {
+        loop {
+            match self.attempt().await {
+                Ok(Attempt::Leading(began)) => return began,
+                Ok(Attempt::Held { by }) => debug!(lease = self.lease_name(), by, "the lease is held"),
+                Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not acquired; trying again"),
+            }
+            // As client-go: up to 1.2 times longer, so that candidates do not come all at once.
+            sleep(self.settings.retry_period + self.settings.retry_period * jitter(120) / 100).await;
+        }
+    }
+
+    /// Waits for its time, and renews. Fails when there is another holder; goes on trying if a request fails.
+    async fn renew(&mut self) -> Result<Instant, LeadershipLost> {
+        loop {
+            sleep(self.settings.retry_period).await;
+            match self.attempt().await {
+                Ok(Attempt::Leading(began)) => return Ok(began),
+                Ok(Attempt::Held { by: holder }) => {
+                    return Err(LeadershipLost::Taken { lease: self.lease_name(), holder });
+                }
+                Err(error) => warn!(lease = self.lease_name(), %error, "the lease was not renewed; trying again"),
+            }
+        }
+    }
+
+    /// Reads and writes the Lease once. A leader writes without reading, as long as nobody else wrote.
+    async fn attempt(&mut self) -> Result<Attempt, AttemptError> {
+        let began = Instant::now();
+        let time = clock::micros(clock::now());
+        if let (Some(lease), Some(record)) = (self.lease.clone(), self.candidate.renewal(&time)) {
+            match self.write(Some(lease), record).await {
+                Ok(()) => return Ok(Attempt::Leading(began)),
+                Err(error) if matches!(error.code(), Some(404 | 409)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let found = self.read().await?;
+        let record = found.as_ref().map(record);
+        match self.candidate.look(record, self.started.elapsed(), &time) {
+            Verdict::Held { by } => Ok(Attempt::Held { by }),
+            Verdict::Write(record) => {
+                // Another candidate was faster: it is seen with the next attempt.
+                self.write(found, record).await?;
+                Ok(Attempt::Leading(began))
+            }
+        }
+    }
+
+    async fn read(&self) -> Result<Option<Value>, AttemptError> {
+        match self.request(Method::GET, &self.object().path(None)?.to_string(), None).await {
+            Ok(lease) => Ok(Some(lease)),
+            Err(AttemptError::Request(failure)) if failure.code() == Some(404) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Writes the record into the Lease as it was read; what else stands there is kept.
+    async fn write(&mut self, lease: Option<Value>, record: LeaseRecord) -> Result<(), AttemptError> {
+        let written = match lease {
+            Some(mut lease) => {
+                lay_into(&mut lease, &record);
+                self.request(Method::PUT, &self.object().path(None)?.to_string(), Some(&lease)).await?
+            }
+            None => {
+                let ElectionSettings { namespace, name, .. } = &self.settings;
+                let mut lease = json!({
+                    "apiVersion": "coordination.k8s.io/v1",
+                    "kind": "Lease",
+                    "metadata": {"name": name, "namespace": namespace},
+                });
+                lay_into(&mut lease, &record);
+                let path = collection_path("coordination.k8s.io", "v1", Some(namespace), "leases")?;
+                self.request(Method::POST, &path, Some(&lease)).await?
+            }
+        };
+        self.lease = Some(written);
+        self.candidate.wrote(record, self.started.elapsed());
+        Ok(())
+    }
+
+    /// The work is done: says so, and gives the Lease back.
+    async fn leave(mut self, event: JoinHandle<()>) {
+        let told = self.tell("stopped leading");
+        match timeout(FAREWELL, self.release()).await {
+            Ok(Ok(())) => info!(lease = self.lease_name(), "the lease is released"),
+            Ok(Err(error)) => warn!(lease = self.lease_name(), %error, "the lease was not released"),
+            Err(_) => warn!(lease = self.lease_name(), "the lease was not released in time"),
+        }
+        // Events are a courtesy: the process ends all the same.
+        let _ = timeout(FAREWELL, async { tokio::join!(event, told) }).await;
+    }
+
+    async fn release(&mut self) -> Result<(), AttemptError> {
+        // A renewal may have been broken off, so nobody knows what was written last.
+        let Some(lease) = self.read().await? else { return Ok(()) };
+        let found = record(&lease);
+        if found.holder_identity != self.settings.identity {
+            return Ok(());
+        }
+        let time = clock::micros(clock::now());
+        self.write(Some(lease), Candidate::release(&found, &time)).await
+    }
+
+    async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, AttemptError> {
+        // Half the deadline, so that a request that hangs leaves time for another one.
+        let limit = (self.settings.renew_deadline / 2).max(Duration::from_secs(1));
+        let request = Request::builder()
+            .method(method)
+            .uri(format!("{path}?timeout={}s", limit.as_secs()))
+            .header(header::ACCEPT, "application/json")
+            .header(header::CONTENT_TYPE, "application/json")
+            .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())?;
+        let answer = timeout(limit, self.client.request::<Value>(request)).await;
+        Ok(answer.map_err(|_| Failure::TimedOut(limit))?.map_err(Failure::from)?)
+    }
+
+    /// Writes an event about the Lease, in the form that client-go's recorders for elections use (core/v1).
+    fn tell(&self, what: &str) -> JoinHandle<()> {
+        let ElectionSettings { namespace, name, identity, component, .. } = &self.settings;
+        let metadata = self.lease.as_ref().map(|lease| lease["metadata"].clone()).unwrap_or_default();
+        let now = clock::now();
+        let event = json!({
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": format!("{name}.{:x}", now.as_nanosecond()), "namespace": namespace},
+            "involvedObject": {
+                "kind": "Lease",
+                "apiVersion": "coordination.k8s.io/v1",
+                "namespace": namespace,
+                "name": name,
+                "uid": metadata["uid"],
+                "resourceVersion": metadata["resourceVersion"],
+            },
+            "reason": "LeaderElection",
+            "message": format!("{identity} {what}"),
+            "source": {"component": component},
+            "firstTimestamp": clock::seconds(now),
+            "lastTimestamp": clock::seconds(now),
+            "count": 1,
+            "type": "Normal",
+            "eventTime": null,
+            "reportingComponent": component,
+            "reportingInstance": "",
+        });
+        let client = self.client.clone();
+        let path = collection_path("", "v1", Some(namespace), "events");
+        tokio::spawn(async move {
+            let posted = async {
+                let request = Request::post(path?)
+                    .header(header::CONTENT_TYPE, "application/json")
+                    .body(event.to_string().into_bytes())?;
+                client.request::<Value>(request).await.map_err(Failure::from)?;
+                Ok::<(), AttemptError>(())
+            };
+            if let Err(error) = posted.await {
+                warn!(%error, "the event about the election was not written");
+            }
+        })
+    }
+
+    fn object(&self) -> ObjectRef {
+        ObjectRef {
+            group: "coordination.k8s.io".into(),
+            version: "v1".into(),
+            plural: "leases".into(),
+            namespace: Some(self.settings.namespace.clone()),
+            name: self.settings.name.clone(),
+        }
+    }
+
+    fn lease_name(&self) -> String {
+        format!("{}/{}", self.settings.namespace, self.settings.name)
+    }
+}
+
+/// A Lease without a readable record counts as one that nobody holds, as it does for client-go.
+fn record(lease: &Value) -> LeaseRecord {
+    serde_json::from_value(lease["spec"].clone()).unwrap_or_default()
+}
+
+fn lay_into(lease: &mut Value, record: &LeaseRecord) {
+    lease["spec"]["holderIdentity"] = json!(record.holder_identity);
+    lease["spec"]["leaseDurationSeconds"] = json!(record.lease_duration_seconds);
+    lease["spec"]["acquireTime"] = json!(record.acquire_time);
+    lease["spec"]["renewTime"] = json!(record.renew_time);
+    lease["spec"]["leaseTransitions"] = json!(record.lease_transitions);
+}

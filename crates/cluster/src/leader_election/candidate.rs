@@ -1,0 +1,209 @@
+//! What one candidate for a Lease may write, given what it has seen of it.
+//!
+//! Pure: the candidate is told its own clock, which only runs on. It never compares that with the times in the Lease,
+//! which other machines wrote: a Lease counts as held until its duration has passed since the candidate first saw it as
+//! it is.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The part of a Lease's `spec` that an election is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct LeaseRecord {
+    /// Empty after a release.
+    pub(super) holder_identity: String,
+    pub(super) lease_duration_seconds: u32,
+    /// `metav1.MicroTime`, for people to read.
+    pub(super) acquire_time: String,
+    pub(super) renew_time: String,
+    /// How often the Lease went from one holder to another.
+    pub(super) lease_transitions: u32,
+}
+
+/// What may follow from a look at the Lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    /// Somebody else has it.
+    Held { by: String },
+    /// Writing this, on condition that the Lease is still as it was seen, makes or keeps the candidate the leader.
+    Write(LeaseRecord),
+}
+
+#[derive(Debug)]
+pub(super) struct Candidate {
+    identity: String,
+    lease_duration_seconds: u32,
+    /// The Lease as last seen or written, and since when it has been like that.
+    observed: Option<(LeaseRecord, Duration)>,
+}
+
+impl Candidate {
+    pub(super) fn new(identity: String, lease_duration: Duration) -> Self {
+        let lease_duration_seconds = u32::try_from(lease_duration.as_secs()).unwrap_or(u32::MAX);
+        Self { identity, lease_duration_seconds, observed: None }
+    }
+
+    /// Takes in the Lease as it was read; `None` when there is none. `now` is the candidate's own clock, `time` what is
+    /// written as the time of day.
+    pub(super) fn look(&mut self, found: Option<LeaseRecord>, now: Duration, time: &str) -> Verdict {
+        let Some(found) = found else {
+            self.observed = None;
+            return Verdict::Write(self.record(time, time, 0));
+        };
+        let since = match &self.observed {
+            Some((record, since)) if *record == found => *since,
+            Some(_) | None => now,
+        };
+        let verdict = self.judge(&found, now.saturating_sub(since), time);
+        self.observed = Some((found, since));
+        verdict
+    }
+
+    /// The candidate wrote this, and nobody came in between.
+    pub(super) fn wrote(&mut self, record: LeaseRecord, now: Duration) {
+        self.observed = Some((record, now));
+    }
+
+    /// What renews the Lease as it was last seen, if the candidate has it.
+    pub(super) fn renewal(&self, time: &str) -> Option<LeaseRecord> {
+        let (record, _) = self.observed.as_ref()?;
+        (record.holder_identity == self.identity)
+            .then(|| self.record(&record.acquire_time, time, record.lease_transitions))
+    }
+
+    /// What gives the Lease back, so that others need not wait: as client-go's `release` writes it.
+    pub(super) fn release(found: &LeaseRecord, time: &str) -> LeaseRecord {
+        LeaseRecord {
+            holder_identity: String::new(),
+            lease_duration_seconds: 1,
+            acquire_time: time.to_owned(),
+            renew_time: time.to_owned(),
+            lease_transitions: found.lease_transitions,
+        }
+    }
+
+    fn judge(&self, found: &LeaseRecord, age: Duration, time: &str) -> Verdict {
+        if found.holder_identity == self.identity {
+            return Verdict::Write(self.record(&found.acquire_time, time, found.lease_transitions));
+        }
+        let is_over = age >= Duration::from_secs(found.lease_duration_seconds.into());
+        if !found.holder_identity.is_empty() && !is_over {
+            return Verdict::Held { by: found.holder_identity.clone() };
+        }
+        Verdict::Write(self.record(time, time, found.lease_transitions.saturating_add(1)))
+    }
+
+    fn record(&self, acquire_time: &str, renew_time: &str, lease_transitions: u32) -> LeaseRecord {
+        LeaseRecord {
+            holder_identity: self.identity.clone(),
+            lease_duration_seconds: self.lease_duration_seconds,
+            acquire_time: acquire_time.to_owned(),
+            renew_time: renew_time.to_owned(),
+            lease_transitions,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(15);
+
+    fn seconds(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    fn written(verdict: Verdict) -> LeaseRecord {
+        match verdict {
+            Verdict::Write(record) => record,
+            Verdict::Held { by } => panic!("held by {by}"),
+        }
+    }
+
+    #[test]
+    fn a_lease_is_held_until_it_has_not_changed_for_its_duration() {
+        let mut first = Candidate::new("first".into(), LEASE);
+        let mut second = Candidate::new("second".into(), LEASE);
+        let lease = written(first.look(None, seconds(1000), "t0"));
+        assert_eq!((lease.lease_transitions, lease.lease_duration_seconds), (0, 15));
+        first.wrote(lease.clone(), seconds(1000));
+        // Each machine has a clock of its own.
+        let held = Verdict::Held { by: "first".into() };
+        assert_eq!(second.look(Some(lease.clone()), seconds(7), "t1"), held);
+        let renewed = first.renewal("t2").expect("first leads");
+        assert_eq!((renewed.acquire_time.as_str(), renewed.renew_time.as_str()), ("t0", "t2"));
+        assert_eq!(second.look(Some(renewed.clone()), seconds(10), "t3"), held);
+        assert_eq!(second.look(Some(renewed.clone()), seconds(24), "t4"), held);
+        let taken = written(second.look(Some(renewed), seconds(25), "t5"));
+        assert_eq!((taken.acquire_time.as_str(), taken.lease_transitions), ("t5", 1));
+        assert_eq!(taken.holder_identity, "second");
+    }
+
+    #[test]
+    fn a_released_lease_is_free_at_once() {
+        let mut first = Candidate::new("first".into(), LEASE);
+        let lease = written(first.look(None, seconds(0), "t0"));
+        let released = Candidate::release(&lease, "t1");
+        let mut second = Candidate::new("second".into(), LEASE);
+        assert_eq!(written(second.look(Some(released), seconds(0), "t2")).lease_transitions, 1);
+    }
+
+    /// A step of one candidate, so many tenths of a second after the step before.
+    #[derive(Clone, Debug)]
+    struct Step {
+        candidate: usize,
+        tenths: u64,
+        is_lost: bool,
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = (0..3_usize, 0..40_u64, prop::bool::weighted(0.2));
+        let step = step.prop_map(|(candidate, tenths, is_lost)| Step { candidate, tenths, is_lost });
+        prop::collection::vec(step, 1..400)
+    }
+
+    proptest! {
+        /// Candidates read and write at any time, or vanish for a while; a write counts if nobody wrote in between, and
+        /// its answer may be lost. Each believes in its lead for the renew deadline since it last began a write that
+        /// succeeded. No two ever do at the same time.
+        #[test]
+        fn there_is_never_more_than_one_leader(steps in steps(), offsets in prop::array::uniform3(0..1_000_u64)) {
+            let renew_deadline = seconds(10);
+            let mut lease: Option<LeaseRecord> = None;
+            let mut version = 0_u64;
+            let mut candidates = [0, 1, 2].map(|n| Candidate::new(format!("candidate-{n}"), LEASE));
+            // What each has read and not yet answered, and until when it believes to lead.
+            let mut read: [Option<(u64, LeaseRecord, Duration)>; 3] = [None, None, None];
+            let mut leads_until = [Duration::ZERO; 3];
+            let mut now = seconds(1);
+            for (n, Step { candidate: who, tenths, is_lost }) in steps.into_iter().enumerate() {
+                now += Duration::from_millis(100 * tenths);
+                let own_clock = now + seconds(offsets[who]);
+                match read[who].take() {
+                    None => {
+                        let verdict = candidates[who].look(lease.clone(), own_clock, &format!("t{n}"));
+                        if let Verdict::Write(record) = verdict {
+                            read[who] = Some((version, record, now));
+                        }
+                    }
+                    Some((seen, record, began)) if seen == version => {
+                        lease = Some(record.clone());
+                        version += 1;
+                        if !is_lost {
+                            candidates[who].wrote(record, own_clock);
+                            leads_until[who] = began + renew_deadline;
+                        }
+                    }
+                    Some(_) => {}
+                }
+                let leaders = leads_until.iter().filter(|until| **until > now).count();
+                prop_assert!(leaders <= 1, "{leaders} leaders at {now:?}: {leads_until:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,199 @@
+//! Elections against an API server played by the test. Time is paused: waiting costs nothing.
+
+use serde_json::{Value, json};
+
+use crate::test_server::{self, Call, Server};
+
+use super::*;
+
+const LEASE: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/kube-scheduler";
+const LEASES: &str = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases";
+const EVENTS: &str = "/api/v1/namespaces/kube-system/events";
+
+struct Bench {
+    server: Server,
+    elector: Elector,
+}
+
+fn start() -> Bench {
+    let (client, server) = test_server::server();
+    let settings = ElectionSettings {
+        namespace: "kube-system".into(),
+        name: "kube-scheduler".into(),
+        identity: "vm_1".into(),
+        component: "default-scheduler".into(),
+        lease_duration: Duration::from_secs(15),
+        renew_deadline: Duration::from_secs(10),
+        retry_period: Duration::from_secs(2),
+    };
+    Bench { server, elector: Elector::spawn(client, settings) }
+}
+
+fn lease(version: &str, holder: &str, renewed: &str) -> Value {
+    json!({
+        "kind": "Lease", "apiVersion": "coordination.k8s.io/v1",
+        "metadata": {"name": "kube-scheduler", "namespace": "kube-system", "uid": "7", "resourceVersion": version},
+        "spec": {"holderIdentity": holder, "leaseDurationSeconds": 15, "acquireTime": "2026-11-21T03:11:57.276967Z",
+            "renewTime": renewed, "leaseTransitions": 3, "strategy": "OldestEmulationVersion"},
+    })
+}
+
+/// The request body as the API server would give it back.
+fn stored(call: &Call, version: &str) -> Value {
+    let mut lease = call.body.clone();
+    lease["metadata"]["resourceVersion"] = json!(version);
+    lease["metadata"]["uid"] = json!("7");
+    lease
+}
+
+impl Bench {
+    /// The next request about the Lease; events are taken.
+    async fn next(&mut self) -> Call {
+        loop {
+            let call = self.server.next().await;
+            if call.path == EVENTS {
+                let event = call.body.clone();
+                call.answer(201, &event);
+                continue;
+            }
+            assert!(call.has("timeout=5s"), "{}", call.query);
+            return call;
+        }
+    }
+
+    /// Wins a Lease that was not there.
+    async fn win(&mut self) {
+        let call = self.next().await;
+        assert_eq!(call.line(), format!("GET {LEASE}"));
+        call.refuse(404, "NotFound", "no lease");
+        let call = self.next().await;
+        assert_eq!(call.line(), format!("POST {LEASES}"));
+        let lease = stored(&call, "1");
+        call.answer(201, &lease);
+        self.elector.leadership().won().await;
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_is_not_there_is_created_and_renewed() {
+    let mut bench = start();
+    bench.next().await.refuse(404, "NotFound", "no lease");
+    let call = bench.next().await;
+    let spec = &call.body["spec"];
+    assert_eq!(spec["holderIdentity"], "vm_1");
+    assert_eq!((&spec["leaseDurationSeconds"], &spec["leaseTransitions"]), (&json!(15), &json!(0)));
+    assert_eq!(spec["acquireTime"], spec["renewTime"]);
+    assert!(!bench.elector.leadership().is_leading());
+    let lease = stored(&call, "1");
+    call.answer(201, &lease);
+    bench.elector.leadership().won().await;
+    let event = bench.server.next().await;
+    assert_eq!(event.line(), format!("POST {EVENTS}"));
+    assert_eq!(event.body["message"], "vm_1 became leader");
+    assert_eq!(
+        (&event.body["reason"], &event.body["source"]),
+        (&json!("LeaderElection"), &json!({"component": "default-scheduler"}))
+    );
+    let involved = json!({"kind": "Lease", "apiVersion": "coordination.k8s.io/v1", "namespace": "kube-system",
+        "name": "kube-scheduler", "uid": "7", "resourceVersion": "1"});
+    assert_eq!(event.body["involvedObject"], involved);
+    event.answer(201, &json!({}));
+    let renewal = bench.next().await;
+    assert_eq!(renewal.line(), format!("PUT {LEASE}"));
+    assert_eq!(renewal.body["metadata"]["resourceVersion"], "1");
+    assert_eq!(renewal.body["spec"]["acquireTime"], lease["spec"]["acquireTime"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_held_lease_is_taken_when_it_has_not_changed_for_its_duration() {
+    let mut bench = start();
+    let started = Instant::now();
+    bench.next().await.answer(200, &lease("5", "other_2", "2026-11-21T03:11:59.000000Z"));
+    // The other one renews once more. What its clock says does not matter.
+    bench.next().await.answer(200, &lease("6", "other_2", "1999-01-01T00:00:00.000000Z"));
+    let seen = Instant::now();
+    assert!(seen - started >= Duration::from_secs(2), "candidates wait between attempts");
+    let taken = loop {
+        let call = bench.next().await;
+        if call.method == Method::PUT {
+            break call;
+        }
+        call.answer(200, &lease("6", "other_2", "1999-01-01T00:00:00.000000Z"));
+    };
+    assert!(seen.elapsed() >= Duration::from_secs(15), "{:?}", seen.elapsed());
+    assert!(seen.elapsed() < Duration::from_secs(20), "{:?}", seen.elapsed());
+    assert_eq!(taken.body["metadata"]["resourceVersion"], "6");
+    assert_eq!(taken.body["spec"]["leaseTransitions"], 4);
+    assert_eq!(taken.body["spec"]["strategy"], "OldestEmulationVersion", "what else stands there is kept");
+    taken.refuse(409, "Conflict", "another candidate was faster");
+    bench.next().await.answer(200, &lease("7", "third_3", "2026-11-21T03:12:30.000000Z"));
+    assert!(!bench.elector.leadership().is_leading());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_cannot_renew_has_lost() {
+    let mut bench = start();
+    bench.win().await;
+    let won = Instant::now();
+    let mut leadership = bench.elector.leadership();
+    let refusing = async {
+        loop {
+            bench.next().await.lose();
+        }
+    };
+    let reason = tokio::select! {
+        reason = leadership.lost() => reason,
+        () = refusing => unreachable!("the server serves for ever"),
+    };
+    assert_eq!(won.elapsed().as_secs(), 10);
+    assert_eq!(reason.to_string(), "the lease kube-system/kube-scheduler was not renewed for 10s");
+    assert!(!leadership.is_leading() && !leadership.is_healthy());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_that_sees_another_one_has_lost() {
+    let mut bench = start();
+    bench.win().await;
+    bench.next().await.refuse(409, "Conflict", "somebody wrote");
+    bench.next().await.answer(200, &lease("9", "other_2", "2026-11-21T03:12:00.000000Z"));
+    let reason = bench.elector.leadership().lost().await;
+    assert_eq!(reason.to_string(), "the lease kube-system/kube-scheduler was taken by other_2");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_leader_gives_the_lease_back() {
+    let mut bench = start();
+    bench.win().await;
+    let Bench { mut server, elector } = bench;
+    let releasing = tokio::spawn(elector.release());
+    let mut messages = Vec::new();
+    loop {
+        let call = server.next().await;
+        match call.method.as_str() {
+            "POST" => {
+                messages.push(call.body["message"].clone());
+                call.answer(201, &json!({}));
+            }
+            "GET" => call.answer(200, &lease("9", "vm_1", "2026-11-21T03:12:00.000000Z")),
+            _ => {
+                let spec = &call.body["spec"];
+                assert_eq!((&spec["holderIdentity"], &spec["leaseDurationSeconds"]), (&json!(""), &json!(1)));
+                assert_eq!((&spec["leaseTransitions"], &spec["acquireTime"]), (&json!(3), &spec["renewTime"]));
+                let lease = stored(&call, "10");
+                call.answer(200, &lease);
+                break;
+            }
+        }
+    }
+    releasing.await.expect("no panic");
+    assert!(messages.contains(&json!("vm_1 stopped leading")), "{messages:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_candidate_that_stops_writes_nothing() {
+    let mut bench = start();
+    bench.next().await.answer(200, &lease("5", "other_2", "2026-11-21T03:11:59.000000Z"));
+    let Bench { mut server, elector } = bench;
+    elector.release().await;
+    assert!(server.is_idle());
+}
