@@ -38,7 +38,9 @@ impl Throttle {
             *due = turn.checked_add(self.interval);
             turn
         };
-        if let Some(earliest) = turn.checked_sub(self.slack) {
+        // Timers have whole milliseconds: even one that is due already would wait for the next.
+        let earliest = turn.checked_sub(self.slack).filter(|earliest| *earliest > Instant::now());
+        if let Some(earliest) = earliest {
             tokio::time::sleep_until(earliest).await;
         }
     }
@@ -46,6 +48,8 @@ impl Throttle {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     async fn seconds_for(n_requests: u32, rate: RequestRate) -> f32 {
@@ -70,5 +74,17 @@ mod tests {
         for per_second in [0.0, -1.0, f32::NAN] {
             assert!(seconds_for(1000, RequestRate { per_second, burst: 1 }).await < 0.01);
         }
+    }
+
+    /// No timer: even one that is due at once fires with the next whole millisecond.
+    #[test]
+    fn a_request_that_need_not_wait_goes_at_once() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+        runtime.block_on(async {
+            for rate in [RequestRate { per_second: 0.0, burst: 0 }, RequestRate { per_second: 50.0, burst: 100 }] {
+                let throttle = Throttle::new(rate);
+                assert!(throttle.wait().now_or_never().is_some(), "{rate:?}");
+            }
+        });
     }
 }
