@@ -36,11 +36,19 @@ impl Failure {
         self.is_ambiguous() || self.code() == Some(429)
     }
 
-    /// How long the server asked to wait.
+    /// How long an overloaded server asked to wait before the same request is sent again.
     pub(crate) fn retry_after(&self) -> Option<Duration> {
         let Self::Api(status) = self else { return None };
         let seconds = status.details.as_ref()?.retry_after_seconds;
-        (seconds > 0).then(|| Duration::from_secs(seconds.into()))
+        let is_overloaded = status.code == 429 || status.code >= 500;
+        (is_overloaded && seconds > 0).then(|| Duration::from_secs(seconds.into()))
+    }
+
+    /// Whether nothing can be created any more because the namespace is being deleted.
+    pub(crate) fn is_namespace_terminating(&self) -> bool {
+        let Self::Api(status) = self else { return false };
+        let mut causes = status.details.iter().flat_map(|details| &details.causes);
+        status.code == 403 && causes.any(|cause| cause.reason == "NamespaceTerminating")
     }
 }
 
@@ -68,4 +76,23 @@ fn deepest(error: &kube::Error) -> String {
         cause = next;
     }
     cause.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_for_a_namespace_that_is_being_deleted_is_told_from_other_refusals() {
+        let refused = |reason: &str| {
+            let status = serde_json::json!({
+                "kind": "Status", "status": "Failure", "code": 403, "reason": "Forbidden",
+                "message": "events \"a\" is forbidden: unable to create new content in namespace b because it is being terminated",
+                "details": {"causes": [{"reason": reason, "message": "namespace b is being terminated"}]},
+            });
+            Failure::Api(serde_json::from_value(status).unwrap())
+        };
+        assert!(refused("NamespaceTerminating").is_namespace_terminating());
+        assert!(!refused("").is_namespace_terminating());
+    }
 }

@@ -3,11 +3,17 @@
 use std::{
     collections::HashMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
+use http::Request;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 
-use crate::{api_error::Failure, write::WriteError};
+use crate::{api_error::Failure, request, write::WriteError};
+
+/// The longest that a server may take to list the kinds of a group.
+const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A kind of object. Whoever knows a kind by one of its names only may leave the other empty: [`Kinds::resolve`] fills
 /// it in.
@@ -149,12 +155,11 @@ impl Kinds {
             return Ok(known.clone());
         }
         let api_version = wanted.api_version();
-        let listed = if wanted.group.is_empty() {
-            self.client.list_core_api_resources(&api_version).await
-        } else {
-            self.client.list_api_group_resources(&api_version).await
-        };
-        let resources = listed.map_err(Failure::from)?.resources;
+        let root = if wanted.group.is_empty() { "/api" } else { "/apis" };
+        let request = Request::get(format!("{root}/{api_version}")).body(Vec::new());
+        let request = request.map_err(|error| Failure::from(kube::Error::HttpError(error)))?;
+        let listed: APIResourceList = request::json(&self.client, request, DISCOVERY_TIMEOUT).await?;
+        let resources = listed.resources;
         // Subresources have a slash in their names.
         let mut resources = resources.iter().filter(|resource| !resource.name.contains('/'));
         let found = resources.find(|it| it.kind == wanted.kind || it.name == wanted.plural).ok_or_else(|| {

@@ -15,6 +15,7 @@ mod event;
 mod kinds;
 mod leader_election;
 mod object;
+mod request;
 mod retry;
 mod review;
 mod server_info;

@@ -11,6 +11,9 @@ use crate::api_error::Failure;
 /// The longest wait that a server's `Retry-After` can ask for.
 const LONGEST_WAIT: Duration = Duration::from_secs(30);
 
+/// How often a request is sent again because the server asked for it with `Retry-After`, as client-go does (`rest/with_retry.go`).
+const MAX_ASKED_RETRIES: u32 = 10;
+
 /// A bounded series of attempts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RetryPolicy {
@@ -23,16 +26,34 @@ pub(crate) struct RetryPolicy {
     pub(crate) retry_on: fn(&Failure) -> bool,
 }
 
-impl RetryPolicy {
-    /// How long to wait after `failure`, the `n_failed`th in a row; `None` when it is final.
-    pub(crate) fn wait_after(&self, failure: &Failure, n_failed: u32) -> Option<Duration> {
-        if n_failed >= self.tries || !(self.retry_on)(failure) {
+/// How often one request has failed.
+#[derive(Debug)]
+pub(crate) struct Retries {
+    policy: RetryPolicy,
+    n_failed: u32,
+    n_asked: u32,
+}
+
+impl Retries {
+    pub(crate) fn new(policy: RetryPolicy) -> Self {
+        Self { policy, n_failed: 0, n_asked: 0 }
+    }
+
+    /// How long to wait after `failure` before the request is sent again; `None` when it is final.
+    ///
+    /// A server that is overloaded and says for how long does not use up the tries of the policy.
+    pub(crate) fn wait_after(&mut self, failure: &Failure) -> Option<Duration> {
+        if let Some(asked) = failure.retry_after() {
+            self.n_asked += 1;
+            return (self.n_asked <= MAX_ASKED_RETRIES).then(|| asked.min(LONGEST_WAIT));
+        }
+        self.n_failed += 1;
+        let RetryPolicy { tries, first_wait, factor, jitter_percent, retry_on } = self.policy;
+        if self.n_failed >= tries || !retry_on(failure) {
             return None;
         }
-        let wait = self.first_wait * self.factor.saturating_pow(n_failed.saturating_sub(1));
-        let wait = wait + wait * jitter(self.jitter_percent) / 100;
-        let asked = failure.retry_after().unwrap_or_default().min(LONGEST_WAIT);
-        Some(wait.max(asked))
+        let wait = first_wait * factor.saturating_pow(self.n_failed - 1);
+        Some(wait + wait * jitter(jitter_percent) / 100)
     }
 }
 
@@ -54,19 +75,36 @@ mod tests {
         retry_on: |failure| failure.is_ambiguous(),
     };
 
+    fn refused(code: u16, retry_after_seconds: u32) -> Failure {
+        let details = serde_json::json!({"retryAfterSeconds": retry_after_seconds});
+        let status = serde_json::json!({"code": code, "message": "no", "details": details});
+        Failure::Api(serde_json::from_value(status).expect("a status"))
+    }
+
     #[test]
     fn waits_grow_and_end() {
         let failure = Failure::TimedOut(Duration::from_secs(1));
-        for (n_failed, low, high) in [(1, 10, 11), (2, 50, 55), (3, 250, 275)] {
-            let wait = POLICY.wait_after(&failure, n_failed).unwrap();
-            assert!((low..=high).contains(&wait.as_millis()), "{n_failed}: {wait:?}");
+        let mut retries = Retries::new(POLICY);
+        for (low, high) in [(10, 11), (50, 55), (250, 275)] {
+            let wait = retries.wait_after(&failure).unwrap();
+            assert!((low..=high).contains(&wait.as_millis()), "{wait:?}");
         }
-        assert_eq!(POLICY.wait_after(&failure, 4), None);
+        assert_eq!(retries.wait_after(&failure), None);
     }
 
     #[test]
     fn a_refusal_is_final() {
-        let refused = kube::core::Status::failure("no", "Forbidden").with_code(403);
-        assert_eq!(POLICY.wait_after(&Failure::Api(refused.boxed()), 1), None);
+        assert_eq!(Retries::new(POLICY).wait_after(&refused(403, 0)), None);
+        assert_eq!(Retries::new(POLICY).wait_after(&refused(403, 1)), None);
+    }
+
+    #[test]
+    fn a_server_that_asks_for_time_gets_it_ten_times() {
+        let mut retries = Retries::new(POLICY);
+        for _ in 0..10 {
+            assert_eq!(retries.wait_after(&refused(429, 7)), Some(Duration::from_secs(7)));
+        }
+        assert_eq!(retries.wait_after(&refused(429, 7)), None);
+        assert_eq!(Retries::new(POLICY).wait_after(&refused(503, 3600)), Some(LONGEST_WAIT));
     }
 }

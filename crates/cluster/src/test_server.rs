@@ -83,6 +83,13 @@ impl Call {
         let _ = self.reply.send(Ok(Response::builder().status(code).body(body).unwrap()));
     }
 
+    /// Answers as API Priority and Fairness does to what it has no room for.
+    pub(crate) fn turn_away(self, retry_after: u32) {
+        let body = Full::from("Too many requests, please try again later.\n").map_err(BoxError::from).boxed_unsync();
+        let answer = Response::builder().status(429).header("retry-after", retry_after).body(body).unwrap();
+        let _ = self.reply.send(Ok(answer));
+    }
+
     pub(crate) fn refuse(self, code: u16, reason: &str, message: &str) {
         let status = serde_json::json!({
             "kind": "Status", "apiVersion": "v1", "status": "Failure",

@@ -19,7 +19,8 @@ use crate::{
     api_error::Failure,
     clock,
     object::{ObjectRef, PodRef},
-    retry::RetryPolicy,
+    request,
+    retry::{Retries, RetryPolicy},
 };
 
 pub use error::WriteError;
@@ -249,7 +250,7 @@ impl Writer {
         body: Option<&Value>,
     ) -> Result<Value, FinalFailure> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut n_failed = 0;
+        let mut retries = Retries::new(retries);
         let mut maybe_done = false;
         loop {
             let request = Request::builder()
@@ -267,9 +268,8 @@ impl Writer {
                 Ok(answer) => return Ok(answer),
                 Err(failure) => failure,
             };
-            n_failed += 1;
             maybe_done |= failure.is_ambiguous();
-            let Some(wait) = retries.wait_after(&failure, n_failed) else {
+            let Some(wait) = retries.wait_after(&failure) else {
                 return Err(FinalFailure { failure, maybe_done });
             };
             debug!(%method, %path, reason = %failure, ?wait, "trying again");
@@ -283,8 +283,7 @@ impl Writer {
         if let Some(throttle) = &self.throttle {
             throttle.wait().await;
         }
-        let answer = tokio::time::timeout(ATTEMPT_TIMEOUT, self.client.request::<Value>(request));
-        Ok(answer.await.map_err(|_| Failure::TimedOut(ATTEMPT_TIMEOUT))??)
+        request::json(&self.client, request, ATTEMPT_TIMEOUT).await
     }
 }
 

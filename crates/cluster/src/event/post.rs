@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{Method, header};
 use kube::Client;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::{
     sync::{Semaphore, mpsc},
     task::JoinSet,
@@ -16,7 +16,8 @@ use crate::{
     api_error::Failure,
     clock,
     object::{ObjectRef, collection_path},
-    retry::RetryPolicy,
+    request,
+    retry::{Retries, RetryPolicy},
 };
 
 use super::{
@@ -109,7 +110,7 @@ impl Poster {
 
 impl Sender {
     async fn send(self, mut request: Request) {
-        let mut n_failed = 0;
+        let mut retries = Retries::new(RETRIES);
         loop {
             let failure = match self.attempt(&request).await {
                 Ok(()) => return,
@@ -120,15 +121,17 @@ impl Sender {
                 request.action = Action::Post;
                 continue;
             }
-            n_failed += 1;
             let event = &request.name;
-            match RETRIES.wait_after(&failure, n_failed) {
+            match retries.wait_after(&failure) {
                 Some(wait) => {
                     debug!(event, reason = %failure, "event not sent; trying again");
                     tokio::time::sleep(wait).await;
                 }
                 // An earlier try whose answer was lost.
                 None if failure.code() == Some(409) => return debug!(event, "event exists already"),
+                None if failure.is_namespace_terminating() => {
+                    return debug!(event, reason = %failure, "its namespace is being deleted: no event");
+                }
                 None => return warn!(event, reason = %failure, "giving up on an event"),
             }
         }
@@ -137,9 +140,7 @@ impl Sender {
     async fn attempt(&self, request: &Request) -> Result<(), Failure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.acquire().await.ok();
-        let answer = tokio::time::timeout(TRY_TIMEOUT, self.client.request::<Value>(http_request(request)?));
-        answer.await.map_err(|_| Failure::TimedOut(TRY_TIMEOUT))??;
-        Ok(())
+        request::bytes(&self.client, http_request(request)?, TRY_TIMEOUT).await.map(drop)
     }
 }
 

@@ -7,7 +7,8 @@
 
 use std::{pin::Pin, sync::Arc, time::Duration};
 
-use futures::AsyncBufRead;
+use futures::{AsyncBufRead, TryStreamExt as _};
+use http_body_util::BodyExt as _;
 use kube::{
     Client,
     core::{
@@ -21,7 +22,7 @@ use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, error, info, warn};
 
-use crate::{Kinds, api_error::Failure, object::BadName, retry::jitter, write::WriteError};
+use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, write::WriteError};
 
 use super::{
     WatchEvent,
@@ -99,6 +100,10 @@ impl WatchError {
     fn is_answer(&self) -> bool {
         !matches!(self, Self::Request(failure) if failure.code().is_none())
     }
+
+    fn retry_after(&self) -> Option<Duration> {
+        if let Self::Request(failure) = self { failure.retry_after() } else { None }
+    }
 }
 
 impl Session {
@@ -128,6 +133,7 @@ impl Session {
                 () = sink.closed() => return,
             };
             let kind = self.kind.plural();
+            let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
             match ended {
                 Ok(()) => debug!(kind, "watch ended by the server"),
                 Err(WatchError::Closed) => return,
@@ -159,7 +165,7 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            tokio::time::sleep(waits.next().unwrap_or(HEALTHY_AFTER)).await;
+            tokio::time::sleep(waits.next().unwrap_or(HEALTHY_AFTER).max(asked)).await;
         }
     }
 
@@ -229,9 +235,12 @@ impl Session {
         let resume_from = self.resume_from.as_deref().unwrap_or_default();
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(Failure::from)?;
-        let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, self.client.request_stream(request));
-        match opened.await.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))?.map_err(Failure::from) {
-            Ok(body) => Ok(Box::pin(body)),
+        let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, request::send(&self.client, request));
+        match opened.await.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))? {
+            Ok(answer) => {
+                let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
+                Ok(Box::pin(body.into_async_read()))
+            }
             Err(failure) => Err(match failure.code() {
                 Some(400 | 405 | 422 | 501) if send_initial_events => WatchError::NotStreamed(failure.to_string()),
                 Some(410) => WatchError::Expired(failure.to_string()),
@@ -272,12 +281,8 @@ impl Session {
         loop {
             let request = Request::new(path).list(&params).map_err(kube::Error::BuildRequest);
             let request = request.map_err(Failure::from)?;
-            let answer = tokio::time::timeout(PAGE_TIMEOUT, self.client.request_text(request));
-            let text = answer
-                .await
-                .map_err(|_| Failure::TimedOut(PAGE_TIMEOUT))?
-                .map_err(|error| listing_failed(error.into()))?;
-            let page: Page<'_> = serde_json::from_str(&text)?;
+            let bytes = request::bytes(&self.client, request, PAGE_TIMEOUT).await.map_err(listing_failed)?;
+            let page: Page<'_> = serde_json::from_slice(&bytes)?;
             for item in page.items.unwrap_or_default() {
                 self.apply(item.get()).await?;
             }

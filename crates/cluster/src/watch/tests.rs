@@ -280,6 +280,25 @@ async fn a_kind_that_the_server_lacks_is_not_waited_for_but_tried_again() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_404_that_is_no_status_says_the_same() {
+    let bare = json!({"paths": ["/api", "/apis"]});
+    for kind in [KindRef::of_kind("storage.k8s.io/v1", "CSINode"), KindRef::of_kind("example.com/v1", "Ox")] {
+        let mut watch = Watch::of(Watches { kinds: vec![kind.clone()], ..Watches::default() });
+        watch.server.next().await.answer(404, &bare);
+        assert_eq!(watch.events.recv().await, Some(WatchEvent::Synced { kind: Arc::new(kind) }));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_says_when_to_come_back() {
+    let mut watch = Watch::pods();
+    let began = tokio::time::Instant::now();
+    watch.server.next().await.turn_away(20);
+    watch.listed(&[]).await;
+    assert!(began.elapsed() >= std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_may_be_watched_later() {
     let mut watch = Watch::pods();
     let _pods = watch.listed(&[]).await;

@@ -100,9 +100,24 @@ async fn a_server_that_asks_for_time_gets_it() {
     let busy = json!({"kind": "Status", "code": 429, "reason": "TooManyRequests", "message": "later",
         "details": {"retryAfterSeconds": 7}});
     server.next().await.answer(429, &busy);
+    for _ in 0..9 {
+        server.next().await.turn_away(3);
+    }
     server.next().await.answer(201, &json!({"kind": "Status", "status": "Success"}));
     assert_eq!(outcome.await.unwrap(), Ok(()));
-    assert!(began.elapsed() >= Duration::from_secs(7));
+    let seconds = began.elapsed().as_secs();
+    assert!((34..36).contains(&seconds), "{seconds}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_stays_overloaded_is_given_up() {
+    let (mut server, outcome) = bind_to("n1");
+    for _ in 0..11 {
+        server.next().await.turn_away(1);
+    }
+    let message = "Too many requests, please try again later.".to_owned();
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::Unavailable { message }));
+    assert!(server.is_idle());
 }
 
 #[tokio::test(start_paused = true)]

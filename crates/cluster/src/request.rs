@@ -1,0 +1,112 @@
+//! One request and its answer: what is no success becomes a [`Failure`] that says what the HTTP answer said.
+//!
+//! `kube`'s own `request` methods are not used, since they drop what a caller needs: the header `Retry-After`, with which
+//! API Priority and Fairness answers in plain text, and the HTTP status of an answer that is JSON but no `Status`.
+
+use std::time::Duration;
+
+use http::{Request, Response, header};
+use kube::{
+    Client,
+    client::Body,
+    core::{Status, response::StatusDetails},
+};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::api_error::Failure;
+
+/// Of an answer that is no `Status`, so many bytes are shown: a proxy's error page may be long.
+const MAX_TEXT: usize = 1024;
+
+/// Sends the request and reads its JSON answer.
+///
+/// # Errors
+/// The server refused, or gave no usable answer within `limit`.
+pub(crate) async fn json<T: DeserializeOwned>(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    limit: Duration,
+) -> Result<T, Failure> {
+    let answer = bytes(client, request, limit).await?;
+    serde_json::from_slice(&answer).map_err(|error| Failure::Transport(kube::Error::SerdeError(error)))
+}
+
+/// Sends the request and reads its whole answer.
+///
+/// # Errors
+/// As those of [`json`].
+pub(crate) async fn bytes(client: &Client, request: Request<Vec<u8>>, limit: Duration) -> Result<Vec<u8>, Failure> {
+    let answer = async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) };
+    tokio::time::timeout(limit, answer).await.map_err(|_| Failure::TimedOut(limit))?
+}
+
+/// Sends the request; the body of its answer is still to be read.
+///
+/// # Errors
+/// The server refused, or did not answer.
+pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
+    let answer = client.send(request.map(Body::from)).await?;
+    let code = answer.status();
+    if !code.is_client_error() && !code.is_server_error() {
+        return Ok(answer);
+    }
+    // An HTTP date, the other form of the header, is not sent by API servers; client-go ignores it too.
+    let retry_after = answer.headers().get(header::RETRY_AFTER);
+    let retry_after = retry_after.and_then(|value| value.to_str().ok()?.trim().parse().ok()).unwrap_or(0);
+    let body = answer.into_body().collect_bytes().await?;
+    Err(Failure::Api(Box::new(refusal(code, &body, retry_after))))
+}
+
+/// What the server said, as a `Status` with the answer's code and the seconds of its `Retry-After`.
+fn refusal(code: http::StatusCode, body: &[u8], retry_after: u32) -> Status {
+    let mut status = match serde_json::from_slice::<Value>(body) {
+        Ok(object) if object["kind"] == "Status" => serde_json::from_value(object).unwrap_or_default(),
+        Ok(_) => Status::default(),
+        Err(_) => {
+            let text = String::from_utf8_lossy(body);
+            let text = text.trim();
+            Status { message: text[..text.floor_char_boundary(MAX_TEXT)].to_owned(), ..Status::default() }
+        }
+    };
+    if status.code == 0 {
+        status.code = code.as_u16();
+    }
+    if status.message.is_empty() && status.reason.is_empty() {
+        status.message = format!("the API server answered {code}");
+    }
+    if retry_after > 0 {
+        let details = status.details.get_or_insert_with(no_details);
+        details.retry_after_seconds = retry_after;
+    }
+    status
+}
+
+fn no_details() -> StatusDetails {
+    StatusDetails {
+        name: String::new(),
+        group: String::new(),
+        kind: String::new(),
+        uid: String::new(),
+        causes: Vec::new(),
+        retry_after_seconds: 0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_has_the_code_of_the_answer_whatever_its_body() {
+        let said = |code: u16, body: &str| {
+            let status = refusal(http::StatusCode::from_u16(code).unwrap(), body.as_bytes(), 0);
+            (status.code, status.message)
+        };
+        assert_eq!(said(404, r#"{"paths": ["/api"]}"#), (404, "the API server answered 404 Not Found".into()));
+        assert_eq!(said(404, r#"{"kind": "Status", "message": "no"}"#), (404, "no".into()));
+        assert_eq!(said(429, "Too many requests\n"), (429, "Too many requests".into()));
+        assert_eq!(said(502, ""), (502, "the API server answered 502 Bad Gateway".into()));
+        assert_eq!(said(502, &"ä".repeat(2000)).1.len(), MAX_TEXT);
+    }
+}
