@@ -1,14 +1,15 @@
 //! Carries out what the scheduler wants done, in order for each pod, and reports back.
 
 mod effects;
+mod pod_requests;
+#[cfg(test)]
+mod tests;
 
-use std::{
-    hash::{BuildHasher as _, BuildHasherDefault, DefaultHasher},
-    sync::Arc,
-};
+use std::sync::Arc;
 
 use berth_cluster::{
-    EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, Writer,
+    EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, WriteError,
+    Writer,
 };
 use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
@@ -17,20 +18,18 @@ use berth_scheduler::{
 use berth_wasm_host::threads;
 use tokio::{
     sync::{mpsc, oneshot},
-    task::{JoinHandle, JoinSet},
+    task::{JoinError, JoinSet},
 };
 use tracing::{debug, error, info, warn};
 
-use self::effects::Cause;
+use self::{effects::Cause, pod_requests::PodRequests};
 use crate::{metrics::Metrics, plugin_supervisor::Message};
 
-/// One pod's requests go one after the other, those of different pods side by side: as many as the writer keeps open.
-const WORKERS: usize = 64;
+/// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
+/// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.
+const MAX_REQUESTS: usize = 10_000;
 
-/// Requests that wait behind a slow one of the same worker.
-const WORKER_BOUND: usize = 64;
-
-/// What the workers share.
+/// What the tasks share.
 #[derive(Clone)]
 pub(crate) struct Executor {
     pub writer: Writer,
@@ -45,33 +44,26 @@ pub(crate) struct Executor {
 
 impl Executor {
     /// Works until the sender of actions is gone.
-    pub(crate) fn spawn(self, actions: mpsc::Receiver<Action>) -> JoinHandle<()> {
-        tokio::spawn(self.dispatch(actions))
-    }
-
-    async fn dispatch(self, mut actions: mpsc::Receiver<Action>) {
-        let mut workers = JoinSet::new();
-        let queues: Vec<mpsc::Sender<PodRequest>> = (0..WORKERS)
-            .map(|_| {
-                let (queue, waiting) = mpsc::channel(WORKER_BOUND);
-                workers.spawn(self.clone().work(waiting));
-                queue
-            })
-            .collect();
-        while let Some(action) = actions.recv().await {
-            match action {
-                Action::Pod(request) => {
-                    if let Some(queue) = queues.get(worker(&request.pod.uid)) {
-                        // A worker ends only after its queue.
-                        let _ = queue.send(request).await;
+    pub(crate) async fn run(self, mut actions: mpsc::Receiver<Action>) {
+        let mut requests = PodRequests::default();
+        let mut preparations = JoinSet::new();
+        loop {
+            tokio::select! {
+                action = actions.recv(), if requests.len() < MAX_REQUESTS => match action {
+                    Some(Action::Pod(request)) => requests.add(&self, request),
+                    Some(Action::PreparePlugin(preparation)) => {
+                        preparations.spawn(self.clone().prepare(*preparation));
                     }
-                }
-                Action::PreparePlugin(preparation) => drop(tokio::spawn(self.clone().prepare(*preparation))),
-                Action::Notice(notice) => self.publish(notice).await,
+                    Some(Action::Notice(notice)) => self.publish(notice).await,
+                    None => break,
+                },
+                () = requests.one_done(&self), if !requests.is_empty() => {}
+                Some(prepared) = preparations.join_next() => pass_on_panic(prepared),
             }
         }
-        drop(queues);
-        while workers.join_next().await.is_some() {}
+        while !requests.is_empty() {
+            requests.one_done(&self).await;
+        }
     }
 
     /// Builds and fills instances on a thread that may take its time.
@@ -89,26 +81,27 @@ impl Executor {
         self.report(Event::PluginPrepared(prepared)).await;
     }
 
-    async fn work(self, mut waiting: mpsc::Receiver<PodRequest>) {
-        while let Some(request) = waiting.recv().await {
-            self.carry_out(request).await;
-        }
-    }
-
     async fn carry_out(&self, PodRequest { pod, request }: PodRequest) {
         match request {
             Request::Bind { cycle, node } => {
                 let result = self.writer.bind(&target(&pod), &node).await;
-                let result = result.map_err(|error| RequestError::new(error.to_string()));
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
+                    Err(error) if is_gone(error) => {
+                        debug!(pod = %pod.name, namespace = %pod.namespace, node, %error, "its pod leaves: no binding");
+                    }
                     Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "binding failed"),
                 }
+                let result = result.map_err(|error| RequestError::new(error.to_string()));
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
             Request::PatchStatus(change) => {
                 if let Err(error) = self.writer.patch_status(&target(&pod), &status_patch(change)).await {
-                    warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
+                    if is_gone(&error) {
+                        debug!(pod = %pod.name, namespace = %pod.namespace, %error, "its pod is gone: no status");
+                    } else {
+                        warn!(pod = %pod.name, namespace = %pod.namespace, %error, "the pod's status was not updated");
+                    }
                     self.report(Event::StatusPatchFailed { uid: pod.uid }).await;
                 }
             }
@@ -180,9 +173,20 @@ fn status_patch(change: StatusChange) -> StatusPatch {
     }
 }
 
-fn worker(uid: &str) -> usize {
-    let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(uid);
-    usize::try_from(hash % 64).unwrap_or(0) % WORKERS
+/// Whether there is nothing to be done about it, as for every pod that is deleted while it waits.
+fn is_gone(error: &WriteError) -> bool {
+    match error {
+        WriteError::NotFound { .. } | WriteError::Leaving { .. } => true,
+        WriteError::Conflict { .. } | WriteError::Rejected { .. } | WriteError::Unavailable { .. } => false,
+    }
+}
+
+/// A task that panicked takes the executor with it: nobody would answer for its pod.
+fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
+    match ended {
+        Ok(value) => value,
+        Err(error) => std::panic::resume_unwind(error.into_panic()),
+    }
 }
 
 fn target(pod: &PodRef) -> berth_cluster::PodRef {

@@ -96,7 +96,7 @@ impl Session {
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&metrics),
         };
-        tasks.push(executor.spawn(to_do));
+        tasks.push(tokio::spawn(executor.run(to_do)));
         let watching = Watching::start(&client, plugins.inventory.settle_pod_json(), &profiles);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {

@@ -1,7 +1,8 @@
 //! Writes: what the scheduler decided, carried out one request at a time.
 //!
 //! A [`Writer`] retries what is worth retrying and reports what is left as one [`WriteError`]. All clones of a writer
-//! share a bound on open requests, so that a burst of decisions can't swamp the API server; a request that waits
+//! share bounds on open requests, so that a burst of decisions can't swamp the API server: one for bindings, one for
+//! status patches, one for the rest, since a slow admission webhook must not hold up bindings. A request that waits
 //! between two tries holds no slot.
 
 use std::{fmt, sync::Arc, time::Duration};
@@ -33,33 +34,88 @@ mod status;
 #[cfg(test)]
 mod tests;
 
-/// Requests that one writer and its clones keep open at a time. More than a scheduler needs to saturate an API server
+/// Bindings that one writer and its clones keep open at a time. More than a scheduler needs to saturate an API server
 /// at a few milliseconds a request, and few enough to open a connection each, as HTTP/1.1 has to.
-const MAX_OPEN_REQUESTS: usize = 64;
+const MAX_OPEN_BINDINGS: usize = 64;
+
+/// Patches of pods' status that are open at a time: less urgent than bindings.
+const MAX_OPEN_STATUSES: usize = 32;
+
+/// Other requests that are open at a time, those for plugins. An admission webhook may keep each for long.
+const MAX_OPEN_OBJECTS: usize = 64;
 
 /// The longest that one attempt may take: a little longer than a slow admission webhook is given.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(35);
 
 /// A lost or overloaded answer: the pod stays assumed until it is clear whether it was bound.
-const BIND_RETRIES: RetryPolicy = RetryPolicy {
-    tries: 5,
-    first_wait: Duration::from_millis(100),
-    factor: 3,
-    jitter_percent: 20,
-    retry_on: Failure::is_temporary,
+const BINDING: Manner = Manner {
+    lane: Lane::Bindings,
+    retries: RetryPolicy {
+        tries: 5,
+        first_wait: Duration::from_millis(100),
+        factor: 3,
+        jitter_percent: 20,
+        retry_on: Failure::is_temporary,
+    },
 };
 
 /// As kube-scheduler retries its status patches: these may also meet a conflict inside the server.
-const WRITE_RETRIES: RetryPolicy = RetryPolicy {
-    tries: 4,
-    first_wait: Duration::from_millis(10),
-    factor: 5,
-    jitter_percent: 10,
-    retry_on: |failure| failure.is_ambiguous() || matches!(failure.code(), Some(409 | 429)),
+const STATUS: Manner = Manner {
+    lane: Lane::Statuses,
+    retries: RetryPolicy {
+        tries: 4,
+        first_wait: Duration::from_millis(10),
+        factor: 5,
+        jitter_percent: 10,
+        retry_on: |failure| failure.is_ambiguous() || matches!(failure.code(), Some(409 | 429)),
+    },
 };
 
-/// As [`WRITE_RETRIES`], for what a caller wrote against a version that it had read: a conflict is the caller's.
-const REPLACE_RETRIES: RetryPolicy = RetryPolicy { retry_on: Failure::is_temporary, ..WRITE_RETRIES };
+/// As [`STATUS`], for what a caller wrote against a version that it had read: a conflict is the caller's.
+const OBJECT: Manner =
+    Manner { lane: Lane::Objects, retries: RetryPolicy { retry_on: Failure::is_temporary, ..STATUS.retries } };
+
+/// A look at a pod whose binding has no clear answer.
+const BINDING_LOOK: Manner = Manner { lane: Lane::Bindings, ..OBJECT };
+
+/// How a request is sent.
+#[derive(Clone, Copy, Debug)]
+struct Manner {
+    lane: Lane,
+    retries: RetryPolicy,
+}
+
+/// Requests that share a bound. Those of one lane never wait for those of another.
+#[derive(Clone, Copy, Debug)]
+enum Lane {
+    Bindings,
+    Statuses,
+    Objects,
+}
+
+/// How many more requests of each lane may be open.
+#[derive(Debug)]
+struct Slots {
+    bindings: Semaphore,
+    statuses: Semaphore,
+    objects: Semaphore,
+}
+
+impl Slots {
+    fn new() -> Self {
+        let [bindings, statuses, objects] =
+            [MAX_OPEN_BINDINGS, MAX_OPEN_STATUSES, MAX_OPEN_OBJECTS].map(Semaphore::new);
+        Self { bindings, statuses, objects }
+    }
+
+    fn of(&self, lane: Lane) -> &Semaphore {
+        match lane {
+            Lane::Bindings => &self.bindings,
+            Lane::Statuses => &self.statuses,
+            Lane::Objects => &self.objects,
+        }
+    }
+}
 
 /// How the body of a patch is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,14 +146,14 @@ pub enum Evicted {
 #[derive(Clone)]
 pub struct Writer {
     client: Client,
-    slots: Arc<Semaphore>,
+    slots: Arc<Slots>,
     throttle: Option<Arc<Throttle>>,
 }
 
 impl Writer {
-    /// A writer that keeps at most 64 requests open and sends as fast as that allows.
+    /// A writer that sends as fast as its bounds on open requests allow.
     pub fn new(client: Client) -> Self {
-        Self { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle: None }
+        Self { client, slots: Arc::new(Slots::new()), throttle: None }
     }
 
     /// The same, but no faster than `rate`. Tries count like first requests.
@@ -117,7 +173,7 @@ impl Writer {
             "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
             "target": {"kind": "Node", "name": node},
         });
-        let outcome = self.send(BIND_RETRIES, &Method::POST, &path, JSON, Some(&binding)).await;
+        let outcome = self.send(BINDING, &Method::POST, &path, JSON, Some(&binding)).await;
         let Err(FinalFailure { failure, maybe_done }) = outcome else { return Ok(()) };
         let undecided = failure.is_ambiguous() || failure.code() == Some(409);
         if maybe_done && undecided && self.is_bound(pod, node).await {
@@ -130,7 +186,7 @@ impl Writer {
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
         let path = pod.object().path(Some("status"))?;
-        self.send(WRITE_RETRIES, &Method::PATCH, &path, PatchType::StrategicMerge.content_type(), Some(&body)).await?;
+        self.send(STATUS, &Method::PATCH, &path, PatchType::StrategicMerge.content_type(), Some(&body)).await?;
         Ok(())
     }
 
@@ -147,7 +203,7 @@ impl Writer {
     /// conflict it is read again: only if it is leaving then, or another pod has its name, is it counted as gone.
     pub async fn evict(&self, pod: &PodRef, message: &str) -> Result<Evicted, WriteError> {
         match self.mark_and_delete(pod, message).await {
-            Err(WriteError::NotFound { .. }) => Ok(Evicted::AlreadyGone),
+            Err(WriteError::NotFound { .. } | WriteError::Leaving { .. }) => Ok(Evicted::AlreadyGone),
             Err(conflict @ WriteError::Conflict { .. }) => match self.find_victim(pod).await? {
                 None => Ok(Evicted::AlreadyGone),
                 Some(_) => Err(conflict),
@@ -175,7 +231,7 @@ impl Writer {
     /// The pod as it is; `None` if it is gone or leaving, or another pod has its name.
     async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
         let path = pod.object().path(None)?;
-        let found = match self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await.map_err(WriteError::from) {
+        let found = match self.send(OBJECT, &Method::GET, &path, JSON, None).await.map_err(WriteError::from) {
             Err(WriteError::NotFound { .. }) => return Ok(None),
             found => found?,
         };
@@ -188,7 +244,7 @@ impl Writer {
     /// Creates an object and returns it as it then is. `object` says where; its name is not looked at.
     pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, WriteError> {
         let path = object.collection_path()?;
-        Ok(self.send(REPLACE_RETRIES, &Method::POST, &path, JSON, Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::POST, &path, JSON, Some(body)).await?)
     }
 
     /// Deletes any object.
@@ -202,7 +258,7 @@ impl Writer {
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        match self.send(REPLACE_RETRIES, &Method::DELETE, &path, JSON, Some(&options)).await {
+        match self.send(OBJECT, &Method::DELETE, &path, JSON, Some(&options)).await {
             // It went with an earlier try.
             Err(FinalFailure { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
             outcome => outcome.map(drop).map_err(WriteError::from),
@@ -218,7 +274,7 @@ impl Writer {
         body: &Value,
     ) -> Result<Value, WriteError> {
         let path = object.path(subresource)?;
-        Ok(self.send(REPLACE_RETRIES, &Method::PATCH, &path, patch_type.content_type(), Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::PATCH, &path, patch_type.content_type(), Some(body)).await?)
     }
 
     /// Replaces any object, or one of its subresources, and returns it as it then is. With a resource version in the
@@ -230,27 +286,27 @@ impl Writer {
         body: &Value,
     ) -> Result<Value, WriteError> {
         let path = object.path(subresource)?;
-        Ok(self.send(REPLACE_RETRIES, &Method::PUT, &path, JSON, Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::PUT, &path, JSON, Some(body)).await?)
     }
 
     /// Whether the pod, and not a later one of its name, is on the node. No answer counts as no.
     async fn is_bound(&self, pod: &PodRef, node: &str) -> bool {
         let Ok(path) = pod.object().path(None) else { return false };
-        let Ok(found) = self.send(REPLACE_RETRIES, &Method::GET, &path, JSON, None).await else { return false };
+        let Ok(found) = self.send(BINDING_LOOK, &Method::GET, &path, JSON, None).await else { return false };
         found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
     }
 
-    /// One request, tried as often as `retries` allow.
+    /// One request, tried as often as `manner` allows.
     async fn send(
         &self,
-        retries: RetryPolicy,
+        manner: Manner,
         method: &Method,
         path: &Uri,
         content_type: &str,
         body: Option<&Value>,
     ) -> Result<Value, FinalFailure> {
         let body = body.map(Value::to_string).unwrap_or_default();
-        let mut retries = Retries::new(retries);
+        let mut retries = Retries::new(manner.retries);
         let mut maybe_done = false;
         loop {
             let request = Request::builder()
@@ -261,7 +317,7 @@ impl Writer {
                 .body(body.clone().into_bytes())
                 .map_err(kube::Error::HttpError);
             let attempt = match request {
-                Ok(request) => self.attempt(request).await,
+                Ok(request) => self.attempt(manner.lane, request).await,
                 Err(error) => Err(error.into()),
             };
             let failure = match attempt {
@@ -277,9 +333,9 @@ impl Writer {
         }
     }
 
-    async fn attempt(&self, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+    async fn attempt(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<Value, Failure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
-        let _slot = self.slots.acquire().await.ok();
+        let _slot = self.slots.of(lane).acquire().await.ok();
         if let Some(throttle) = &self.throttle {
             throttle.wait().await;
         }
@@ -289,7 +345,7 @@ impl Writer {
 
 impl fmt::Debug for Writer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Writer").field("n_free_slots", &self.slots.available_permits()).finish_non_exhaustive()
+        f.debug_struct("Writer").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
 

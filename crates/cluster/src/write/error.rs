@@ -2,6 +2,10 @@
 
 use crate::{api_error::Failure, object::BadName};
 
+/// How the API server refuses to bind a pod that is being deleted (`pkg/registry/core/pod/storage/storage.go`): code and
+/// reason are those of any conflict.
+const BEING_DELETED: &str = "is being deleted, cannot be assigned to a host";
+
 /// Why a write failed for good. Its text is the API server's own message where there is one, since users read it in
 /// events and conditions.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -12,6 +16,9 @@ pub enum WriteError {
     /// The object has changed: it is bound already, or is being deleted, or was written by somebody else.
     #[error("{message}")]
     Conflict { message: String },
+    /// The object is being deleted, or its namespace is.
+    #[error("{message}")]
+    Leaving { message: String },
     /// The API server won't have it, whatever the number of tries.
     #[error("{message}")]
     Rejected { code: u16, message: String },
@@ -23,8 +30,12 @@ pub enum WriteError {
 impl From<Failure> for WriteError {
     fn from(failure: Failure) -> Self {
         let message = failure.to_string();
+        if failure.is_namespace_terminating() {
+            return Self::Leaving { message };
+        }
         match failure.code() {
             Some(404) => Self::NotFound { message },
+            Some(409) if message.contains(BEING_DELETED) => Self::Leaving { message },
             Some(409) => Self::Conflict { message },
             Some(code @ 400..=499) if code != 429 => Self::Rejected { code, message },
             _ => Self::Unavailable { message },

@@ -22,13 +22,13 @@ fn bound_to(node: &str, uid: &str) -> Value {
 
 const TAKEN: &str = "Operation cannot be fulfilled on pods/binding \"basic-1\": pod basic-1 is already assigned to \
                      node \"n1\"";
-const BINDING: &str = "POST /api/v1/namespaces/default/pods/basic-1/binding";
+const BINDING_PATH: &str = "POST /api/v1/namespaces/default/pods/basic-1/binding";
 
 #[tokio::test(start_paused = true)]
 async fn a_binding_looks_like_kube_schedulers() {
     let (mut server, outcome) = bind_to("n1");
     let call = server.next().await;
-    assert_eq!((call.line().as_str(), call.query.as_str()), (BINDING, ""));
+    assert_eq!((call.line().as_str(), call.query.as_str()), (BINDING_PATH, ""));
     assert_eq!(call.content_type.as_deref(), Some("application/json"));
     let expected = json!({
         "kind": "Binding", "apiVersion": "v1",
@@ -47,12 +47,12 @@ async fn a_binding_whose_answer_was_lost_is_found_to_have_succeeded() {
 
     // The first try takes effect, but nobody hears of it.
     let first = server.next().await;
-    assert_eq!(first.line(), BINDING);
+    assert_eq!(first.line(), BINDING_PATH);
     n_bound += 1;
     first.lose();
     // A real server refuses the second.
     let second = server.next().await;
-    assert_eq!(second.line(), BINDING);
+    assert_eq!(second.line(), BINDING_PATH);
     second.refuse(409, "Conflict", TAKEN);
 
     let look = server.next().await;
@@ -80,6 +80,41 @@ async fn a_first_answer_of_conflict_is_believed() {
     server.next().await.refuse(409, "Conflict", TAKEN);
     assert_eq!(outcome.await.unwrap(), Err(WriteError::Conflict { message: TAKEN.into() }));
     assert!(server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_is_being_deleted_is_told_from_other_conflicts() {
+    let message = "Operation cannot be fulfilled on pods/binding \"basic-1\": pod basic-1 is being deleted, cannot be \
+                   assigned to a host";
+    let (mut server, outcome) = bind_to("n1");
+    server.next().await.refuse(409, "Conflict", message);
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::Leaving { message: message.into() }));
+
+    let causes = json!([{"reason": "NamespaceTerminating", "message": "namespace dying is being terminated"}]);
+    let forbidden = json!({"kind": "Status", "code": 403, "reason": "Forbidden", "message": "pods \"d1\" is forbidden",
+        "details": {"causes": causes}});
+    let (mut server, outcome) = bind_to("n1");
+    server.next().await.answer(403, &forbidden);
+    assert_eq!(outcome.await.unwrap(), Err(WriteError::Leaving { message: "pods \"d1\" is forbidden".into() }));
+}
+
+#[tokio::test(start_paused = true)]
+async fn requests_that_hang_hold_up_only_their_own_kind() {
+    let (client, mut server) = test_server::server();
+    let writer = Writer::new(client);
+    let mut hanging = Vec::new();
+    for _ in 0..2 * MAX_OPEN_OBJECTS {
+        let writer = writer.clone();
+        tokio::spawn(async move { writer.delete_object(&pod().object()).await });
+    }
+    for _ in 0..MAX_OPEN_OBJECTS {
+        hanging.push(server.next().await);
+    }
+    let binding = tokio::spawn(async move { writer.bind(&pod(), "n1").await });
+    let call = server.next().await;
+    assert_eq!(call.line(), BINDING_PATH);
+    call.answer(201, &json!({}));
+    assert_eq!(binding.await.unwrap(), Ok(()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -123,7 +158,7 @@ async fn a_server_that_stays_overloaded_is_given_up() {
 #[tokio::test(start_paused = true)]
 async fn tries_are_bounded_and_the_last_word_is_a_look() {
     let (mut server, outcome) = bind_to("n1");
-    for _ in 0..BIND_RETRIES.tries {
+    for _ in 0..BINDING.retries.tries {
         server.next().await.lose();
     }
     server.next().await.answer(200, &bound_to("", &pod().uid));
