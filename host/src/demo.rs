@@ -53,27 +53,26 @@ async fn demo(arguments: Demo) -> Result<()> {
     let client = sandbox::client(&kubeconfig.0).await?;
     let (decided, mut decisions) = mpsc::unbounded_channel();
     let session = Session::start(client.clone(), plan, &arguments.scheduling, Some(decided)).await?;
-    for object in others {
-        sandbox::create(&client, vec![object], "objects", 1).await?;
-    }
     let n_pods = pods.len();
-    // One after the other, so that the queue sees them in the order of the manifests.
-    sandbox::create(&client, pods, "pods", 1).await?;
-    let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
-    let mut why = BTreeMap::new();
-    while let Ok(decision) = decisions.try_recv() {
-        why.insert((decision.namespace.clone(), decision.name.clone()), decision);
-    }
-    let outcomes: Vec<Outcome> = seen
-        .iter()
-        .map(|((namespace, name), pod)| Outcome::new(namespace, name, pod, why.get(&(namespace.clone(), name.clone()))))
-        .collect();
-    show(&outcomes, arguments.output)?;
-    if arguments.keep {
-        writeln!(io::stderr(), "kept running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C")?;
-        until_told_to_stop().await?;
-    }
-    session.stop().await;
+    let work = async {
+        for object in others {
+            sandbox::create(&client, vec![object], "objects", 1).await?;
+        }
+        // One after the other, so that the queue sees them in the order of the manifests.
+        sandbox::create(&client, pods, "pods", 1).await?;
+        let seen = watch_until_decided(&client, n_pods, arguments.timeout).await;
+        let outcomes = outcomes(&seen, &mut decisions);
+        show(&outcomes, arguments.output)?;
+        if arguments.keep {
+            writeln!(
+                io::stderr(),
+                "kept running: kubectl --kubeconfig {KUBECONFIG} get pods -o wide; stop with Ctrl-C"
+            )?;
+            until_told_to_stop().await?;
+        }
+        Ok(outcomes)
+    };
+    let outcomes = session.run_until(work).await?;
     server.stop().await;
     let unexpected: Vec<_> = outcomes.iter().filter(|pod| pod.node.is_none() && !pod.expected_pending).collect();
     if outcomes.len() < n_pods || !unexpected.is_empty() {
@@ -81,6 +80,19 @@ async fn demo(arguments: Demo) -> Result<()> {
         bail!("not every pod was placed: {}", names.join(", "));
     }
     Ok(())
+}
+
+/// What became of each pod, with what the scheduler said of it.
+fn outcomes(
+    seen: &BTreeMap<(String, String), api::Pod>,
+    decisions: &mut mpsc::UnboundedReceiver<Decision>,
+) -> Vec<Outcome> {
+    let mut why = BTreeMap::new();
+    while let Ok(decision) = decisions.try_recv() {
+        why.insert((decision.namespace.clone(), decision.name.clone()), decision);
+    }
+    let pods = seen.iter();
+    pods.map(|(key @ (namespace, name), pod)| Outcome::new(namespace, name, pod, why.get(key))).collect()
 }
 
 /// The kubeconfig file of the demo; a temporary one goes with it.

@@ -1,12 +1,6 @@
 //! `/metrics`, `/healthz`, `/livez`, `/readyz` and what else is to be served over plain HTTP.
 
-use std::{
-    net::SocketAddr,
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-};
+use std::{net::SocketAddr, sync::Arc, time::Instant};
 
 use anyhow::{Context as _, Result};
 use axum::{
@@ -16,25 +10,15 @@ use axum::{
     response::IntoResponse,
     routing::get,
 };
-use tokio::{net::TcpListener, task::JoinHandle};
+use tokio::net::TcpListener;
 use tracing::info;
 
-use crate::metrics::Metrics;
+use crate::{
+    health::{Health, Readiness},
+    metrics::Metrics,
+};
 
-/// What the endpoints report on.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Health {
-    ready: Arc<AtomicBool>,
-}
-
-impl Health {
-    /// Set once the first lists are complete, cleared when the scheduler stops.
-    pub(crate) fn set_ready(&self, ready: bool) {
-        self.ready.store(ready, Ordering::Relaxed);
-    }
-}
-
-/// Serves until the task is aborted.
+/// Listens; the future serves. It ends only when it cannot go on.
 ///
 /// # Errors
 /// The address cannot be bound.
@@ -43,24 +27,24 @@ pub(crate) async fn serve(
     metrics: Arc<Metrics>,
     health: Health,
     admin: Router,
-) -> Result<(SocketAddr, JoinHandle<()>)> {
+) -> Result<impl Future<Output = ()> + Send + use<>> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("--metrics-address {address} cannot be used"))?;
     let address = listener.local_addr()?;
     let routes = Router::new()
         .route("/metrics", get(render))
         .with_state(metrics)
-        .route("/healthz", get(async || "ok"))
-        .route("/livez", get(async || "ok"))
-        .route("/readyz", get(readyz).with_state(health))
+        .route("/healthz", get(livez))
+        .route("/livez", get(livez))
+        .route("/readyz", get(readyz))
+        .with_state(health)
         .merge(admin);
     info!(%address, "serving /metrics, /healthz, /livez, /readyz, /admin/plugins");
-    let task = tokio::spawn(async move {
+    Ok(async move {
         if let Err(error) = axum::serve(listener, routes).await {
             tracing::error!(%error, "the endpoints stopped");
         }
-    });
-    Ok((address, task))
+    })
 }
 
 async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
@@ -68,10 +52,20 @@ async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.render())
 }
 
-async fn readyz(State(health): State<Health>) -> impl IntoResponse {
-    if health.ready.load(Ordering::Relaxed) {
-        (StatusCode::OK, "ok")
-    } else {
-        (StatusCode::SERVICE_UNAVAILABLE, "the first lists of pods and nodes are not complete")
+async fn livez(State(health): State<Health>) -> (StatusCode, String) {
+    match health.hangs_for(Instant::now()) {
+        None => (StatusCode::OK, "ok".to_owned()),
+        Some(silent) => {
+            let why = format!("the scheduling loop has not turned for {} s", silent.as_secs());
+            (StatusCode::SERVICE_UNAVAILABLE, why)
+        }
+    }
+}
+
+async fn readyz(State(health): State<Health>) -> (StatusCode, &'static str) {
+    match health.readiness() {
+        Readiness::Ready => (StatusCode::OK, "ok"),
+        Readiness::Listing => (StatusCode::SERVICE_UNAVAILABLE, "the first lists of pods and nodes are not complete"),
+        Readiness::Stopping => (StatusCode::SERVICE_UNAVAILABLE, "the scheduler stops"),
     }
 }

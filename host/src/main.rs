@@ -10,6 +10,7 @@ mod doctor;
 mod endpoints;
 mod executor;
 mod failure;
+mod health;
 mod manifests;
 mod metrics;
 mod options;
@@ -20,6 +21,7 @@ mod run;
 mod sandbox;
 mod scheduling;
 mod session;
+mod tasks;
 mod watching;
 
 use std::{

@@ -22,5 +22,5 @@ pub(crate) use self::{
     ready_binary::binary_id,
     report::{PluginReport, State},
     rules::Rules,
-    supervisor::{Surroundings, spawn},
+    supervisor::{Surroundings, start},
 };

@@ -47,9 +47,7 @@ async fn schedule(arguments: Run) -> Result<()> {
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
     let session = Session::start(connection.client, plan, &arguments.scheduling, None).await?;
-    until_told_to_stop().await?;
-    session.stop().await;
-    Ok(())
+    session.run_until(until_told_to_stop()).await
 }
 
 /// What the options say beside the configuration file.

@@ -52,9 +52,9 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     );
     // A server goes on serving when nobody reads what it says.
     let _ = io::stdout().lock().write_all(text.as_bytes());
-    until_told_to_stop().await?;
-    if let Some(session) = session {
-        session.stop().await;
+    match session {
+        Some(session) => session.run_until(until_told_to_stop()).await?,
+        None => until_told_to_stop().await?,
     }
     sandbox.stop().await;
     Ok(())

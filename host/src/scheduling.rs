@@ -6,6 +6,7 @@
 use berth_model::Time;
 use std::{
     collections::VecDeque,
+    panic::{self, AssertUnwindSafe},
     sync::Arc,
     thread,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
@@ -22,7 +23,9 @@ use tokio::{
 
 use crate::{
     decision::{Decision, decisions},
+    health::Health,
     metrics::Metrics,
+    tasks::EndedEarly,
 };
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
@@ -43,6 +46,8 @@ pub(crate) struct Parts {
     pub events: mpsc::Receiver<Event>,
     pub actions: mpsc::Sender<Action>,
     pub metrics: Arc<Metrics>,
+    /// Hears of each turn of the loop.
+    pub health: Health,
     /// Tells plugins what time it is.
     pub plugins: berth_wasm_host::Engine,
     /// Where to say why each pod went where it went; `None` when nobody asks.
@@ -56,30 +61,47 @@ pub(crate) struct Parts {
 /// The running thread.
 #[derive(Debug)]
 pub(crate) struct SchedulingThread {
-    finished: oneshot::Receiver<usize>,
+    finished: oneshot::Receiver<Finished>,
 }
+
+/// The bindings that were not answered, or what the thread panicked with.
+type Finished = thread::Result<usize>;
 
 impl SchedulingThread {
     /// Starts it. Must be called inside a tokio runtime.
     pub(crate) fn spawn(parts: Parts) -> Result<Self> {
         let runtime = Handle::current();
+        Self::start(move || run(parts, &runtime))
+    }
+
+    fn start(work: impl FnOnce() -> usize + Send + 'static) -> Result<Self> {
         let (done, finished) = oneshot::channel();
         thread::Builder::new()
             .name("scheduling".to_owned())
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
                 threads::wake_promptly();
-                let outstanding = run(parts, &runtime);
+                // The process ends after a panic: nothing that it left behind is looked at.
+                let outcome = panic::catch_unwind(AssertUnwindSafe(work));
                 // The receiver is gone when the process did not care to wait.
-                let _ = done.send(outstanding);
+                let _ = done.send(outcome);
             })
             .context("starting the scheduling thread")?;
         Ok(Self { finished })
     }
 
+    /// Waits for an end that nobody asked for. Dropping the future loses nothing.
+    pub(crate) async fn ended_early(&mut self) -> EndedEarly {
+        let part = "the scheduling thread";
+        match (&mut self.finished).await {
+            Ok(Err(panic)) => EndedEarly::panicked(part, panic.as_ref()),
+            Ok(Ok(_)) | Err(_) => EndedEarly::Returned { part },
+        }
+    }
+
     /// Waits until it has ended after [`Event::Shutdown`], for at most `limit`. The bindings that were not answered.
     pub(crate) async fn finished(self, limit: Duration) -> Option<usize> {
-        tokio::time::timeout(limit, self.finished).await.ok()?.ok()
+        tokio::time::timeout(limit, self.finished).await.ok()?.ok()?.ok()
     }
 }
 
@@ -88,6 +110,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let mut gauges_at = Instant::now();
     let mut stopping = false;
     loop {
+        parts.health.beat(Instant::now());
         for _ in 0..EVENTS_PER_TURN {
             match parts.events.try_recv() {
                 Ok(event) => take(&mut parts, event, &mut stopping),
@@ -164,25 +187,33 @@ fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool 
     true
 }
 
+/// Why the thread goes on.
+enum Woken {
+    Event(Event),
+    /// Something is due, or the executor has room.
+    Due,
+    /// No event can come any more.
+    Closed,
+}
+
 /// Sleeps until an event comes, something is due, or the executor has room. Whether there is anything to go on with.
 fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool) -> bool {
     let idle = match parts.scheduler.next_wakeup() {
-        Some(due) => Duration::from_millis(due.0.saturating_sub(now().0)).min(GAUGES_EVERY),
-        None => GAUGES_EVERY,
+        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(now().0)).min(GAUGES_EVERY),
+        Some(_) | None => GAUGES_EVERY,
     };
-    let events = &mut parts.events;
-    let actions = &parts.actions;
-    let event = runtime.block_on(async {
+    let Parts { events, actions, .. } = parts;
+    let woken = runtime.block_on(async {
         tokio::select! {
-            event = events.recv() => event.map(Some),
-            _ = actions.reserve(), if blocked => Some(None),
-            () = tokio::time::sleep(idle), if !blocked => Some(None),
+            event = events.recv() => event.map_or(Woken::Closed, Woken::Event),
+            _ = actions.reserve(), if blocked => Woken::Due,
+            () = tokio::time::sleep(idle) => Woken::Due,
         }
     });
-    match event {
-        Some(Some(event)) => take(parts, event, stopping),
-        Some(None) => {}
-        None => return false,
+    match woken {
+        Woken::Event(event) => take(parts, event, stopping),
+        Woken::Due => {}
+        Woken::Closed => return false,
     }
     true
 }
@@ -221,4 +252,16 @@ fn publish(parts: &mut Parts) {
 pub(crate) fn now() -> Time {
     let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Time(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_the_thread_is_told() {
+        let mut thread = SchedulingThread::start(|| panic!("a node of no cluster")).expect("a thread");
+        let message = "a node of no cluster".to_owned();
+        assert_eq!(thread.ended_early().await, EndedEarly::Panicked { part: "the scheduling thread", message });
+    }
 }

@@ -7,21 +7,20 @@ use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
 use berth_config::Overrides;
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
-use tokio::{
-    sync::mpsc,
-    task::{JoinHandle, spawn_blocking},
-};
-use tracing::{info, warn};
+use tokio::{sync::mpsc, task::spawn_blocking};
+use tracing::{error, info, warn};
 
 use crate::{
     admin, configuration,
     decision::Decision,
-    endpoints::{self, Health},
+    endpoints,
     executor::Executor,
+    health::Health,
     metrics::Metrics,
     options::Scheduling,
     plugin_supervisor::{self, Plugins, Surroundings, binary_id},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
+    tasks::{EndedEarly, Tasks},
     watching::Watching,
 };
 
@@ -29,13 +28,16 @@ use crate::{
 const DRAIN: Duration = Duration::from_secs(3);
 const FLUSH: Duration = Duration::from_secs(1);
 
-/// A running scheduler.
+/// So long the scheduling thread gets to say why it ended, when a task ends that works for it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// A running scheduler. It owns all its tasks: the first that ends before it was told to ends the whole.
 pub(crate) struct Session {
     events: mpsc::Sender<Event>,
     thread: SchedulingThread,
-    watching: JoinHandle<()>,
     recorder: EventRecorder,
-    tasks: Vec<JoinHandle<()>>,
+    health: Health,
+    tasks: Tasks,
 }
 
 /// The settings and plugins of a session, ready to start.
@@ -71,11 +73,12 @@ impl Session {
     ) -> Result<Self> {
         let Plan { settings, mut plugins } = plan;
         let metrics = Arc::new(Metrics::new());
-        let health = Health::default();
-        let mut tasks = Vec::new();
+        let health = Health::new();
+        let mut tasks = Tasks::default();
         if let Some(address) = scheduling.metrics_address {
             let admin = admin::routes(address, plugins.inbox.0.clone(), &client);
-            tasks.push(endpoints::serve(address, Arc::clone(&metrics), health.clone(), admin).await?.1);
+            let serving = endpoints::serve(address, Arc::clone(&metrics), health.clone(), admin).await?;
+            tasks.spawn("the server of the endpoints", serving);
         }
         let profiles = plugins.profiles(&settings)?;
         for profile in &profiles {
@@ -96,7 +99,7 @@ impl Session {
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&metrics),
         };
-        tasks.push(tokio::spawn(executor.run(to_do)));
+        tasks.spawn("the executor", executor.run(to_do));
         let watching = Watching::start(&client, plugins.inventory.settle_pod_json(), &profiles);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
@@ -104,19 +107,56 @@ impl Session {
             events: incoming,
             actions,
             metrics: Arc::clone(&metrics),
+            health: health.clone(),
             plugins: plugins.engine.clone(),
             decisions,
             pause: Duration::ZERO,
             manifests,
         })?;
-        let watching = tokio::spawn(watching.run(events.clone(), later, health));
+        tasks.spawn("the watch of the cluster", watching.run(events.clone(), later, health.clone()));
+        let writing = recorder.clone();
+        tasks.spawn("the writer of events", async move { writing.closed().await });
         let surroundings = Surroundings { events: events.clone(), metrics, recorder: recorder.clone() };
-        tasks.push(plugin_supervisor::spawn(plugins, scheduling, surroundings)?);
-        Ok(Self { events, thread, watching, recorder, tasks })
+        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
+        Ok(Self { events, thread, recorder, health, tasks })
     }
 
-    /// Finishes the bindings under way, or gives them up after a while: those pods stay pending, or turn out bound.
-    pub(crate) async fn stop(self) {
+    /// Schedules until `work` is done, then finishes the bindings under way, or gives them up after a while: those pods
+    /// stay pending, or turn out bound.
+    ///
+    /// # Errors
+    /// A part of the scheduler has ended, and nothing can be scheduled any more; or what `work` fails with.
+    pub(crate) async fn run_until<T>(mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let outcome = tokio::select! {
+            outcome = work => outcome,
+            ended = self.ended_early() => {
+                self.health.stopping();
+                error!("{ended}");
+                return Err(ended.into());
+            }
+        };
+        self.stop().await;
+        outcome
+    }
+
+    /// Waits for the end of a part that should not end.
+    async fn ended_early(&mut self) -> EndedEarly {
+        let first = tokio::select! {
+            ended = self.thread.ended_early() => return ended,
+            ended = self.tasks.first_end() => ended,
+        };
+        match first {
+            EndedEarly::Panicked { .. } => first,
+            // It has lost whom it works for, and a panic there says more.
+            EndedEarly::Returned { .. } => {
+                let thread = tokio::time::timeout(LAST_WORDS, self.thread.ended_early()).await;
+                thread.unwrap_or(first)
+            }
+        }
+    }
+
+    async fn stop(self) {
+        self.health.stopping();
         if self.events.send(Event::Shutdown).await.is_err() {
             warn!("the scheduling thread had ended before");
         }
@@ -125,12 +165,8 @@ impl Session {
             Some(n) => warn!(bindings = n, "stopping with bindings under way"),
             None => warn!("stopping although bindings are under way"),
         }
-        self.watching.abort();
         if !self.recorder.flush(FLUSH).await {
             warn!("some events were not written");
-        }
-        for task in self.tasks {
-            task.abort();
         }
     }
 }

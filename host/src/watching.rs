@@ -9,7 +9,7 @@ use berth_scheduler::Event;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::{endpoints::Health, scheduling::EVENTS_BOUND};
+use crate::{health::Health, scheduling::EVENTS_BOUND};
 
 /// Turns what the watches see into the scheduler's events, and watches more when plugins want more.
 pub(crate) struct Watching {
@@ -37,7 +37,7 @@ impl Watching {
         Self { watched, watches, kinds, unlisted, pods_synced: false, nodes_synced: false, is_started: false }
     }
 
-    /// Works until it is aborted or nobody takes the events. `manifests` are those of plugins that came later.
+    /// Works until it is aborted, nobody takes the events, or a watch panics. `manifests` are those of plugins that came later.
     pub(crate) async fn run(
         mut self,
         events: mpsc::Sender<Event>,
@@ -50,13 +50,14 @@ impl Watching {
                     self.want(&manifest);
                     continue;
                 }
+                () = self.watches.ended() => return,
                 event = self.watched.recv() => match event {
                     Some(event) => self.take(event),
                     None => return,
                 },
             };
             if matches!(event, Some(Event::Synced)) {
-                health.set_ready(true);
+                health.synced();
             }
             if let Some(event) = event
                 && events.send(event).await.is_err()

@@ -91,6 +91,11 @@ impl EventRecorder {
         }
     }
 
+    /// Waits until the task behind it is gone, which happens before the last clone is dropped only if it panics.
+    pub async fn closed(&self) {
+        self.queue.closed().await;
+    }
+
     /// How many events found the queue full.
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)

@@ -95,6 +95,20 @@ impl WatchHandle {
         self.tasks.spawn(Session::new(client, kinds, kind, sink).run());
     }
 
+    /// Waits until a watch ends that goes on for ever unless nobody takes its events; passes its panic on. Dropping the
+    /// future loses nothing.
+    pub async fn ended(&mut self) {
+        while let Some(ended) = self.tasks.join_next().await {
+            match ended {
+                // A kind whose name makes no path is not watched.
+                Ok(()) if !self.sink.is_closed() => {}
+                Ok(()) => return,
+                Err(error) => std::panic::resume_unwind(error.into_panic()),
+            }
+        }
+        self.sink.closed().await;
+    }
+
     /// Ends all watches and waits until no more events can come.
     pub async fn shutdown(mut self) {
         self.tasks.shutdown().await;

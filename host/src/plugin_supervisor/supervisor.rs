@@ -19,10 +19,7 @@ use berth_lifecycle::{Decisions, OrderError, PluginNotice, PluginNoticeKind};
 use berth_model::PluginName;
 use berth_scheduler::{Event, SwapError};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, FaultReport};
-use tokio::{
-    sync::{mpsc, oneshot},
-    task::JoinHandle,
-};
+use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
 use super::{
@@ -60,11 +57,15 @@ struct Supervisor {
     totals: PluginTotals,
 }
 
-/// Starts the task, and the watches of the plugins directory and of the operator's settings.
+/// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never ends.
 ///
 /// # Errors
 /// One of them cannot be watched.
-pub(crate) fn spawn(plugins: Plugins, scheduling: &Scheduling, surroundings: Surroundings) -> Result<JoinHandle<()>> {
+pub(crate) fn start(
+    plugins: Plugins,
+    scheduling: &Scheduling,
+    surroundings: Surroundings,
+) -> Result<impl Future<Output = ()> + Send + use<>> {
     let Plugins { engine, inventory, directory, totals, inbox: (to_supervisor, inbox) } = plugins;
     let file = scheduling.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
@@ -87,7 +88,7 @@ pub(crate) fn spawn(plugins: Plugins, scheduling: &Scheduling, surroundings: Sur
         directory,
         totals,
     };
-    Ok(tokio::spawn(supervisor.run(inbox)))
+    Ok(supervisor.run(inbox))
 }
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed

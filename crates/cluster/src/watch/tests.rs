@@ -254,7 +254,16 @@ async fn watches_end_with_their_reader() {
     let mut watch = Watch::pods();
     let _stream = watch.listed(&[]).await;
     drop(watch.events);
-    while watch.handle.tasks.join_next().await.is_some() {}
+    watch.handle.ended().await;
+}
+
+#[tokio::test(start_paused = true)]
+#[should_panic(expected = "broken watch")]
+async fn the_panic_of_a_watch_is_passed_on() {
+    let mut watch = Watch::pods();
+    let _stream = watch.listed(&[]).await;
+    watch.handle.tasks.spawn(async { panic!("broken watch") });
+    watch.handle.ended().await;
 }
 
 #[tokio::test(start_paused = true)]
