@@ -2,6 +2,7 @@
 
 mod admin;
 mod author;
+mod cache_dump;
 mod cli;
 mod configuration;
 mod decision;

@@ -22,6 +22,7 @@ use tokio::{
 };
 
 use crate::{
+    cache_dump::{Dump, DumpRequests},
     decision::{Decision, decisions},
     health::Health,
     metrics::Metrics,
@@ -52,6 +53,8 @@ pub(crate) struct Parts {
     pub plugins: berth_wasm_host::Engine,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub decisions: Option<mpsc::UnboundedSender<Decision>>,
+    /// Who wants to see cache and queue.
+    pub dumps: DumpRequests,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later: they may want other kinds of objects watched.
@@ -118,6 +121,9 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
                 Err(mpsc::error::TryRecvError::Disconnected) => return parts.scheduler.outstanding(),
             }
         }
+        while let Ok(answer) = parts.dumps.try_recv() {
+            dump(&parts.scheduler, answer);
+        }
         let worked = backlog.is_empty() && cycle(&mut parts);
         let retired = parts.scheduler.drain_retired();
         if !retired.is_empty() {
@@ -136,6 +142,11 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
             return parts.scheduler.outstanding();
         }
     }
+}
+
+fn dump(scheduler: &Scheduler, answer: oneshot::Sender<Dump>) {
+    // Whoever asked may have left.
+    let _ = answer.send(Dump::of(scheduler));
 }
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
@@ -190,6 +201,7 @@ fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool 
 /// Why the thread goes on.
 enum Woken {
     Event(Event),
+    Dump(oneshot::Sender<Dump>),
     /// Something is due, or the executor has room.
     Due,
     /// No event can come any more.
@@ -202,16 +214,18 @@ fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool)
         Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(now().0)).min(GAUGES_EVERY),
         Some(_) | None => GAUGES_EVERY,
     };
-    let Parts { events, actions, .. } = parts;
+    let Parts { events, actions, dumps, .. } = parts;
     let woken = runtime.block_on(async {
         tokio::select! {
             event = events.recv() => event.map_or(Woken::Closed, Woken::Event),
+            Some(answer) = dumps.recv() => Woken::Dump(answer),
             _ = actions.reserve(), if blocked => Woken::Due,
             () = tokio::time::sleep(idle) => Woken::Due,
         }
     });
     match woken {
         Woken::Event(event) => take(parts, event, stopping),
+        Woken::Dump(answer) => dump(&parts.scheduler, answer),
         Woken::Due => {}
         Woken::Closed => return false,
     }

@@ -11,7 +11,7 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 use tracing::{error, info, warn};
 
 use crate::{
-    admin, configuration,
+    admin, cache_dump, configuration,
     decision::Decision,
     endpoints,
     executor::Executor,
@@ -101,6 +101,8 @@ impl Session {
         };
         tasks.spawn("the executor", executor.run(to_do));
         let watching = Watching::start(&client, plugins.inventory.settle_pod_json(), &profiles);
+        let (ask_for_dump, dumps) = mpsc::channel(1);
+        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client, ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
             scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
@@ -110,6 +112,7 @@ impl Session {
             health: health.clone(),
             plugins: plugins.engine.clone(),
             decisions,
+            dumps,
             pause: Duration::ZERO,
             manifests,
         })?;

@@ -125,6 +125,11 @@ impl Cache {
         self.pods.get(uid)
     }
 
+    /// All pods on nodes, assumed ones included, in no particular order: also those whose node has no row.
+    pub fn pods(&self) -> impl Iterator<Item = &CachedPod> {
+        self.pods.values()
+    }
+
     /// The pods on the node called `name`, assumed ones included.
     pub fn pods_on(&self, name: Sym) -> impl Iterator<Item = &Arc<Pod>> {
         let uids = self.nodes.get(&name).map_or(&[][..], |node| &node.pods);

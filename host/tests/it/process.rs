@@ -87,7 +87,12 @@ impl Process {
 
     /// Asks it to end, as Kubernetes does.
     pub(crate) fn terminate(&self) {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        self.signal("-TERM");
+    }
+
+    /// Sends it a signal, as `kill` names it.
+    pub(crate) fn signal(&self, signal: &str) {
+        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status();
         assert!(status.expect("kill is there").success());
     }
 

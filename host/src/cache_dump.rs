@@ -1,0 +1,143 @@
+//! What SIGUSR2 asks for, as kube-scheduler's (`pkg/scheduler/backend/cache/debugger`): cache and queue go to the log, and how
+//! they differ from what the API server lists.
+//!
+//! The scheduling thread copies what it knows between two turns of its loop; all else happens elsewhere. What changes between
+//! the copy and the list shows up as a difference.
+
+mod compare;
+mod node;
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use berth_cluster::Client;
+use berth_model::{ClusterTable, Pod};
+use berth_scheduler::Scheduler;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::{mpsc, oneshot},
+};
+use tracing::{info, warn};
+
+use self::{
+    compare::{Differences, Listed},
+    node::NodeDump,
+};
+
+/// Where the scheduling thread is asked for a dump.
+pub(crate) type DumpRequests = mpsc::Receiver<oneshot::Sender<Dump>>;
+
+/// Cache and queue at one moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Dump {
+    /// By name: those of the cache, and those that only pods refer to.
+    nodes: BTreeMap<String, NodeDump>,
+    queue: Vec<QueuedPodDump>,
+    /// `schedulerName`s of the profiles.
+    scheduler_names: Vec<String>,
+}
+
+/// A pod, as people and the API server name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct PodName {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+#[derive(Clone, Debug)]
+struct QueuedPodDump {
+    pod: PodName,
+    queue: &'static str,
+    attempts: u32,
+    nominated_node: String,
+    rejected_by: String,
+    gated_by: String,
+}
+
+impl Dump {
+    /// Copies what the scheduler knows.
+    pub(crate) fn of(scheduler: &Scheduler) -> Self {
+        let table = scheduler.cache().table();
+        let mut queue: Vec<QueuedPodDump> = Vec::new();
+        for (record, place) in scheduler.queue().iter() {
+            queue.push(QueuedPodDump {
+                pod: PodName::of(&record.pod, table),
+                queue: place.as_str(),
+                attempts: record.attempts,
+                nominated_node: table.symbols.text(record.pod.nominated_node_name).to_owned(),
+                rejected_by: record.rejectors.join(","),
+                gated_by: record.gated_by.as_deref().unwrap_or_default().to_owned(),
+            });
+        }
+        let scheduler_names = scheduler.plugins().into_iter().map(|(name, _)| name).collect();
+        Self { nodes: node::all(scheduler), queue, scheduler_names }
+    }
+
+    fn log(&self) {
+        let n_pods: usize = self.nodes.values().map(|node| node.pods.len()).sum();
+        info!(nodes = self.nodes.len(), pods = n_pods, queued_pods = self.queue.len(), "dump of cache and queue");
+        for (name, node) in &self.nodes {
+            node.log(name);
+        }
+        for QueuedPodDump { pod, queue, attempts, nominated_node, rejected_by, gated_by } in &self.queue {
+            let PodName { namespace, name, uid } = pod;
+            info!(
+                name,
+                namespace,
+                %uid,
+                queue,
+                attempts,
+                nominated_node,
+                rejected_by,
+                gated_by,
+                "queued pod"
+            );
+        }
+    }
+}
+
+impl PodName {
+    fn of(pod: &Pod, table: &ClusterTable) -> Self {
+        Self {
+            namespace: table.symbols.text(pod.namespace).to_owned(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
+        }
+    }
+}
+
+impl std::fmt::Display for PodName {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{}/{} ({})", self.namespace, self.name, self.uid)
+    }
+}
+
+/// Waits for SIGUSR2 from here on; the future answers it, and never ends.
+///
+/// # Errors
+/// The signal cannot be listened for.
+pub(crate) fn on_signal(
+    client: Client,
+    scheduling: mpsc::Sender<oneshot::Sender<Dump>>,
+) -> Result<impl Future<Output = ()> + Send> {
+    let mut signals = signal(SignalKind::user_defined2()).context("listening for SIGUSR2")?;
+    Ok(async move {
+        while signals.recv().await.is_some() {
+            let (answer, dump) = oneshot::channel();
+            let asked = scheduling.send(answer).await.is_ok();
+            match dump.await {
+                Ok(dump) if asked => report(&client, &dump).await,
+                Ok(_) | Err(_) => warn!("no dump: the scheduling thread has ended"),
+            }
+        }
+    })
+}
+
+async fn report(client: &Client, dump: &Dump) {
+    dump.log();
+    match Listed::from_server(client).await {
+        Some(listed) => Differences::between(dump, &listed).log(),
+        None => warn!("cache and queue are not compared: the API server lists no nodes and pods"),
+    }
+}
