@@ -240,7 +240,7 @@ async fn after_a_conflict_a_victim_counts_as_gone_only_if_it_is() {
         let (client, mut server) = test_server::server();
         let outcome = tokio::spawn(async move { Writer::new(client).evict(&pod(), "go").await });
         server.next().await.answer(200, &victim(json!({}), &[]));
-        for _ in 0..WRITE_RETRIES.tries {
+        for _ in 0..STATUS.retries.tries {
             let call = server.next().await;
             assert_eq!(call.line(), "PATCH /api/v1/namespaces/default/pods/basic-1/status");
             call.refuse(409, "Conflict", "try again");
