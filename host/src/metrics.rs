@@ -282,7 +282,8 @@ impl Metrics {
 
     /// From here on, `version` answers under its name in `profile`.
     pub(crate) fn set_plugin(&self, profile: &str, version: PluginVersion) {
-        let PluginVersion { name: plugin, version, digest } = version;
+        let PluginVersion { name: plugin, version, binary } = version;
+        let digest = binary.map_or_else(String::new, |binary| binary.to_string());
         let mut serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (profile.to_owned(), plugin.clone());
         let info = PluginInfo { profile: profile.to_owned(), plugin, version, digest };

@@ -19,7 +19,6 @@ mod totals;
 pub(crate) use self::{
     load::{Plugins, UnusableFile, artifact_cache},
     message::{HostSettings, Message, Order},
-    ready_binary::binary_id,
     report::{PluginReport, State},
     rules::Rules,
     supervisor::{Surroundings, start},

@@ -18,7 +18,7 @@ use crate::{
     health::Health,
     metrics::Metrics,
     options::Scheduling,
-    plugin_supervisor::{self, Plugins, Surroundings, binary_id},
+    plugin_supervisor::{self, Plugins, Surroundings},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
     watching::Watching,
@@ -82,7 +82,7 @@ impl Session {
         }
         let profiles = plugins.profiles(&settings)?;
         for profile in &profiles {
-            for version in profile.versions().filter(|version| binary_id(version).is_some()) {
+            for version in profile.versions().filter(|version| version.binary.is_some()) {
                 metrics.set_plugin(&profile.scheduler_name, version);
             }
         }

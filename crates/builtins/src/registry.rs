@@ -86,6 +86,7 @@ pub fn factory(name: &str) -> Option<Arc<dyn PluginFactory>> {
 #[cfg(test)]
 mod tests {
     use berth_framework::Permission;
+    use berth_model::BinaryId;
 
     use super::*;
 
@@ -127,7 +128,7 @@ mod tests {
                 let plugin = factory.build(args).unwrap_or_else(|error| panic!("{}: {error}", factory.manifest().name));
                 assert_eq!(plugin.manifest(), factory.manifest());
                 assert_eq!(plugin.points(), factory.points());
-                assert_eq!(plugin.version().digest, "native");
+                assert_eq!(plugin.version().binary, Some(BinaryId::Native));
             }
         }
         assert!(factory("NodeAffinity").is_some());

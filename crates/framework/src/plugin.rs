@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use berth_model::ClusterTable;
+use berth_model::{BinaryId, ClusterTable};
 
 use crate::{
     hooks::{DeltaSource, EndCycle, Follow, Hosted, State},
@@ -286,14 +286,14 @@ pub struct PluginVersion {
     pub name: String,
     /// From the manifest, for people.
     pub version: String,
-    /// SHA-256 of the component in hex, or `native`.
-    pub digest: String,
+    /// The binary; `None` for what stands in for a plugin that has no binary in service.
+    pub binary: Option<BinaryId>,
 }
 
 impl PluginVersion {
     /// The version of a plugin that is linked into this program.
     #[must_use]
     pub fn native(manifest: &Manifest) -> Self {
-        Self { name: manifest.name.clone(), version: manifest.version.clone(), digest: "native".to_owned() }
+        Self { name: manifest.name.clone(), version: manifest.version.clone(), binary: Some(BinaryId::Native) }
     }
 }

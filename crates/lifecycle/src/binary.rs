@@ -1,15 +1,6 @@
 //! The binaries that can serve under a plugin's name, and who serves.
 
-use berth_model::Digest;
-
-/// Tells the binaries of one plugin apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BinaryId {
-    /// Linked into this program.
-    Native,
-    /// A component.
-    Component(Digest),
-}
+use berth_model::{BinaryId, Digest};
 
 /// What a caller's handle on a binary must be able to tell.
 pub trait CountCalls {

@@ -19,7 +19,7 @@ mod profile_slot;
 mod registry;
 mod status;
 
-pub use binary::{BinaryId, Component, CountCalls, Service};
+pub use binary::{Component, CountCalls, Service};
 pub use decisions::{Decisions, PluginNotice, PluginNoticeKind, Swap};
 pub use life::Fallback;
 pub use plugin::{NoFallback, Rebuild, SettingsChange};

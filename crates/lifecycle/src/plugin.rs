@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{PluginName, Time, plugin_policy::Execution};
+use berth_model::{BinaryId, PluginName, Time, plugin_policy::Execution};
 
 use crate::{
-    binary::{BinaryId, Component, CountCalls, Service},
+    binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
     fault_history::FaultHistory,
     life::{Context, Event, Fallback, Installed, Life},

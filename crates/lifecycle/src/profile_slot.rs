@@ -1,6 +1,8 @@
 //! What one profile was last given for a plugin, and what it said that it took.
 
-use crate::binary::{BinaryId, Service};
+use berth_model::BinaryId;
+
+use crate::binary::Service;
 
 /// A plugin's place in one profile.
 #[derive(Clone, Debug)]

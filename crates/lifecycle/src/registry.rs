@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{Digest, PluginName, Time};
+use berth_model::{BinaryId, Digest, PluginName, Time};
 
 use crate::{
-    binary::{BinaryId, Component, CountCalls, Service},
+    binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
     life::{Event, Fallback, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},

@@ -1,9 +1,9 @@
 //! What operators are shown of a plugin.
 
-use berth_model::{Digest, Time};
+use berth_model::{BinaryId, Digest, Time};
 
 use crate::{
-    binary::{BinaryId, Component, CountCalls, Service},
+    binary::{Component, CountCalls, Service},
     life::{Fallback, Life},
     plugin::Plugin,
     policy::OperatorPolicy,

@@ -1,13 +1,21 @@
-//! The identity of a component: the SHA-256 of its bytes.
+//! The identity of a component: the SHA-256 of its bytes; and that of the binaries of a plugin.
 //!
-//! Every value is the digest of something. Code that is linked into the host has none: say so with an enum or an
-//! [`Option`], not with a digest that stands for "no digest".
+//! Every [`Digest`] is the digest of something. Code that is linked into the host has none: a [`BinaryId`] says so.
 
 use std::{fmt, str::FromStr};
 
 /// SHA-256. Shown, and read, as 64 lower-case hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest([u8; 32]);
+
+/// Tells the binaries of one plugin apart. Shown as the digest, or as `native`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum BinaryId {
+    /// Linked into this program.
+    Native,
+    /// A component.
+    Component(Digest),
+}
 
 /// A text that is no digest.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -70,6 +78,15 @@ impl fmt::Display for Digest {
     }
 }
 
+impl fmt::Display for BinaryId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BinaryId::Native => formatter.write_str("native"),
+            BinaryId::Component(digest) => digest.fmt(formatter),
+        }
+    }
+}
+
 impl fmt::Debug for Digest {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, formatter)
@@ -89,6 +106,13 @@ mod tests {
         assert_eq!(digest.short(), "e3b0c44298fc");
         assert_eq!(EMPTY.to_uppercase().parse(), Ok(digest));
         assert_eq!(Digest::new(*digest.as_bytes()), digest);
+    }
+
+    #[test]
+    fn a_binary_is_shown_as_native_or_as_its_digest() {
+        let digest: Digest = EMPTY.parse().expect("64 digits");
+        assert_eq!(BinaryId::Component(digest).to_string(), EMPTY);
+        assert_eq!(BinaryId::Native.to_string(), "native");
     }
 
     #[test]

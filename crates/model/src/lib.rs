@@ -29,7 +29,7 @@ pub mod toleration;
 
 pub use cluster_table::ClusterTable;
 pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns};
-pub use digest::{Digest, DigestError};
+pub use digest::{BinaryId, Digest, DigestError};
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};
 pub use object_key::ObjectKey;

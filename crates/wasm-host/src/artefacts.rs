@@ -103,7 +103,7 @@ impl Artefacts {
 
     fn hash(&self, binary: &Binary, artefact: &[u8]) -> [u8; HASH_BYTES] {
         let mut hash = Sha256::new();
-        hash.update(binary.digest());
+        hash.update(binary.digest().to_string());
         hash.update(self.compiler.to_le_bytes());
         hash.update(artefact);
         hash.finalize().into()

@@ -1,15 +1,16 @@
 //! The bytes of a plugin, and why they may be refused.
 
-use std::{fmt::Write, sync::Arc};
+use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
+use berth_model::Digest;
+use sha2::{Digest as _, Sha256};
 
 /// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
 #[derive(Clone)]
 pub struct Binary {
     name: String,
     bytes: Arc<[u8]>,
-    digest: String,
+    digest: Digest,
 }
 
 impl std::fmt::Debug for Binary {
@@ -23,7 +24,7 @@ impl Binary {
     #[must_use]
     pub fn new(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
-        Self { name: name.into(), digest: hex(&Sha256::digest(&bytes)), bytes }
+        Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes }
     }
 
     #[must_use]
@@ -36,10 +37,10 @@ impl Binary {
         &self.bytes
     }
 
-    /// SHA-256 in hex: the plugin's identity.
+    /// The plugin's identity.
     #[must_use]
-    pub fn digest(&self) -> &str {
-        &self.digest
+    pub fn digest(&self) -> Digest {
+        self.digest
     }
 
     /// Whether these are the bytes of a component, by their first eight.
@@ -51,14 +52,6 @@ impl Binary {
             _ => Err(LoadError::NotWasm),
         }
     }
-}
-
-pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |mut text, byte| {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 /// Why bytes are no plugin. Reads on from the plugin's name.

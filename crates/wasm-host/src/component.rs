@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{Manifest, PluginVersion, Points};
+use berth_model::{BinaryId, Digest};
 use wasmtime::component::InstancePre;
 
 use crate::{
@@ -27,21 +28,27 @@ pub(crate) struct LoadedComponent {
     pub(crate) name: Arc<str>,
     pub(crate) manifest: Manifest,
     pub(crate) points: Points,
-    pub(crate) version: PluginVersion,
+    pub(crate) digest: Digest,
 }
 
 impl std::fmt::Debug for LoadedComponent {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        formatter.debug_struct("LoadedComponent").field("version", &self.version).finish_non_exhaustive()
+        formatter.debug_struct("LoadedComponent").field("version", &self.version()).finish_non_exhaustive()
     }
 }
 
 impl LoadedComponent {
+    pub(crate) fn version(&self) -> PluginVersion {
+        let Manifest { name, version, .. } = &self.manifest;
+        let binary = Some(BinaryId::Component(self.digest));
+        PluginVersion { name: name.clone(), version: version.clone(), binary }
+    }
+
     /// Reports a fault of an instance in service.
     pub(crate) fn tell(&self, fault: &Fault) {
         self.faults.tell(FaultReport {
             plugin: self.name.to_string(),
-            digest: self.version.digest.clone(),
+            digest: self.digest,
             kind: fault.kind,
             reason: fault.to_string(),
         });
@@ -49,8 +56,6 @@ impl LoadedComponent {
 
     /// How messages name the plugin.
     pub(crate) fn title(&self) -> String {
-        let PluginVersion { version, digest, .. } = &self.version;
-        let digest = digest.get(..12).unwrap_or(digest);
-        format!("plugin {:?} ({version}, {digest})", self.name)
+        format!("plugin {:?} ({}, {})", self.name, self.manifest.version, self.digest.short())
     }
 }

@@ -19,6 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use berth_model::Digest;
 use notify::Watcher as _;
 
 use crate::{Binary, ComponentFactory, Engine, LoadError, threads};
@@ -53,8 +54,8 @@ pub enum DirectoryChange {
     Loaded(Arc<ComponentFactory>),
     /// A new file that is no plugin; what served before should go on.
     Refused {
-        /// Of the file's bytes; empty when they could not be read.
-        digest: String,
+        /// Of the file's bytes; `None` when they could not be read.
+        digest: Option<Digest>,
         error: LoadError,
     },
     Removed,
@@ -90,7 +91,8 @@ impl DirectoryWatch {
 struct Known {
     /// None if the file is to be read again whatever it looks like.
     fingerprint: Option<Fingerprint>,
-    digest: String,
+    /// None if it is to be loaded whatever it holds.
+    digest: Option<Digest>,
 }
 
 /// Tells without reading whether a file may have changed.
@@ -158,7 +160,7 @@ impl PluginsDirectory {
         loop {
             for name in std::mem::take(&mut *to_forget.lock().unwrap_or_else(PoisonError::into_inner)) {
                 if let Some(known) = self.known.get_mut(&name) {
-                    *known = Known { fingerprint: None, digest: String::new() };
+                    *known = Known { fingerprint: None, digest: None };
                 }
             }
             self.pass(&mut sink);
@@ -212,8 +214,8 @@ impl PluginsDirectory {
     /// The plugin in a file, unless its bytes are those that were there before.
     fn load(&mut self, name: &str, fingerprint: Fingerprint) -> Option<DirectoryChange> {
         let binary = self.read(name);
-        let digest = binary.as_ref().map_or_else(|_| String::new(), |binary| binary.digest().to_owned());
-        let old = self.known.insert(name.to_owned(), Known { fingerprint: Some(fingerprint), digest: digest.clone() });
+        let digest = binary.as_ref().ok().map(Binary::digest);
+        let old = self.known.insert(name.to_owned(), Known { fingerprint: Some(fingerprint), digest });
         let binary = match binary {
             Ok(binary) => binary,
             Err(error) => return Some(DirectoryChange::Refused { digest, error: LoadError::Read(error) }),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::{BuildError, Manifest, Plugin, PluginFactory, PluginVersion, Points};
+use berth_model::Digest;
 
 use crate::{component::LoadedComponent, limits::Limits, plugin::ComponentPlugin, stats::PluginStats};
 
@@ -23,6 +24,12 @@ impl ComponentFactory {
     pub fn with_limits(&self, limits: Limits) -> Self {
         let component = LoadedComponent { limits, ..(*self.component).clone() };
         Self { component: Arc::new(component), is_from_artefact: self.is_from_artefact }
+    }
+
+    /// Of the component's bytes.
+    #[must_use]
+    pub fn digest(&self) -> Digest {
+        self.component.digest
     }
 
     /// The figures of this binary, over all its instances.
@@ -48,7 +55,7 @@ impl PluginFactory for ComponentFactory {
     }
 
     fn version(&self) -> PluginVersion {
-        self.component.version.clone()
+        self.component.version()
     }
 
     fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {

@@ -2,6 +2,7 @@
 
 use std::{fmt, sync::Arc};
 
+use berth_model::Digest;
 use wasmtime::{Trap, WasmBacktrace};
 
 /// Kinds of faults, as metrics tell them apart.
@@ -37,7 +38,7 @@ impl FaultKind {
 pub struct FaultReport {
     pub plugin: String,
     /// Of the binary.
-    pub digest: String,
+    pub digest: Digest,
     pub kind: FaultKind,
     /// Reads on from the plugin's name: `trapped in filter: ...`.
     pub reason: String,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Manifest, PluginVersion};
+use berth_framework::Manifest;
 use wasmtime::component::{Component, types::ComponentItem};
 
 use crate::{
@@ -33,15 +33,12 @@ impl Engine {
         indices.check(|| exports_of(&component))?;
         let points = indices.points();
         let name = Arc::from(binary.name());
-        let version = PluginVersion { digest: binary.digest().to_owned(), ..PluginVersion::default() };
+        let digest = binary.digest();
         let clock = Arc::clone(&shared.clock);
         let (manifest, stats) = (Manifest::default(), Arc::default());
         let faults = shared.faults.clone();
-        let mut loaded =
-            LoadedComponent { pre, indices, limits, clock, stats, faults, name, manifest, points, version };
+        let mut loaded = LoadedComponent { pre, indices, limits, clock, stats, faults, name, manifest, points, digest };
         loaded.manifest = describe(&loaded)?;
-        loaded.version.name.clone_from(&loaded.manifest.name);
-        loaded.version.version.clone_from(&loaded.manifest.version);
         Ok(ComponentFactory::new(loaded, is_from_artefact))
     }
 }

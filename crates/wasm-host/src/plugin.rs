@@ -276,7 +276,7 @@ impl Plugin for ComponentPlugin {
     }
 
     fn version(&self) -> PluginVersion {
-        self.component.version.clone()
+        self.component.version()
     }
 
     fn points(&self) -> Points {

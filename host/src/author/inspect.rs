@@ -57,7 +57,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     let report = Report {
         file: file.display().to_string(),
         bytes: loaded.binary.bytes().len(),
-        digest: loaded.binary.digest().to_owned(),
+        digest: loaded.binary.digest().to_string(),
         imports,
         exports,
         name: manifest.name.clone(),

@@ -71,7 +71,7 @@ impl Loaded {
     /// `NAME 1.0.0 (sha256 0123456789ab)`.
     pub(super) fn title(&self) -> String {
         let version = self.factory.version();
-        let digest = version.digest.get(..12).unwrap_or_default().to_owned();
+        let digest = self.factory.digest().short();
         format!("{} {} (sha256 {digest})", version.name, version.version)
     }
 }

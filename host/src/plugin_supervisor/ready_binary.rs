@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_framework::{PluginFactory, PluginVersion};
-use berth_lifecycle::{BinaryId, Component, CountCalls};
-use berth_model::Digest;
+use berth_framework::PluginFactory;
+use berth_lifecycle::{Component, CountCalls};
 use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 
 /// Compiled and checked.
@@ -47,20 +46,6 @@ impl CountCalls for ReadyBinary {
 }
 
 /// A compiled component with its digest.
-#[expect(clippy::expect_used, reason = "the digest of a component is always that of its bytes")]
 pub(crate) fn component(factory: Arc<ComponentFactory>) -> Component<ReadyBinary> {
-    let digest = digest(&factory.version()).expect("a component has a digest");
-    Component { digest, binary: ReadyBinary::Component(factory) }
-}
-
-/// Which binary a version is of; `None` for a stand-in.
-pub(crate) fn binary_id(version: &PluginVersion) -> Option<BinaryId> {
-    match digest(version) {
-        Some(digest) => Some(BinaryId::Component(digest)),
-        None => (version.digest == "native").then_some(BinaryId::Native),
-    }
-}
-
-fn digest(version: &PluginVersion) -> Option<Digest> {
-    version.digest.parse().ok()
+    Component { digest: factory.digest(), binary: ReadyBinary::Component(factory) }
 }

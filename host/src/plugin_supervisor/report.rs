@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
-use berth_lifecycle::{BinaryId, Fallback, PluginState, Service};
+use berth_lifecycle::{Fallback, PluginState, Service};
+use berth_model::BinaryId;
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
 
@@ -117,11 +118,7 @@ pub(crate) fn all(inventory: &PluginInventory) -> Vec<PluginReport> {
 pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginReport> {
     let rules = &inventory.rules;
     let status = inventory.registry.status(name, rules)?;
-    let text = |binary: Option<BinaryId>| match binary {
-        Some(BinaryId::Component(digest)) => digest.to_string(),
-        Some(BinaryId::Native) => "native".to_owned(),
-        None => String::new(),
-    };
+    let text = |binary: Option<BinaryId>| binary.map_or_else(String::new, |binary| binary.to_string());
     let profiles = status.profiles.iter();
     let mut report = PluginReport {
         name: name.to_owned(),

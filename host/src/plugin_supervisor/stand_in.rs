@@ -10,9 +10,6 @@ use berth_framework::{
     BuildError, DeltaSource, Hosted, Manifest, Plugin, PluginFactory, PluginVersion, Points, Status,
 };
 
-/// The digest of what is no binary.
-const NO_DIGEST: &str = "none";
-
 /// Makes stand-ins for one plugin.
 #[derive(Debug)]
 pub(crate) struct StandIn {
@@ -87,5 +84,5 @@ impl Hosted for Placeholder {
 }
 
 fn version(manifest: &Manifest) -> PluginVersion {
-    PluginVersion { name: manifest.name.clone(), digest: NO_DIGEST.to_owned(), ..PluginVersion::default() }
+    PluginVersion { name: manifest.name.clone(), ..PluginVersion::default() }
 }

@@ -27,7 +27,7 @@ use super::{
     inventory::{PluginInventory, factory},
     load::{Plugins, limits, plugin_limits},
     message::{HostSettings, Message, Order, OrderRefusal},
-    ready_binary::{ReadyBinary, binary_id, component},
+    ready_binary::{ReadyBinary, component},
     report::{self, PluginReport},
     settings_file::{self, SettingsFileError, SettingsWatch},
     totals::PluginTotals,
@@ -175,7 +175,7 @@ impl Supervisor {
             }
             DirectoryChange::Refused { digest, error } => {
                 let PluginInventory { registry, rules } = &mut self.inventory;
-                registry.refused(&name, digest.parse().ok(), &chain(&error), now(), rules)
+                registry.refused(&name, digest, &chain(&error), now(), rules)
             }
         }
     }
@@ -183,13 +183,7 @@ impl Supervisor {
     fn faulted(&mut self, report: &FaultReport) -> Decisions<ReadyBinary> {
         let FaultReport { plugin, digest, reason, .. } = report;
         let PluginInventory { registry, rules } = &mut self.inventory;
-        match digest.parse() {
-            Ok(digest) => registry.faulted(&plugin.as_str().into(), digest, reason, now(), rules),
-            Err(error) => {
-                error!(plugin, error = error.to_string(), "a fault of no component");
-                Decisions::default()
-            }
-        }
+        registry.faulted(&plugin.as_str().into(), *digest, reason, now(), rules)
     }
 
     fn settings_changed(&mut self, settings: Result<PluginHostSettings, SettingsFileError>) -> Decisions<ReadyBinary> {
@@ -225,19 +219,18 @@ impl Supervisor {
     ) -> Decisions<ReadyBinary> {
         let PluginInventory { registry, rules } = &mut self.inventory;
         let metrics = &self.surroundings.metrics;
-        let binary = binary_id(&version);
-        match (result, binary) {
+        match (result, version.binary) {
             (Ok(()), None) => {
                 metrics.swap(plugin, "withdrawn");
                 metrics.remove_plugin(scheduler_name, plugin);
                 registry.taken(plugin, scheduler_name, None, now(), rules)
             }
-            (Ok(()), Some(_)) => {
-                let PluginVersion { version: number, digest, .. } = &version;
+            (Ok(()), Some(binary)) => {
+                let (number, digest) = (&version.version, binary.to_string());
                 info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
                 metrics.swap(plugin, "swapped");
                 metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
-                registry.taken(plugin, scheduler_name, binary, now(), rules)
+                registry.taken(plugin, scheduler_name, Some(binary), now(), rules)
             }
             (Err(error), binary) => {
                 let reason = error.to_string();

@@ -110,7 +110,7 @@ impl Shell {
 
     fn digest(&self, file: &str) -> String {
         let bytes = fs::read(self.directory.join(file)).expect("a component");
-        Binary::new("AvoidZone", bytes).digest().to_owned()
+        Binary::new("AvoidZone", bytes).digest().to_string()
     }
 
     /// The plugin's entry in `berth plugin list`.

@@ -128,7 +128,7 @@ fn moody(version: u8) -> Vec<u8> {
 }
 
 pub(crate) fn digest(version: u8) -> String {
-    berth_wasm_host::Binary::new("Moody", moody(version)).digest().to_owned()
+    berth_wasm_host::Binary::new("Moody", moody(version)).digest().to_string()
 }
 
 pub(crate) fn place(file: &Path, bytes: &[u8]) {

@@ -227,7 +227,7 @@ fn salted(component: &[u8], salt: u64) -> Vec<u8> {
 }
 
 fn digest(bytes: &[u8]) -> String {
-    Binary::new("", bytes).digest().to_owned()
+    Binary::new("", bytes).digest().to_string()
 }
 
 fn write_binary(processes: &Processes, name: &str, bytes: &[u8]) -> Result<()> {

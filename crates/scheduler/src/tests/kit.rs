@@ -322,8 +322,7 @@ impl PluginFactory for Factory {
         points()
     }
     fn version(&self) -> PluginVersion {
-        let digest = "native".to_owned();
-        PluginVersion { name: "Fake".to_owned(), version: self.manifest.version.clone(), digest }
+        PluginVersion::native(&self.manifest)
     }
     fn build(&self, _args: &str) -> Result<Box<dyn Plugin>, BuildError> {
         if !self.works {

@@ -8,7 +8,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::PluginFactory;
+use berth_model::Digest;
 use berth_test_guests as guests;
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, LoadError, PluginsDirectory};
 
@@ -36,11 +36,11 @@ impl Watched {
     }
 
     /// The digest of the plugin that the next event is about.
-    fn next_loaded(&self, name: &str) -> String {
+    fn next_loaded(&self, name: &str) -> Digest {
         let event = self.next();
         assert_eq!(event.name, name);
         match event.change {
-            DirectoryChange::Loaded(factory) => factory.version().digest,
+            DirectoryChange::Loaded(factory) => factory.digest(),
             other @ (DirectoryChange::Refused { .. } | DirectoryChange::Removed) => panic!("{other:?}"),
         }
     }

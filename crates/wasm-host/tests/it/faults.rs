@@ -168,7 +168,7 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     let cluster = Cluster::new(3);
     cluster.try_cycle(&mut *plugin, 1, Mood::Trap).unwrap_err();
     let report = reports.try_recv().unwrap();
-    assert_eq!((report.plugin.as_str(), report.digest.as_str()), ("Moody", binary.digest()));
+    assert_eq!((report.plugin.as_str(), report.digest), ("Moody", binary.digest()));
     assert_eq!((report.kind, report.reason.as_str()), (FaultKind::Trap, "trapped in filter: out of luck"));
 
     cluster.try_cycle(&mut *plugin, 2, Mood::Good).unwrap();

@@ -1,7 +1,7 @@
 //! Which binaries become plugins, and in which words the others are refused.
 
 use berth_framework::{PluginFactory, Point};
-use berth_model::Column;
+use berth_model::{BinaryId, Column};
 use berth_test_guests as guests;
 use berth_wasm_host::{Binary, Engine, EngineOptions, FaultKind};
 
@@ -17,7 +17,7 @@ fn a_component_is_asked_what_it_is() {
     let factory = moody(&engine());
     assert_eq!(factory.manifest().name, "Moody");
     assert_eq!(factory.version().version, "1.2.3");
-    assert_eq!(factory.version().digest.len(), 64);
+    assert_eq!(factory.version().binary, Some(BinaryId::Component(factory.digest())));
     assert!(factory.manifest().needs.columns.contains(Column::Name));
     let points: Vec<Point> = factory.points().iter().collect();
     assert_eq!(points, [Point::Filter, Point::Score, Point::Reserve]);
