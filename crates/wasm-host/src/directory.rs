@@ -323,10 +323,10 @@ mod tests {
         let dir = tempfile::tempdir().expect("a folder");
         let engine = Engine::new(EngineOptions::default()).expect("an engine");
         let mut directory = PluginsDirectory::new(engine, dir.path());
-        let bytes = berth_test_guests::moody().expect("a component");
+        let bytes = berth_test_guests::by_priority().expect("a component");
         let mut events = Vec::new();
         for length in [10, bytes.len() / 2, bytes.len()] {
-            fs::write(dir.path().join("Moody.wasm"), &bytes[..length]).expect("a file");
+            fs::write(dir.path().join("ByPriority.wasm"), &bytes[..length]).expect("a file");
             directory.pass(&mut |event| events.push(event));
             assert!(events.is_empty(), "it may go on changing");
         }

@@ -18,7 +18,7 @@ kind: KubeSchedulerConfiguration
 profiles:
 - plugins:
     multiPoint:
-      enabled: [{name: Moody}]
+      enabled: [{name: ByPriority}]
 ";
 
 const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
@@ -72,16 +72,21 @@ fn contains(complaints: &[String], parts: &[&str]) {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_setup_that_works_has_no_problem() {
     let cluster = Cluster::start(&["--no-scheduler"]).await;
-    let setup = Setup::new(CONFIG, "plugins: [{name: Moody, limits: {memory: 32Mi}}]\n");
-    setup.plugin("Moody", &berth_test_guests::moody().expect("a component"));
+    let setup = Setup::new(CONFIG, "plugins: [{name: ByPriority, limits: {memory: 32Mi}}]\n");
+    setup.plugin("ByPriority", &berth_test_guests::by_priority().expect("a component"));
     let scheduler =
         cluster.scheduler(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let kubeconfig = cluster.kubeconfig().display().to_string();
     let ended = setup.doctor(&["--kubeconfig", &kubeconfig, "--metrics-address", &scheduler.server()]).await;
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
-    for part in
-        ["Moody.wasm: version ", "32 MiB", "every plugin is there", "clocks agree", "may do all", "alive and ready"]
-    {
+    for part in [
+        "ByPriority.wasm: version ",
+        "32 MiB",
+        "every plugin is there",
+        "clocks agree",
+        "may do all",
+        "alive and ready",
+    ] {
         assert!(ended.out.contains(part), "{part} is not in {}", ended.out);
     }
     assert!(!ended.out.contains("PROBLEM"), "{}", ended.out);
@@ -89,7 +94,7 @@ async fn a_setup_that_works_has_no_problem() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_mistake_in_files_is_found_at_once() {
-    let setup = Setup::new(CONFIG, "plugins: [{name: Moody, limits: {memory: much}}]\n");
+    let setup = Setup::new(CONFIG, "plugins: [{name: ByPriority, limits: {memory: much}}]\n");
     setup.plugin("Broken", b"not a component");
     setup.plugin("QOSSort", berth_test_components::component("QOSSort"));
     fs::create_dir(setup.path("cache")).expect("a folder");
@@ -98,7 +103,7 @@ async fn every_mistake_in_files_is_found_at_once() {
     contains(&complaints, &["problem configuration", "plugins.yaml", "much"]);
     contains(&complaints, &["problem plugins", "Broken.wasm is not a WebAssembly file"]);
     contains(&complaints, &["problem plugins", "QOSSort.wasm wants pending pods as JSON"]);
-    contains(&complaints, &["problem plugins", "enables Moody, but", "has no Moody.wasm"]);
+    contains(&complaints, &["problem plugins", "enables ByPriority, but", "has no ByPriority.wasm"]);
     contains(&complaints, &["warning cache", "open to other users"]);
 }
 

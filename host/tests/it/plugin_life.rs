@@ -3,7 +3,7 @@
 
 use std::{fs, path::Path, time::Duration};
 
-use berth_test_guests::Mood;
+use berth_test_guests::Behavior;
 use kube::api::{Api, DeleteParams, PostParams};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ podMaxBackoffSeconds: 1
 profiles:
 - plugins:
     filter:
-      enabled: [{name: Moody}]
+      enabled: [{name: ByPriority}]
 ";
 
 /// A quarantine that outlasts every test, and a probation that forgives nothing.
@@ -27,14 +27,14 @@ pub(crate) const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
 plugins:
-- name: Moody
+- name: ByPriority
   quarantine: {faults: 3, windowSeconds: 600, backoffSeconds: 3600}
   probation: {seconds: 3600, faults: 0}
 ";
 
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A cluster, a scheduler that wants the plugin `Moody`, and the directory in which it looks for it.
+/// A cluster, a scheduler that wants the plugin `ByPriority`, and the directory in which it looks for it.
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     pub(crate) scheduler: Scheduler,
@@ -55,25 +55,25 @@ impl Bench {
         let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
         let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
         let scheduler = cluster.scheduler(&arguments).await;
-        for mood in [Mood::Trap, Mood::Chatter] {
-            create_priority_class(&cluster, mood).await;
+        for behavior in [Behavior::Trap, Behavior::LogMuch] {
+            create_priority_class(&cluster, behavior).await;
         }
         Self { cluster, scheduler }
     }
 
     pub(crate) fn file(&self) -> std::path::PathBuf {
-        self.cluster.dir.path().join("plugins/Moody.wasm")
+        self.cluster.dir.path().join("plugins/ByPriority.wasm")
     }
 
     /// Puts a version of the plugin in its place, in one step.
     pub(crate) fn put(&self, version: u8) {
-        place(&self.file(), &moody(version));
+        place(&self.file(), &by_priority(version));
     }
 
-    pub(crate) async fn create(&self, name: &str, mood: Mood) {
+    pub(crate) async fn create(&self, name: &str, behavior: Behavior) {
         let mut pod = pod(name, "1", "1Gi");
-        if mood != Mood::Good {
-            pod["spec"]["priorityClassName"] = json!(class(mood));
+        if behavior != Behavior::Normal {
+            pod["spec"]["priorityClassName"] = json!(class(behavior));
         }
         self.cluster.create(&pod).await;
     }
@@ -103,14 +103,14 @@ impl Bench {
 
     /// Waits until the list shows the plugin like this, and returns its entry.
     pub(crate) async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
-        let moody = |answer: &str| {
+        let found = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
             let plugins: Vec<Value> = serde_json::from_str(body).unwrap_or_default();
-            plugins.into_iter().find(|plugin| plugin["name"] == "Moody")
+            plugins.into_iter().find(|plugin| plugin["name"] == "ByPriority")
         };
-        let is_there = |answer: &str| moody(answer).is_some_and(|plugin| is_right(&plugin));
+        let is_there = |answer: &str| found(answer).is_some_and(|plugin| is_right(&plugin));
         let answer = self.scheduler.until("/admin/plugins", is_there).await;
-        moody(&answer).unwrap_or_else(|| panic!("{what}"))
+        found(&answer).unwrap_or_else(|| panic!("{what}"))
     }
 
     pub(crate) async fn serves(&self, digest: &str) -> Value {
@@ -121,14 +121,14 @@ impl Bench {
 }
 
 /// The same component in several binaries.
-fn moody(version: u8) -> Vec<u8> {
-    let mut bytes = berth_test_guests::moody().expect("a component");
+fn by_priority(version: u8) -> Vec<u8> {
+    let mut bytes = berth_test_guests::by_priority().expect("a component");
     bytes.extend_from_slice(&[0, 2, 1, version]);
     bytes
 }
 
 pub(crate) fn digest(version: u8) -> String {
-    berth_wasm_host::Binary::new("Moody", moody(version)).digest().to_string()
+    berth_wasm_host::Binary::new("ByPriority", by_priority(version)).digest().to_string()
 }
 
 pub(crate) fn place(file: &Path, bytes: &[u8]) {
@@ -136,12 +136,12 @@ pub(crate) fn place(file: &Path, bytes: &[u8]) {
     fs::rename(file.with_extension("incoming"), file).expect("a new name");
 }
 
-fn class(mood: Mood) -> String {
-    format!("{mood:?}").to_lowercase()
+fn class(behavior: Behavior) -> String {
+    format!("{behavior:?}").to_lowercase()
 }
 
-async fn create_priority_class(cluster: &Cluster, mood: Mood) {
-    let class = json!({"metadata": {"name": class(mood)}, "value": mood.priority()});
+async fn create_priority_class(cluster: &Cluster, behavior: Behavior) {
+    let class = json!({"metadata": {"name": class(behavior)}, "value": behavior.priority()});
     let api = Api::all(cluster.pods.clone().into_client());
     let class: k8s_openapi::api::scheduling::v1::PriorityClass = serde_json::from_value(class).expect("a class");
     api.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
@@ -150,8 +150,8 @@ async fn create_priority_class(cluster: &Cluster, mood: Mood) {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
-    bench.create("early", Mood::Good).await;
-    bench.pends_with("early", "plugin \"Moody\" is missing: no Moody.wasm in ").await;
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "plugin \"ByPriority\" is missing: no ByPriority.wasm in ").await;
     let entry = bench.until("missing", |plugin| plugin["state"] == "missing").await;
     assert_eq!((&entry["source"], &entry["digest"]), (&json!("none"), &json!("")));
 
@@ -167,7 +167,7 @@ async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
 
     fs::remove_file(bench.file()).expect("it is there");
     bench.until("missing", |plugin| plugin["state"] == "missing").await;
-    bench.create("late", Mood::Good).await;
+    bench.create("late", Behavior::Normal).await;
     bench.pends_with("late", "is missing").await;
 }
 
@@ -176,15 +176,18 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Mood::Trap).await;
+    bench.create("poison", Behavior::Trap).await;
     let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     let reason = "3 faults within 600 s, the last: trapped in filter: out of luck";
     assert_eq!(entry["lastReason"], reason);
     assert_eq!(entry["faults"]["trap"], 3);
-    bench.scheduler.until("/metrics", |text| text.contains("berth_plugin_quarantines_total{plugin=\"Moody\"} 1")).await;
+    bench
+        .scheduler
+        .until("/metrics", |text| text.contains("berth_plugin_quarantines_total{plugin=\"ByPriority\"} 1"))
+        .await;
     bench.delete("poison").await;
-    bench.create("innocent", Mood::Good).await;
-    bench.pends_with("innocent", &format!("plugin \"Moody\" is out of service: {reason}")).await;
+    bench.create("innocent", Behavior::Normal).await;
+    bench.pends_with("innocent", &format!("plugin \"ByPriority\" is out of service: {reason}")).await;
     bench.put(2);
     bench.cluster.node_of("innocent").await;
 }
@@ -194,7 +197,7 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
     let bench = Bench::start(&format!("{PLUGIN_CONFIG}  failurePolicy: Ignore\n")).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Mood::Trap).await;
+    bench.create("poison", Behavior::Trap).await;
     bench.cluster.node_of("poison").await;
     bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
 }
@@ -207,16 +210,16 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.put(2);
     let entry = bench.serves(&digest(2)).await;
     assert_eq!((&entry["state"], &entry["previousDigest"]), (&json!("probation"), &json!(digest(1))));
-    bench.create("poison", Mood::Trap).await;
+    bench.create("poison", Behavior::Trap).await;
     bench.scheduler.process.line("rolled back to the version before").await;
     bench.delete("poison").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
     let reason = "1 faults on probation, the last: trapped in filter: out of luck";
     assert_eq!(entry["lastReason"], reason);
-    let swaps = "berth_plugin_swaps_total{plugin=\"Moody\",result=\"rolled_back\"} 1";
+    let swaps = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"rolled_back\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
-    bench.create("next", Mood::Good).await;
+    bench.create("next", Behavior::Normal).await;
     bench.cluster.node_of("next").await;
 }
 
@@ -228,26 +231,26 @@ async fn an_operator_steers_plugins() {
     bench.put(2);
     bench.serves(&digest(2)).await;
 
-    let entry = bench.ask(&["rollback", "Moody"]).await;
+    let entry = bench.ask(&["rollback", "ByPriority"]).await;
     assert_eq!((&entry["digest"], &entry["refusedDigest"]), (&json!(digest(1)), &json!(digest(2))));
     bench.serves(&digest(1)).await;
-    let again = bench.berth(&["rollback", "Moody"]).await;
+    let again = bench.berth(&["rollback", "ByPriority"]).await;
     assert_eq!(again.status.code(), Some(1));
     assert!(again.err.contains("cannot be rolled back: no binary served before this one"), "{}", again.err);
-    bench.ask(&["reload", "Moody"]).await;
+    bench.ask(&["reload", "ByPriority"]).await;
     bench.serves(&digest(2)).await;
 
-    assert_eq!(bench.ask(&["disable", "Moody"]).await["state"], "disabled");
-    bench.create("poison", Mood::Trap).await;
+    assert_eq!(bench.ask(&["disable", "ByPriority"]).await["state"], "disabled");
+    bench.create("poison", Behavior::Trap).await;
     bench.cluster.node_of("poison").await;
-    assert_eq!(bench.ask(&["enable", "Moody"]).await["digest"], digest(2));
+    assert_eq!(bench.ask(&["enable", "ByPriority"]).await["digest"], digest(2));
 
     let list = bench.berth(&["list"]).await;
-    let line = list.out.lines().find(|line| line.contains("Moody")).expect("a line");
+    let line = list.out.lines().find(|line| line.contains("ByPriority")).expect("a line");
     assert!(line.contains("directory") && line.contains(&digest(2)[..12]), "{line}");
     let native = list.out.lines().find(|line| line.contains("NodeResourcesFit")).expect("a line");
     assert!(native.contains("serving") && native.contains("native"), "{native}");
-    let described = bench.berth(&["describe", "Moody"]).await;
+    let described = bench.berth(&["describe", "ByPriority"]).await;
     assert!(
         described.out.contains(&digest(2)) && described.out.contains("Filter, Score, Reserve"),
         "{}",
@@ -261,9 +264,9 @@ async fn an_operator_steers_plugins() {
 async fn log_lines_beyond_the_rate_are_counted() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
-    bench.create("chatty", Mood::Chatter).await;
+    bench.create("chatty", Behavior::LogMuch).await;
     bench.cluster.node_of("chatty").await;
-    let prefix = "berth_plugin_dropped_log_lines_total{plugin=\"Moody\"} ";
+    let prefix = "berth_plugin_dropped_log_lines_total{plugin=\"ByPriority\"} ";
     let counts = |line: &str| line.strip_prefix(prefix).is_some_and(|count| count != "0");
     bench.scheduler.until("/metrics", |text| text.lines().any(counts)).await;
 }

@@ -2,7 +2,7 @@
 
 use std::{fs, os::unix::fs::symlink, path::Path, time::Duration};
 
-use berth_test_guests::Mood;
+use berth_test_guests::Behavior;
 use k8s_openapi::api::events::v1::Event;
 use kube::{Api, api::ListParams};
 use serde_json::json;
@@ -40,39 +40,41 @@ impl Bench {
     }
 }
 
-fn moody(settings: &str) -> String {
-    format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: Moody\n  {settings}\n")
+fn plugin_config(settings: &str) -> String {
+    format!(
+        "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: ByPriority\n  {settings}\n"
+    )
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn other_limits_take_effect_without_a_restart() {
-    let bench = Bench::start(&moody("limits: {logLinesPerSecond: 1000000}")).await;
+    let bench = Bench::start(&plugin_config("limits: {logLinesPerSecond: 1000000}")).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("loud", Mood::Chatter).await;
+    bench.create("loud", Behavior::LogMuch).await;
     bench.cluster.node_of("loud").await;
-    bench.configure(&moody("limits: {logLinesPerSecond: 0, callMilliseconds: 500}"));
-    let swaps = "berth_plugin_swaps_total{plugin=\"Moody\",result=\"swapped\"} 2";
+    bench.configure(&plugin_config("limits: {logLinesPerSecond: 0, callMilliseconds: 500}"));
+    let swaps = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"swapped\"} 2";
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
     let entry = bench.until("limits", |plugin| plugin["limits"]["callMilliseconds"] == 500).await;
     assert_eq!((&entry["digest"], &entry["droppedLogLines"]), (&json!(digest(1)), &json!(0)));
-    bench.create("quiet", Mood::Chatter).await;
+    bench.create("quiet", Behavior::LogMuch).await;
     bench.cluster.node_of("quiet").await;
     bench.until("dropped", |plugin| plugin["droppedLogLines"] == 1000).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_that_make_no_sense_change_nothing() {
-    let mut bench = Bench::start(&moody("failurePolicy: Fail")).await;
-    bench.configure(&moody("failurePolicy: Perhaps"));
+    let mut bench = Bench::start(&plugin_config("failurePolicy: Fail")).await;
+    bench.configure(&plugin_config("failurePolicy: Perhaps"));
     bench.scheduler.process.line("the plugin configuration is not taken over").await;
     bench.event("PluginSettingsRefused", "Perhaps").await;
     let listed = bench.berth(&["list"]).await;
-    assert!(listed.status.success() && listed.out.contains("Moody"), "{}{}", listed.out, listed.err);
+    assert!(listed.status.success() && listed.out.contains("ByPriority"), "{}{}", listed.out, listed.err);
     assert!(listed.err.contains("plugins.yaml") && listed.err.contains("Perhaps"), "{}", listed.err);
-    bench.create("early", Mood::Good).await;
-    bench.pends_with("early", "plugin \"Moody\" is missing").await;
-    bench.configure(&moody("failurePolicy: Ignore"));
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "plugin \"ByPriority\" is missing").await;
+    bench.configure(&plugin_config("failurePolicy: Ignore"));
     bench.cluster.node_of("early").await;
     let listed = bench.berth(&["list"]).await;
     assert!(!listed.err.contains("Perhaps"), "{}", listed.err);
@@ -89,13 +91,13 @@ fn publish(dir: &Path, version: &str, text: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn settings_in_a_config_map_are_followed() {
     let bench = Bench::start_with(|dir| {
-        publish(dir, "one", &moody("failurePolicy: Fail"));
+        publish(dir, "one", &plugin_config("failurePolicy: Fail"));
         symlink("..data/plugins.yaml", dir.join("plugins.yaml")).expect("a link");
     })
     .await;
-    bench.create("early", Mood::Good).await;
-    bench.pends_with("early", "plugin \"Moody\" is missing").await;
-    publish(bench.cluster.dir.path(), "two", &moody("failurePolicy: Ignore"));
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "plugin \"ByPriority\" is missing").await;
+    publish(bench.cluster.dir.path(), "two", &plugin_config("failurePolicy: Ignore"));
     bench.cluster.node_of("early").await;
 }
 
@@ -103,19 +105,19 @@ async fn settings_in_a_config_map_are_followed() {
 async fn events_tell_what_happens_to_plugins() {
     let bench = Bench::start(&PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1")).await;
     place(&bench.file(), b"not a component");
-    let event = bench.event("PluginRefused", "plugin Moody: the file is not a WebAssembly file").await;
+    let event = bench.event("PluginRefused", "plugin ByPriority: the file is not a WebAssembly file").await;
     let regarding = event.regarding.expect("about something");
     assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Namespace"), Some("kube-system")));
-    assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("Moody"));
+    assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("ByPriority"));
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Mood::Trap).await;
-    bench.event("PluginQuarantined", "plugin Moody: out of service for 1 s: 3 faults").await;
+    bench.create("poison", Behavior::Trap).await;
+    bench.event("PluginQuarantined", "plugin ByPriority: out of service for 1 s: 3 faults").await;
     bench.delete("poison").await;
-    bench.event("PluginReleased", "plugin Moody: back in service").await;
+    bench.event("PluginReleased", "plugin ByPriority: back in service").await;
     bench.put(2);
     bench.serves(&digest(2)).await;
-    bench.create("poison-too", Mood::Trap).await;
+    bench.create("poison-too", Behavior::Trap).await;
     bench.event("PluginRolledBack", "trapped in filter: out of luck").await;
 }
 
@@ -124,15 +126,15 @@ async fn counters_of_plugins_are_served() {
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("good", Mood::Good).await;
+    bench.create("good", Behavior::Normal).await;
     bench.cluster.node_of("good").await;
-    let counter = "berth_plugin_custom_total{plugin=\"Moody\",name=\"begun\"} 1";
+    let counter = "berth_plugin_custom_total{plugin=\"ByPriority\",name=\"begun\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
     bench.put(2);
     bench.serves(&digest(2)).await;
-    bench.create("better", Mood::Good).await;
+    bench.create("better", Behavior::Normal).await;
     bench.cluster.node_of("better").await;
-    let counter = "berth_plugin_custom_total{plugin=\"Moody\",name=\"begun\"} 2";
+    let counter = "berth_plugin_custom_total{plugin=\"ByPriority\",name=\"begun\"} 2";
     bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
 }
 
@@ -144,6 +146,6 @@ async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
     place(&file, berth_test_components::component("QOSSort"));
     let sorter = |answer: &str| answer.contains("\"name\":\"QOSSort\"") && answer.contains("\"source\":\"directory\"");
     bench.scheduler.until("/admin/plugins", sorter).await;
-    bench.configure(&moody("failurePolicy: Ignore"));
+    bench.configure(&plugin_config("failurePolicy: Ignore"));
     bench.event("PluginRefused", "plugin QOSSort: the file wants pending pods as JSON, which grants.podJson").await;
 }

@@ -3,34 +3,34 @@
 //! Each is a core module in text, wrapped into a component against the real `wit/` when asked for: no toolchain for wasm
 //! is needed, and what a guest does wrong is there to read, down to the bytes.
 
-mod deeds;
+mod by_priority;
+mod effects;
 mod encode;
+mod faults;
 mod keeper;
-mod moody;
 mod other;
 mod points;
-mod spy;
-mod wishes;
+mod shows_objects;
 
-pub use deeds::{Deed, does};
+pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
+pub use effects::{WantedEffect, asks_for};
+pub use faults::{Fault, faults_at};
 pub use keeper::keeper;
-pub use moody::{Mood, always, moody, moody_called, nosy};
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
 };
 pub use points::{At, harmless, holds};
-pub use spy::spies;
-pub use wishes::{Wish, wishes};
+pub use shows_objects::shows_objects;
 
 #[cfg(test)]
 mod tests {
-    use super::{At, Deed, Wish};
+    use super::{At, Fault, WantedEffect};
 
     #[test]
     fn every_guest_assembles() {
         for guest in [
-            super::moody(),
+            super::by_priority(),
             super::keeper(),
             super::core_module(),
             super::imports_wasi(),
@@ -43,17 +43,17 @@ mod tests {
             super::opens_sockets("Sockets"),
             super::reads_environment("Environment"),
             super::holds("Holder"),
-            super::spies("Spy", "v1", "Secret"),
-            super::wishes("Wishful", At::Bind, &[Wish::Bind, Wish::Activate("uid".to_owned())]),
-            super::does("Rambler", At::Filter, Deed::Ramble),
-            super::does("Arguer", At::Filter, Deed::Argue),
+            super::shows_objects("ShowsObjects", "v1", "Secret"),
+            super::asks_for("Effects", At::Bind, &[WantedEffect::Bind, WantedEffect::Activate("uid".to_owned())]),
+            super::faults_at("LongReason", At::Filter, Fault::LongReason),
+            super::faults_at("ManyReasons", At::Filter, Fault::ManyReasons),
         ] {
             guest.unwrap();
         }
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
-            for deed in [Deed::Trap, Deed::Loop, Deed::Hoard, Deed::Recurse] {
-                super::does("Bad", at, deed).unwrap();
+            for fault in [Fault::Trap, Fault::Loop, Fault::ExhaustMemory, Fault::ExhaustStack] {
+                super::faults_at("Bad", at, fault).unwrap();
             }
         }
     }

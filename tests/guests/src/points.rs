@@ -70,9 +70,9 @@ impl At {
         }
     }
 
-    /// The functions of that interface. `deed` comes before the answer, of which `effects` are a part where an answer has
+    /// The functions of that interface. `body` comes before the answer, of which `effects` are a part where an answer has
     /// such: where they lie, and how many they are.
-    fn functions(self, deed: &str, effects: (u32, u32)) -> String {
+    fn functions(self, body: &str, effects: (u32, u32)) -> String {
         let (at, n) = effects;
         let (parameters, answer, others) = match self {
             At::Sync | At::Begin | At::Filter | At::DryRun => {
@@ -100,22 +100,22 @@ impl At {
         };
         let result = if self == At::PostBind { "" } else { "(result i32)" };
         let dry_run = match self {
-            At::DryRun => DRY_RUN.replace("DEED", deed),
-            At::Sync | At::Begin | At::Filter => DRY_RUN.replace("DEED", ""),
+            At::DryRun => DRY_RUN.replace("BODY", body),
+            At::Sync | At::Begin | At::Filter => DRY_RUN.replace("BODY", ""),
             _ => String::new(),
         };
-        let deed = if matches!(self, At::Sync | At::Begin | At::DryRun) { "" } else { deed };
+        let body = if matches!(self, At::Sync | At::Begin | At::DryRun) { "" } else { body };
         let (name, locals) = (self.interface(), "(local $bits i32) (local $word i32) (local $at i32)");
         format!(
-            "(func (export \"berth:scheduler/{name}@0.1.0#{name}\") {parameters} {result} {locals} {deed} {answer})\n\
+            "(func (export \"berth:scheduler/{name}@0.1.0#{name}\") {parameters} {result} {locals} {body} {answer})\n\
              {others}\n{dry_run}"
         )
     }
 }
 
-/// A plugin of this name at one extension point: `deed` is what it does before it answers, in the text form of
+/// A plugin of this name at one extension point: `body` is what it does before it answers, in the text form of
 /// WebAssembly, `rest` what else is in its module.
-pub(crate) fn plugin(name: &str, at: At, deed: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
+pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
     let interface = format!("export berth:scheduler/{}@0.1.0", at.interface());
     let items = [
         "export berth:scheduler/lifecycle@0.1.0",
@@ -123,9 +123,9 @@ pub(crate) fn plugin(name: &str, at: At, deed: &str, effects: (u32, u32), rest: 
         "export berth:scheduler/cycle@0.1.0",
         &interface,
     ];
-    let in_frame = |wanted: At| if at == wanted { deed } else { "" };
+    let in_frame = |wanted: At| if at == wanted { body } else { "" };
     let (in_sync, in_begin) = (in_frame(At::Sync), in_frame(At::Begin));
-    let functions = at.functions(deed, effects);
+    let functions = at.functions(body, effects);
     let text = format!(
         "(func (export \"berth:scheduler/sync@0.1.0#apply\") (param $delta i32) {in_sync})\n\
          (func (export \"berth:scheduler/cycle@0.1.0#begin\") (param $parameters i32) {in_begin})\n\
@@ -164,7 +164,7 @@ const EXPLAIN: &str = r#"
 const DRY_RUN: &str = r#"
   (func (export "berth:scheduler/filter@0.1.0#dry-run")
     (param $cycle i64) (param $keep i32) (param $pods i32) (param $n_pods i32) (param $cases i32) (param $n i32) (result i32)
-    DEED
+    BODY
     (call $ok (i32.const 65536) (local.get $n)))"#;
 
 /// 50 for each node, in the second page, which has room for 8,192 scores.

@@ -93,7 +93,7 @@ fn components_decide() -> Result<()> {
     }
     agrees_in("fit", &Wasm::load_from(dir.path())?, true)?;
     let fit = dir.path().join("NodeResourcesFit.wasm");
-    fs::write(&fit, berth_test_guests::moody_called("NodeResourcesFit")?)?;
+    fs::write(&fit, berth_test_guests::by_priority_named("NodeResourcesFit")?)?;
     ensure!(n_differences("fit", &Wasm::load_from(dir.path())?)? > 0, "a plugin that passes every node goes unnoticed");
     fs::remove_file(&fit)?;
     ensure!(n_differences("fit", &Wasm::load_from(dir.path())?)? > 0, "a missing component goes unnoticed");

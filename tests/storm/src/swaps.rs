@@ -11,7 +11,7 @@ use std::{
 
 use anyhow::{Context as _, Result, bail};
 use berth_components::{COMPONENTS, EmbeddedComponent};
-use berth_test_guests::{self as guests, Mood, always};
+use berth_test_guests::{self as guests, Behavior, always};
 use berth_wasm_host::Binary;
 use serde_json::Value;
 
@@ -34,7 +34,7 @@ enum BinaryKind {
     /// No file: the native plugin again.
     Native,
     /// Another plugin of that name, which always behaves in this way.
-    Mood(Mood),
+    Behavior(Behavior),
     Text,
     CoreModule,
     OtherWorld,
@@ -44,13 +44,13 @@ enum BinaryKind {
 const KINDS: [BinaryKind; 13] = [
     BinaryKind::Equal,
     BinaryKind::Known,
-    BinaryKind::Mood(Mood::Indifferent),
-    BinaryKind::Mood(Mood::Trap),
-    BinaryKind::Mood(Mood::Loop),
-    BinaryKind::Mood(Mood::Hoard),
-    BinaryKind::Mood(Mood::Lie),
-    BinaryKind::Mood(Mood::Exaggerate),
-    BinaryKind::Mood(Mood::Dawdle),
+    BinaryKind::Behavior(Behavior::SameScores),
+    BinaryKind::Behavior(Behavior::Trap),
+    BinaryKind::Behavior(Behavior::Loop),
+    BinaryKind::Behavior(Behavior::ExhaustMemory),
+    BinaryKind::Behavior(Behavior::WrongAnswers),
+    BinaryKind::Behavior(Behavior::ScoreTooHigh),
+    BinaryKind::Behavior(Behavior::Slow),
     BinaryKind::Text,
     BinaryKind::CoreModule,
     BinaryKind::OtherWorld,
@@ -109,7 +109,7 @@ impl Swaps {
         for component in COMPONENTS {
             self.swap(processes, component, BinaryKind::Equal)?;
             if !ESSENTIAL.contains(&component.name) {
-                self.swap(processes, component, BinaryKind::Mood(Mood::Indifferent))?;
+                self.swap(processes, component, BinaryKind::Behavior(Behavior::SameScores))?;
             }
             self.swap(processes, component, BinaryKind::Equal)?;
             self.swap(processes, component, BinaryKind::Known)?;
@@ -127,7 +127,7 @@ impl Swaps {
         loop {
             let at = usize::try_from(self.next() % KINDS.len() as u64).unwrap_or(0);
             let Some(kind) = KINDS.get(at).copied() else { continue };
-            if !(ESSENTIAL.contains(&name) && matches!(kind, BinaryKind::Mood(_))) {
+            if !(ESSENTIAL.contains(&name) && matches!(kind, BinaryKind::Behavior(_))) {
                 return kind;
             }
         }
@@ -153,7 +153,7 @@ impl Swaps {
             return until(processes, name, |plugin| serves(plugin, "native") && is_well(plugin));
         }
         let before = processes.plugin(name)?["digest"].clone();
-        let salt = if matches!(kind, BinaryKind::Known | BinaryKind::Mood(Mood::Indifferent | Mood::Dawdle)) {
+        let salt = if matches!(kind, BinaryKind::Known | BinaryKind::Behavior(Behavior::SameScores | Behavior::Slow)) {
             0
         } else {
             self.next()
@@ -166,11 +166,11 @@ impl Swaps {
             BinaryKind::Native
             | BinaryKind::Equal
             | BinaryKind::Known
-            | BinaryKind::Mood(Mood::Indifferent | Mood::Dawdle) => {
+            | BinaryKind::Behavior(Behavior::SameScores | Behavior::Slow) => {
                 until(processes, name, |plugin| serves(plugin, &digest) && is_serving(plugin))?;
                 if self.known.insert(digest) { &mut self.compiled } else { &mut self.cached }
             }
-            BinaryKind::Mood(_) => {
+            BinaryKind::Behavior(_) => {
                 // It serves for a moment, until its first fault.
                 let is_over = |plugin: &Value| plugin["refusedDigest"] == digest && !serves(plugin, &digest);
                 until(processes, name, |plugin| is_over(plugin) && is_serving(plugin))?;
@@ -189,7 +189,7 @@ impl Swaps {
     fn bytes(&self, name: &str, itself: &[u8], kind: BinaryKind, salt: u64) -> Result<Vec<u8>> {
         Ok(match kind {
             BinaryKind::Equal | BinaryKind::Known | BinaryKind::Native => salted(itself, salt),
-            BinaryKind::Mood(mood) => salted(&always(name, mood)?, salt),
+            BinaryKind::Behavior(behavior) => salted(&always(name, behavior)?, salt),
             BinaryKind::Text => format!("#!/bin/sh\necho {salt} is not a component\n").into_bytes(),
             BinaryKind::CoreModule => salted(&guests::core_module()?, salt),
             BinaryKind::OtherWorld => salted(&guests::of_another_world()?, salt),

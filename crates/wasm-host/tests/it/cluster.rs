@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use berth_framework::{Call, CycleId, DeltaSource, Needs, Plugin, PluginFactory, Status};
 use berth_model::{ClusterTable, ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Sym};
-use berth_test_guests::Mood;
+use berth_test_guests::Behavior;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
 
 /// Limits under which a test of them ends soon, and a busy machine passes.
@@ -14,8 +14,8 @@ pub(crate) fn engine() -> Engine {
     Engine::new(EngineOptions { limits, ..EngineOptions::default() }).unwrap()
 }
 
-pub(crate) fn moody(engine: &Engine) -> ComponentFactory {
-    engine.load(&Binary::new("Moody", berth_test_guests::moody().unwrap())).unwrap()
+pub(crate) fn by_priority(engine: &Engine) -> ComponentFactory {
+    engine.load(&Binary::new("ByPriority", berth_test_guests::by_priority().unwrap())).unwrap()
 }
 
 /// A cluster whose nodes are rows 0 to `n_nodes` and never change after generation 1.
@@ -39,9 +39,14 @@ impl Cluster {
         self.table.nodes()
     }
 
-    /// Filters and scores for a pod in this mood, as one cycle.
-    pub(crate) fn try_cycle(&self, plugin: &mut dyn Plugin, cycle: u64, mood: Mood) -> Result<Vec<i64>, Status> {
-        let pod = Pod { priority: mood.priority(), ..Pod::default() };
+    /// Filters and scores for a pod that asks for this behavior, as one cycle.
+    pub(crate) fn try_cycle(
+        &self,
+        plugin: &mut dyn Plugin,
+        cycle: u64,
+        behavior: Behavior,
+    ) -> Result<Vec<i64>, Status> {
+        let pod = Pod { priority: behavior.priority(), ..Pod::default() };
         let call = self.call(cycle, &pod);
         plugin.sync(self)?;
         let mut candidates = self.nodes().clone();

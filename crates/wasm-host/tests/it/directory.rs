@@ -52,9 +52,9 @@ impl Watched {
     }
 }
 
-/// A second version of `Moody`: the same component with a custom section behind it.
-fn newer_moody() -> Vec<u8> {
-    let mut bytes = guests::moody().unwrap();
+/// A second version of `ByPriority`: the same component with a custom section behind it.
+fn newer_version() -> Vec<u8> {
+    let mut bytes = guests::by_priority().unwrap();
     bytes.extend_from_slice(&[0, 2, 1, b'v']);
     bytes
 }
@@ -62,13 +62,16 @@ fn newer_moody() -> Vec<u8> {
 #[test]
 fn the_first_scan_finds_plugins_and_others() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
     fs::write(dir.path().join("Note.wasm"), "not yet").unwrap();
     fs::write(dir.path().join("README.md"), "plugins go here").unwrap();
     fs::write(dir.path().join(".Hidden.wasm"), "a file on its way").unwrap();
     let found = PluginsDirectory::new(engine(), dir.path()).scan().unwrap();
-    let [moody, note] = found.as_slice() else { panic!("{found:?}") };
-    assert!(moody.name == "Moody" && matches!(moody.change, DirectoryChange::Loaded(_)), "{moody:?}");
+    let [by_priority, note] = found.as_slice() else { panic!("{found:?}") };
+    assert!(
+        by_priority.name == "ByPriority" && matches!(by_priority.change, DirectoryChange::Loaded(_)),
+        "{by_priority:?}"
+    );
     assert!(
         note.name == "Note" && matches!(note.change, DirectoryChange::Refused { error: LoadError::NotWasm, .. }),
         "{note:?}"
@@ -79,65 +82,65 @@ fn the_first_scan_finds_plugins_and_others() {
 fn a_file_is_loaded_replaced_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let watched = Watched::new(dir.path());
-    let file = dir.path().join("Moody.wasm");
-    fs::write(&file, guests::moody().unwrap()).unwrap();
-    let first = watched.next_loaded("Moody");
-    fs::write(&file, newer_moody()).unwrap();
-    assert_ne!(watched.next_loaded("Moody"), first);
+    let file = dir.path().join("ByPriority.wasm");
+    fs::write(&file, guests::by_priority().unwrap()).unwrap();
+    let first = watched.next_loaded("ByPriority");
+    fs::write(&file, newer_version()).unwrap();
+    assert_ne!(watched.next_loaded("ByPriority"), first);
     fs::remove_file(&file).unwrap();
-    watched.next_removed("Moody");
+    watched.next_removed("ByPriority");
 }
 
 #[test]
 fn a_file_renamed_into_place_is_loaded() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
     let watched = Watched::new(dir.path());
-    fs::write(dir.path().join("Moody.wasm.tmp"), newer_moody()).unwrap();
-    fs::rename(dir.path().join("Moody.wasm.tmp"), dir.path().join("Moody.wasm")).unwrap();
-    watched.next_loaded("Moody");
-    fs::rename(dir.path().join("Moody.wasm"), dir.path().join("Moody.off")).unwrap();
-    watched.next_removed("Moody");
+    fs::write(dir.path().join("ByPriority.wasm.tmp"), newer_version()).unwrap();
+    fs::rename(dir.path().join("ByPriority.wasm.tmp"), dir.path().join("ByPriority.wasm")).unwrap();
+    watched.next_loaded("ByPriority");
+    fs::rename(dir.path().join("ByPriority.wasm"), dir.path().join("ByPriority.off")).unwrap();
+    watched.next_removed("ByPriority");
 }
 
 /// A file that comes and goes at once takes the one before with it.
 #[test]
 fn a_file_replaced_and_deleted_in_one_breath_is_removed() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("Moody.wasm");
-    fs::write(&file, guests::moody().unwrap()).unwrap();
+    let file = dir.path().join("ByPriority.wasm");
+    fs::write(&file, guests::by_priority().unwrap()).unwrap();
     let watched = Watched::new(dir.path());
     fs::write(dir.path().join("incoming"), "no plugin").unwrap();
     fs::rename(dir.path().join("incoming"), &file).unwrap();
     fs::remove_file(&file).unwrap();
-    watched.next_removed("Moody");
+    watched.next_removed("ByPriority");
 }
 
 #[test]
 fn links_through_a_swapped_directory_are_followed() {
     let dir = tempfile::tempdir().unwrap();
-    for (version, bytes) in [("one", guests::moody().unwrap()), ("two", newer_moody())] {
+    for (version, bytes) in [("one", guests::by_priority().unwrap()), ("two", newer_version())] {
         fs::create_dir(dir.path().join(version)).unwrap();
-        fs::write(dir.path().join(version).join("Moody.wasm"), bytes).unwrap();
+        fs::write(dir.path().join(version).join("ByPriority.wasm"), bytes).unwrap();
     }
     symlink("one", dir.path().join("data")).unwrap();
-    symlink("data/Moody.wasm", dir.path().join("Moody.wasm")).unwrap();
+    symlink("data/ByPriority.wasm", dir.path().join("ByPriority.wasm")).unwrap();
     let watched = Watched::new(dir.path());
     symlink("two", dir.path().join("data.tmp")).unwrap();
     fs::rename(dir.path().join("data.tmp"), dir.path().join("data")).unwrap();
-    watched.next_loaded("Moody");
+    watched.next_loaded("ByPriority");
 }
 
 #[test]
 fn equal_bytes_are_no_event_and_bad_ones_are() {
     let dir = tempfile::tempdir().unwrap();
-    let file = dir.path().join("Moody.wasm");
-    fs::write(&file, guests::moody().unwrap()).unwrap();
+    let file = dir.path().join("ByPriority.wasm");
+    fs::write(&file, guests::by_priority().unwrap()).unwrap();
     let watched = Watched::new(dir.path());
     let copy = dir.path().join("copy");
-    fs::write(&copy, guests::moody().unwrap()).unwrap();
+    fs::write(&copy, guests::by_priority().unwrap()).unwrap();
     fs::rename(copy, &file).unwrap();
-    // Names are gone through in order: whatever was to say about Moody comes before this.
+    // Names are gone through in order: whatever was to say about ByPriority comes before this.
     fs::write(dir.path().join("Text.wasm"), "no plugin").unwrap();
     let event = watched.next();
     assert_eq!(event.name, "Text");
@@ -147,11 +150,11 @@ fn equal_bytes_are_no_event_and_bad_ones_are() {
 #[test]
 fn a_file_is_loaded_again_on_demand() {
     let dir = tempfile::tempdir().unwrap();
-    fs::write(dir.path().join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
     let watched = Watched::new(dir.path());
     watched.watch.reload("Absent");
-    watched.watch.reload("Moody");
-    watched.next_loaded("Moody");
+    watched.watch.reload("ByPriority");
+    watched.next_loaded("ByPriority");
 }
 
 /// As the kubelet lays out a ConfigMap: `NAME -> ..data/NAME`, `..data -> ..TIME`, the latter swapped by a rename.
@@ -163,23 +166,23 @@ fn a_volume_of_a_config_map_is_followed_through_its_updates() {
     symlink("..2026_01", path("..data")).unwrap();
     let watched = Watched::new(dir.path());
     // A key that was not there before: the directory of the update first, then the swap, then the link.
-    for (version, bytes) in [("..2026_02", guests::moody().unwrap()), ("..2026_03", newer_moody())] {
+    for (version, bytes) in [("..2026_02", guests::by_priority().unwrap()), ("..2026_03", newer_version())] {
         fs::create_dir(path(version)).unwrap();
-        fs::write(path(version).join("Moody.wasm"), bytes).unwrap();
+        fs::write(path(version).join("ByPriority.wasm"), bytes).unwrap();
         symlink(version, path("..data_tmp")).unwrap();
         fs::rename(path("..data_tmp"), path("..data")).unwrap();
         if version == "..2026_02" {
-            symlink("..data/Moody.wasm", path("Moody.wasm")).unwrap();
+            symlink("..data/ByPriority.wasm", path("ByPriority.wasm")).unwrap();
         } else {
             fs::remove_dir_all(path("..2026_02")).unwrap();
         }
-        watched.next_loaded("Moody");
+        watched.next_loaded("ByPriority");
     }
     // The key goes: the link stays behind until the kubelet takes it away.
     fs::create_dir(path("..2026_04")).unwrap();
     symlink("..2026_04", path("..data_tmp")).unwrap();
     fs::rename(path("..data_tmp"), path("..data")).unwrap();
-    watched.next_removed("Moody");
+    watched.next_removed("ByPriority");
 }
 
 #[test]
@@ -187,11 +190,11 @@ fn another_directory_of_the_name_is_watched_too() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("plugins");
     fs::create_dir(&dir).unwrap();
-    fs::write(dir.join("Moody.wasm"), guests::moody().unwrap()).unwrap();
+    fs::write(dir.join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
     let watched = Watched::new(&dir);
     fs::rename(&dir, parent.path().join("old")).unwrap();
     fs::create_dir(&dir).unwrap();
-    watched.next_removed("Moody");
-    fs::write(dir.join("Moody.wasm"), newer_moody()).unwrap();
-    watched.next_loaded("Moody");
+    watched.next_removed("ByPriority");
+    fs::write(dir.join("ByPriority.wasm"), newer_version()).unwrap();
+    watched.next_loaded("ByPriority");
 }

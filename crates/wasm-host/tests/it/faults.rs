@@ -2,27 +2,27 @@
 
 use berth_framework::{Code, DryRunCase, Plugin};
 use berth_model::Pod;
-use berth_test_guests::{At, Deed, Mood};
+use berth_test_guests::{At, Behavior, Fault};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
 
-use crate::cluster::{Cluster, build, engine, moody};
+use crate::cluster::{Cluster, build, by_priority, engine};
 
-/// A mood in the middle of good cycles: an error in these words, a fault of this kind, and all is well again.
-fn check_fault(mood: Mood, kind: FaultKind, words: &str) {
-    let factory = moody(&engine());
+/// A behavior in the middle of good cycles: an error in these words, a fault of this kind, and all is well again.
+fn check_fault(behavior: Behavior, kind: FaultKind, words: &str) {
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
-    assert_eq!(cluster.try_cycle(&mut *plugin, 1, Mood::Good).unwrap(), [3, 3, 3]);
+    assert_eq!(cluster.try_cycle(&mut *plugin, 1, Behavior::Normal).unwrap(), [3, 3, 3]);
 
-    let status = cluster.try_cycle(&mut *plugin, 2, mood).unwrap_err();
+    let status = cluster.try_cycle(&mut *plugin, 2, behavior).unwrap_err();
     assert_eq!(status.code, Code::Error);
     let message = status.message();
-    assert!(message.starts_with("plugin \"Moody\" (1.2.3, "), "{message}");
+    assert!(message.starts_with("plugin \"ByPriority\" (1.2.3, "), "{message}");
     assert!(message.contains(words), "{message}");
     assert_eq!(faults(&factory), [kind]);
     assert_eq!(factory.stats().resyncs(), 1);
 
-    assert_eq!(cluster.try_cycle(&mut *plugin, 3, Mood::Good).unwrap(), [3, 3, 3]);
+    assert_eq!(cluster.try_cycle(&mut *plugin, 3, Behavior::Normal).unwrap(), [3, 3, 3]);
     assert_eq!(factory.stats().resyncs(), 2);
     assert_eq!(faults(&factory), [kind]);
 }
@@ -34,22 +34,22 @@ fn faults(factory: &ComponentFactory) -> Vec<FaultKind> {
 
 #[test]
 fn a_trap_is_told_with_the_last_words() {
-    check_fault(Mood::Trap, FaultKind::Trap, "trapped in filter: out of luck");
+    check_fault(Behavior::Trap, FaultKind::Trap, "trapped in filter: out of luck");
 }
 
 #[test]
 fn an_endless_loop_times_out() {
-    check_fault(Mood::Loop, FaultKind::Timeout, "took too long in filter");
+    check_fault(Behavior::Loop, FaultKind::Timeout, "took too long in filter");
 }
 
 #[test]
 fn a_hoarder_of_memory_is_stopped() {
-    check_fault(Mood::Hoard, FaultKind::Memory, "bytes of memory (limit 100663296) in filter");
+    check_fault(Behavior::ExhaustMemory, FaultKind::Memory, "bytes of memory (limit 100663296) in filter");
 }
 
 #[test]
 fn a_stack_that_is_used_up_is_a_trap() {
-    let deep = berth_test_guests::does("Deep", At::Filter, Deed::Recurse).unwrap();
+    let deep = berth_test_guests::faults_at("Deep", At::Filter, Fault::ExhaustStack).unwrap();
     let factory = engine().load(&Binary::new("Deep", deep)).unwrap();
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
@@ -70,31 +70,35 @@ fn a_stack_that_is_used_up_is_a_trap() {
 
 #[test]
 fn survivors_are_among_the_candidates() {
-    check_fault(Mood::Lie, FaultKind::WrongAnswer, "answered filter with nodes that it was not asked about");
+    check_fault(
+        Behavior::WrongAnswers,
+        FaultKind::WrongAnswer,
+        "answered filter with nodes that it was not asked about",
+    );
 }
 
 #[test]
 fn an_answer_has_a_size() {
-    check_fault(Mood::Flood, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+    check_fault(Behavior::HugeAnswer, FaultKind::WrongAnswer, "answered filter with what cannot be read");
 }
 
 #[test]
 fn an_error_is_no_success() {
-    check_fault(Mood::Contradict, FaultKind::WrongAnswer, "answered filter with an error with code Success");
+    check_fault(Behavior::ErrorOfSuccess, FaultKind::WrongAnswer, "answered filter with an error with code Success");
 }
 
 #[test]
 fn an_answer_lies_in_the_plugins_memory() {
-    check_fault(Mood::Point, FaultKind::WrongAnswer, "answered filter with what cannot be read");
+    check_fault(Behavior::PointerOutside, FaultKind::WrongAnswer, "answered filter with what cannot be read");
 }
 
 #[test]
 fn there_is_one_score_a_node() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
     plugin.sync(&cluster).unwrap();
-    let pod = Pod { priority: Mood::Lie.priority(), ..Pod::default() };
+    let pod = Pod { priority: Behavior::WrongAnswers.priority(), ..Pod::default() };
     let mut scores = Vec::new();
     let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
     assert!(status.message().ends_with("answered score with 2 scores for 3 asked about"), "{}", status.message());
@@ -103,7 +107,7 @@ fn there_is_one_score_a_node() {
 
 #[test]
 fn there_is_one_status_a_case() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
     plugin.sync(&cluster).unwrap();
@@ -115,10 +119,10 @@ fn there_is_one_status_a_case() {
 
 #[test]
 fn calls_after_a_fault_wait_for_the_next_cycle() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
-    cluster.try_cycle(&mut *plugin, 1, Mood::Trap).unwrap_err();
+    cluster.try_cycle(&mut *plugin, 1, Behavior::Trap).unwrap_err();
     let pod = Pod::default();
     let mut scores = Vec::new();
     let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
@@ -129,7 +133,7 @@ fn calls_after_a_fault_wait_for_the_next_cycle() {
 
 #[test]
 fn reservations_outlive_the_instance() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
     plugin.sync(&cluster).unwrap();
@@ -139,22 +143,22 @@ fn reservations_outlive_the_instance() {
         assert!(plugin.reserve().unwrap().reserve(&cluster.call(cycle, &pod), node).is_success());
     }
     plugin.reserve().unwrap().unreserve(&cluster.call(2, &pod), node);
-    cluster.try_cycle(&mut *plugin, 3, Mood::Trap).unwrap_err();
-    assert_eq!(cluster.try_cycle(&mut *plugin, 4, Mood::Good).unwrap(), [1003; 3]);
+    cluster.try_cycle(&mut *plugin, 3, Behavior::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *plugin, 4, Behavior::Normal).unwrap(), [1003; 3]);
 
     plugin.end_cycle(cluster.call(1, &pod).cycle);
-    cluster.try_cycle(&mut *plugin, 5, Mood::Trap).unwrap_err();
-    assert_eq!(cluster.try_cycle(&mut *plugin, 6, Mood::Good).unwrap(), [3; 3]);
+    cluster.try_cycle(&mut *plugin, 5, Behavior::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *plugin, 6, Behavior::Normal).unwrap(), [3; 3]);
 }
 
 #[test]
 fn one_plugin_faulting_leaves_another_alone() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let (mut one, mut other): (Box<dyn Plugin>, Box<dyn Plugin>) = (build(&factory), build(&factory));
     let cluster = Cluster::new(3);
-    cluster.try_cycle(&mut *other, 1, Mood::Good).unwrap();
-    cluster.try_cycle(&mut *one, 2, Mood::Trap).unwrap_err();
-    assert_eq!(cluster.try_cycle(&mut *other, 3, Mood::Good).unwrap(), [3; 3]);
+    cluster.try_cycle(&mut *other, 1, Behavior::Normal).unwrap();
+    cluster.try_cycle(&mut *one, 2, Behavior::Trap).unwrap_err();
+    assert_eq!(cluster.try_cycle(&mut *other, 3, Behavior::Normal).unwrap(), [3; 3]);
     assert_eq!(factory.stats().resyncs(), 2);
 }
 
@@ -163,15 +167,15 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     let (sender, reports) = std::sync::mpsc::channel();
     let faults = FaultSink::new(move |report| drop(sender.send(report)));
     let engine = Engine::new(EngineOptions { faults, ..EngineOptions::default() }).unwrap();
-    let binary = Binary::new("Moody", berth_test_guests::moody().unwrap());
+    let binary = Binary::new("ByPriority", berth_test_guests::by_priority().unwrap());
     let mut plugin = build(&engine.load(&binary).unwrap());
     let cluster = Cluster::new(3);
-    cluster.try_cycle(&mut *plugin, 1, Mood::Trap).unwrap_err();
+    cluster.try_cycle(&mut *plugin, 1, Behavior::Trap).unwrap_err();
     let report = reports.try_recv().unwrap();
-    assert_eq!((report.plugin.as_str(), report.digest), ("Moody", binary.digest()));
+    assert_eq!((report.plugin.as_str(), report.digest), ("ByPriority", binary.digest()));
     assert_eq!((report.kind, report.reason.as_str()), (FaultKind::Trap, "trapped in filter: out of luck"));
 
-    cluster.try_cycle(&mut *plugin, 2, Mood::Good).unwrap();
+    cluster.try_cycle(&mut *plugin, 2, Behavior::Normal).unwrap();
     plugin.answered_badly("a score of 1000");
     let report = reports.try_recv().unwrap();
     assert_eq!((report.kind, report.reason.as_str()), (FaultKind::WrongAnswer, "answered with a score of 1000"));

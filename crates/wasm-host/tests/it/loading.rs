@@ -5,7 +5,7 @@ use berth_model::{BinaryId, Column};
 use berth_test_guests as guests;
 use berth_wasm_host::{Binary, Engine, EngineOptions, FaultKind};
 
-use crate::cluster::{engine, moody};
+use crate::cluster::{by_priority, engine};
 
 fn check_refused(name: &str, bytes: Vec<u8>, reason: &str) {
     let error = engine().load(&Binary::new(name, bytes)).unwrap_err().to_string();
@@ -14,8 +14,8 @@ fn check_refused(name: &str, bytes: Vec<u8>, reason: &str) {
 
 #[test]
 fn a_component_is_asked_what_it_is() {
-    let factory = moody(&engine());
-    assert_eq!(factory.manifest().name, "Moody");
+    let factory = by_priority(&engine());
+    assert_eq!(factory.manifest().name, "ByPriority");
     assert_eq!(factory.version().version, "1.2.3");
     assert_eq!(factory.version().binary, Some(BinaryId::Component(factory.digest())));
     assert!(factory.manifest().needs.columns.contains(Column::Name));
@@ -36,9 +36,9 @@ fn a_core_module_is_refused_with_the_remedy() {
 
 #[test]
 fn a_cut_off_component_is_refused() {
-    let mut bytes = guests::moody().unwrap();
+    let mut bytes = guests::by_priority().unwrap();
     bytes.truncate(bytes.len() / 2);
-    check_refused("Moody", bytes, "is no valid component");
+    check_refused("ByPriority", bytes, "is no valid component");
 }
 
 #[test]
@@ -65,7 +65,7 @@ fn an_interface_with_other_functions_is_refused_by_name() {
 
 #[test]
 fn a_plugin_under_a_foreign_name_is_refused() {
-    check_refused("Cheerful", guests::moody().unwrap(), "calls itself \"Moody\"");
+    check_refused("OtherName", guests::by_priority().unwrap(), "calls itself \"ByPriority\"");
 }
 
 #[test]
@@ -76,18 +76,18 @@ fn describe_may_neither_trap_nor_take_forever() {
 
 #[test]
 fn refused_arguments_are_the_plugins_own_words() {
-    assert_eq!(moody(&engine()).build("\"refuse\"").unwrap_err().to_string(), "refused on demand");
+    assert_eq!(by_priority(&engine()).build("\"refuse\"").unwrap_err().to_string(), "refused on demand");
 }
 
 #[test]
 fn limits_may_differ_by_plugin() {
     let mut options = EngineOptions::default();
     let tight = berth_wasm_host::Limits { memory_bytes: 1000, ..options.limits.clone() };
-    options.plugin_limits.insert("Moody".to_owned(), tight);
+    options.plugin_limits.insert("ByPriority".to_owned(), tight);
     let engine = Engine::new(options).unwrap();
-    let error = engine.load(&Binary::new("Moody", guests::moody().unwrap())).unwrap_err().to_string();
+    let error = engine.load(&Binary::new("ByPriority", guests::by_priority().unwrap())).unwrap_err().to_string();
     assert!(error.contains("asked for 196608 bytes of memory (limit 1000)"), "{error}");
-    assert!(engine.load(&Binary::new("Other", guests::moody_called("Other").unwrap())).is_ok());
+    assert!(engine.load(&Binary::new("Other", guests::by_priority_named("Other").unwrap())).is_ok());
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
     let dir = tempfile::tempdir().unwrap();
     let artefacts = dir.path().join("artefacts");
     let options = EngineOptions { artefacts: Some(artefacts.clone()), ..EngineOptions::default() };
-    let binary = Binary::new("Moody", guests::moody().unwrap());
+    let binary = Binary::new("ByPriority", guests::by_priority().unwrap());
     let load = || Engine::new(options.clone()).unwrap().load(&binary).unwrap();
 
     assert!(!load().is_from_artefact());

@@ -1,18 +1,18 @@
 //! A plugin that behaves.
 
 use berth_model::Pod;
-use berth_test_guests::Mood;
+use berth_test_guests::Behavior;
 use berth_wasm_host::Binary;
 
-use crate::cluster::{Cluster, build, engine, moody};
+use crate::cluster::{Cluster, build, by_priority, engine};
 
 #[test]
 fn the_replica_is_filled_once_and_the_pod_shown_once_a_cycle() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(5);
     for cycle in 1..=10 {
-        assert_eq!(cluster.try_cycle(&mut *plugin, cycle, Mood::Good).unwrap(), [5; 5]);
+        assert_eq!(cluster.try_cycle(&mut *plugin, cycle, Behavior::Normal).unwrap(), [5; 5]);
     }
     let stats = factory.stats();
     assert_eq!(stats.resyncs(), 1);
@@ -24,8 +24,8 @@ fn the_replica_is_filled_once_and_the_pod_shown_once_a_cycle() {
 
 #[test]
 fn an_empty_answer_about_no_nodes_is_right() {
-    let mut plugin = build(&moody(&engine()));
-    let scores = Cluster::new(0).try_cycle(&mut *plugin, 1, Mood::Good).unwrap();
+    let mut plugin = build(&by_priority(&engine()));
+    let scores = Cluster::new(0).try_cycle(&mut *plugin, 1, Behavior::Normal).unwrap();
     assert!(scores.is_empty());
 }
 
@@ -33,25 +33,26 @@ fn an_empty_answer_about_no_nodes_is_right() {
 fn time_is_what_the_host_says() {
     let engine = engine();
     engine.set_now(1_700_000_000_123);
-    let mut plugin = build(&moody(&engine));
-    assert_eq!(Cluster::new(1).try_cycle(&mut *plugin, 1, Mood::TellTime).unwrap(), [1_700_000_000_123]);
+    let mut plugin = build(&by_priority(&engine));
+    assert_eq!(Cluster::new(1).try_cycle(&mut *plugin, 1, Behavior::ScoreWithTime).unwrap(), [1_700_000_000_123]);
 }
 
 #[test]
 fn log_lines_beyond_the_rate_are_dropped_and_counted() {
-    let factory = moody(&engine());
+    let factory = by_priority(&engine());
     let mut plugin = build(&factory);
-    Cluster::new(1).try_cycle(&mut *plugin, 1, Mood::Chatter).unwrap();
+    Cluster::new(1).try_cycle(&mut *plugin, 1, Behavior::LogMuch).unwrap();
     let dropped = factory.stats().dropped_log_lines();
     assert!((900..1000).contains(&dropped), "{dropped}");
 }
 
 #[test]
 fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
-    for (bytes, n_shown) in
-        [(berth_test_guests::nosy("Nosy"), Some(1)), (berth_test_guests::moody_called("Nosy"), None)]
-    {
-        let factory = engine().load(&Binary::new("Nosy", bytes.unwrap())).unwrap();
+    for (bytes, n_shown) in [
+        (berth_test_guests::wants_pod_json("WantsPodJson"), Some(1)),
+        (berth_test_guests::by_priority_named("WantsPodJson"), None),
+    ] {
+        let factory = engine().load(&Binary::new("WantsPodJson", bytes.unwrap())).unwrap();
         let mut plugin = build(&factory);
         let cluster = Cluster::new(1);
         plugin.sync(&cluster).unwrap();

@@ -5,7 +5,7 @@ use berth_model::{NodeSet, Pod};
 use berth_test_guests as guests;
 use berth_wasm_host::Binary;
 
-use crate::cluster::{Cluster, build, engine, moody};
+use crate::cluster::{Cluster, build, by_priority, engine};
 
 fn keeper() -> Box<dyn Plugin> {
     build(&engine().load(&Binary::new("Keeper", guests::keeper().unwrap())).unwrap())
@@ -41,7 +41,7 @@ fn a_state_that_is_refused_costs_nothing_but_itself() {
 
 #[test]
 fn most_plugins_have_none() {
-    let mut plugin = build(&moody(&engine()));
+    let mut plugin = build(&by_priority(&engine()));
     assert!(plugin.state().is_none());
 }
 

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use berth_test_guests::{At, Wish, harmless, holds, wishes};
+use berth_test_guests::{At, WantedEffect, asks_for, harmless, holds};
 use k8s_openapi::api::{
     core::v1::{ConfigMap, Secret},
     events::v1::Event,
@@ -69,7 +69,7 @@ impl Targets {
     }
 
     /// One effect of each kind, about the objects of this name, and what must be granted for it.
-    async fn wishes(bench: &Bench, name: &str) -> Vec<(&'static str, Wish)> {
+    async fn effects(bench: &Bench, name: &str) -> Vec<(&'static str, WantedEffect)> {
         let uid = async |role: &str| {
             let pod = bench.cluster.pods.get(&format!("{name}-{role}")).await.expect("the pod");
             pod.metadata.uid.expect("a uid")
@@ -79,19 +79,19 @@ impl Targets {
         let (secret, map) = (text("v1/Secret"), text("v1/ConfigMap"));
         let (namespace, name) = (text("default"), text(name));
         let patch = text(r#"{"stringData":{"owner":"nobody"},"metadata":{"labels":{"taken":"yes"}}}"#);
-        let loot = json!({"metadata": {"name": format!("{name}-loot")}}).to_string();
+        let new = json!({"metadata": {"name": format!("{name}-new")}}).to_string();
         vec![
-            ("patch", Wish::Patch([secret, namespace.clone(), name.clone(), patch])),
-            ("create", Wish::Create([map.clone(), namespace.clone(), loot])),
-            ("delete", Wish::Delete([map.clone(), namespace.clone(), name.clone()])),
-            ("evict", Wish::Evict([namespace.clone(), format!("{name}-bound"), bound, text("out")])),
-            ("nominate", Wish::Nominate([stranded.clone(), text("node-00001")])),
-            ("event", Wish::Event([format!("Said-{name}"), text("Saying"), text("whatever")])),
-            ("activate", Wish::Activate(stranded)),
-            ("waitingPods", Wish::Reject([held.clone(), text("turned down by a stranger")])),
-            ("waitingPods", Wish::Allow(held)),
-            ("wait", Wish::Wait([map, namespace, name])),
-            ("bind", Wish::Bind),
+            ("patch", WantedEffect::Patch([secret, namespace.clone(), name.clone(), patch])),
+            ("create", WantedEffect::Create([map.clone(), namespace.clone(), new])),
+            ("delete", WantedEffect::Delete([map.clone(), namespace.clone(), name.clone()])),
+            ("evict", WantedEffect::Evict([namespace.clone(), format!("{name}-bound"), bound, text("out")])),
+            ("nominate", WantedEffect::Nominate([stranded.clone(), text("node-00001")])),
+            ("event", WantedEffect::Event([format!("Said-{name}"), text("Saying"), text("whatever")])),
+            ("activate", WantedEffect::Activate(stranded)),
+            ("waitingPods", WantedEffect::Reject([held.clone(), text("turned down by a plugin")])),
+            ("waitingPods", WantedEffect::Allow(held)),
+            ("wait", WantedEffect::Wait([map, namespace, name])),
+            ("bind", WantedEffect::Bind),
         ]
     }
 
@@ -104,7 +104,7 @@ impl Targets {
         let bound = format!("{name}-bound");
         [
             secret.metadata.labels.is_some_and(|labels| labels.contains_key("taken")),
-            self.maps.get_opt(&format!("{name}-loot")).await.expect("an answer").is_some(),
+            self.maps.get_opt(&format!("{name}-new")).await.expect("an answer").is_some(),
             self.maps.get_opt(name).await.expect("an answer").is_none(),
             seen.deleted.contains(&bound) || seen.disruptions.contains_key(&bound),
             seen.nominations.get(&format!("{name}-stranded")).is_some_and(|nodes| !nodes.is_empty()),
@@ -115,14 +115,14 @@ impl Targets {
 }
 
 /// A guest for each point and kind of effect, with what it is refused.
-fn guests(all: &[(&'static str, Wish)]) -> Vec<(Guest, &'static str)> {
-    let guest = |at: At, (effect, wish): &(&'static str, Wish)| {
-        let case = format!("{wish:?}");
+fn guests(all: &[(&'static str, WantedEffect)]) -> Vec<(Guest, &'static str)> {
+    let guest = |at: At, (permission, effect): &(&'static str, WantedEffect)| {
+        let case = format!("{effect:?}");
         let name = format!("{at:?}{}", case.split('(').next().expect("a word"));
-        let bytes = wishes(&name, at, std::slice::from_ref(wish)).expect("a component");
-        (Guest::new(name, at, bytes), *effect)
+        let bytes = asks_for(&name, at, std::slice::from_ref(effect)).expect("a component");
+        (Guest::new(name, at, bytes), *permission)
     };
-    POINTS.into_iter().flat_map(|at| all.iter().map(move |wish| guest(at, wish))).collect()
+    POINTS.into_iter().flat_map(|at| all.iter().map(move |effect| guest(at, effect))).collect()
 }
 
 /// The guests before their targets exist: their names and points.
@@ -130,17 +130,17 @@ fn announced() -> Vec<Guest> {
     let nothing = String::new;
     let triple = || [nothing(), nothing(), nothing()];
     let kinds = [
-        Wish::Patch([nothing(), nothing(), nothing(), nothing()]),
-        Wish::Create(triple()),
-        Wish::Delete(triple()),
-        Wish::Evict([nothing(), nothing(), nothing(), nothing()]),
-        Wish::Nominate([nothing(), nothing()]),
-        Wish::Event(triple()),
-        Wish::Activate(nothing()),
-        Wish::Reject([nothing(), nothing()]),
-        Wish::Allow(nothing()),
-        Wish::Wait(triple()),
-        Wish::Bind,
+        WantedEffect::Patch([nothing(), nothing(), nothing(), nothing()]),
+        WantedEffect::Create(triple()),
+        WantedEffect::Delete(triple()),
+        WantedEffect::Evict([nothing(), nothing(), nothing(), nothing()]),
+        WantedEffect::Nominate([nothing(), nothing()]),
+        WantedEffect::Event(triple()),
+        WantedEffect::Activate(nothing()),
+        WantedEffect::Reject([nothing(), nothing()]),
+        WantedEffect::Allow(nothing()),
+        WantedEffect::Wait(triple()),
+        WantedEffect::Bind,
     ];
     let guests = guests(&kinds.map(|kind| ("", kind))).into_iter().map(|(guest, _)| guest);
     let others = [("Holder", At::Permit), ("Trusted", At::PreBind), ("Binder", At::Bind)];
@@ -174,7 +174,7 @@ async fn effects_are_for_those_who_were_granted_them() {
     let targets = Targets::create(&bench).await;
     let kept = targets.secrets.get("kept").await.expect("the secret");
 
-    let guests = guests(&Targets::wishes(&bench, "kept").await);
+    let guests = guests(&Targets::effects(&bench, "kept").await);
     assert_eq!(guests.len(), POINTS.len() * 11);
     for (guest, _) in &guests {
         bench.place(&guest.name, &guest.bytes);
@@ -196,11 +196,11 @@ async fn effects_are_for_those_who_were_granted_them() {
     }
 
     // The same effects do happen where they are granted.
-    let granted = Targets::wishes(&bench, "given").await.into_iter();
-    let granted: Vec<Wish> =
-        granted.filter(|(effect, _)| !["bind", "wait"].contains(effect)).map(|(_, wish)| wish).collect();
-    bench.place("Trusted", &wishes("Trusted", At::PreBind, &granted).expect("a component"));
-    bench.place("Binder", &wishes("Binder", At::Bind, &[Wish::Bind]).expect("a component"));
+    let granted = Targets::effects(&bench, "given").await.into_iter();
+    let granted: Vec<WantedEffect> =
+        granted.filter(|(permission, _)| !["bind", "wait"].contains(permission)).map(|(_, effect)| effect).collect();
+    bench.place("Trusted", &asks_for("Trusted", At::PreBind, &granted).expect("a component"));
+    bench.place("Binder", &asks_for("Binder", At::Bind, &[WantedEffect::Bind]).expect("a component"));
     bench.create("Binder", 1).await;
     bench.create("Trusted", 1).await;
     bench.cluster.node_of(&name_of("Binder", 0)).await;
@@ -232,5 +232,5 @@ async fn check_recovery(bench: &Bench, guests: &[(Guest, &str)]) {
         }
     }
     let list: Vec<Value> = bench.list().await.into_values().collect();
-    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a wish is no fault");
+    assert!(list.iter().all(|entry| entry["state"] != "quarantined"), "a refused effect is no fault");
 }

@@ -1,7 +1,9 @@
 //! Endless loops, memory bombs, stacks without end, answers that are wrong or too large, and binaries that want more than
 //! there is. With `Fail` they hold up the pods of their own profile until a better binary comes; with `Ignore`, nobody.
 
-use berth_test_guests::{At, Deed, Mood, always, does, harmless, opens_files, opens_sockets, reads_environment};
+use berth_test_guests::{
+    At, Behavior, Fault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
+};
 use serde_json::{Value, json};
 
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
@@ -30,7 +32,7 @@ const RULES: &str = "
   limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
   quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}
 plugins:
-- name: AlwaysFlood
+- name: AlwaysHugeAnswer
   limits: {memory: 128Mi}
 ";
 
@@ -39,24 +41,26 @@ fn row(name: &str, at: At, bytes: anyhow::Result<Vec<u8>>, came_of_it: [&'static
     Row { guest: Guest::new(name, at, bytes.expect("a component")), state, kind, reason: reason.to_owned() }
 }
 
-fn deed(at: At, deed: Deed, kind: &'static str, reason: &str) -> Row {
-    let name = format!("{deed:?}In{at:?}");
-    let bytes = does(&name, at, deed).expect("a component");
+fn fault(at: At, fault: Fault, kind: &'static str, reason: &str) -> Row {
+    let name = format!("{fault:?}In{at:?}");
+    let bytes = faults_at(&name, at, fault).expect("a component");
     let reason = reason.replace("FUNCTION", at.function());
     Row { guest: Guest::new(name, at, bytes), state: "quarantined", kind, reason }
 }
 
-fn wrong_answer(mood: Mood, reason: &'static str) -> Row {
-    let name = format!("Always{mood:?}");
-    row(&name, At::Filter, always(&name, mood), ["quarantined", "wrong_answer", reason])
+fn wrong_answer(behavior: Behavior, reason: &'static str) -> Row {
+    let name = format!("Always{behavior:?}");
+    row(&name, At::Filter, always(&name, behavior), ["quarantined", "wrong_answer", reason])
 }
 
 /// Every guest with what it does, where, and what must come of it.
 fn rows() -> Vec<Row> {
-    let traps = |at| deed(at, Deed::Trap, "trap", "trapped in FUNCTION: ");
-    let loops = |at| deed(at, Deed::Loop, "timeout", "took too long in FUNCTION");
-    let hoards = |at| deed(at, Deed::Hoard, "memory", "bytes of memory (limit 16777216) in FUNCTION");
-    let recurses = |at| deed(at, Deed::Recurse, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
+    let traps = |at| fault(at, Fault::Trap, "trap", "trapped in FUNCTION: ");
+    let loops = |at| fault(at, Fault::Loop, "timeout", "took too long in FUNCTION");
+    let exhausts_memory =
+        |at| fault(at, Fault::ExhaustMemory, "memory", "bytes of memory (limit 16777216) in FUNCTION");
+    let exhausts_stack =
+        |at| fault(at, Fault::ExhaustStack, "trap", "trapped in FUNCTION: wasm trap: call stack exhausted");
     vec![
         traps(At::Sync),
         traps(At::Filter),
@@ -66,20 +70,20 @@ fn rows() -> Vec<Row> {
         loops(At::PreFilter),
         loops(At::Filter),
         loops(At::Permit),
-        hoards(At::Filter),
-        hoards(At::PreBind),
-        recurses(At::PreEnqueue),
-        recurses(At::Filter),
-        recurses(At::Score),
-        recurses(At::Bind),
-        deed(At::Filter, Deed::Ramble, "wrong_answer", "of 5000 bytes (limit 4096)"),
-        deed(At::Filter, Deed::Argue, "wrong_answer", "a status with 2000 reasons (limit 1024)"),
-        wrong_answer(Mood::Lie, "answered filter with nodes that it was not asked about"),
-        wrong_answer(Mood::Flood, "answered filter with what cannot be read"),
-        wrong_answer(Mood::Contradict, "answered filter with an error with code Success"),
-        wrong_answer(Mood::Point, "answered filter with what cannot be read"),
-        wrong_answer(Mood::Exaggerate, "answered with a score of 1000000"),
-        row("Chatterer", At::Filter, always("Chatterer", Mood::Chatter), ["serving", "", ""]),
+        exhausts_memory(At::Filter),
+        exhausts_memory(At::PreBind),
+        exhausts_stack(At::PreEnqueue),
+        exhausts_stack(At::Filter),
+        exhausts_stack(At::Score),
+        exhausts_stack(At::Bind),
+        fault(At::Filter, Fault::LongReason, "wrong_answer", "of 5000 bytes (limit 4096)"),
+        fault(At::Filter, Fault::ManyReasons, "wrong_answer", "a status with 2000 reasons (limit 1024)"),
+        wrong_answer(Behavior::WrongAnswers, "answered filter with nodes that it was not asked about"),
+        wrong_answer(Behavior::HugeAnswer, "answered filter with what cannot be read"),
+        wrong_answer(Behavior::ErrorOfSuccess, "answered filter with an error with code Success"),
+        wrong_answer(Behavior::PointerOutside, "answered filter with what cannot be read"),
+        wrong_answer(Behavior::ScoreTooHigh, "answered with a score of 1000000"),
+        row("LogsMuch", At::Filter, always("LogsMuch", Behavior::LogMuch), ["serving", "", ""]),
         row("Files", At::Filter, opens_files("Files"), ["refused", "", "imports wasi:filesystem/preopens@0.2.0"]),
         row(
             "Sockets",
@@ -136,7 +140,7 @@ async fn start(policy: &str) -> (Bench, Vec<Row>) {
 }
 
 /// The operator's view is the same under both policies.
-async fn check_the_story(bench: &Bench, rows: &[Row]) {
+async fn check_list(bench: &Bench, rows: &[Row]) {
     bench.shows(rows.iter().map(|row| (row.guest.name.as_str(), row.entry()))).await;
     let list = bench.list().await;
     for row in rows {
@@ -147,7 +151,7 @@ async fn check_the_story(bench: &Bench, rows: &[Row]) {
             bench.counts(&counter, row.faults()).await;
         }
     }
-    bench.counts("berth_plugin_dropped_log_lines_total{plugin=\"Chatterer\"}", 100).await;
+    bench.counts("berth_plugin_dropped_log_lines_total{plugin=\"LogsMuch\"}", 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -164,7 +168,7 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
             assert!(!is_bound(&seen, &name), "{name} is bound");
         }
     }
-    check_the_story(&bench, &rows).await;
+    check_list(&bench, &rows).await;
     for Row { guest, .. } in &rows {
         bench.place(&guest.name, &harmless(&guest.name, guest.at).expect("a component"));
     }
@@ -176,7 +180,7 @@ async fn bad_plugins_hold_up_their_own_pods_and_no_others() {
 async fn a_stack_is_used_up_on_top_of_another() {
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
     let Row { guest, reason, .. } =
-        deed(At::DryRun, Deed::Recurse, "trap", "trapped in dry-run: wasm trap: call stack");
+        fault(At::DryRun, Fault::ExhaustStack, "trap", "trapped in dry-run: wasm trap: call stack");
     let name = guest.name.clone();
     let rules = "plugins:\n- name: DefaultPreemption\n  execution: wasm\n";
     let bench = Bench::start(cluster, vec![guest], rules).await;
@@ -201,5 +205,5 @@ async fn bad_plugins_that_may_be_ignored_hold_up_nobody() {
     let (bench, rows) = start("Ignore").await;
     bench.binds_healthy(10).await;
     bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
-    check_the_story(&bench, &rows).await;
+    check_list(&bench, &rows).await;
 }

@@ -1,6 +1,6 @@
 //! Who may see which objects: a kind that was not granted is never shown, and the plugin that asks for it does not serve.
 
-use berth_test_guests::{At, harmless, spies};
+use berth_test_guests::{At, harmless, shows_objects};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, api::PostParams};
 use serde_json::json;
@@ -10,9 +10,9 @@ use crate::cluster::Cluster;
 
 const RULES: &str = "
 plugins:
-- name: Informed
+- name: Granted
   grants: {reads: [v1/ConfigMap]}
-- name: Curious
+- name: NotGranted
   grants: {reads: [v1/ConfigMap]}
 ";
 
@@ -29,15 +29,15 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     let secret = secrets.create(&PostParams::default(), &secret).await.expect("the sandbox takes it");
     assert!(secret.data.expect("data").contains_key("key"));
 
-    let spy = |name: &str, kind: &str| spies(name, "v1", kind).expect("a component");
+    let guest = |name: &str, kind: &str| shows_objects(name, "v1", kind).expect("a component");
     let guests = vec![
-        Guest::new("Informed", At::Filter, spy("Informed", "ConfigMap")),
-        Guest::new("Curious", At::Filter, spy("Curious", "Secret")).late(),
-        Guest::new("Turncoat", At::Filter, harmless("Turncoat", At::Filter).expect("a component")),
+        Guest::new("Granted", At::Filter, guest("Granted", "ConfigMap")),
+        Guest::new("NotGranted", At::Filter, guest("NotGranted", "Secret")).late(),
+        Guest::new("NewVersion", At::Filter, harmless("NewVersion", At::Filter).expect("a component")),
     ];
     let bench = Bench::start(cluster, guests, RULES).await;
-    for guest in ["Informed", "Curious", "Turncoat"] {
-        bench.create(guest, 1).await;
+    for name in ["Granted", "NotGranted", "NewVersion"] {
+        bench.create(name, 1).await;
     }
     bench.binds_healthy(5).await;
     // It tells what it sees: the guest does its work.
@@ -46,29 +46,29 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         let cluster = &bench.cluster;
         async move { cluster.until(what, |seen| seen.messages.get(&pod).is_some_and(|text| text.contains(what))).await }
     };
-    tells("Informed", "plain-text").await;
+    tells("Granted", "plain-text").await;
     let wanted = "wants to read v1/Secret, which is not among its grants.reads";
-    tells("Curious", wanted).await;
-    bench.cluster.node_of(&name_of("Turncoat", 0)).await;
+    tells("NotGranted", wanted).await;
+    bench.cluster.node_of(&name_of("NewVersion", 0)).await;
 
     // A plugin that serves is not replaced by a binary that asks for more.
-    bench.place("Turncoat", &spy("Turncoat", "Secret"));
-    bench.shows([("Turncoat", json!({"state": "serving", "lastReason": wanted}))]).await;
-    bench.shows([("Curious", json!({"state": "refused", "lastReason": wanted, "calls": 0}))]).await;
+    bench.place("NewVersion", &guest("NewVersion", "Secret"));
+    bench.shows([("NewVersion", json!({"state": "serving", "lastReason": wanted}))]).await;
+    bench.shows([("NotGranted", json!({"state": "refused", "lastReason": wanted, "calls": 0}))]).await;
     let list = bench.list().await;
-    assert_eq!(list["Turncoat"]["needs"]["objects"], json!([]));
-    assert_eq!(list["Informed"]["needs"]["objects"], json!(["v1/ConfigMap"]));
-    bench.cluster.create(&super::bench::pod_of("Turncoat", 1)).await;
-    bench.cluster.node_of(&name_of("Turncoat", 1)).await;
+    assert_eq!(list["NewVersion"]["needs"]["objects"], json!([]));
+    assert_eq!(list["Granted"]["needs"]["objects"], json!(["v1/ConfigMap"]));
+    bench.cluster.create(&super::bench::pod_of("NewVersion", 1)).await;
+    bench.cluster.node_of(&name_of("NewVersion", 1)).await;
 
-    let seen = bench.cluster.until("all told", |_| true).await;
+    let seen = bench.cluster.until("everything was said", |_| true).await;
     // `never-shown`, as Secrets hold it.
     for hidden in ["never-shown", "bmV2ZXItc2hvd24="] {
         assert!(seen.messages.values().all(|text| !text.contains(hidden)), "{:?}", seen.messages);
         assert!(!bench.scheduler.process.text().contains(hidden));
     }
-    for guest in ["Informed", "Curious"] {
-        bench.place(guest, &harmless(guest, At::Filter).expect("a component"));
+    for name in ["Granted", "NotGranted"] {
+        bench.place(name, &harmless(name, At::Filter).expect("a component"));
     }
     bench.cluster.all_bound(9).await;
 }

@@ -8,7 +8,7 @@ use crate::encode;
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn spies(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8>> {
+pub fn shows_objects(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8>> {
     let items = [
         "export berth:scheduler/lifecycle@0.1.0",
         "export berth:scheduler/sync@0.1.0",

@@ -4,39 +4,39 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// What [`moody`] does in a cycle, chosen by the pod's priority.
+/// What [`by_priority`] does in a cycle, chosen by the pod's priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(i32)]
-pub enum Mood {
+pub enum Behavior {
     /// Passes every node; scores each with the number of nodes it was told of, plus 1000 for each reservation.
-    Good = 0,
+    Normal = 0,
     /// Logs an error and traps in filter.
     Trap = 1,
     /// Never comes back from filter.
     Loop = 2,
     /// Grows its memory in filter until it may not.
-    Hoard = 3,
+    ExhaustMemory = 3,
     /// Passes a node in filter that is no candidate, and gives one score too few.
-    Lie = 4,
+    WrongAnswers = 4,
     /// Answers filter with 64 MiB.
-    Flood = 5,
+    HugeAnswer = 5,
     /// Scores with the time that the host tells.
-    TellTime = 6,
+    ScoreWithTime = 6,
     /// Answers filter with an error of code success.
-    Contradict = 7,
+    ErrorOfSuccess = 7,
     /// Answers filter with a list that lies outside of its memory.
-    Point = 8,
+    PointerOutside = 8,
     /// Logs a thousand lines.
-    Chatter = 9,
+    LogMuch = 9,
     /// Passes every node and scores each with 50.
-    Indifferent = 10,
+    SameScores = 10,
     /// Scores nodes far beyond 100.
-    Exaggerate = 11,
-    /// Takes some milliseconds for filter, then is indifferent.
-    Dawdle = 12,
+    ScoreTooHigh = 11,
+    /// Takes some milliseconds for filter, then passes and scores as [`Behavior::SameScores`] does.
+    Slow = 12,
 }
 
-impl Mood {
+impl Behavior {
     /// The priority that a pod must have.
     #[must_use]
     pub fn priority(self) -> i32 {
@@ -44,19 +44,19 @@ impl Mood {
     }
 }
 
-/// The plugin `Moody`: filter, score and reserve over a replica of node names.
+/// The plugin `ByPriority`: filter, score and reserve over a replica of node names.
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn moody() -> Result<Vec<u8>> {
-    moody_called("Moody")
+pub fn by_priority() -> Result<Vec<u8>> {
+    by_priority_named("ByPriority")
 }
 
 /// The same under another name, of at most 128 bytes: another binary to swap in.
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn moody_called(name: &str) -> Result<Vec<u8>> {
+pub fn by_priority_named(name: &str) -> Result<Vec<u8>> {
     assemble(name, FUNCTIONS)
 }
 
@@ -64,18 +64,18 @@ pub fn moody_called(name: &str) -> Result<Vec<u8>> {
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn nosy(name: &str) -> Result<Vec<u8>> {
+pub fn wants_pod_json(name: &str) -> Result<Vec<u8>> {
     // In the manifest, behind three lists and `pods`.
     assemble(name, &format!("{FUNCTIONS}\n  (data (i32.const 281) \"\\01\")"))
 }
 
-/// A plugin of this name that is always in one mood, whatever the pod.
+/// A plugin of this name that always behaves in this way, whatever the pod.
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn always(name: &str, mood: Mood) -> Result<Vec<u8>> {
+pub fn always(name: &str, behavior: Behavior) -> Result<Vec<u8>> {
     let of_the_pod = "(i32.load offset=40 (local.get $parameters))";
-    assemble(name, &FUNCTIONS.replace(of_the_pod, &format!("(i32.const {})", mood.priority())))
+    assemble(name, &FUNCTIONS.replace(of_the_pod, &format!("(i32.const {})", behavior.priority())))
 }
 
 fn assemble(name: &str, functions: &str) -> Result<Vec<u8>> {
@@ -98,7 +98,7 @@ const IMPORTS: &str = r#"
 
 const FUNCTIONS: &str = r#"
   (global $nodes (mut i32) (i32.const 0))
-  (global $mood (mut i32) (i32.const 0))
+  (global $behavior (mut i32) (i32.const 0))
   (global $reserved (mut i32) (i32.const 0))
   (data (i32.const 512) "out of luck")
   (data (i32.const 528) "begun")
@@ -112,30 +112,30 @@ const FUNCTIONS: &str = r#"
   ;; The parameters lie in memory: the cycle, then the pod, whose priority is 32 bytes in, and its JSON, if there is any, 408.
   (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32)
     (if (i32.load8_u offset=416 (local.get $parameters)) (then (call $count (i32.const 544) (i32.const 5) (i64.const 1))))
-    (global.set $mood (i32.load offset=40 (local.get $parameters)))
+    (global.set $behavior (i32.load offset=40 (local.get $parameters)))
     (call $count (i32.const 528) (i32.const 5) (i64.const 1)))
   (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
-  (func $mood_is (param $mood i32) (result i32) (i32.eq (global.get $mood) (local.get $mood)))
+  (func $behavior_is (param $behavior i32) (result i32) (i32.eq (global.get $behavior) (local.get $behavior)))
   (func (export "berth:scheduler/filter@0.1.0#filter") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $lines i32)
-    (if (call $mood_is (i32.const 1)) (then
+    (if (call $behavior_is (i32.const 1)) (then
       (call $log (i32.const 3) (i32.const 512) (i32.const 11))
       unreachable))
-    (if (call $mood_is (i32.const 2)) (then (loop $forever (br $forever))))
-    (if (call $mood_is (i32.const 3)) (then (loop $more (drop (memory.grow (i32.const 16))) (br $more))))
-    (if (call $mood_is (i32.const 4)) (then
+    (if (call $behavior_is (i32.const 2)) (then (loop $forever (br $forever))))
+    (if (call $behavior_is (i32.const 3)) (then (loop $more (drop (memory.grow (i32.const 16))) (br $more))))
+    (if (call $behavior_is (i32.const 4)) (then
       (i64.store (local.get $rows) (i64.const -1))))
-    (if (call $mood_is (i32.const 5)) (then
+    (if (call $behavior_is (i32.const 5)) (then
       (drop (memory.grow (i32.const 1024)))
       (return (call $ok (i32.const 0) (i32.const 8388608)))))
-    (if (call $mood_is (i32.const 7)) (then (return (call $err (i32.const 0)))))
-    (if (call $mood_is (i32.const 8)) (then (return (call $ok (i32.const -8) (i32.const 100)))))
-    (if (call $mood_is (i32.const 12)) (then
+    (if (call $behavior_is (i32.const 7)) (then (return (call $err (i32.const 0)))))
+    (if (call $behavior_is (i32.const 8)) (then (return (call $ok (i32.const -8) (i32.const 100)))))
+    (if (call $behavior_is (i32.const 12)) (then
       (loop $dawdle
         (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
         (br_if $dawdle (i32.lt_u (local.get $lines) (i32.const 5000000))))
       (local.set $lines (i32.const 0))))
-    (if (call $mood_is (i32.const 9)) (then
+    (if (call $behavior_is (i32.const 9)) (then
       (loop $again
         (call $log (i32.const 1) (i32.const 512) (i32.const 11))
         (local.set $lines (i32.add (local.get $lines) (i32.const 1)))
@@ -149,16 +149,16 @@ const FUNCTIONS: &str = r#"
     (local $bits i32) (local $word i32) (local $score i64) (local $at i32)
     (local.set $score (i64.extend_i32_u (i32.add
       (global.get $nodes) (i32.mul (global.get $reserved) (i32.const 1000)))))
-    (if (call $mood_is (i32.const 6)) (then (local.set $score (call $now))))
-    (if (i32.or (call $mood_is (i32.const 10)) (call $mood_is (i32.const 12))) (then
+    (if (call $behavior_is (i32.const 6)) (then (local.set $score (call $now))))
+    (if (i32.or (call $behavior_is (i32.const 10)) (call $behavior_is (i32.const 12))) (then
       (local.set $score (i64.const 50))))
-    (if (call $mood_is (i32.const 11)) (then (local.set $score (i64.const 1000000))))
+    (if (call $behavior_is (i32.const 11)) (then (local.set $score (i64.const 1000000))))
     (loop $count
       (local.set $bits (i32.add (local.get $bits)
         (i32.wrap_i64 (i64.popcnt (i64.load (i32.add (local.get $rows) (i32.mul (local.get $word) (i32.const 8))))))))
       (local.set $word (i32.add (local.get $word) (i32.const 1)))
       (br_if $count (i32.lt_u (local.get $word) (local.get $n))))
-    (if (call $mood_is (i32.const 4)) (then (local.set $bits (i32.sub (local.get $bits) (i32.const 1)))))
+    (if (call $behavior_is (i32.const 4)) (then (local.set $bits (i32.sub (local.get $bits) (i32.const 1)))))
     ;; The answer lies in the second page, which has room for 8,192 scores.
     (loop $next
       (i64.store (i32.add (i32.const 65536) (local.get $at)) (local.get $score))

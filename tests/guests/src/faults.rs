@@ -1,38 +1,38 @@
-//! Plugins that do one bad thing at one extension point, whatever the pod.
+//! Plugins that make one fault at one extension point, whatever the pod.
 
 use anyhow::Result;
 
 use crate::points::{self, At};
 
-/// What [`does`] does.
+/// What [`faults_at`] does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum Fault {
     Trap,
     /// Never comes back.
     Loop,
     /// Grows its memory until it may not.
-    Hoard,
+    ExhaustMemory,
     /// Calls itself until the stack is used up.
-    Recurse,
+    ExhaustStack,
     /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
-    Ramble,
+    LongReason,
     /// Answers with 2,000 reasons. Where the answer is a `result` only.
-    Argue,
+    ManyReasons,
 }
 
-impl Deed {
+impl Fault {
     fn text(self) -> &'static str {
         match self {
-            Deed::Trap => "unreachable",
-            Deed::Loop => "(loop $forever (br $forever))",
-            Deed::Hoard => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
-            Deed::Recurse => "(drop (call $deeper (i64.const 1)))",
+            Fault::Trap => "unreachable",
+            Fault::Loop => "(loop $forever (br $forever))",
+            Fault::ExhaustMemory => "(loop $more (drop (memory.grow (i32.const 16))) (br $more))",
+            Fault::ExhaustStack => "(drop (call $deeper (i64.const 1)))",
             // The second page is all zeros: valid text, and as a list of texts, empty ones.
-            Deed::Ramble => {
+            Fault::LongReason => {
                 "(i32.store (i32.const 2112) (i32.const 65536)) (i32.store (i32.const 2116) (i32.const 5000))
                 (return (call $refuse (i32.const 2112) (i32.const 1)))"
             }
-            Deed::Argue => "(return (call $refuse (i32.const 65536) (i32.const 2000)))",
+            Fault::ManyReasons => "(return (call $refuse (i32.const 65536) (i32.const 2000)))",
         }
     }
 }
@@ -48,10 +48,10 @@ const FUNCTIONS: &str = r"
     (i32.store (i32.const 2060) (local.get $n))
     (i32.const 2048))";
 
-/// The plugin of this name that does something bad at an extension point, and nothing else.
+/// The plugin of this name that makes this fault at an extension point, and does nothing else.
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn does(name: &str, at: At, deed: Deed) -> Result<Vec<u8>> {
-    points::plugin(name, at, deed.text(), (0, 0), FUNCTIONS)
+pub fn faults_at(name: &str, at: At, fault: Fault) -> Result<Vec<u8>> {
+    points::plugin(name, at, fault.text(), (0, 0), FUNCTIONS)
 }

@@ -6,7 +6,7 @@ use crate::points::{self, At};
 
 /// An effect, in the order of the contract.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum WantedEffect {
     Bind,
     /// A merge patch of an object: kind, namespace, name and body.
     Patch([String; 4]),
@@ -40,31 +40,31 @@ const BASE: usize = 65_536;
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn wishes(name: &str, at: At, wishes: &[Wish]) -> Result<Vec<u8>> {
-    let mut bytes = vec![0; wishes.len() * SIZE];
-    for (number, wish) in wishes.iter().enumerate() {
-        let effect = wish.encode(&mut bytes);
-        bytes.splice(number * SIZE..(number + 1) * SIZE, effect);
+pub fn asks_for(name: &str, at: At, effects: &[WantedEffect]) -> Result<Vec<u8>> {
+    let mut bytes = vec![0; effects.len() * SIZE];
+    for (number, effect) in effects.iter().enumerate() {
+        let words = effect.encode(&mut bytes);
+        bytes.splice(number * SIZE..(number + 1) * SIZE, words);
     }
     let data: String = bytes.iter().map(|byte| format!("\\{byte:02x}")).collect();
     let data = format!("(data (i32.const {BASE}) \"{data}\")");
-    points::plugin(name, at, "", (u32::try_from(BASE)?, u32::try_from(wishes.len())?), &data)
+    points::plugin(name, at, "", (u32::try_from(BASE)?, u32::try_from(effects.len())?), &data)
 }
 
-impl Wish {
+impl WantedEffect {
     fn case(&self) -> u32 {
         match self {
-            Wish::Bind => 0,
-            Wish::Patch(_) => 1,
-            Wish::Create(_) => 2,
-            Wish::Delete(_) => 3,
-            Wish::Evict(_) => 4,
-            Wish::Allow(_) => 5,
-            Wish::Reject(_) => 6,
-            Wish::Activate(_) => 7,
-            Wish::Nominate(_) => 8,
-            Wish::Event(_) => 9,
-            Wish::Wait(_) => 10,
+            WantedEffect::Bind => 0,
+            WantedEffect::Patch(_) => 1,
+            WantedEffect::Create(_) => 2,
+            WantedEffect::Delete(_) => 3,
+            WantedEffect::Evict(_) => 4,
+            WantedEffect::Allow(_) => 5,
+            WantedEffect::Reject(_) => 6,
+            WantedEffect::Activate(_) => 7,
+            WantedEffect::Nominate(_) => 8,
+            WantedEffect::Event(_) => 9,
+            WantedEffect::Wait(_) => 10,
         }
     }
 
@@ -73,32 +73,32 @@ impl Wish {
         let mut words = vec![self.case(), 0];
         let mut text = |text: &String| place(bytes, text.as_bytes());
         match self {
-            Wish::Bind => {}
-            Wish::Patch([kind, namespace, name, body]) => {
+            WantedEffect::Bind => {}
+            WantedEffect::Patch([kind, namespace, name, body]) => {
                 words.extend([kind, namespace, name].into_iter().flat_map(&mut text));
                 // No subresource.
                 words.extend([0, 0, 0]);
                 words.extend(text(body));
             }
-            Wish::Create(texts) | Wish::Delete(texts) => words.extend(texts.iter().flat_map(text)),
-            Wish::Evict(texts) => words.extend(texts.iter().flat_map(text)),
-            Wish::Allow(uid) => words.extend(text(uid)),
-            Wish::Reject(texts) => words.extend(texts.iter().flat_map(text)),
-            Wish::Activate(uid) => {
+            WantedEffect::Create(texts) | WantedEffect::Delete(texts) => words.extend(texts.iter().flat_map(text)),
+            WantedEffect::Evict(texts) => words.extend(texts.iter().flat_map(text)),
+            WantedEffect::Allow(uid) => words.extend(text(uid)),
+            WantedEffect::Reject(texts) => words.extend(texts.iter().flat_map(text)),
+            WantedEffect::Activate(uid) => {
                 let uid = text(uid);
                 words.extend(list(bytes, &uid));
             }
-            Wish::Nominate([uid, node]) => {
+            WantedEffect::Nominate([uid, node]) => {
                 words.extend(text(uid));
                 words.push(1);
                 words.extend(text(node));
             }
-            Wish::Event(texts) => {
+            WantedEffect::Event(texts) => {
                 // A warning.
                 words.push(1);
                 words.extend(texts.iter().flat_map(text));
             }
-            Wish::Wait(texts) => {
+            WantedEffect::Wait(texts) => {
                 let object: Vec<u32> = texts.iter().flat_map(&mut text).collect();
                 let message = text(&"the wait is over".to_owned());
                 words.extend(list(bytes, &object));
