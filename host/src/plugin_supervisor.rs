@@ -19,7 +19,7 @@ mod totals;
 pub(crate) use self::{
     load::{Plugins, UnusableFile, artifact_cache},
     message::{HostSettings, Message, Order},
-    report::{PluginReport, State},
+    report::PluginReport,
     rules::Rules,
     supervisor::{Surroundings, start},
 };

@@ -1,6 +1,7 @@
 //! What operators are shown of a plugin.
 
 use berth_model::{BinaryId, Digest, Time};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     binary::{Component, CountCalls, Service},
@@ -9,8 +10,9 @@ use crate::{
     policy::OperatorPolicy,
 };
 
-/// Where a plugin stands, in the words that operators know.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where a plugin stands, in the words that operators know. Written and read as [`Self::as_str`] shows it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum PluginState {
     /// A binary serves.
     Serving,
@@ -25,6 +27,21 @@ pub enum PluginState {
     Missing,
     /// Nobody serves, as an operator switched the plugin off.
     Disabled,
+}
+
+impl PluginState {
+    /// In lower case, as lists show it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            PluginState::Serving => "serving",
+            PluginState::Probation => "probation",
+            PluginState::Quarantined => "quarantined",
+            PluginState::Refused => "refused",
+            PluginState::Missing => "missing",
+            PluginState::Disabled => "disabled",
+        }
+    }
 }
 
 /// A plugin at this moment.

@@ -2,11 +2,10 @@
 
 use std::{net::SocketAddr, path::Path};
 
+use berth_lifecycle::PluginState;
+
 use super::{Area, Findings};
-use crate::{
-    plugin_command::AdminClient,
-    plugin_supervisor::{PluginReport, State},
-};
+use crate::{plugin_command::AdminClient, plugin_supervisor::PluginReport};
 
 pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, findings: &mut Findings) {
     let client = match AdminClient::new(&address.to_string(), token_file) {
@@ -45,21 +44,21 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
         let reason = plugin.last_reason.as_deref().unwrap_or("no reason is known");
         let (name, state) = (&plugin.name, plugin.state.as_str());
         match plugin.state {
-            State::Serving | State::Probation => n_serving += 1,
-            State::Quarantined | State::Refused => {
+            PluginState::Serving | PluginState::Probation => n_serving += 1,
+            PluginState::Quarantined | PluginState::Refused => {
                 let fix = "replace its file; `berth plugin describe` says more";
                 findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
             }
-            State::Missing => {
+            PluginState::Missing => {
                 let fix = "put its file into the plugins directory, or disable it in the profile";
                 findings.warning(Area::Scheduler, format!("plugin {name} is missing"), fix);
             }
-            State::Disabled => {
+            PluginState::Disabled => {
                 let fix = format!("`berth plugin enable {name}` when it is to run again");
                 findings.warning(Area::Scheduler, format!("plugin {name} is disabled by an operator"), fix);
             }
         }
-        if plugin.refused_digest.is_some() && plugin.state == State::Serving {
+        if plugin.refused_digest.is_some() && plugin.state == PluginState::Serving {
             let text = format!("plugin {name} serves, but its newest file was refused: {reason}");
             findings.warning(Area::Scheduler, text, "replace the file");
         }

@@ -3,9 +3,10 @@
 use std::io::{self, Write as _};
 
 use anyhow::Result;
+use berth_lifecycle::PluginState;
 
 use super::{One, list::short};
-use crate::{options::Output, plugin_supervisor::State};
+use crate::options::Output;
 
 pub(super) async fn run(one: &One, order: &str) -> Result<()> {
     let plugin = one.server.client()?.order(&one.name, order).await?;
@@ -19,11 +20,11 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
             writeln!(out, "{}: its file is read again; `berth plugin list` shows what becomes of it", plugin.name)?;
         }
         Output::Table => match plugin.state {
-            State::Serving | State::Probation => {
+            PluginState::Serving | PluginState::Probation => {
                 let (name, source, digest) = (&plugin.name, &plugin.source, short(&plugin.digest));
                 writeln!(out, "{name}: {} ({source}, {digest})", plugin.state.as_str())?;
             }
-            State::Quarantined | State::Refused | State::Missing | State::Disabled => {
+            PluginState::Quarantined | PluginState::Refused | PluginState::Missing | PluginState::Disabled => {
                 writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;
             }
         },

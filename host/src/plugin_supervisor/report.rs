@@ -25,7 +25,7 @@ pub(crate) struct PluginReport {
     pub digest: String,
     /// `native`, `embedded`, `directory`, or `none`.
     pub source: String,
-    pub state: State,
+    pub state: PluginState,
     /// By profile, the digest of what serves there; empty when nothing does.
     pub profiles: BTreeMap<String, String>,
     /// Extension points.
@@ -48,20 +48,6 @@ pub(crate) struct PluginReport {
     pub refused_digest: Option<String>,
     /// When the quarantine ends, in milliseconds since 1970.
     pub quarantined_until: Option<u64>,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum State {
-    Serving,
-    /// Serving, and the binary before it is kept ready.
-    Probation,
-    Quarantined,
-    /// Nothing serves, as the file is no plugin or may not be one.
-    Refused,
-    #[default]
-    Missing,
-    Disabled,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -96,19 +82,6 @@ pub(crate) struct Limits {
     pub log_lines_per_second: u32,
 }
 
-impl State {
-    pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            State::Serving => "serving",
-            State::Probation => "probation",
-            State::Quarantined => "quarantined",
-            State::Refused => "refused",
-            State::Missing => "missing",
-            State::Disabled => "disabled",
-        }
-    }
-}
-
 /// All plugins, by name.
 pub(crate) fn all(inventory: &PluginInventory) -> Vec<PluginReport> {
     inventory.registry.names().filter_map(|name| one(inventory, name)).collect()
@@ -124,7 +97,7 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         name: name.to_owned(),
         digest: text(status.service.id()),
         source: source(&status.service).to_owned(),
-        state: status.state.into(),
+        state: status.state,
         profiles: profiles.map(|(profile, binary)| ((*profile).to_owned(), text(*binary))).collect(),
         grants: Grants::from(&inventory.granted(name)),
         limits: limits(rules, name),
@@ -165,19 +138,6 @@ impl PluginReport {
         self.calls = stats.calls();
         self.faults = FaultKind::ALL.into_iter().map(|kind| (kind.as_str().to_owned(), stats.faults(kind))).collect();
         self.dropped_log_lines = stats.dropped_log_lines();
-    }
-}
-
-impl From<PluginState> for State {
-    fn from(state: PluginState) -> Self {
-        match state {
-            PluginState::Serving => State::Serving,
-            PluginState::Probation => State::Probation,
-            PluginState::Quarantined => State::Quarantined,
-            PluginState::Refused => State::Refused,
-            PluginState::Missing => State::Missing,
-            PluginState::Disabled => State::Disabled,
-        }
     }
 }
 
