@@ -1,4 +1,4 @@
-//! A scheduler dies in the middle of its work, and the next one finishes it: every pod is bound, and to one node only.
+//! A scheduler ends in the middle of its work, and the next one goes on: every pod is bound, and to one node only.
 
 use std::time::Duration;
 
@@ -8,13 +8,13 @@ use crate::cluster::{Cluster, pod};
 
 /// Pods while the first scheduler lives.
 const BEFORE: usize = 200;
-/// So many bound pods show that it is in the middle of its work.
+/// With this many pods bound, the scheduler is in the middle of its work.
 const AT_WORK: usize = 100;
 /// Pods that nobody is there to schedule.
 const AFTER: usize = 100;
 const ALL: usize = BEFORE + AFTER;
 
-/// From SIGTERM to the end.
+/// From SIGTERM to the end of the process.
 const GRACE: Duration = Duration::from_secs(5);
 
 fn pods(numbers: std::ops::Range<usize>) -> impl Iterator<Item = Value> {

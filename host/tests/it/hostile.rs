@@ -1,5 +1,5 @@
-//! Plugins that mean harm, each in a profile of its own beside one that is well: what becomes of the pods of both, of the
-//! objects in the API server, and what the operator is shown.
+//! Plugins that fault or ask for what they were not granted, each in a profile of its own beside a healthy one: what happens
+//! to the pods of both and to the objects in the API server, and what the operator is shown.
 
 mod bench;
 mod effects;

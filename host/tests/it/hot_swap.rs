@@ -1,5 +1,5 @@
-//! A plugin changes its mind while pods keep coming: a component in the plugins directory takes a built-in's place, a
-//! broken file is turned away, and when the file goes, the built-in is back.
+//! A plugin's binary changes while pods are created: a component in the plugins directory replaces a built-in, a file that
+//! is no component is refused, and when the file is removed, the built-in serves again.
 
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
@@ -23,14 +23,14 @@ const NODES: usize = 40;
 /// Two hundredths of a node of 16 cores and 64 GiB, so that each pod moves the score of its node.
 const CPU: &str = "320m";
 const MEMORY: &str = "1342177280";
-/// So many fit on a node.
+/// How many of these pods fit on a node.
 const CAPACITY: usize = 50;
 
-/// Pods that must come out right before and after each change.
-const WITNESSES: usize = 15;
+/// How many pods must be placed as expected before and after each change.
+const PODS_EACH: usize = 15;
 
-/// Faster would fill the cluster while a slow machine compiles.
-const PACE: Duration = Duration::from_millis(20);
+/// The pause between pods. A shorter one would fill the cluster while a slow machine compiles.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What the pod that is created next must show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,14 +39,15 @@ enum Expected {
     Spread,
     /// The most loaded node that has room.
     Pack,
-    /// A change is under way.
+    /// Either node: the plugin is being replaced.
     Either,
 }
 
-/// One pod after the other, each held against what is expected at its time, until nothing is. How many there were.
+/// Creates one pod after the other and compares its node with what is expected at that time, until nothing is expected.
+/// Returns how many pods there were.
 async fn create_pods(cluster: &Cluster, expectations: watch::Receiver<Option<Expected>>, count: watch::Sender<usize>) {
     let mut loads: BTreeMap<String, usize> = (0..NODES).map(|node| (format!("node-{node:05}"), 0)).collect();
-    let mut every = interval(PACE);
+    let mut every = interval(PAUSE);
     for number in 1.. {
         every.tick().await;
         let Some(expected) = *expectations.borrow() else { return };
@@ -66,7 +67,7 @@ async fn create_pods(cluster: &Cluster, expectations: watch::Receiver<Option<Exp
     }
 }
 
-/// The test's hold on the stream of pods.
+/// Tells the task that creates pods what to expect of them.
 struct Stream {
     expected: watch::Sender<Option<Expected>>,
     count: watch::Receiver<usize>,
@@ -77,7 +78,7 @@ impl Stream {
     async fn expect(&mut self, expected: Expected) {
         self.expected.send_replace(Some(expected));
         let from = *self.count.borrow();
-        let enough = self.count.wait_for(|count| *count >= from + WITNESSES);
+        let enough = self.count.wait_for(|count| *count >= from + PODS_EACH);
         enough.await.expect("pods keep coming");
     }
 }

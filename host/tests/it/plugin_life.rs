@@ -1,5 +1,5 @@
-//! A plugin comes late, fails, is taken out of service, is replaced and goes back, while the scheduler keeps running;
-//! pods learn why they wait, and `berth plugin` shows and steers it all.
+//! A plugin is added late, fails, is quarantined, is replaced and rolled back while the scheduler runs. Pods are told why
+//! they wait, and `berth plugin` shows and changes where a plugin stands.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -22,7 +22,7 @@ profiles:
       enabled: [{name: ByPriority}]
 ";
 
-/// A quarantine that outlasts every test, and a probation that forgives nothing.
+/// A quarantine that is longer than any test, and a probation that ends with the first fault.
 pub(crate) const PLUGIN_CONFIG: &str = "
 apiVersion: berth.dev/v1alpha1
 kind: PluginHostConfiguration
@@ -176,7 +176,7 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
     let bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Behavior::Trap).await;
+    bench.create("trapping", Behavior::Trap).await;
     let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     let reason = "3 faults within 600 s, the last: trapped in filter: out of luck";
     assert_eq!(entry["lastReason"], reason);
@@ -185,11 +185,11 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
         .scheduler
         .until("/metrics", |text| text.contains("berth_plugin_quarantines_total{plugin=\"ByPriority\"} 1"))
         .await;
-    bench.delete("poison").await;
-    bench.create("innocent", Behavior::Normal).await;
-    bench.pends_with("innocent", &format!("plugin \"ByPriority\" is out of service: {reason}")).await;
+    bench.delete("trapping").await;
+    bench.create("other", Behavior::Normal).await;
+    bench.pends_with("other", &format!("plugin \"ByPriority\" is out of service: {reason}")).await;
     bench.put(2);
-    bench.cluster.node_of("innocent").await;
+    bench.cluster.node_of("other").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -197,8 +197,8 @@ async fn a_plugin_that_may_be_ignored_holds_nobody_up() {
     let bench = Bench::start(&format!("{PLUGIN_CONFIG}  failurePolicy: Ignore\n")).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Behavior::Trap).await;
-    bench.cluster.node_of("poison").await;
+    bench.create("trapping", Behavior::Trap).await;
+    bench.cluster.node_of("trapping").await;
     bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
 }
 
@@ -210,9 +210,9 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.put(2);
     let entry = bench.serves(&digest(2)).await;
     assert_eq!((&entry["state"], &entry["previousDigest"]), (&json!("probation"), &json!(digest(1))));
-    bench.create("poison", Behavior::Trap).await;
+    bench.create("trapping", Behavior::Trap).await;
     bench.scheduler.process.line("rolled back to the version before").await;
-    bench.delete("poison").await;
+    bench.delete("trapping").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
     let reason = "1 faults on probation, the last: trapped in filter: out of luck";
@@ -241,8 +241,8 @@ async fn an_operator_steers_plugins() {
     bench.serves(&digest(2)).await;
 
     assert_eq!(bench.ask(&["disable", "ByPriority"]).await["state"], "disabled");
-    bench.create("poison", Behavior::Trap).await;
-    bench.cluster.node_of("poison").await;
+    bench.create("trapping", Behavior::Trap).await;
+    bench.cluster.node_of("trapping").await;
     assert_eq!(bench.ask(&["enable", "ByPriority"]).await["digest"], digest(2));
 
     let list = bench.berth(&["list"]).await;

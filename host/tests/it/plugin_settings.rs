@@ -111,13 +111,13 @@ async fn events_tell_what_happens_to_plugins() {
     assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("ByPriority"));
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("poison", Behavior::Trap).await;
+    bench.create("trapping", Behavior::Trap).await;
     bench.event("PluginQuarantined", "plugin ByPriority: out of service for 1 s: 3 faults").await;
-    bench.delete("poison").await;
+    bench.delete("trapping").await;
     bench.event("PluginReleased", "plugin ByPriority: back in service").await;
     bench.put(2);
     bench.serves(&digest(2)).await;
-    bench.create("poison-too", Behavior::Trap).await;
+    bench.create("trapping-too", Behavior::Trap).await;
     bench.event("PluginRolledBack", "trapped in filter: out of luck").await;
 }
 

@@ -1,4 +1,4 @@
-//! A pod of high priority takes the place of a lesser one, and of none that a budget protects.
+//! A pod of high priority preempts one of lower priority, and none that a budget protects.
 
 use std::{collections::BTreeSet, time::Duration};
 

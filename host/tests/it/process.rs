@@ -1,4 +1,4 @@
-//! One `berth` process: its lines as they come, its end, and its death with the test.
+//! One `berth` process: its lines as they come, and its end. It is killed at the end of the test.
 
 use std::{
     ffi::OsStr,

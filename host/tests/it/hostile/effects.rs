@@ -148,7 +148,7 @@ fn announced() -> Vec<Guest> {
     guests.chain(others).map(|guest| Guest { bytes: Vec::new(), ..guest.late() }).collect()
 }
 
-/// Waits for what comes of one guest, and checks it.
+/// Waits until one guest was called and its effect refused, and checks that.
 async fn check(bench: &Bench, Guest { name, at, .. }: &Guest, effect: &str) {
     let counter = format!("berth_plugin_effects_refused_total{{plugin=\"{name}\",effect=\"{effect}\"}}");
     bench.counts(&counter, 1).await;
@@ -208,7 +208,7 @@ async fn effects_are_for_those_who_were_granted_them() {
     let is_done = |seen: &Seen| seen.deleted.contains("given-bound") && seen.messages.contains_key("given-held");
     bench.cluster.until("the granted effects", is_done).await;
     let seen = bench.cluster.until("a nomination", |seen| !seen.nominations["given-stranded"].is_empty()).await;
-    // Events are written at leisure.
+    // Events are written later than the rest.
     let mut every = interval(Duration::from_millis(50));
     let done = timeout(DEADLINE, async {
         while targets.were_changed("given", &seen).await != [true; 7] {

@@ -1,5 +1,5 @@
-//! Endless loops, memory bombs, stacks without end, answers that are wrong or too large, and binaries that want more than
-//! there is. With `Fail` they hold up the pods of their own profile until a better binary comes; with `Ignore`, nobody.
+//! Plugins that loop, use up memory or stack, answer wrongly or too much, or import what the host does not have. With
+//! `failurePolicy: Fail` the pods of their own profile wait until a better binary comes; with `Ignore`, no pod waits.
 
 use berth_test_guests::{
     At, Behavior, Fault, always, faults_at, harmless, opens_files, opens_sockets, reads_environment,
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::Cluster;
 
-/// What must come of a guest.
+/// A guest, and the state that it must end in.
 struct Row {
     guest: Guest,
     /// `quarantined`, `refused` or `serving`.
@@ -26,8 +26,8 @@ const PODS_EACH: usize = 2;
 /// the first, and be no fault, or come a cycle later.
 const EITHER: &str = "";
 
-/// A quarantine at the second fault, for longer than any test. The plugin with the giant answer may make it, but not
-/// hand it over.
+/// A quarantine at the second fault, for longer than any test. The plugin with the huge answer has memory for it,
+/// but may not return it.
 const RULES: &str = "
   limits: {callMilliseconds: 200, memory: 16Mi, outputBytes: 1Mi}
   quarantine: {faults: 2, windowSeconds: 600, backoffSeconds: 3600}
@@ -53,7 +53,7 @@ fn wrong_answer(behavior: Behavior, reason: &'static str) -> Row {
     row(&name, At::Filter, always(&name, behavior), ["quarantined", "wrong_answer", reason])
 }
 
-/// Every guest with what it does, where, and what must come of it.
+/// Every guest with its fault, the extension point, and the state that it must end in.
 fn rows() -> Vec<Row> {
     let traps = |at| fault(at, Fault::Trap, "trap", "trapped in FUNCTION: ");
     let loops = |at| fault(at, Fault::Loop, "timeout", "took too long in FUNCTION");

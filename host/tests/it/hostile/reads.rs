@@ -40,7 +40,7 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         bench.create(name, 1).await;
     }
     bench.binds_healthy(5).await;
-    // It tells what it sees: the guest does its work.
+    // The guest that was granted the kind shows what it has seen.
     let tells = |pod: &str, what: &'static str| {
         let pod = name_of(pod, 0);
         let cluster = &bench.cluster;
