@@ -34,9 +34,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
         let file = file.display();
         let fix = match &reason {
             UnusableFile::NotGranted(_) => "grant it in --plugin-config, if the plugin is to be trusted with it",
-            UnusableFile::NoPlugin(_) => {
-                "replace it, or take it out of the directory: berth run refuses to start with it"
-            }
+            UnusableFile::NoPlugin(_) => "replace it, or take it out of the directory: the scheduler starts without it",
         };
         findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
     }

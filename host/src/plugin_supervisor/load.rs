@@ -14,8 +14,8 @@ use berth_config::{
     PluginCatalogue, PluginHostSettings, PluginLimits, ProvidedPlugin, Settings, points_of_missing_plugin,
 };
 use berth_framework::{Points, profile::Profile};
-use berth_lifecycle::Component;
-use berth_model::PluginName;
+use berth_lifecycle::{Component, PluginNotice};
+use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
     Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginsDirectory,
 };
@@ -33,6 +33,7 @@ use super::{
 use crate::{
     failure::{Usage, chain},
     options::Scheduling,
+    scheduling::now,
 };
 
 /// All plugins, loaded, before anything is scheduled.
@@ -43,11 +44,13 @@ pub(crate) struct Plugins {
     /// What was read of the plugins directory, to be watched from here on.
     pub directory: Option<PluginsDirectory>,
     pub totals: PluginTotals,
+    /// What is to be told once there is somebody to tell it.
+    pub notices: Vec<PluginNotice>,
     /// Where the supervisor is told of things, and where it will hear of them.
     pub inbox: (mpsc::Sender<Message>, mpsc::Receiver<Message>),
 }
 
-/// A file of the plugins directory that is no plugin, or may not serve.
+/// Why a file of the plugins directory is not used: it is no plugin, or may not serve.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum UnusableFile {
     #[error(transparent)]
@@ -59,24 +62,19 @@ pub(crate) enum UnusableFile {
 
 impl Plugins {
     /// Starts the engine, loads what lies in the plugins directory and, where built-ins run as components, compiles
-    /// them. Takes seconds the first time.
+    /// them. Takes seconds the first time. A file that cannot be used is refused, as one is that comes later.
     ///
     /// # Errors
-    /// The plugin configuration makes no sense, or the directory cannot be read or holds something that is no plugin.
+    /// The plugin configuration makes no sense, or the directory cannot be read.
     pub(crate) fn load(options: &Scheduling) -> Result<Self> {
         let settings = plugin_host_settings(options.plugin_config.as_deref())?;
         let rules = Rules { settings, ..Rules::of_options(options) };
         let artifacts = artifact_cache(options);
-        let (plugins, unusable) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref())?;
-        if let Some((file, reason)) = unusable.into_iter().next() {
-            let file = file.display();
-            let text = format!("{file} {reason}; take it out of the plugins directory or replace it");
-            return Err(Usage(text).into());
-        }
+        let (plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref())?;
         Ok(plugins)
     }
 
-    /// The same, but files that are no plugins or may not be do not end it: they come along, with what is wrong with each.
+    /// The same, with the files that were refused and what is wrong with each.
     ///
     /// # Errors
     /// The engine cannot be started, or the directory cannot be read.
@@ -95,7 +93,8 @@ impl Plugins {
             faults,
         })?;
         let inventory = PluginInventory::new(rules);
-        let mut plugins = Self { engine, inventory, directory: None, totals: PluginTotals::default(), inbox };
+        let mut plugins =
+            Self { engine, inventory, directory: None, totals: PluginTotals::default(), notices: Vec::new(), inbox };
         plugins.add_built_ins()?;
         let mut unusable = Vec::new();
         if let Some(dir) = plugins_dir {
@@ -136,18 +135,29 @@ impl Plugins {
                 DirectoryChange::Loaded(factory) => {
                     self.totals.add(&name, factory.stats());
                     let component = component(factory);
-                    info!(plugin = name, file = %file.display(), digest = component.digest.to_string(), "found");
+                    let digest = component.digest;
+                    info!(plugin = name, file = %file.display(), digest = digest.to_string(), "found");
                     let added = self.inventory.add_installed(&name.as_str().into(), component);
-                    added.map_err(UnusableFile::NotGranted)
+                    added.map_err(|error| (Some(digest), UnusableFile::NotGranted(error)))
                 }
                 DirectoryChange::Removed => Ok(()),
-                DirectoryChange::Refused { error, .. } => Err(UnusableFile::NoPlugin(chain(&error))),
+                DirectoryChange::Refused { digest, error } => {
+                    Err((digest.parse().ok(), UnusableFile::NoPlugin(chain(&error))))
+                }
             };
-            if let Err(reason) = added {
+            if let Err((digest, reason)) = added {
+                self.refuse(&name.as_str().into(), digest, &reason);
                 unusable.push((file, reason));
             }
         }
         Ok(directory)
+    }
+
+    fn refuse(&mut self, name: &PluginName, digest: Option<Digest>, reason: &UnusableFile) {
+        let PluginInventory { registry, rules } = &mut self.inventory;
+        let decisions = registry.refused(name, digest, &reason.to_string(), now(), rules);
+        debug_assert!(decisions.swaps.is_empty(), "there are no profiles yet");
+        self.notices.extend(decisions.notices);
     }
 
     /// Builds the profiles of `settings`, which the supervisor keeps up to date from here on.

@@ -66,7 +66,7 @@ pub(crate) fn start(
     scheduling: &Scheduling,
     surroundings: Surroundings,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let Plugins { engine, inventory, directory, totals, inbox: (to_supervisor, inbox) } = plugins;
+    let Plugins { engine, inventory, directory, totals, notices, inbox: (to_supervisor, inbox) } = plugins;
     let file = scheduling.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
     let directory = match (directory, &scheduling.plugins_dir) {
@@ -88,7 +88,7 @@ pub(crate) fn start(
         directory,
         totals,
     };
-    Ok(supervisor.run(inbox))
+    Ok(supervisor.run(inbox, notices))
 }
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
@@ -113,7 +113,10 @@ fn watch_settings(
 
 impl Supervisor {
     /// Works until it is aborted.
-    async fn run(mut self, mut inbox: mpsc::Receiver<Message>) {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Message>, notices: Vec<PluginNotice>) {
+        for notice in notices {
+            self.tell(&notice);
+        }
         let mut every = tokio::time::interval(TICK);
         loop {
             tokio::select! {
