@@ -57,6 +57,7 @@ async fn load(n_pods: usize, n_nodes: usize, execution: &str) -> Result<()> {
         Command::new(env!("CARGO_BIN_EXE_berth"))
             .args([
                 "run",
+                "--leader-elect=false",
                 "--scheduler-name",
                 "default-scheduler",
                 "--log",

@@ -1,4 +1,4 @@
-//! What `/livez` and `/readyz` say, and who keeps it true.
+//! What `/healthz`, `/livez` and `/readyz` say, and who keeps it true.
 //!
 //! The scheduling thread beats with each turn of its loop, at least once a second. A loop that has not turned for a while hangs,
 //! and only a new process helps.
@@ -7,6 +7,8 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
+
+use berth_cluster::Leadership;
 
 /// A turn takes microseconds; one that fills new instances of all plugins, or takes hundreds of objects that each plugin
 /// may look at until its deadline, takes seconds.
@@ -20,11 +22,40 @@ pub(crate) struct Health(Arc<Mutex<State>>);
 struct State {
     readiness: Readiness,
     last_turn: Instant,
+    /// `None`: there is no election.
+    leadership: Option<Leadership>,
+}
+
+/// An endpoint that answers with checks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Healthz,
+    Livez,
+    Readyz,
+}
+
+/// One thing that was looked at. The names are kube-scheduler's, but for `scheduling-loop`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Check {
+    pub name: &'static str,
+    pub result: Result<(), Unhealthy>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Unhealthy {
+    #[error("the scheduling loop has not turned for {seconds} s")]
+    Hangs { seconds: u64 },
+    #[error("the lease was not renewed for long after its end")]
+    LeaseNotRenewed,
+    #[error("the first lists are not complete")]
+    Listing,
+    #[error("the scheduler stops")]
+    Stopping,
 }
 
 /// Whether the scheduler does its work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Readiness {
+enum Readiness {
     /// The first lists are not complete.
     Listing,
     Ready,
@@ -34,7 +65,8 @@ pub(crate) enum Readiness {
 
 impl Health {
     pub(crate) fn new() -> Self {
-        Self(Arc::new(Mutex::new(State { readiness: Readiness::Listing, last_turn: Instant::now() })))
+        let state = State { readiness: Readiness::Listing, last_turn: Instant::now(), leadership: None };
+        Self(Arc::new(Mutex::new(state)))
     }
 
     /// Every object that existed at the start is known.
@@ -50,19 +82,37 @@ impl Health {
         self.state().readiness = Readiness::Stopping;
     }
 
+    /// There is an election, and this is how it stands.
+    pub(crate) fn follow(&self, leadership: Leadership) {
+        self.state().leadership = Some(leadership);
+    }
+
     /// The scheduling loop has turned.
     pub(crate) fn beat(&self, now: Instant) {
         self.state().last_turn = now;
     }
 
-    pub(crate) fn readiness(&self) -> Readiness {
-        self.state().readiness
-    }
-
-    /// For how long the scheduling loop has not turned, if that is too long.
-    pub(crate) fn hangs_for(&self, now: Instant) -> Option<Duration> {
-        let silent = now.saturating_duration_since(self.state().last_turn);
-        (silent > LONGEST_TURN).then_some(silent)
+    /// What the endpoint looks at. That nobody else leads is no fault of a replica that stands by.
+    pub(crate) fn checks(&self, probe: Probe, now: Instant) -> Vec<Check> {
+        let state = self.state();
+        let mut checks = vec![Check { name: "ping", result: Ok(()) }];
+        let mut add = |name, result| checks.push(Check { name, result });
+        if probe != Probe::Livez
+            && let Some(leadership) = &state.leadership
+        {
+            let result = if leadership.is_healthy() { Ok(()) } else { Err(Unhealthy::LeaseNotRenewed) };
+            add("leaderElection", result);
+        }
+        match probe {
+            Probe::Healthz | Probe::Livez => add("scheduling-loop", state.turns(now)),
+            Probe::Readyz => {
+                let is_stopping = state.readiness == Readiness::Stopping;
+                add("shutdown", if is_stopping { Err(Unhealthy::Stopping) } else { Ok(()) });
+                let is_listing = state.readiness == Readiness::Listing;
+                add("sched-handler-sync", if is_listing { Err(Unhealthy::Listing) } else { Ok(()) });
+            }
+        }
+        checks
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -70,30 +120,55 @@ impl Health {
     }
 }
 
+impl State {
+    fn turns(&self, now: Instant) -> Result<(), Unhealthy> {
+        let silent = now.saturating_duration_since(self.last_turn);
+        if silent > LONGEST_TURN { Err(Unhealthy::Hangs { seconds: silent.as_secs() }) } else { Ok(()) }
+    }
+}
+
+impl Probe {
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Healthz => "healthz",
+            Self::Livez => "livez",
+            Self::Readyz => "readyz",
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The check's result, if the endpoint makes it.
+    fn result(health: &Health, probe: Probe, name: &str, now: Instant) -> Option<Result<(), Unhealthy>> {
+        health.checks(probe, now).into_iter().find(|check| check.name == name).map(|check| check.result)
+    }
 
     #[test]
     fn a_loop_that_does_not_turn_is_not_alive() {
         let health = Health::new();
         let start = Instant::now();
+        let turns = |now| result(&health, Probe::Livez, "scheduling-loop", now);
         health.beat(start);
-        assert_eq!(health.hangs_for(start + LONGEST_TURN), None);
+        assert_eq!(turns(start + LONGEST_TURN), Some(Ok(())));
         let later = start + 2 * LONGEST_TURN;
-        assert_eq!(health.hangs_for(later), Some(2 * LONGEST_TURN));
+        assert_eq!(turns(later), Some(Err(Unhealthy::Hangs { seconds: 2 * LONGEST_TURN.as_secs() })));
         health.beat(later);
-        assert_eq!(health.hangs_for(later), None);
+        assert_eq!(turns(later), Some(Ok(())));
     }
 
     #[test]
     fn lists_that_complete_during_a_stop_make_nothing_ready() {
         let health = Health::new();
-        assert_eq!(health.readiness(), Readiness::Listing);
+        let ready = |name| result(&health, Probe::Readyz, name, Instant::now());
+        assert_eq!(ready("sched-handler-sync"), Some(Err(Unhealthy::Listing)));
         health.synced();
-        assert_eq!(health.readiness(), Readiness::Ready);
+        assert_eq!((ready("sched-handler-sync"), ready("shutdown")), (Some(Ok(())), Some(Ok(()))));
         health.stopping();
         health.synced();
-        assert_eq!(health.readiness(), Readiness::Stopping);
+        assert_eq!(ready("shutdown"), Some(Err(Unhealthy::Stopping)));
+        assert_eq!(ready("leaderElection"), None, "there is no election");
     }
 }

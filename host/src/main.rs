@@ -12,6 +12,7 @@ mod endpoints;
 mod executor;
 mod failure;
 mod health;
+mod leader_election;
 mod manifests;
 mod metrics;
 mod options;

@@ -39,6 +39,11 @@ struct Incoming {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct Lease {
+    name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CacheEntry {
     r#type: String,
 }
@@ -123,6 +128,7 @@ pub(crate) struct Metrics {
     plugin_dropped_log_lines: Family<PluginName, Counter>,
     plugin_custom: Family<PluginCounter, Counter>,
     events_dropped: Counter,
+    leader: Family<Lease, Gauge>,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
 }
@@ -149,9 +155,12 @@ impl Metrics {
             plugin_dropped_log_lines: Family::default(),
             plugin_custom: Family::default(),
             events_dropped: Counter::default(),
+            leader: Family::default(),
             serving: Mutex::default(),
         };
         metrics.register();
+        let about_leader = "1 for the replica that holds the lease, 0 for one that stands by";
+        metrics.registry.register("leader_election_master_status", about_leader, metrics.leader.clone());
         metrics
     }
 
@@ -274,6 +283,11 @@ impl Metrics {
         let labels = Incoming { queue: queue.to_owned(), event: event.to_owned() };
         let counter = self.incoming.get_or_create(&labels);
         counter.inc_by(total.saturating_sub(counter.get()));
+    }
+
+    /// Whether this replica holds the lease.
+    pub(crate) fn set_leader(&self, lease: &str, is_leading: bool) {
+        self.leader.get_or_create(&Lease { name: lease.to_owned() }).set(is_leading.into());
     }
 
     pub(crate) fn set_cache_size(&self, entry: &str, size: usize) {

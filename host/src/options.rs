@@ -57,6 +57,10 @@ pub(crate) struct Run {
     /// `berth` without one]
     #[arg(long, value_name = "NAME")]
     pub scheduler_name: Option<String>,
+    /// Schedule only while this replica holds the lease of its schedulers [default: the configuration's
+    /// leaderElection.leaderElect, which is true unless it says otherwise]
+    #[arg(long, value_name = "BOOL", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
+    pub leader_elect: Option<bool>,
     #[command(flatten)]
     pub scheduling: Scheduling,
     /// Print the complete configuration that would be used, and exit

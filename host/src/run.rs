@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect};
 use berth_config::{Overrides, Program};
+use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
 use tracing::info;
 
@@ -52,7 +53,11 @@ async fn schedule(arguments: Run) -> Result<()> {
 
 /// What the options say beside the configuration file.
 fn overrides(arguments: &Run) -> Overrides {
-    Overrides { program: Program::Berth, scheduler_name: arguments.scheduler_name.clone(), ..Overrides::default() }
+    let mut fields = Map::new();
+    if let Some(leader_elect) = arguments.leader_elect {
+        fields.insert("leaderElection".to_owned(), json!({ "leaderElect": leader_elect }));
+    }
+    Overrides { program: Program::Berth, scheduler_name: arguments.scheduler_name.clone(), fields }
 }
 
 /// Waits for SIGTERM or SIGINT. A second one ends the process at once.

@@ -16,12 +16,13 @@ use crate::{
     endpoints,
     executor::Executor,
     health::Health,
+    leader_election::Election,
     metrics::Metrics,
     options::Scheduling,
     plugin_supervisor::{self, Plugins, Surroundings},
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
-    watching::Watching,
+    watching::WatchPlan,
 };
 
 /// Bindings under way get this long when the process is told to stop, events what is left of five seconds.
@@ -37,6 +38,7 @@ pub(crate) struct Session {
     thread: SchedulingThread,
     recorder: EventRecorder,
     health: Health,
+    election: Election,
     tasks: Tasks,
 }
 
@@ -90,7 +92,10 @@ impl Session {
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
         let rate = RequestRate { per_second: 0.0, burst: 0 };
         let writer = Writer::new(client.clone()).with_rate(rate);
-        let recorder = EventRecorder::spawn(client.clone(), hostname());
+        let hostname = hostname();
+        let recorder = EventRecorder::spawn(client.clone(), hostname.clone());
+        let (election, turn) = Election::start(&client, &settings, &hostname);
+        election.report(&settings.leader_election.resource_name, &health, &metrics, &mut tasks);
         let executor = Executor {
             writer,
             kinds: Kinds::new(client.clone()),
@@ -100,9 +105,9 @@ impl Session {
             metrics: Arc::clone(&metrics),
         };
         tasks.spawn("the executor", executor.run(to_do));
-        let watching = Watching::start(&client, plugins.inventory.settle_pod_json(), &profiles);
+        let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles);
         let (ask_for_dump, dumps) = mpsc::channel(1);
-        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client, ask_for_dump)?);
+        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
             scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
@@ -116,22 +121,30 @@ impl Session {
             pause: Duration::ZERO,
             manifests,
         })?;
-        tasks.spawn("the watch of the cluster", watching.run(events.clone(), later, health.clone()));
+        let watching = watch_plan.run(client, events.clone(), later, health.clone(), turn);
+        tasks.spawn("the watch of the cluster", watching);
         let writing = recorder.clone();
         tasks.spawn("the writer of events", async move { writing.closed().await });
         let surroundings = Surroundings { events: events.clone(), metrics, recorder: recorder.clone() };
         tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
-        Ok(Self { events, thread, recorder, health, tasks })
+        Ok(Self { events, thread, recorder, health, election, tasks })
     }
 
     /// Schedules until `work` is done, then finishes the bindings under way, or gives them up after a while: those pods
     /// stay pending, or turn out bound.
     ///
     /// # Errors
-    /// A part of the scheduler has ended, and nothing can be scheduled any more; or what `work` fails with.
+    /// Another replica may lead; or a part of the scheduler has ended, and nothing can be scheduled any more; or what
+    /// `work` fails with.
     pub(crate) async fn run_until<T>(mut self, work: impl Future<Output = Result<T>>) -> Result<T> {
+        let lost = self.election.lost();
         let outcome = tokio::select! {
             outcome = work => outcome,
+            lost = lost => {
+                self.health.stopping();
+                // Another replica may schedule from here on: nothing is finished, the process ends with all its requests.
+                return Err(anyhow::Error::new(lost).context("leader election lost"));
+            }
             ended = self.ended_early() => {
                 self.health.stopping();
                 error!("{ended}");
@@ -168,7 +181,9 @@ impl Session {
             Some(n) => warn!(bindings = n, "stopping with bindings under way"),
             None => warn!("stopping although bindings are under way"),
         }
-        if !self.recorder.flush(FLUSH).await {
+        // Whoever leads next does not wait for the events.
+        let (_, flushed) = tokio::join!(self.election.release(), self.recorder.flush(FLUSH));
+        if !flushed {
             warn!("some events were not written");
         }
     }

@@ -9,10 +9,18 @@ use berth_scheduler::Event;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::{health::Health, scheduling::EVENTS_BOUND};
+use crate::{health::Health, leader_election::Turn, scheduling::EVENTS_BOUND};
+
+/// What is to be watched.
+pub(crate) struct WatchPlan {
+    pod_json: bool,
+    kinds: BTreeSet<KindRef>,
+    /// Kinds that are read: their first lists must be complete.
+    read: BTreeSet<ObjectKind>,
+}
 
 /// Turns what the watches see into the scheduler's events, and watches more when plugins want more.
-pub(crate) struct Watching {
+struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     kinds: BTreeSet<KindRef>,
@@ -20,29 +28,56 @@ pub(crate) struct Watching {
     unlisted: BTreeSet<ObjectKind>,
     pods_synced: bool,
     nodes_synced: bool,
-    is_started: bool,
+    progress: Progress,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Progress {
+    Listing,
+    /// Everything is listed; it is not this replica's turn.
+    StandingBy,
+    Scheduling,
+}
+
+impl WatchPlan {
+    /// What the plugins of `profiles` want.
+    pub(crate) fn new(pod_json: bool, profiles: &[Profile]) -> Self {
+        let manifests = || profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
+        let kinds = manifests().flat_map(wanted).collect();
+        let read = manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
+        Self { pod_json, kinds, read }
+    }
+
+    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `manifests` are those
+    /// of plugins that came later.
+    pub(crate) async fn run(
+        self,
+        client: Client,
+        events: mpsc::Sender<Event>,
+        manifests: mpsc::UnboundedReceiver<Manifest>,
+        health: Health,
+        mut turn: Turn,
+    ) {
+        turn.until_watching().await;
+        Watching::start(&client, self).run(events, manifests, health, turn).await;
+    }
 }
 
 impl Watching {
-    /// Starts watching what the plugins of `profiles` want.
-    ///
-    /// Must be called inside a tokio runtime.
-    pub(crate) fn start(client: &Client, pod_json: bool, profiles: &[Profile]) -> Self {
-        let manifests = || profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
-        let kinds: BTreeSet<KindRef> = manifests().flat_map(wanted).collect();
-        let unlisted = manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
+    fn start(client: &Client, WatchPlan { pod_json, kinds, read }: WatchPlan) -> Self {
         let (sink, watched) = mpsc::channel(EVENTS_BOUND);
         let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
         let watches = spawn_watches(client, watches, &sink);
-        Self { watched, watches, kinds, unlisted, pods_synced: false, nodes_synced: false, is_started: false }
+        let progress = Progress::Listing;
+        Self { watched, watches, kinds, unlisted: read, pods_synced: false, nodes_synced: false, progress }
     }
 
-    /// Works until it is aborted, nobody takes the events, or a watch panics. `manifests` are those of plugins that came later.
-    pub(crate) async fn run(
+    async fn run(
         mut self,
         events: mpsc::Sender<Event>,
         mut manifests: mpsc::UnboundedReceiver<Manifest>,
         health: Health,
+        mut turn: Turn,
     ) {
         loop {
             let event = tokio::select! {
@@ -55,9 +90,17 @@ impl Watching {
                     Some(event) => self.take(event),
                     None => return,
                 },
+                () = turn.until_scheduling(), if self.progress == Progress::StandingBy => {
+                    info!("scheduling");
+                    self.progress = Progress::Scheduling;
+                    Some(Event::Synced)
+                }
             };
-            if matches!(event, Some(Event::Synced)) {
+            if self.progress == Progress::Listing && self.is_listed() {
+                info!(kinds = self.kinds.len() + 2, "everything is listed");
+                self.progress = Progress::StandingBy;
                 health.synced();
+                turn.listed();
             }
             if let Some(event) = event
                 && events.send(event).await.is_err()
@@ -100,13 +143,11 @@ impl Watching {
                 self.unlisted.remove(&ObjectKind { api_version: kind.api_version(), kind: kind.kind.clone() });
             }
         }
-        let is_complete = self.pods_synced && self.nodes_synced && self.unlisted.is_empty();
-        if !is_complete || self.is_started {
-            return None;
-        }
-        self.is_started = true;
-        info!(kinds = self.kinds.len() + 2, "everything is listed; scheduling");
-        Some(Event::Synced)
+        None
+    }
+
+    fn is_listed(&self) -> bool {
+        self.pods_synced && self.nodes_synced && self.unlisted.is_empty()
     }
 }
 

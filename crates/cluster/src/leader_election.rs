@@ -92,17 +92,18 @@ pub struct Leadership {
 }
 
 impl Elector {
-    /// Begins to compete.
+    /// Begins to compete once `ready` is done. A candidate that is dropped competes no more; if it led, others have to
+    /// wait until the Lease runs out.
     ///
     /// Must be called inside a tokio runtime.
     #[must_use]
-    pub fn spawn(client: Client, settings: ElectionSettings) -> Self {
+    pub fn spawn(client: Client, settings: ElectionSettings, ready: impl Future<Output = ()> + Send + 'static) -> Self {
         let (sender, standing) = watch::channel(Standing::Waiting);
         let (stop, stopped) = oneshot::channel();
         let lease_duration = settings.lease_duration;
         let candidate = Candidate::new(settings.identity.clone(), lease_duration);
         let election = Election { client, settings, candidate, lease: None, standing: sender, started: Instant::now() };
-        let task = tokio::spawn(election.run(stopped));
+        let task = tokio::spawn(election.run(ready, stopped));
         Self { standing: Leadership { standing, lease_duration }, stop, task }
     }
 
@@ -122,7 +123,7 @@ impl Elector {
 }
 
 impl Leadership {
-    /// Waits until this candidate leads. Never comes if it does not.
+    /// Waits until this candidate leads. Never comes if it does not. Dropping the future loses nothing.
     pub async fn won(&mut self) {
         let won = self.standing.wait_for(|standing| matches!(standing, Standing::Leading { .. })).await.is_ok();
         if !won {
@@ -139,6 +140,13 @@ impl Leadership {
             return reason.clone();
         }
         std::future::pending().await
+    }
+
+    /// Waits until the standing is another one than when it was last looked at; for ever once the election is over.
+    pub async fn changed(&mut self) {
+        if self.standing.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
     }
 
     #[must_use]
@@ -199,11 +207,10 @@ struct Election {
 }
 
 impl Election {
-    async fn run(mut self, mut stop: oneshot::Receiver<()>) {
+    async fn run(mut self, ready: impl Future<Output = ()>, mut stop: oneshot::Receiver<()>) {
         let lease = self.lease_name();
-        info!(lease, identity = self.settings.identity, "waiting to lead");
         let mut renewed = tokio::select! {
-            began = self.acquire() => began,
+            began = async { ready.await; self.acquire().await } => began,
             _ = &mut stop => return,
         };
         info!(lease, "leading");
@@ -213,7 +220,7 @@ impl Election {
             let deadline = renewed + self.settings.renew_deadline;
             let outcome = tokio::select! {
                 outcome = timeout_at(deadline, self.renew()) => outcome,
-                _ = &mut stop => return self.leave(event).await,
+                asked = &mut stop => return if asked.is_ok() { self.leave(event).await },
             };
             match outcome {
                 Ok(Ok(began)) => {
@@ -231,6 +238,7 @@ impl Election {
 
     /// Tries until the Lease is won; gives the start of the attempt that won it.
     async fn acquire(&mut self) -> Instant {
+        info!(lease = self.lease_name(), identity = self.settings.identity, "waiting to lead");
         loop {
             match self.attempt().await {
                 Ok(Attempt::Leading(began)) => return began,

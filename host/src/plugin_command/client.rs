@@ -93,7 +93,7 @@ impl AdminClient {
         }
         match serde_json::from_slice::<Failure>(&body) {
             Ok(failure) => bail!("{}", failure.error),
-            Err(_) if status == StatusCode::SERVICE_UNAVAILABLE => bail!("{}", String::from_utf8_lossy(&body)),
+            Err(_) if status.is_server_error() => bail!("{}", String::from_utf8_lossy(&body).trim_end()),
             Err(_) => bail!("{} answered {status}: is a scheduler there?", self.base),
         }
     }

@@ -82,12 +82,12 @@ impl Cluster {
         self.dir.path().join("kubeconfig")
     }
 
-    /// Starts a scheduler for the pods that name none, unless a configuration says otherwise, and waits until it has
-    /// seen all pods and nodes.
+    /// Starts the only scheduler, for the pods that name none, unless a configuration says otherwise, and waits until it
+    /// has seen all pods and nodes.
     pub(crate) async fn scheduler(&self, arguments: &[&str]) -> Scheduler {
         let named: &[&str] =
             if arguments.contains(&"--config") { &[] } else { &["--scheduler-name", "default-scheduler"] };
-        self.run(&[named, arguments].concat()).await
+        self.run(&[&["--leader-elect=false"], named, arguments].concat()).await
     }
 
     /// Starts `berth run` and waits until it has seen all pods and nodes.

@@ -18,6 +18,7 @@ mod hostile;
 mod hot_swap;
 mod journey;
 mod kubectl;
+mod leader_election;
 mod plugin_life;
 mod plugin_settings;
 mod preemption;

@@ -72,7 +72,7 @@ impl Processes {
         let address = free_address()?;
         let log = fs::File::create(dir.path().join("scheduler.log"))?;
         let scheduler = Command::new(berth()?)
-            .args(["run", "--log", "error", "--kubeconfig"])
+            .args(["run", "--leader-elect=false", "--log", "error", "--kubeconfig"])
             .arg(&kubeconfig)
             .arg("--plugins-dir")
             .arg(&plugins_dir)

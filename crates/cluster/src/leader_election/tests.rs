@@ -26,7 +26,7 @@ fn start() -> Bench {
         renew_deadline: Duration::from_secs(10),
         retry_period: Duration::from_secs(2),
     };
-    Bench { server, elector: Elector::spawn(client, settings) }
+    Bench { server, elector: Elector::spawn(client, settings, async {}) }
 }
 
 fn lease(version: &str, holder: &str, renewed: &str) -> Value {

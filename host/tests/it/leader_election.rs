@@ -1,0 +1,148 @@
+//! Several replicas on one API server: one schedules, the others stand by and go on when it ends, however it ends.
+
+use std::time::{Duration, Instant};
+
+use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
+use kube::api::{Api, ListParams, Patch, PatchParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Scheduler, pod};
+
+/// A crash costs three seconds, not fifteen.
+const CONFIG: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaseDuration: 3s, renewDeadline: 2s, retryPeriod: 500ms}
+";
+
+const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
+const STANDING_BY: &str = "leader_election_master_status{name=\"kube-scheduler\"} 0";
+
+struct Bench {
+    cluster: Cluster,
+    config: String,
+}
+
+impl Bench {
+    async fn start() -> Self {
+        Self::start_with(CONFIG).await
+    }
+
+    async fn start_with(config: &str) -> Self {
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+        let path = cluster.dir.path().join("config.yaml");
+        std::fs::write(&path, config).expect("a file");
+        Self { cluster, config: path.display().to_string() }
+    }
+
+    /// Starts a replica that leads, as nobody else does.
+    async fn leader(&self) -> Scheduler {
+        let replica = self.cluster.run(&["--config", &self.config]).await;
+        replica.until("/metrics", |text| text.contains(LEADING)).await;
+        replica
+    }
+
+    /// Starts a replica beside a leader.
+    async fn standby(&self) -> Scheduler {
+        let mut replica = self.cluster.run(&["--config", &self.config]).await;
+        replica.process.line("waiting to lead").await;
+        replica.until("/metrics", |text| text.contains(STANDING_BY)).await;
+        replica.until("/healthz/leaderElection", |answer| answer.ends_with("ok")).await;
+        replica
+    }
+
+    async fn create(&self, numbers: std::ops::Range<usize>) {
+        let pods = numbers.map(|number| pod(&format!("pod-{number:04}"), "100m", "128Mi"));
+        self.cluster.create_all(pods).await;
+    }
+
+    fn leases(&self) -> Api<Lease> {
+        Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system")
+    }
+
+    async fn lease(&self) -> Value {
+        let lease = self.leases().get("kube-scheduler").await.expect("a lease");
+        serde_json::to_value(lease.spec).expect("a spec")
+    }
+
+    async fn events(&self) -> Vec<String> {
+        let api: Api<Event> = Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system");
+        let events = api.list(&ListParams::default()).await.expect("events").items;
+        let ours = events.into_iter().filter(|event| event.reason.as_deref() == Some("LeaderElection"));
+        ours.filter_map(|event| event.message).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_replica_goes_on_after_a_crash() {
+    let bench = Bench::start().await;
+    let first = bench.leader().await;
+    let holder = bench.lease().await["holderIdentity"].clone();
+    let others = [bench.standby().await, bench.standby().await];
+    let creating = bench.create(0..200);
+    let killing = async {
+        bench.cluster.until("at work", |seen| seen.bound.len() >= 50).await;
+        first.process.kill();
+    };
+    tokio::join!(creating, killing);
+    bench.create(200..300).await;
+    bench.cluster.all_bound(300).await;
+    let lease = bench.lease().await;
+    assert_ne!(lease["holderIdentity"], holder);
+    assert_eq!((&lease["leaseTransitions"], &lease["leaseDurationSeconds"]), (&json!(1), &json!(3)));
+    let leaders = others.iter().filter(|other| other.process.text().contains(": leading ")).count();
+    assert_eq!(leaders, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_next_replica_begins_within_moments_of_an_orderly_end() {
+    let bench = Bench::start().await;
+    let first = bench.leader().await;
+    let second = bench.standby().await;
+    bench.create(0..1).await;
+    bench.cluster.all_bound(1).await;
+    first.process.terminate();
+    let ended = first.process.ended(Duration::from_secs(5)).await;
+    assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+    assert!(ended.err.contains("the lease is released"), "{}", ended.err);
+    let messages = bench.events().await;
+    assert!(messages.iter().any(|message| message.ends_with("became leader")), "{messages:?}");
+    assert!(messages.iter().any(|message| message.ends_with("stopped leading")), "{messages:?}");
+    second.until("/metrics", |text| text.contains(LEADING)).await;
+    let won = Instant::now();
+    bench.create(1..2).await;
+    bench.cluster.all_bound(2).await;
+    assert!(won.elapsed() < Duration::from_secs(5), "a replica that stood by knows the cluster: {:?}", won.elapsed());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_leader_that_lost_its_lease_ends() {
+    let bench = Bench::start().await;
+    let first = bench.leader().await;
+    let stolen = json!({"spec": {"holderIdentity": "somebody", "leaseDurationSeconds": 3600}});
+    bench.leases().patch("kube-scheduler", &PatchParams::default(), &Patch::Merge(stolen)).await.expect("a write");
+    let ended = first.process.ended(Duration::from_secs(30)).await;
+    assert_eq!(ended.status.code(), Some(1), "{}", ended.err);
+    let text = "leader election lost: the lease kube-system/kube-scheduler was taken by somebody";
+    assert!(ended.err.contains(text), "{}", ended.err);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replica_may_list_when_it_has_won() {
+    let bench = Bench::start_with(&format!("{CONFIG}delayCacheUntilActive: true\n")).await;
+    let first = bench.leader().await;
+    bench.create(0..1).await;
+    bench.cluster.all_bound(1).await;
+    let arguments =
+        ["run", "--kubeconfig", &bench.cluster.kubeconfig().display().to_string(), "--config", &bench.config]
+            .map(str::to_owned);
+    let mut second = crate::process::Process::berth(&arguments);
+    second.line("waiting to lead").await;
+    first.process.terminate();
+    second.line("everything is listed").await;
+    let text = second.text();
+    let place = |part: &str| text.find(part).unwrap_or(usize::MAX);
+    assert!(place(": leading ") < place("everything is listed"), "{text}");
+    bench.create(1..2).await;
+    bench.cluster.all_bound(2).await;
+}
