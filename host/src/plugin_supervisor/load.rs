@@ -141,9 +141,7 @@ impl Plugins {
                     added.map_err(|error| (Some(digest), UnusableFile::NotGranted(error)))
                 }
                 DirectoryChange::Removed => Ok(()),
-                DirectoryChange::Refused { digest, error } => {
-                    Err((digest.parse().ok(), UnusableFile::NoPlugin(chain(&error))))
-                }
+                DirectoryChange::Refused { digest, error } => Err((digest, UnusableFile::NoPlugin(chain(&error)))),
             };
             if let Err((digest, reason)) = added {
                 self.refuse(&name.as_str().into(), digest, &reason);

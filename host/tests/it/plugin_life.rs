@@ -175,10 +175,10 @@ async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
 async fn a_bad_file_at_the_start_costs_its_own_plugin_only() {
     let write = |dir: &Path| {
         fs::write(dir.join("plugins.yaml"), PLUGIN_CONFIG).expect("a file");
-        fs::write(dir.join("plugins/Moody.wasm"), b"not a component").expect("a file");
+        fs::write(dir.join("plugins/ByPriority.wasm"), b"not a component").expect("a file");
     };
     let bench = Bench::start_with(write).await;
-    bench.create("early", Mood::Good).await;
+    bench.create("early", Behavior::Normal).await;
     bench.pends_with("early", "is not a WebAssembly file").await;
     let entry = bench.until("refused", |plugin| plugin["state"] == "refused").await;
     assert!(entry["lastReason"].as_str().is_some_and(|it| it.contains("is not a WebAssembly file")), "{entry}");
@@ -190,10 +190,10 @@ async fn a_bad_file_at_the_start_costs_its_own_plugin_only() {
 async fn a_bad_file_at_the_start_may_be_ignored() {
     let write = |dir: &Path| {
         fs::write(dir.join("plugins.yaml"), format!("{PLUGIN_CONFIG}  failurePolicy: Ignore\n")).expect("a file");
-        fs::write(dir.join("plugins/Moody.wasm"), b"not a component").expect("a file");
+        fs::write(dir.join("plugins/ByPriority.wasm"), b"not a component").expect("a file");
     };
     let bench = Bench::start_with(write).await;
-    bench.create("early", Mood::Good).await;
+    bench.create("early", Behavior::Normal).await;
     bench.cluster.node_of("early").await;
 }
 
