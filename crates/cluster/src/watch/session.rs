@@ -31,11 +31,15 @@ use super::{
     wire::{Frame, Lines, ReadError},
 };
 
-/// Servers end a watch after this time, up to a minute later. Shorter than client-go's 5 to 10 minutes because it also
-/// bounds how long a connection that died silently goes unnoticed.
-const WATCH_SECONDS: u32 = 240;
+/// Servers are asked to end a watch after this time or up to [`WATCH_JITTER`] seconds later, and it is opened anew: a watch
+/// that is not ended in time shows that its connection is dead. client-go finds that out within 45 s by pings of HTTP/2, which
+/// HTTP/1.1 lacks, and lets watches last for minutes.
+const WATCH_SECONDS: u32 = 30;
+const WATCH_JITTER: u32 = 10;
 /// How much later than agreed a server may end a watch.
-const GRACE: Duration = Duration::from_secs(10);
+const GRACE: Duration = Duration::from_secs(5);
+/// The same for a connection that begins with a streamed list, which may be long.
+const LIST_SECONDS: u32 = 600;
 /// A server that streams lists is not silent for this long in the middle of one.
 const LIST_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 /// Objects in a page of an unstreamed list.
@@ -81,6 +85,8 @@ enum WatchError {
     Expired(String),
     #[error("this server does not stream lists: {0}")]
     NotStreamed(String),
+    #[error("the server did not end the watch when it was to: the connection is dead")]
+    Overdue,
     #[error("{0}")]
     NotServed(String),
     #[error("asking for its path: {0}")]
@@ -210,12 +216,15 @@ impl Session {
                 self.complete_list(resource_version).await?;
             }
         }
-        let seconds = WATCH_SECONDS + jitter(60);
-        let mut lines = Lines::new(self.open(path, seconds, listing).await?);
+        let seconds = WATCH_SECONDS + jitter(WATCH_JITTER);
+        let mut lines = Lines::new(self.open(path, if listing { LIST_SECONDS } else { seconds }, listing).await?);
         if listing && !self.stream_list(&mut lines).await? {
             return Ok(());
         }
-        self.follow(&mut lines, Duration::from_secs(seconds.into()) + GRACE).await
+        match self.follow(&mut lines, Duration::from_secs(seconds.into()) + GRACE).await {
+            Err(WatchError::Overdue) if listing => Ok(()),
+            ended => ended,
+        }
     }
 
     async fn open(
@@ -303,8 +312,15 @@ impl Session {
         Ok(())
     }
 
-    async fn follow(&mut self, lines: &mut Lines, idle_timeout: Duration) -> Result<(), WatchError> {
-        while let Some(frame) = lines.next(idle_timeout).await? {
+    /// Takes in changes until the server ends the watch, for at most `limit`.
+    async fn follow(&mut self, lines: &mut Lines, limit: Duration) -> Result<(), WatchError> {
+        let overdue = Instant::now() + limit;
+        loop {
+            let frame = match lines.next(overdue.saturating_duration_since(Instant::now())).await {
+                Err(ReadError::Idle(_)) => return Err(WatchError::Overdue),
+                frame => frame?,
+            };
+            let Some(frame) = frame else { return Ok(()) };
             match frame {
                 Frame::Applied(json) => self.apply(json).await?,
                 Frame::Deleted(json) => self.delete(json).await?,
@@ -312,7 +328,6 @@ impl Session {
                 Frame::Error(status) => return Err(refused(status)),
             }
         }
-        Ok(())
     }
 
     async fn apply(&mut self, json: &str) -> Result<(), WatchError> {

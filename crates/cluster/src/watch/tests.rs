@@ -308,6 +308,25 @@ async fn an_overloaded_server_says_when_to_come_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_connection_that_dies_silently_is_noticed_within_45_seconds() {
+    let mut watch = Watch::pods();
+    let mut version = 10;
+    let mut silent = watch.listed(&[]).await;
+    // The first connection began with a list; the others are watches alone.
+    for _ in 0..3 {
+        tokio::time::sleep(std::time::Duration::from_secs(20)).await;
+        version += 1;
+        silent.send("MODIFIED", &pod("a", "1", &version.to_string())).await;
+        watch.expect(&[&format!("+a 1 {version}")]).await;
+        let began = tokio::time::Instant::now();
+        let call = watch.server.next().await;
+        assert!(began.elapsed() <= std::time::Duration::from_secs(45), "{:?}", began.elapsed());
+        assert!(call.has(&format!("resourceVersion={version}")), "{}", call.query);
+        silent = call.stream();
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_kind_may_be_watched_later() {
     let mut watch = Watch::pods();
     let _pods = watch.listed(&[]).await;
