@@ -103,8 +103,8 @@ impl SchedulingThread {
     }
 
     /// Waits until it has ended after [`Event::Shutdown`], for at most `limit`. The bindings that were not answered.
-    pub(crate) async fn finished(self, limit: Duration) -> Option<usize> {
-        tokio::time::timeout(limit, self.finished).await.ok()?.ok()?.ok()
+    pub(crate) async fn finished(&mut self, limit: Duration) -> Option<usize> {
+        tokio::time::timeout(limit, &mut self.finished).await.ok()?.ok()?.ok()
     }
 }
 

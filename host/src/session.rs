@@ -1,6 +1,9 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
@@ -25,9 +28,12 @@ use crate::{
     watching::WatchPlan,
 };
 
-/// Bindings under way get this long when the process is told to stop, events what is left of five seconds.
+/// Bindings under way get this long when the process is told to stop.
 const DRAIN: Duration = Duration::from_secs(3);
-const FLUSH: Duration = Duration::from_secs(1);
+
+/// Events that are not written then get this long, as long as some are written: less than a pod's usual grace of 30 seconds.
+const FLUSH: Duration = Duration::from_secs(15);
+const FLUSH_STEP: Duration = Duration::from_secs(2);
 
 /// So long the scheduling thread gets to say why it ended, when a task ends that works for it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
@@ -171,7 +177,7 @@ impl Session {
         }
     }
 
-    async fn stop(self) {
+    async fn stop(mut self) {
         self.health.stopping();
         if self.events.send(Event::Shutdown).await.is_err() {
             warn!("the scheduling thread had ended before");
@@ -182,10 +188,22 @@ impl Session {
             None => warn!("stopping although bindings are under way"),
         }
         // Whoever leads next does not wait for the events.
-        let (_, flushed) = tokio::join!(self.election.release(), self.recorder.flush(FLUSH));
-        if !flushed {
-            warn!("some events were not written");
+        tokio::join!(self.election.release(), write_events(&self.recorder));
+    }
+}
+
+async fn write_events(recorder: &EventRecorder) {
+    let until = Instant::now() + FLUSH;
+    loop {
+        let before = recorder.n_unwritten();
+        if recorder.flush(FLUSH_STEP).await {
+            return;
         }
+        let events = recorder.n_unwritten();
+        if events >= before || Instant::now() >= until {
+            return warn!(events, "some events were not written");
+        }
+        info!(events, "writing the last events");
     }
 }
 

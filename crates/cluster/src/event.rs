@@ -1,13 +1,13 @@
 //! Events: what the scheduler tells users about a pod, as `events.k8s.io/v1` objects.
 //!
 //! [`EventRecorder::record`] never waits: it queues the event for a background task, which folds repetitions into
-//! series (`event/series.rs`) and sends the rest. An event that finds the queue full is counted and forgotten, as is
-//! one that the API server won't have: events are a courtesy, and must not hold up scheduling.
+//! series (`event/series.rs`) and sends the rest. An event that the API server won't have is forgotten, and so is one that
+//! finds tens of thousands waiting, which is counted: events are a courtesy, and must not hold up scheduling.
 
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicU64, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -22,8 +22,9 @@ mod series;
 #[cfg(test)]
 mod tests;
 
-/// Events that may wait to be looked at; kube-scheduler's bound.
-const QUEUE_LEN: usize = 1000;
+/// Events that may wait to be looked at, some 600 bytes each. Bindings come faster than an API server takes their events beside
+/// them; kube-scheduler keeps a goroutine for each event, without a bound.
+const QUEUE_LEN: usize = 50_000;
 
 /// What the event is about. Its resource version counts: the same event about a changed object starts a new series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -65,6 +66,8 @@ pub struct NewEvent {
 pub struct EventRecorder {
     queue: mpsc::Sender<Command>,
     n_dropped: Arc<AtomicU64>,
+    /// Requests under way, and those that wait between two tries.
+    n_in_flight: Arc<AtomicUsize>,
 }
 
 #[derive(Debug)]
@@ -80,11 +83,13 @@ impl EventRecorder {
     /// Must be called inside a tokio runtime.
     pub fn spawn(client: Client, hostname: impl Into<String>) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_LEN);
-        tokio::spawn(Poster::new(client, hostname.into()).run(commands));
-        Self { queue, n_dropped: Arc::default() }
+        let poster = Poster::new(client, hostname.into());
+        let n_in_flight = poster.n_in_flight();
+        tokio::spawn(poster.run(commands));
+        Self { queue, n_dropped: Arc::default(), n_in_flight }
     }
 
-    /// Queues an event, or drops it if 1000 are waiting already. Never waits.
+    /// Queues an event, or drops it if 50,000 are waiting already. Never waits.
     pub fn record(&self, event: NewEvent) {
         if self.queue.try_send(Command::Record(Box::new(event))).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
@@ -99,6 +104,11 @@ impl EventRecorder {
     /// How many events found the queue full.
     pub fn n_dropped(&self) -> u64 {
         self.n_dropped.load(Ordering::Relaxed)
+    }
+
+    /// How many events are neither written nor given up.
+    pub fn n_unwritten(&self) -> usize {
+        self.queue.max_capacity() - self.queue.capacity() + self.n_in_flight.load(Ordering::Relaxed)
     }
 
     /// Waits until all events recorded before are sent or given up. False if `timeout` came first.

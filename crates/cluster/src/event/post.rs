@@ -1,13 +1,19 @@
 //! The task that sends events.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering},
+    },
+    time::Duration,
+};
 
 use http::{Method, header};
 use kube::Client;
 use serde_json::json;
 use tokio::{
     sync::{Semaphore, mpsc},
-    task::JoinSet,
+    task::{JoinError, JoinSet},
     time::{Instant, MissedTickBehavior, interval_at},
 };
 use tracing::{debug, warn};
@@ -29,8 +35,8 @@ use super::{
 const REFRESH_EVERY: Duration = Duration::from_secs(30 * 60);
 /// How often old series are looked for.
 const END_EVERY: Duration = Duration::from_secs(6 * 60);
-/// Events sent at a time. The two requests of one series may overtake each other; all that can be lost is a count.
-const MAX_OPEN_REQUESTS: usize = 16;
+/// Events sent at a time: half as many as bindings, which matter more. The two requests of one series may overtake each other; all that can be lost is a count.
+const MAX_OPEN_REQUESTS: usize = 32;
 /// Events being sent or waiting for another try. Beyond this the queue fills, and then drops: an API server that is
 /// away for long must not cost memory without bound.
 const MAX_IN_FLIGHT: usize = 1000;
@@ -50,6 +56,7 @@ pub(super) struct Poster {
     sender: Sender,
     series: SeriesTable,
     in_flight: JoinSet<()>,
+    n_in_flight: Arc<AtomicUsize>,
 }
 
 /// What one request needs.
@@ -62,7 +69,12 @@ struct Sender {
 impl Poster {
     pub(super) fn new(client: Client, hostname: String) -> Self {
         let sender = Sender { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) };
-        Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new() }
+        Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new(), n_in_flight: Arc::default() }
+    }
+
+    /// How many requests are not finished, for whoever wants to know.
+    pub(super) fn n_in_flight(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.n_in_flight)
     }
 
     /// Runs until the last recorder is gone and everything is sent.
@@ -91,7 +103,7 @@ impl Poster {
                     let ended = self.series.end_old(clock::now());
                     self.send_all(ended);
                 }
-                Some(_) = self.in_flight.join_next() => {}
+                Some(sent) = self.in_flight.join_next() => self.finished(sent),
             }
         }
         self.drain().await;
@@ -99,12 +111,22 @@ impl Poster {
 
     fn send_all(&mut self, requests: impl IntoIterator<Item = Request>) {
         for request in requests {
+            self.n_in_flight.fetch_add(1, Ordering::Relaxed);
             self.in_flight.spawn(self.sender.clone().send(request));
         }
     }
 
+    fn finished(&self, sent: Result<(), JoinError>) {
+        self.n_in_flight.fetch_sub(1, Ordering::Relaxed);
+        if let Err(error) = sent {
+            std::panic::resume_unwind(error.into_panic());
+        }
+    }
+
     async fn drain(&mut self) {
-        while self.in_flight.join_next().await.is_some() {}
+        while let Some(sent) = self.in_flight.join_next().await {
+            self.finished(sent);
+        }
     }
 }
 

@@ -87,6 +87,23 @@ async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
+    const EVENTS: usize = 5000;
+    let (client, mut server) = test_server::server();
+    let recorder = EventRecorder::spawn(client, "vm");
+    for n in 0..EVENTS {
+        recorder.record(scheduled(&n.to_string()));
+    }
+    assert_eq!((recorder.n_unwritten(), recorder.n_dropped()), (EVENTS, 0));
+    for n in 0..EVENTS {
+        assert!(recorder.n_unwritten() >= EVENTS - n - 1);
+        server.next().await.answer(201, &json!({}));
+    }
+    assert!(recorder.flush(MINUTE).await);
+    assert_eq!(recorder.n_unwritten(), 0);
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_beyond_the_queue_are_counted() {
     let (client, _server) = test_server::server();
     let recorder = EventRecorder::spawn(client, "vm");
