@@ -31,7 +31,7 @@ use std::{
     process::ExitCode,
 };
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser as _};
 use tracing_subscriber::EnvFilter;
 
@@ -63,12 +63,16 @@ fn start() -> Result<()> {
     }
 }
 
+/// kube warns with each connection that the server's certificate is not verified. `berth_cluster::connect` says it once.
+const REPEATED_WARNINGS: &str = "kube_client::client::tls=error";
+
 /// Logs go to standard error: standard output belongs to results.
 fn start_logging(cli: &Cli) -> Result<()> {
     let default = if matches!(cli.command, Command::Demo(_) | Command::Doctor(_)) { "warn" } else { "info" };
     let filter = cli.log.as_deref().unwrap_or(default);
     let filter = EnvFilter::try_new(filter)
-        .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
+        .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?
+        .add_directive(REPEATED_WARNINGS.parse().context("the filter of repeated warnings")?);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match cli.log_format {
         LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),

@@ -13,7 +13,7 @@ use kube::{
     Client, Config,
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
-use tracing::info;
+use tracing::{info, warn};
 
 pub use error::{ConnectError, Origin};
 
@@ -93,6 +93,9 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
         let value = HeaderValue::from_str(&options.user_agent)
             .map_err(|_| ConnectError::UserAgent { value: options.user_agent.clone() })?;
         config.headers.push((USER_AGENT, value));
+    }
+    if config.accept_invalid_certs {
+        warn!(%origin, "the API server's certificate is not verified, as insecure-skip-tls-verify asks");
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
