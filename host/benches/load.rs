@@ -24,6 +24,13 @@ use tokio::sync::mpsc;
 
 const MEMORY_LIMIT_KB: u64 = 300_000;
 
+/// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
+const CONFIG: &str = "\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+";
+
 /// Without news for so long, the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -52,21 +59,15 @@ async fn load(n_pods: usize, n_nodes: usize, execution: &str) -> Result<()> {
     create(&client, n_pods).await?;
     println!("created {n_pods} pods in {:.1?}", created.elapsed());
     compile(execution)?;
+    let config = dir.path().join("scheduler.yaml");
+    fs::write(&config, CONFIG)?;
     let started = Instant::now();
     let scheduler = Killed(
         Command::new(env!("CARGO_BIN_EXE_berth"))
-            .args([
-                "run",
-                "--leader-elect=false",
-                "--scheduler-name",
-                "default-scheduler",
-                "--log",
-                "warn",
-                "--execution",
-                execution,
-                "--kubeconfig",
-            ])
+            .args(["run", "--leader-elect=false", "--log", "warn", "--execution", execution, "--kubeconfig"])
             .arg(&kubeconfig)
+            .arg("--config")
+            .arg(&config)
             .stdout(Stdio::null())
             .spawn()?,
     );

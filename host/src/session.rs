@@ -96,10 +96,11 @@ impl Session {
         }
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let rate = RequestRate { per_second: 0.0, burst: 0 };
+        let connection = &settings.client_connection;
+        let rate = RequestRate { per_second: connection.qps, burst: connection.burst };
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
-        let recorder = EventRecorder::spawn(client.clone(), hostname.clone());
+        let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
         let (election, turn) = Election::start(&client, &settings, &hostname);
         election.report(&settings.leader_election.resource_name, &health, &metrics, &mut tasks);
         let executor = Executor {

@@ -17,6 +17,8 @@ use tokio::sync::{mpsc, oneshot};
 
 use post::Poster;
 
+use crate::RequestRate;
+
 mod post;
 mod series;
 #[cfg(test)]
@@ -78,12 +80,13 @@ enum Command {
 }
 
 impl EventRecorder {
-    /// Starts a recorder. Events say that they come from the instance `<schedulerName>-<hostname>`.
+    /// Starts a recorder. Events say that they come from the instance `<schedulerName>-<hostname>`, and go out no faster than
+    /// `rate`: kube-scheduler's client for events has a rate of its own, too.
     ///
     /// Must be called inside a tokio runtime.
-    pub fn spawn(client: Client, hostname: impl Into<String>) -> Self {
+    pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_LEN);
-        let poster = Poster::new(client, hostname.into());
+        let poster = Poster::new(client, hostname.into(), rate);
         let n_in_flight = poster.n_in_flight();
         tokio::spawn(poster.run(commands));
         Self { queue, n_dropped: Arc::default(), n_in_flight }

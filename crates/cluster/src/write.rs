@@ -14,22 +14,19 @@ use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::debug;
 
-use rate::Throttle;
-
 use crate::{
     api_error::Failure,
     clock,
     object::{ObjectRef, PodRef},
+    rate::{RequestRate, Throttle},
     request,
     retry::{Retries, RetryPolicy},
 };
 
 pub use error::WriteError;
-pub use rate::RequestRate;
 pub use status::{Nomination, PodCondition, StatusPatch};
 
 mod error;
-mod rate;
 mod status;
 #[cfg(test)]
 mod tests;

@@ -45,7 +45,7 @@ impl Bench {
         let executor = Executor {
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),
-            recorder: EventRecorder::spawn(client, "here"),
+            recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
             events: sender,
             plugins,
             metrics: Arc::new(Metrics::new()),

@@ -24,4 +24,5 @@ mod plugin_settings;
 mod preemption;
 mod process;
 mod profiles;
+mod request_rate;
 mod volumes;

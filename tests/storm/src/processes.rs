@@ -29,6 +29,13 @@ defaults:
   quarantine: {faults: 20, windowSeconds: 10, backoffSeconds: 1}
 ";
 
+/// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
+const CONFIG: &str = "\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+";
+
 /// For the scheduler to come up and list.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -60,6 +67,8 @@ impl Processes {
         fs::create_dir(&plugins_dir)?;
         let plugin_config = dir.path().join("plugin-host.yaml");
         fs::write(&plugin_config, PLUGIN_CONFIG)?;
+        let config = dir.path().join("scheduler.yaml");
+        fs::write(&config, CONFIG)?;
         let mut sandbox = Command::new(berth()?)
             .args(["sandbox", "--no-scheduler", "--log", "warn", "--nodes", &n_nodes.to_string(), "--kubeconfig"])
             .arg(&kubeconfig)
@@ -80,7 +89,9 @@ impl Processes {
             .arg(&plugin_config)
             .arg("--artifact-cache")
             .arg(dir.path().join("artifacts"))
-            .args(["--scheduler-name", "default-scheduler", "--metrics-address", &address.to_string()])
+            .arg("--config")
+            .arg(&config)
+            .args(["--metrics-address", &address.to_string()])
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()?;

@@ -22,6 +22,7 @@ use crate::{
     api_error::Failure,
     clock,
     object::{ObjectRef, collection_path},
+    rate::{RequestRate, Throttle},
     request,
     retry::{Retries, RetryPolicy},
 };
@@ -64,11 +65,13 @@ pub(super) struct Poster {
 struct Sender {
     client: Client,
     slots: Arc<Semaphore>,
+    throttle: Arc<Throttle>,
 }
 
 impl Poster {
-    pub(super) fn new(client: Client, hostname: String) -> Self {
-        let sender = Sender { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)) };
+    pub(super) fn new(client: Client, hostname: String, rate: RequestRate) -> Self {
+        let throttle = Arc::new(Throttle::new(rate));
+        let sender = Sender { client, slots: Arc::new(Semaphore::new(MAX_OPEN_REQUESTS)), throttle };
         Self { sender, series: SeriesTable::new(hostname), in_flight: JoinSet::new(), n_in_flight: Arc::default() }
     }
 
@@ -162,6 +165,7 @@ impl Sender {
     async fn attempt(&self, request: &Request) -> Result<(), Failure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.acquire().await.ok();
+        self.throttle.wait().await;
         request::bytes(&self.client, http_request(request)?, TRY_TIMEOUT).await.map(drop)
     }
 }

@@ -31,7 +31,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 #[tokio::test(start_paused = true)]
 async fn a_repeated_event_is_patched_with_its_series() {
     let (client, mut server) = test_server::server();
-    let recorder = EventRecorder::spawn(client, "vm");
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("a"));
     let call = server.next().await;
     assert_eq!(call.line(), format!("POST {EVENTS}"));
@@ -59,7 +59,7 @@ async fn a_repeated_event_is_patched_with_its_series() {
 #[tokio::test(start_paused = true)]
 async fn events_are_retried_and_refusals_are_final() {
     let (client, mut server) = test_server::server();
-    let recorder = EventRecorder::spawn(client, "vm");
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("a"));
     server.next().await.lose();
     server.next().await.refuse(503, "ServiceUnavailable", "later");
@@ -73,7 +73,7 @@ async fn events_are_retried_and_refusals_are_final() {
 #[tokio::test(start_paused = true)]
 async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
     let (client, mut server) = test_server::server();
-    let recorder = EventRecorder::spawn(client, "vm");
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     recorder.record(scheduled("a"));
     let call = server.next().await;
     let waiting = recorder.clone();
@@ -90,7 +90,7 @@ async fn flushing_waits_for_what_is_under_way_but_not_for_ever() {
 async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
     const EVENTS: usize = 5000;
     let (client, mut server) = test_server::server();
-    let recorder = EventRecorder::spawn(client, "vm");
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     for n in 0..EVENTS {
         recorder.record(scheduled(&n.to_string()));
     }
@@ -106,7 +106,7 @@ async fn a_server_that_is_slower_than_the_bindings_loses_no_event() {
 #[tokio::test(start_paused = true)]
 async fn events_beyond_the_queue_are_counted() {
     let (client, _server) = test_server::server();
-    let recorder = EventRecorder::spawn(client, "vm");
+    let recorder = EventRecorder::spawn(client, "vm", RequestRate::UNLIMITED);
     for n in 0..QUEUE_LEN + 5 {
         recorder.record(scheduled(&n.to_string()));
     }

@@ -8,14 +8,19 @@ use tokio::{sync::Mutex, time::Instant};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RequestRate {
     /// In the long run. Zero or less: as many as there are.
-    pub per_second: f32,
+    pub per_second: f64,
     /// At once, after a quiet time.
     pub burst: u32,
 }
 
+impl RequestRate {
+    /// As fast as the server takes them.
+    pub const UNLIMITED: Self = Self { per_second: 0.0, burst: 0 };
+}
+
 /// Makes requests wait for their turn.
 #[derive(Debug)]
-pub(super) struct Throttle {
+pub(crate) struct Throttle {
     interval: Duration,
     /// How far ahead of an even pace requests may run.
     slack: Duration,
@@ -24,13 +29,13 @@ pub(super) struct Throttle {
 }
 
 impl Throttle {
-    pub(super) fn new(rate: RequestRate) -> Self {
-        let interval = Duration::try_from_secs_f32(1.0 / rate.per_second).unwrap_or_default();
+    pub(crate) fn new(rate: RequestRate) -> Self {
+        let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or_default();
         Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: Mutex::new(None) }
     }
 
     /// Waits until one more request may be sent. Whoever came first goes first.
-    pub(super) async fn wait(&self) {
+    pub(crate) async fn wait(&self) {
         let turn = {
             let mut due = self.due.lock().await;
             let now = Instant::now();
@@ -52,13 +57,13 @@ mod tests {
 
     use super::*;
 
-    async fn seconds_for(n_requests: u32, rate: RequestRate) -> f32 {
+    async fn seconds_for(n_requests: u32, rate: RequestRate) -> f64 {
         let throttle = Throttle::new(rate);
         let began = Instant::now();
         for _ in 0..n_requests {
             throttle.wait().await;
         }
-        began.elapsed().as_secs_f32()
+        began.elapsed().as_secs_f64()
     }
 
     #[tokio::test(start_paused = true)]
@@ -71,7 +76,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn no_rate_is_no_bound() {
-        for per_second in [0.0, -1.0, f32::NAN] {
+        for per_second in [0.0, -1.0, f64::NAN] {
             assert!(seconds_for(1000, RequestRate { per_second, burst: 1 }).await < 0.01);
         }
     }
