@@ -50,9 +50,10 @@ async fn demo(arguments: Demo) -> Result<()> {
     let server = sandbox::start(berth_sandbox::Options::default()).await?;
     let kubeconfig = Kubeconfig::new(arguments.keep);
     sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
-    let client = sandbox::client(&kubeconfig.0).await?;
+    let connection = sandbox::connection(&kubeconfig.0).await?;
+    let client = connection.client.clone();
     let (decided, mut decisions) = mpsc::unbounded_channel();
-    let session = Session::start(client.clone(), plan, &arguments.scheduling, Some(decided)).await?;
+    let session = Session::start(connection, plan, &arguments.scheduling, Some(decided)).await?;
     let n_pods = pods.len();
     let work = async {
         for object in others {

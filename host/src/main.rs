@@ -4,6 +4,7 @@ mod admin;
 mod author;
 mod cache_dump;
 mod cli;
+mod client_metrics;
 mod configuration;
 mod decision;
 mod demo;

@@ -96,6 +96,31 @@ struct Attempts {
     attempts: String,
 }
 
+/// What came of requests to the API server, with client-go's labels.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClientRequest {
+    /// `<error>` without an answer.
+    code: String,
+    method: String,
+    host: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ClientLatency {
+    verb: String,
+    host: String,
+}
+
+/// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
+#[derive(Clone, Copy, Debug)]
+struct ClientBuckets;
+
+impl MetricConstructor<Histogram> for ClientBuckets {
+    fn new_metric(&self) -> Histogram {
+        Histogram::new([0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0])
+    }
+}
+
 /// Seconds from 10 ms on, as kube-scheduler's histogram of whole schedulings has them.
 #[derive(Clone, Copy, Debug)]
 struct SliBuckets;
@@ -129,6 +154,8 @@ pub(crate) struct Metrics {
     plugin_custom: Family<PluginCounter, Counter>,
     events_dropped: Counter,
     leader: Family<Lease, Gauge>,
+    client_requests: Family<ClientRequest, Counter>,
+    client_latency: Family<ClientLatency, Histogram, ClientBuckets>,
     /// By profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), PluginInfo>>,
 }
@@ -156,9 +183,12 @@ impl Metrics {
             plugin_custom: Family::default(),
             events_dropped: Counter::default(),
             leader: Family::default(),
+            client_requests: Family::default(),
+            client_latency: Family::new_with_constructor(ClientBuckets),
             serving: Mutex::default(),
         };
         metrics.register();
+        metrics.register_client();
         let about_leader = "1 for the replica that holds the lease, 0 for one that stands by";
         metrics.registry.register("leader_election_master_status", about_leader, metrics.leader.clone());
         metrics
@@ -224,6 +254,20 @@ impl Metrics {
             "events_dropped",
             "Events lost because the API server was too slow",
             self.events_dropped.clone(),
+        );
+    }
+
+    fn register_client(&mut self) {
+        let client = self.registry.sub_registry_with_prefix("rest_client");
+        client.register(
+            "requests",
+            "Requests to the API server, by code, method and host",
+            self.client_requests.clone(),
+        );
+        client.register(
+            "request_duration_seconds",
+            "From a request to the API server to the beginning of its answer, by verb and host",
+            self.client_latency.clone(),
         );
     }
 
@@ -354,6 +398,15 @@ impl Metrics {
         let count = |effect: &str| self.plugin_effects_refused.get(&labels(effect)).map(|counter| counter.get());
         let effects = Permission::ALL.into_iter().map(Permission::as_str);
         effects.filter_map(|effect| Some((effect.to_owned(), count(effect)?))).collect()
+    }
+
+    /// A request to the API server at `host` was answered, or not.
+    pub(crate) fn client_request(&self, host: &str, method: &str, code: Option<u16>, duration: Duration) {
+        let (host, method) = (host.to_owned(), method.to_owned());
+        let latency = ClientLatency { verb: method.clone(), host: host.clone() };
+        self.client_latency.get_or_create(&latency).observe(duration.as_secs_f64());
+        let code = code.map_or_else(|| "<error>".to_owned(), |code| code.to_string());
+        self.client_requests.get_or_create(&ClientRequest { code, method, host }).inc();
     }
 
     pub(crate) fn set_events_dropped(&self, total: u64) {

@@ -47,7 +47,7 @@ async fn schedule(arguments: Run) -> Result<()> {
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
-    let session = Session::start(connection.client, plan, &arguments.scheduling, None).await?;
+    let session = Session::start(connection, plan, &arguments.scheduling, None).await?;
     session.run_until(until_told_to_stop()).await
 }
 

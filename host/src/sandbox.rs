@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{Client, ConnectOptions, Creator, connect};
+use berth_cluster::{Client, ConnectOptions, Connection, Creator, connect};
 use berth_sandbox::Options;
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
@@ -37,11 +37,11 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
         Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
     let sandbox = start(options).await?;
     write_kubeconfig(&sandbox, &arguments.kubeconfig)?;
-    let client = client(&arguments.kubeconfig).await?;
+    let connection = connection(&arguments.kubeconfig).await?;
     let nodes: Vec<Value> = berth_sandbox::nodes(arguments.nodes, usize::from(arguments.zones)).collect();
-    create(&client, nodes, "nodes", CREATES).await?;
+    create(&connection.client, nodes, "nodes", CREATES).await?;
     let session = match plan {
-        Some(plan) => Some(Session::start(client, plan, &arguments.scheduling, None).await?),
+        Some(plan) => Some(Session::start(connection, plan, &arguments.scheduling, None).await?),
         None => None,
     };
     let kubeconfig = arguments.kubeconfig.display();
@@ -68,10 +68,10 @@ pub(crate) fn write_kubeconfig(sandbox: &berth_sandbox::Sandbox, path: &Path) ->
     std::fs::write(path, sandbox.kubeconfig()).with_context(|| format!("cannot write --kubeconfig {}", path.display()))
 }
 
-pub(crate) async fn client(kubeconfig: &Path) -> Result<Client> {
+pub(crate) async fn connection(kubeconfig: &Path) -> Result<Connection> {
     let options =
         ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), context: None, user_agent: USER_AGENT.to_owned() };
-    Ok(connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))?.client)
+    connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))
 }
 
 /// Creates `objects`, so many at a time, and shows how far it is.

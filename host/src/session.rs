@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{Client, EventRecorder, Kinds, RequestRate, Writer};
+use berth_cluster::{Connection, EventRecorder, Kinds, RequestRate, Writer, observed};
 use berth_config::Overrides;
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
@@ -14,7 +14,9 @@ use tokio::{sync::mpsc, task::spawn_blocking};
 use tracing::{error, info, warn};
 
 use crate::{
-    admin, cache_dump, configuration,
+    admin, cache_dump,
+    client_metrics::ClientMetrics,
+    configuration,
     decision::Decision,
     endpoints,
     executor::Executor,
@@ -72,15 +74,16 @@ impl Plan {
 }
 
 impl Session {
-    /// Starts scheduling the pods of the API server that `client` speaks to.
+    /// Starts scheduling the pods of the API server that `connection` leads to.
     pub(crate) async fn start(
-        client: Client,
+        connection: Connection,
         plan: Plan,
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
         let Plan { settings, mut plugins } = plan;
         let metrics = Arc::new(Metrics::new());
+        let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let health = Health::new();
         let mut tasks = Tasks::default();
         if let Some(address) = scheduling.metrics_address {
@@ -96,8 +99,8 @@ impl Session {
         }
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let connection = &settings.client_connection;
-        let rate = RequestRate { per_second: connection.qps, burst: connection.burst };
+        let limits = &settings.client_connection;
+        let rate = RequestRate { per_second: limits.qps, burst: limits.burst };
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
         let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
