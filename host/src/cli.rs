@@ -1,10 +1,11 @@
 //! The command line: the commands that there are. Their options stand in `options` and beside the commands.
 
-use clap::{Parser, Subcommand, ValueEnum};
+use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
     doctor::Doctor,
+    logging::LogFormat,
     options::{Demo, Run, Sandbox},
     plugin_command,
 };
@@ -30,12 +31,6 @@ pub(crate) struct Cli {
     pub command: Command,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    Text,
-    Json,
-}
-
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Schedule the pods of a cluster
@@ -46,6 +41,13 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     Doctor(Doctor),
+    /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
+    #[command(disable_help_flag = true)]
+    KubeScheduler {
+        /// kube-scheduler's flags; --help lists them
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "FLAGS")]
+        arguments: Vec<String>,
+    },
     /// See and steer the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(plugin_command::Command),

@@ -4,28 +4,74 @@ use std::path::Path;
 
 use anyhow::Result;
 use berth_config::{Overrides, PluginCatalogue, Settings};
-use serde_json::json;
-use tracing::info;
+use serde_json::{Value, json};
+use tracing::{info, warn};
 
 use crate::failure::Usage;
+
+/// kube-scheduler's: a file that repeats it asks for nothing.
+const DEFAULT_PARALLELISM: u64 = 16;
 
 /// Reads the configuration file, or gives what holds without one.
 ///
 /// # Errors
 /// The file cannot be read, or what it and the command line say cannot be used.
 pub(crate) fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn PluginCatalogue) -> Result<Settings> {
+    let mut given = Value::from(overrides.fields.clone());
     let settings = match file {
         None => Settings::without_text(overrides, plugins),
         Some(file) => {
             let text = std::fs::read_to_string(file)
                 .map_err(|error| Usage(format!("--config {}: cannot be read: {error}", file.display())))?;
-            Settings::from_text_and(&file.display().to_string(), &text, overrides, plugins)
+            let settings = Settings::from_text_and(&file.display().to_string(), &text, overrides, plugins);
+            if let Ok(document) = serde_saphyr::from_str::<Value>(&text) {
+                given = document;
+            }
+            settings
         }
     };
     let settings = settings.map_err(|error| Usage(error.to_string()))?;
+    refuse_unbuilt(file, &settings)?;
+    for (field, why) in without_effect(&given) {
+        warn!(field, "has no effect: {why}");
+    }
     let profiles: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
     info!(scheduler_names = profiles.join(", "), "configuration loaded");
     Ok(settings)
+}
+
+fn refuse_unbuilt(file: Option<&Path>, settings: &Settings) -> Result<(), Usage> {
+    if settings.extenders.is_empty() {
+        return Ok(());
+    }
+    let file = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
+    let ignored = settings.extenders.iter().flat_map(|it| &it.managed_resources).any(|it| it.ignored_by_scheduler);
+    let also = if ignored { ", and `ignoredByScheduler` with them" } else { "" };
+    Err(Usage(format!(
+        "{file}extenders: HTTP extenders are not built{also}; take the field out, or make a plugin of them"
+    )))
+}
+
+/// Fields that were given and change nothing, and why.
+fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
+    const NO_PROFILES: &str = "there is no /debug/pprof";
+    const JSON: &str = "objects travel as JSON";
+    let connection = &document["clientConnection"];
+    let is_other = |field: &str| {
+        let given = connection[field].as_str().unwrap_or_default();
+        !given.is_empty() && !given.contains("application/json")
+    };
+    let parallelism = document["parallelism"].as_u64();
+    [
+        ("parallelism", "one thread filters and scores", parallelism.is_some_and(|given| given != DEFAULT_PARALLELISM)),
+        ("clientConnection.contentType", JSON, is_other("contentType")),
+        ("clientConnection.acceptContentTypes", JSON, is_other("acceptContentTypes")),
+        ("enableProfiling", NO_PROFILES, document["enableProfiling"] == true),
+        ("enableContentionProfiling", NO_PROFILES, document["enableContentionProfiling"] == true),
+    ]
+    .into_iter()
+    .filter_map(|(field, why, is_given)| is_given.then_some((field, why)))
+    .collect()
 }
 
 /// What a scheduler that is alone on its API server says beside the configuration file.
@@ -33,4 +79,33 @@ pub(crate) fn alone() -> Overrides {
     let mut overrides = Overrides::default();
     overrides.fields.insert("leaderElection".to_owned(), json!({ "leaderElect": false }));
     overrides
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_changes_nothing_is_told() {
+        let fields =
+            |document: Value| without_effect(&document).into_iter().map(|(field, _)| field).collect::<Vec<_>>();
+        assert_eq!(fields(json!({})), [""; 0]);
+        let quiet = json!({
+            "parallelism": 16, "enableProfiling": false,
+            "clientConnection": {"contentType": "application/json", "acceptContentTypes": ""},
+        });
+        assert_eq!(fields(quiet), [""; 0]);
+        let told = json!({
+            "parallelism": 4, "enableProfiling": true, "enableContentionProfiling": true,
+            "clientConnection": {"contentType": "application/vnd.kubernetes.protobuf", "acceptContentTypes": "application/cbor"},
+        });
+        let expected = [
+            "parallelism",
+            "clientConnection.contentType",
+            "clientConnection.acceptContentTypes",
+            "enableProfiling",
+            "enableContentionProfiling",
+        ];
+        assert_eq!(fields(told), expected);
+    }
 }

@@ -13,7 +13,9 @@ mod endpoints;
 mod executor;
 mod failure;
 mod health;
+mod kube_scheduler;
 mod leader_election;
+mod logging;
 mod manifests;
 mod metrics;
 mod options;
@@ -27,18 +29,15 @@ mod session;
 mod tasks;
 mod watching;
 
-use std::{
-    io::{self, IsTerminal as _},
-    process::ExitCode,
-};
+use std::{io, process::ExitCode};
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use clap::{CommandFactory as _, Parser as _};
-use tracing_subscriber::EnvFilter;
 
 use crate::{
-    cli::{Cli, Command, LogFormat},
-    failure::{Usage, report},
+    cli::{Cli, Command},
+    failure::report,
+    logging::start_logging,
 };
 
 fn main() -> ExitCode {
@@ -49,35 +48,22 @@ fn main() -> ExitCode {
 }
 
 fn start() -> Result<()> {
+    if let Some(arguments) = kube_scheduler::arguments(std::env::args_os()) {
+        return kube_scheduler::run(arguments);
+    }
     let cli = Cli::parse();
-    start_logging(&cli)?;
+    let default = if matches!(cli.command, Command::Demo(_) | Command::Doctor(_)) { "warn" } else { "info" };
+    start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
     match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Plugin(command) => plugin_command::run(command),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())
         }
     }
-}
-
-/// kube warns with each connection that the server's certificate is not verified. `berth_cluster::connect` says it once.
-const REPEATED_WARNINGS: &str = "kube_client::client::tls=error";
-
-/// Logs go to standard error: standard output belongs to results.
-fn start_logging(cli: &Cli) -> Result<()> {
-    let default = if matches!(cli.command, Command::Demo(_) | Command::Doctor(_)) { "warn" } else { "info" };
-    let filter = cli.log.as_deref().unwrap_or(default);
-    let filter = EnvFilter::try_new(filter)
-        .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?
-        .add_directive(REPEATED_WARNINGS.parse().context("the filter of repeated warnings")?);
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
-    match cli.log_format {
-        LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => logs.json().init(),
-    }
-    Ok(())
 }

@@ -26,6 +26,9 @@ pub(crate) struct Scheduling {
     /// Serve /metrics, /healthz, /livez, /readyz and, for `berth plugin`, /admin/plugins here
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
+    /// An unschedulable pod is tried again after this long although nothing happened; `None`: the default.
+    #[arg(skip)]
+    pub longest_unschedulable: Option<Duration>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -1,6 +1,9 @@
 //! `berth run`: schedule the pods of a cluster.
 
-use std::io::{self, Write as _};
+use std::{
+    io::{self, Write as _},
+    path::PathBuf,
+};
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{ConnectError, ConnectOptions, connect};
@@ -11,15 +14,44 @@ use tracing::info;
 
 use crate::{
     failure::{Usage, chain},
-    options::Run,
+    options::{Run, Scheduling},
     session::{Plan, Session},
 };
 
 /// What the API server's audit log and field managers show.
 pub(crate) const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
+/// What the command line of a scheduler on a cluster says.
+pub(crate) struct Invocation {
+    pub kubeconfig: Option<PathBuf>,
+    pub context: Option<String>,
+    /// The API server's address, instead of the kubeconfig's.
+    pub server: Option<String>,
+    pub scheduling: Scheduling,
+    pub overrides: Overrides,
+    pub output: ConfigOutput,
+}
+
+/// Whether to write the complete configuration instead of scheduling.
+pub(crate) enum ConfigOutput {
+    None,
+    Standard,
+    File(PathBuf),
+}
+
 pub(crate) fn run(arguments: Run) -> Result<()> {
-    block_on(schedule(arguments))
+    let overrides = overrides(&arguments);
+    let Run { kubeconfig, context, scheduling, print_config, .. } = arguments;
+    let output = if print_config { ConfigOutput::Standard } else { ConfigOutput::None };
+    schedule_blocking(Invocation { kubeconfig, context, server: None, scheduling, overrides, output })
+}
+
+/// Schedules until the process is told to stop.
+///
+/// # Errors
+/// What is asked for makes no sense, or scheduling cannot go on.
+pub(crate) fn schedule_blocking(invocation: Invocation) -> Result<()> {
+    block_on(schedule(invocation))
 }
 
 /// Runs `work` on a tokio runtime. Its threads only move bytes: plugins run elsewhere.
@@ -31,23 +63,28 @@ pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     outcome
 }
 
-async fn schedule(arguments: Run) -> Result<()> {
-    let plan = Plan::new(&arguments.scheduling, overrides(&arguments)).await?;
-    if arguments.print_config {
-        write!(io::stdout().lock(), "{}", plan.settings.to_yaml()?)?;
-        return Ok(());
+async fn schedule(invocation: Invocation) -> Result<()> {
+    let Invocation { kubeconfig, context, server, scheduling, overrides, output } = invocation;
+    let plan = Plan::new(&scheduling, overrides).await?;
+    match output {
+        ConfigOutput::None => {}
+        ConfigOutput::Standard => return Ok(write!(io::stdout().lock(), "{}", plan.settings.to_yaml()?)?),
+        ConfigOutput::File(file) => {
+            let written = std::fs::write(&file, plan.settings.to_yaml()?);
+            return written.with_context(|| format!("--write-config-to {}: cannot be written", file.display()));
+        }
     }
-    let kubeconfig = arguments.kubeconfig.or_else(|| {
+    let kubeconfig = kubeconfig.or_else(|| {
         let named = &plan.settings.client_connection.kubeconfig;
         (!named.is_empty()).then(|| named.into())
     });
-    let options = ConnectOptions { kubeconfig, context: arguments.context, user_agent: USER_AGENT.to_owned() };
+    let options = ConnectOptions { kubeconfig, context, server, user_agent: USER_AGENT.to_owned() };
     let connection = connect(&options).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
-    let session = Session::start(connection, plan, &arguments.scheduling, None).await?;
+    let session = Session::start(connection, plan, &scheduling, None).await?;
     session.run_until(until_told_to_stop()).await
 }
 

@@ -69,8 +69,11 @@ pub(crate) fn write_kubeconfig(sandbox: &berth_sandbox::Sandbox, path: &Path) ->
 }
 
 pub(crate) async fn connection(kubeconfig: &Path) -> Result<Connection> {
-    let options =
-        ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), context: None, user_agent: USER_AGENT.to_owned() };
+    let options = ConnectOptions {
+        kubeconfig: Some(kubeconfig.to_owned()),
+        user_agent: USER_AGENT.to_owned(),
+        ..ConnectOptions::default()
+    };
     connect(&options).await.map_err(|error| anyhow::anyhow!(chain(&error)))
 }
 

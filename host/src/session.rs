@@ -120,7 +120,7 @@ impl Session {
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
-            scheduler: Scheduler::new(scheduler_settings(&settings), profiles),
+            scheduler: Scheduler::new(scheduler_settings(&settings, scheduling.longest_unschedulable), profiles),
             events: incoming,
             actions,
             metrics: Arc::clone(&metrics),
@@ -211,13 +211,15 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-fn scheduler_settings(settings: &berth_config::Settings) -> Settings {
+fn scheduler_settings(settings: &berth_config::Settings, longest_unschedulable: Option<Duration>) -> Settings {
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let backoff =
         Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
+    let queue = berth_queue::Settings::default();
+    let max_in_unschedulable_pool = longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
     Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
-        queue: berth_queue::Settings { backoff, ..berth_queue::Settings::default() },
+        queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
     }
 }
 

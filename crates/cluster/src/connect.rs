@@ -29,6 +29,8 @@ pub struct ConnectOptions {
     pub kubeconfig: Option<PathBuf>,
     /// A context of the kubeconfig, instead of its current one.
     pub context: Option<String>,
+    /// The API server's address, instead of the kubeconfig's. Without a kubeconfig, an address that needs no credentials.
+    pub server: Option<String>,
     /// Sent with each request; the API server takes the name of the field manager from the part before the `/`.
     pub user_agent: String,
 }
@@ -77,7 +79,9 @@ impl Environment {
 
 async fn connect_in(options: &ConnectOptions, environment: Environment) -> Result<Connection, ConnectError> {
     let origin = find(options, environment)?;
+    let server = options.server.as_deref().map(|server| parse_server(server, &origin)).transpose()?;
     let mut config = match &origin {
+        Origin::Address(server) => Config::new(parse_server(server, &origin)?),
         Origin::InCluster => {
             Config::incluster().map_err(|source| ConnectError::InCluster { reason: error::one_line(&source) })?
         }
@@ -87,6 +91,9 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
             from_kubeconfig(kubeconfig, options, &origin).await?
         }
     };
+    if let Some(server) = server {
+        config.cluster_url = server;
+    }
     // Retries are each writer's own business: only it knows which requests may be sent twice.
     config.default_retry = false;
     if !options.user_agent.is_empty() {
@@ -107,9 +114,18 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     Ok(Connection { client, origin, server })
 }
 
+fn parse_server(server: &str, origin: &Origin) -> Result<http::Uri, ConnectError> {
+    let parsed = server.parse::<http::Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.host().is_some());
+    let (origin, field) = (origin.clone(), "server".to_owned());
+    parsed.ok_or_else(|| ConnectError::Server { origin, field, server: server.to_owned() })
+}
+
 fn find(options: &ConnectOptions, environment: Environment) -> Result<Origin, ConnectError> {
     if let Some(path) = &options.kubeconfig {
         return Ok(Origin::File(path.clone()));
+    }
+    if let Some(server) = &options.server {
+        return Ok(Origin::Address(server.clone()));
     }
     if let Some(value) = environment.kubeconfig {
         let paths = std::env::split_paths(&value).filter(|path| !path.as_os_str().is_empty());

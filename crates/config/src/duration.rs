@@ -21,8 +21,10 @@ const UNITS: [(&str, i64); 8] = [
     ("h", NANOS_PER_HOUR),
 ];
 
-/// Nanoseconds, or `None` if `text` is not a duration or too long for 64 bits.
-pub(crate) fn parse_duration(text: &str) -> Option<i64> {
+/// Reads a duration as Go writes it, such as `1m30s`. Nanoseconds, maybe negative; `None` if `text` is not a duration or
+/// too long for 64 bits.
+#[must_use]
+pub fn parse_duration(text: &str) -> Option<i64> {
     let (negative, mut rest) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text.strip_prefix('+').unwrap_or(text)),

@@ -33,6 +33,7 @@ mod fields;
 mod names;
 
 pub use build::ProvidedPlugin;
+pub use duration::parse_duration;
 pub use error::{ConfigError, Problem};
 pub use expand::PluginSets;
 pub use extender::{Extender, ExtenderTls, ManagedResource};

@@ -37,7 +37,12 @@ const REVIEWS: [(&str, &str); 2] =
 pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut Findings) {
     let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
     let kubeconfig = doctor.kubeconfig.clone().or_else(|| named.map(Into::into));
-    let options = ConnectOptions { kubeconfig, context: doctor.context.clone(), user_agent: USER_AGENT.to_owned() };
+    let options = ConnectOptions {
+        kubeconfig,
+        context: doctor.context.clone(),
+        user_agent: USER_AGENT.to_owned(),
+        ..ConnectOptions::default()
+    };
     let connection = match connect(&options).await {
         Ok(connection) => connection,
         Err(error) => {

@@ -110,6 +110,29 @@ async fn configuration_with_an_unknown_plugin_argument() {
 }
 
 #[tokio::test]
+async fn configuration_with_what_is_not_built() {
+    let config = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+        extenders:\n- {urlPrefix: 'http://a', filterVerb: f, managedResources: [{name: a.example/b, ignoredByScheduler: true}]}\n";
+    let files: &[(&str, &[u8])] = &[("config.yaml", config)];
+    let parts =
+        &["{dir}/config.yaml: extenders: HTTP extenders are not built", "ignoredByScheduler", "take the field out"];
+    check(files, &["run", "--config", "{dir}/config.yaml"], 2, parts).await;
+}
+
+#[tokio::test]
+async fn kube_schedulers_flags_that_make_no_sense() {
+    check(&[], &["kube-scheduler", "--leader-elect=maybe"], 2, &["--leader-elect", "true or false"]).await;
+    check(&[], &["kube-scheduler", "--no-such-flag"], 2, &["--no-such-flag"]).await;
+    check(&[], &["kube-scheduler", "--feature-gates=GangScheduling=true"], 2, &["GangScheduling=true", "not built"])
+        .await;
+    check(&[], &["kube-scheduler", "--feature-gates", "Gangs=true"], 2, &["Gangs=true", "no such gate"]).await;
+    check(&[], &["kube-scheduler", "--emulated-version=1.35"], 2, &["--emulated-version 1.35", "not built"]).await;
+    let arguments = &["kube-scheduler", "--leader-elect-lease-duration=1s"];
+    check(&[], arguments, 2, &["leaderElection.leaseDuration", "greater than RenewDeadline"]).await;
+    check(&[], &["kube-scheduler", "--master=nowhere"], 2, &["nowhere"]).await;
+}
+
+#[tokio::test]
 async fn configuration_that_is_missing() {
     let arguments = &["sandbox", "--kubeconfig", "{dir}/kubeconfig", "--config", "{dir}/absent.yaml"];
     check(&[], arguments, 2, &["--config {dir}/absent.yaml", "No such file"]).await;

@@ -12,6 +12,8 @@ use kube::config::KubeconfigError;
 pub enum Origin {
     /// The file that was asked for.
     File(PathBuf),
+    /// An address without a kubeconfig.
+    Address(String),
     /// The files that `KUBECONFIG` names.
     KubeconfigVariable(Vec<PathBuf>),
     /// The service account of the pod that this process runs in.
@@ -25,7 +27,7 @@ impl Origin {
         match self {
             Self::File(path) | Self::Home(path) => std::slice::from_ref(path),
             Self::KubeconfigVariable(paths) => paths,
-            Self::InCluster => &[],
+            Self::InCluster | Self::Address(_) => &[],
         }
     }
 }
@@ -33,6 +35,7 @@ impl Origin {
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Self::Address(server) => write!(f, "the address {server}"),
             Self::File(path) | Self::Home(path) => write!(f, "kubeconfig {}", path.display()),
             Self::KubeconfigVariable(paths) => {
                 let paths: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();

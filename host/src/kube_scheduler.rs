@@ -1,0 +1,225 @@
+//! Berth in kube-scheduler's place: called as `kube-scheduler`, or as `berth kube-scheduler`, it takes the flags of
+//! kube-scheduler 1.36 and serves `default-scheduler` under kube-scheduler's Lease.
+//!
+//! `flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
+
+mod feature_gates;
+mod flags;
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+};
+
+use anyhow::Result;
+use berth_config::{Overrides, Program};
+use serde_json::{Map, Value, json};
+use tracing::warn;
+
+use self::flags::{FLAGS, Given, Role};
+use crate::{
+    failure::Usage,
+    logging::{LogFormat, start_logging},
+    options::Scheduling,
+    run::{ConfigOutput, Invocation, schedule_blocking},
+};
+
+const NAME: &str = "kube-scheduler";
+
+/// The arguments after the program's name, if it was called in kube-scheduler's place.
+pub(crate) fn arguments(mut called: impl Iterator<Item = OsString>) -> Option<Vec<String>> {
+    let program = called.next()?;
+    let mut rest = called.map(|argument| argument.to_string_lossy().into_owned()).peekable();
+    if Path::new(&program).file_name().is_some_and(|name| name == NAME) {
+        return Some(rest.collect());
+    }
+    rest.next_if(|first| first == NAME)?;
+    Some(rest.collect())
+}
+
+/// Runs until it is told to stop.
+///
+/// # Errors
+/// The flags make no sense, or as for `berth run`.
+pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
+    let given = match Given::read(arguments) {
+        Ok(given) => given,
+        // Also what `--help` asks for: written to standard output, with exit code 0.
+        Err(error) => error.exit(),
+    };
+    if given.text("version").is_some_and(|version| version != "false") {
+        writeln!(io::stdout().lock(), "Berth v{}, deciding as Kubernetes v1.36", env!("CARGO_PKG_VERSION"))?;
+        return Ok(());
+    }
+    start_logging(&log_filter(given.number("v").unwrap_or(0)), log_format(&given)?)?;
+    for warning in check(&given)? {
+        warn!("{warning}");
+    }
+    schedule_blocking(invocation(&given)?)
+}
+
+/// klog's levels: 4 is for debugging, 6 and above show requests.
+fn log_filter(verbosity: i64) -> String {
+    if let Ok(filter) = std::env::var("BERTH_LOG") {
+        return filter;
+    }
+    match verbosity {
+        ..4 => "info",
+        4..6 => "info,berth=debug",
+        6.. => "info,berth=trace",
+    }
+    .to_owned()
+}
+
+fn log_format(given: &Given) -> Result<LogFormat> {
+    match given.text("logging-format").unwrap_or("text") {
+        "text" => Ok(LogFormat::Text),
+        "json" => Ok(LogFormat::Json),
+        other => Err(Usage(format!("--logging-format {other}: use text or json")).into()),
+    }
+}
+
+/// Refuses what is not built; gives a warning for each flag that changes nothing.
+fn check(given: &Given) -> Result<Vec<String>> {
+    let has_config = given.is_given("config");
+    let mut warnings = Vec::new();
+    for flag in FLAGS.iter().filter(|flag| given.is_given(flag.name)) {
+        let name = flag.name;
+        match flag.role {
+            Role::WithoutConfig if has_config => {
+                warnings.push(format!("--{name} is ignored, since --config is given: the file says it"));
+            }
+            Role::Used | Role::WithoutConfig => {}
+            Role::WithoutEffect(why) => warnings.push(format!("--{name} has no effect: {why}")),
+            Role::Refused { default } => {
+                let values = given.texts(name);
+                if values.iter().any(|value| value.trim_start_matches("kube=") != default) {
+                    let text = format!("--{name} {}: not built; leave it out, which means {default}", values.join(","));
+                    return Err(Usage(text).into());
+                }
+            }
+        }
+    }
+    let gates = given.texts("feature-gates");
+    let without_effect = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
+    warnings
+        .extend(without_effect.iter().map(|gate| format!("--feature-gates {gate} has no effect: not the scheduler's")));
+    Ok(warnings)
+}
+
+fn invocation(given: &Given) -> Result<Invocation> {
+    let path = |name: &str| given.text(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let metrics_address = given.text("metrics-address").map(str::parse::<SocketAddr>).transpose();
+    let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
+    let scheduling = Scheduling {
+        config: path("config"),
+        plugins_dir: path("plugins-dir"),
+        artifact_cache: path("artifact-cache"),
+        plugin_config: path("plugin-config"),
+        metrics_address,
+        longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
+        ..Scheduling::default()
+    };
+    let fields = fields(given);
+    let output = path("write-config-to").map_or(ConfigOutput::None, ConfigOutput::File);
+    Ok(Invocation {
+        kubeconfig: None,
+        context: None,
+        server: given.text("master").filter(|server| !server.is_empty()).map(str::to_owned),
+        scheduling,
+        overrides: Overrides { program: Program::KubeScheduler, scheduler_name: None, fields },
+        output,
+    })
+}
+
+/// What the flags say about fields of the configuration.
+fn fields(given: &Given) -> Map<String, Value> {
+    let mut fields = Map::new();
+    let mut set = |section: &str, name: &str, value: Option<Value>| {
+        if let Some(value) = value {
+            let section = fields.entry(section.to_owned()).or_insert_with(|| json!({}));
+            section[name] = value;
+        }
+    };
+    let text = |name: &str| given.text(name).map(|text| json!(text));
+    for (flag, field) in [
+        ("leader-elect-lease-duration", "leaseDuration"),
+        ("leader-elect-renew-deadline", "renewDeadline"),
+        ("leader-elect-retry-period", "retryPeriod"),
+        ("leader-elect-resource-lock", "resourceLock"),
+        ("leader-elect-resource-name", "resourceName"),
+        ("leader-elect-resource-namespace", "resourceNamespace"),
+    ] {
+        set("leaderElection", field, text(flag));
+    }
+    set("leaderElection", "leaderElect", given.switch("leader-elect").map(Value::from));
+    if given.is_given("config") {
+        return fields;
+    }
+    set("clientConnection", "kubeconfig", text("kubeconfig"));
+    set("clientConnection", "contentType", text("kube-api-content-type"));
+    set("clientConnection", "qps", given.fraction("kube-api-qps").map(Value::from));
+    set("clientConnection", "burst", given.number("kube-api-burst").map(Value::from));
+    let switches = [("profiling", "enableProfiling"), ("contention-profiling", "enableContentionProfiling")];
+    for (flag, field) in switches {
+        fields.extend(given.switch(flag).map(|is_on| (field.to_owned(), json!(is_on))));
+    }
+    fields
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given(arguments: &[&str]) -> Given {
+        Given::read(arguments.iter().map(|argument| (*argument).to_owned())).expect("known flags")
+    }
+
+    #[test]
+    fn the_name_of_the_program_decides() {
+        let called = |arguments: &[&str]| super::arguments(arguments.iter().map(OsString::from));
+        assert_eq!(called(&["/usr/local/bin/kube-scheduler", "--v=2"]), Some(vec!["--v=2".to_owned()]));
+        assert_eq!(called(&["berth", "kube-scheduler", "--v=2"]), Some(vec!["--v=2".to_owned()]));
+        assert_eq!(called(&["berth", "run", "kube-scheduler"]), None);
+        assert_eq!(called(&["berth"]), None);
+    }
+
+    #[test]
+    fn flags_become_fields_of_the_configuration() {
+        let flags = [
+            "--kubeconfig=/etc/k",
+            "--kube-api-qps=7.5",
+            "--kube-api-burst",
+            "9",
+            "--leader-elect=false",
+            "--profiling=false",
+        ];
+        let expected = json!({
+            "clientConnection": {"kubeconfig": "/etc/k", "qps": 7.5, "burst": 9},
+            "leaderElection": {"leaderElect": false}, "enableProfiling": false,
+        });
+        assert_eq!(Value::from(fields(&given(&flags))), expected);
+    }
+
+    #[test]
+    fn with_a_file_only_flags_of_the_election_go_before_it() {
+        let flags = ["--config=/etc/c", "--kubeconfig=/etc/k", "--leader-elect-lease-duration=20s", "--leader-elect"];
+        let expected = json!({"leaderElection": {"leaseDuration": "20s", "leaderElect": true}});
+        assert_eq!(Value::from(fields(&given(&flags))), expected);
+        let warnings = check(&given(&flags)).expect("nothing is refused");
+        assert_eq!(warnings, ["--kubeconfig is ignored, since --config is given: the file says it"]);
+    }
+
+    #[test]
+    fn what_is_not_built_is_refused_and_what_means_nothing_is_told() {
+        let refused = |arguments: &[&str]| check(&given(arguments)).expect_err("refused").to_string();
+        assert!(refused(&["--emulated-version=1.35"]).contains("--emulated-version 1.35: not built"));
+        assert!(refused(&["--feature-gates=GangScheduling=true"]).contains("GangScheduling=true"));
+        assert_eq!(check(&given(&["--emulated-version=kube=1.36"])).expect("the default"), [""; 0]);
+        let warnings = check(&given(&["--vmodule=a=1", "--feature-gates=KubeletPSI=false"])).expect("accepted");
+        assert!(warnings[0].starts_with("--vmodule has no effect"), "{warnings:?}");
+        assert!(warnings[1].starts_with("--feature-gates KubeletPSI=false has no effect"), "{warnings:?}");
+    }
+}

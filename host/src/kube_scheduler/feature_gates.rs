@@ -1,0 +1,106 @@
+//! `--feature-gates`: the gates of kube-scheduler 1.36.2, and how each stands there by default.
+//!
+//! Berth decides as kube-scheduler does with the defaults. A gate of the scheduler that is set otherwise is refused; one of
+//! other components, which share one list of gates, is accepted and has no meaning.
+
+/// A gate, its stage and its default a line, as the metric `kubernetes_feature_enabled` lists them.
+const GATES: &str = include_str!("feature_gates_1.36.txt");
+
+/// Gates that change what the scheduler does, beside those whose names begin with `DRA`.
+const OF_THE_SCHEDULER: [&str; 31] = [
+    "AllAlpha",
+    "AllBeta",
+    "CoordinatedLeaderElection",
+    "DynamicResourceAllocation",
+    "GangScheduling",
+    "GenericWorkload",
+    "InPlacePodLevelResourcesVerticalScaling",
+    "InPlacePodVerticalScaling",
+    "MatchLabelKeysInPodAffinity",
+    "MatchLabelKeysInPodTopologySpread",
+    "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    "MutableCSINodeAllocatableCount",
+    "NodeDeclaredFeatures",
+    "NodeInclusionPolicyInPodTopologySpread",
+    "NominatedNodeNameForExpectation",
+    "OpportunisticBatching",
+    "PodLevelResources",
+    "PodObservedGenerationTracking",
+    "PodSchedulingReadiness",
+    "SchedulerAsyncAPICalls",
+    "SchedulerAsyncPreemption",
+    "SchedulerPopFromBackoffQ",
+    "SchedulerQueueingHints",
+    "SidecarContainers",
+    "StorageCapacityScoring",
+    "TaintTolerationComparisonOperators",
+    "TopologyAwareWorkloadScheduling",
+    "VolumeAttributesClass",
+    "VolumeLimitScaling",
+    "WorkloadAwarePreemption",
+    "WorkloadWithJob",
+];
+
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum GateError {
+    #[error("--feature-gates {0}: write it as Name=true or Name=false")]
+    Malformed(String),
+    #[error("--feature-gates {0}: kube-scheduler 1.36 has no such gate; correct the name, or leave it out")]
+    Unknown(String),
+    #[error("--feature-gates {name}={value}: what it changes is not built; leave it out, which means {name}={}", !value)]
+    NotBuilt { name: String, value: bool },
+}
+
+/// Checks what `--feature-gates` says, one gate a text. Gives those that are set to no effect.
+pub(super) fn check<'a>(settings: &[&'a str]) -> Result<Vec<&'a str>, GateError> {
+    let mut without_effect = Vec::new();
+    for setting in settings.iter().filter(|setting| !setting.is_empty()) {
+        let malformed = || GateError::Malformed((*setting).to_owned());
+        let (name, value) = setting.split_once('=').ok_or_else(malformed)?;
+        let value = super::flags::go_bool(value).ok_or_else(malformed)?;
+        let name = name.strip_prefix("kube:").unwrap_or(name);
+        let default = default_of(name).ok_or_else(|| GateError::Unknown((*setting).to_owned()))?;
+        if value == default {
+            continue;
+        }
+        if name.starts_with("DRA") || OF_THE_SCHEDULER.contains(&name) {
+            return Err(GateError::NotBuilt { name: name.to_owned(), value });
+        }
+        without_effect.push(*setting);
+    }
+    Ok(without_effect)
+}
+
+fn default_of(name: &str) -> Option<bool> {
+    GATES.lines().find_map(|line| {
+        let mut words = line.split(' ');
+        (words.next() == Some(name)).then(|| words.next_back() == Some("on"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn gates_stand_as_they_do_by_default() {
+        let defaults = ["SchedulerQueueingHints=true", "kube:DRADeviceTaints=true", "GangScheduling=false", ""];
+        assert_eq!(check(&defaults), Ok(Vec::new()));
+        let of_others = ["RotateKubeletServerCertificate=false", "KubeletPSI=true", "PodsAPI=T"];
+        assert_eq!(check(&of_others), Ok(vec![of_others[0], of_others[2]]));
+        let changed = GateError::NotBuilt { name: "SchedulerAsyncAPICalls".to_owned(), value: true };
+        assert_eq!(check(&["SchedulerAsyncAPICalls=true"]), Err(changed));
+        assert!(matches!(check(&["DRAPrioritizedList=0"]), Err(GateError::NotBuilt { .. })));
+        assert_eq!(check(&["NoSuchGate=true"]), Err(GateError::Unknown("NoSuchGate=true".to_owned())));
+        assert_eq!(check(&["GangScheduling"]), Err(GateError::Malformed("GangScheduling".to_owned())));
+        assert_eq!(check(&["GangScheduling=yes"]), Err(GateError::Malformed("GangScheduling=yes".to_owned())));
+    }
+
+    #[test]
+    fn gates_of_the_scheduler_are_gates() {
+        for name in OF_THE_SCHEDULER {
+            assert!(default_of(name).is_some(), "{name}");
+        }
+        assert_eq!(GATES.lines().count(), 244);
+    }
+}
