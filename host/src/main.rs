@@ -5,6 +5,7 @@ mod author;
 mod cache_dump;
 mod cli;
 mod client_metrics;
+mod clock;
 mod configuration;
 mod decision;
 mod demo;

@@ -3,17 +3,17 @@
 //! Events come in over one bounded channel, actions leave over another. When actions back up, no cycle starts, but events
 //! are still taken: the executor's answers are among them, so the two can never wait for each other.
 
-use berth_model::Time;
 use std::{
     collections::VecDeque,
     panic::{self, AssertUnwindSafe},
     sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
 use berth_framework::Manifest;
+use berth_model::Time;
 use berth_scheduler::{Action, Event, Observation, Scheduler};
 use berth_wasm_host::threads;
 use tokio::{
@@ -23,6 +23,7 @@ use tokio::{
 
 use crate::{
     cache_dump::{Dump, DumpRequests},
+    clock,
     decision::{Decision, decisions},
     health::Health,
     metrics::Metrics,
@@ -155,20 +156,27 @@ fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
         // Nobody watches any more when the process ends.
         let _ = parts.manifests.send(factory.manifest().clone());
     }
+    let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_)) {
-        return parts.scheduler.handle(event, now());
+        return parts.scheduler.handle(event, now);
     }
     let start = Instant::now();
-    parts.scheduler.handle(event, now());
+    parts.scheduler.handle(event, now);
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
 }
 
+/// The present moment, told to components as well.
+fn tell_time(parts: &Parts) -> Time {
+    let now = clock::now();
+    parts.plugins.set_now(now.0);
+    now
+}
+
 /// One turn of the scheduler; whether there was a pod to try.
 fn cycle(parts: &mut Parts) -> bool {
-    let now = now();
-    parts.plugins.set_now(now.0);
+    let now = tell_time(parts);
     let start = Instant::now();
     let worked = parts.scheduler.run(now);
     let pause = std::mem::take(&mut parts.pause);
@@ -211,7 +219,7 @@ enum Woken {
 /// Sleeps until an event comes, something is due, or the executor has room. Whether there is anything to go on with.
 fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool) -> bool {
     let idle = match parts.scheduler.next_wakeup() {
-        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(now().0)).min(GAUGES_EVERY),
+        Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
         Some(_) | None => GAUGES_EVERY,
     };
     let Parts { events, actions, dumps, .. } = parts;
@@ -260,12 +268,6 @@ fn publish(parts: &mut Parts) {
             metrics.scheduled(attempts, Duration::from_millis(milliseconds));
         }
     }
-}
-
-/// Milliseconds since 1970.
-pub(crate) fn now() -> Time {
-    let elapsed = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Time(u64::try_from(elapsed.as_millis()).unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]

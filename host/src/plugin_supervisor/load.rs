@@ -31,9 +31,9 @@ use super::{
     totals::PluginTotals,
 };
 use crate::{
+    clock::now,
     failure::{Usage, chain},
     options::Scheduling,
-    scheduling::now,
 };
 
 /// All plugins, loaded, before anything is scheduled.

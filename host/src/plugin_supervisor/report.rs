@@ -14,6 +14,7 @@ use super::{
     ready_binary::ReadyBinary,
     rules::{Granted, Rules},
 };
+use crate::clock;
 
 /// One plugin. Fields are only ever added.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -111,7 +112,7 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
             Fallback::Component(component) => component.digest.to_string(),
         }),
         refused_digest: status.refused_digest.map(|digest| digest.to_string()),
-        quarantined_until: status.quarantined_until.map(|until| until.0),
+        quarantined_until: status.quarantined_until.map(clock::wall),
         ..PluginReport::default()
     };
     if let Some(binary) = status.service.binary() {

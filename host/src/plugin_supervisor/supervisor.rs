@@ -32,7 +32,7 @@ use super::{
     settings_file::{self, SettingsFileError, SettingsWatch},
     totals::PluginTotals,
 };
-use crate::{failure::chain, metrics::Metrics, options::Scheduling, scheduling::now};
+use crate::{clock::now, failure::chain, metrics::Metrics, options::Scheduling};
 
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);

@@ -1,0 +1,113 @@
+//! The time that the scheduler and the plugin registry are told.
+//!
+//! It is the wall clock's at the start of the process, and runs on steadily from there: a step of the wall clock neither
+//! stalls backoffs and deadlines nor ends them all. [`wall`] says what such a time is called outside.
+
+use std::{
+    sync::LazyLock,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use berth_model::Time;
+
+static CLOCK: LazyLock<Clock<System>> = LazyLock::new(|| Clock::start(System));
+
+/// The present moment.
+pub(crate) fn now() -> Time {
+    CLOCK.now()
+}
+
+/// What the wall clock shows at `time`, if it is not set before, in milliseconds since 1970.
+pub(crate) fn wall(time: Time) -> u64 {
+    CLOCK.wall(time)
+}
+
+/// The clocks of a machine.
+trait Clocks {
+    /// Steps when it is set.
+    fn wall(&self) -> SystemTime;
+    /// Never steps.
+    fn monotonic(&self) -> Instant;
+}
+
+struct System;
+
+impl Clocks for System {
+    fn wall(&self) -> SystemTime {
+        SystemTime::now()
+    }
+
+    fn monotonic(&self) -> Instant {
+        Instant::now()
+    }
+}
+
+struct Clock<C> {
+    clocks: C,
+    start: Instant,
+    wall_at_start: u64,
+}
+
+impl<C: Clocks> Clock<C> {
+    fn start(clocks: C) -> Self {
+        let (start, wall_at_start) = (clocks.monotonic(), since_1970(clocks.wall()));
+        Self { clocks, start, wall_at_start }
+    }
+
+    fn now(&self) -> Time {
+        let elapsed = self.clocks.monotonic().saturating_duration_since(self.start);
+        Time(self.wall_at_start) + milliseconds(elapsed)
+    }
+
+    fn wall(&self, time: Time) -> u64 {
+        let (now, wall) = (self.now(), since_1970(self.clocks.wall()));
+        wall.saturating_add(time.since(now)).saturating_sub(now.since(time))
+    }
+}
+
+fn since_1970(wall: SystemTime) -> u64 {
+    milliseconds(wall.duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+fn milliseconds(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    struct Machine {
+        booted: Instant,
+        uptime: Cell<Duration>,
+        wall: Cell<SystemTime>,
+    }
+
+    impl Clocks for &Machine {
+        fn wall(&self) -> SystemTime {
+            self.wall.get()
+        }
+
+        fn monotonic(&self) -> Instant {
+            self.booted + self.uptime.get()
+        }
+    }
+
+    #[test]
+    fn a_step_of_the_wall_clock_is_not_seen() {
+        let noon = UNIX_EPOCH + Duration::from_hours(12);
+        let machine = Machine { booted: Instant::now(), uptime: Cell::default(), wall: Cell::new(noon) };
+        let clock = Clock::start(&machine);
+        let start = clock.now();
+        assert_eq!(start, Time(12 * 3600 * 1000));
+        for wall in [UNIX_EPOCH, noon + Duration::from_hours(48)] {
+            machine.wall.set(wall);
+            machine.uptime.update(|uptime| uptime + Duration::from_millis(1500));
+            assert_eq!(clock.now().since(start), milliseconds(machine.uptime.get()));
+        }
+        assert_eq!(clock.wall(start), (60 * 3600 - 3) * 1000, "the start, as the wall clock counts now");
+        assert_eq!(clock.wall(clock.now() + 500), 60 * 3600 * 1000 + 500);
+    }
+}
