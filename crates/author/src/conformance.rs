@@ -4,7 +4,7 @@
 //! calls. The properties here are about several calls.
 
 use berth_framework::{Call, CycleId, PluginFactory, Point, Status};
-use berth_model::{NodeSet, Pod, api};
+use berth_model::{NodeSet, Pod, Time, api};
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
@@ -176,7 +176,7 @@ fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Res
     let (plugin, cluster) = random_cluster.harness.parts();
     let calls: Vec<_> = (1000u64..)
         .zip(&pods)
-        .map(|(cycle, pod)| Call { cycle: CycleId(cycle), pod, table: cluster.table() })
+        .map(|(cycle, pod)| Call { cycle: CycleId(cycle), now: Time::default(), pod, table: cluster.table() })
         .collect();
     for (call, expected) in calls.iter().zip(&alone) {
         let mut given = all.clone();

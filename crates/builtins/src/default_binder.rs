@@ -33,14 +33,14 @@ impl Bind for DefaultBinder {
 #[cfg(test)]
 mod tests {
     use berth_framework::CycleId;
-    use berth_model::{ClusterTable, Pod};
+    use berth_model::{ClusterTable, Pod, Time};
 
     use super::*;
 
     #[test]
     fn bind_returns_the_effect_that_binds() {
         let (pod, table) = (Pod::default(), ClusterTable::default());
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
         assert_eq!(DefaultBinder.bind(&call, NodeIdx(0)), Ok(vec![Effect::Bind]));
     }
 }

@@ -6,8 +6,8 @@
 //! [`attempt`] the state of the current cycle.
 //!
 //! Differences from kube-scheduler: PreEnqueue sees only the pod, so PreFilter finds out that a claim is missing or belongs
-//! to another pod. There is no clock: the search is limited by steps, and `allocationTimestamp` stays unset. Unreserve
-//! cannot write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter removes it.
+//! to another pod. No clock runs during a call: the search is limited by steps. Unreserve cannot write, so a reservation
+//! that was written stays in the claim until the pod is scheduled or PostFilter removes it.
 //! Each profile has its own instance, which does not know the allocations in flight of other profiles.
 
 mod allocator;
@@ -46,7 +46,7 @@ use self::{
     claim_table::{DeviceHolder, InFlight},
     dra_cache::DraCache,
     extended::ExtendedResources,
-    reservation::{ClaimReservation, Reservations},
+    reservation::{ClaimReservation, Reservations, WriteTime},
 };
 use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
@@ -135,9 +135,9 @@ impl DynamicResources {
     }
 
     fn rejection(&mut self, call: &Call<'_>, node: NodeIdx) -> Option<Arc<Status>> {
-        let max_steps = self.args.max_steps;
+        let args = self.args;
         let (attempt, cache) = self.parts(call)?;
-        attempt.rejection(cache, call, node, max_steps)
+        attempt.rejection(cache, call, node, &args)
     }
 
     /// Rejects a claim that another pod is about to allocate. A doubtful allocation in flight is given up.
@@ -309,8 +309,8 @@ impl PreBind for DynamicResources {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
         self.cache.refresh(call.table.objects());
         let name = call.table.symbols.text(call.table.name(node));
-        let timeout = self.args.binding_timeout;
-        reservation::pre_bind(&mut self.reservations, call.cycle, &self.cache.claims, name, timeout)
+        let at = WriteTime { now: call.now, binding_timeout: self.args.binding_timeout };
+        reservation::pre_bind(&mut self.reservations, call.cycle, &self.cache.claims, name, at)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use berth_framework::{Call, CycleId, DryRunCase, Plugin, Status};
 use berth_model::{
-    ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym,
+    ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, Time,
     pod::{HostPort, NonZero, Resources},
 };
 
@@ -55,7 +55,7 @@ impl Cluster {
     }
 
     pub(crate) fn call<'a>(&'a self, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(1), pod, table: &self.table }
+        Call { cycle: CycleId(1), now: Time::default(), pod, table: &self.table }
     }
 }
 

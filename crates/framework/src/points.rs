@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, PodIdx};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, PodIdx, Time};
 
 use crate::{effect::Effect, manifest::ClusterEvent, status::Status};
 
@@ -19,6 +19,8 @@ pub struct CycleId(pub u64);
 pub struct Call<'a> {
     /// Which attempt this is.
     pub cycle: CycleId,
+    /// When the plugin is asked.
+    pub now: Time,
     /// The pod to be placed.
     pub pod: &'a Pod,
     /// The cluster. It stands still from PreFilter to Permit; the points after that may see a later state.

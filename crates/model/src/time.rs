@@ -2,11 +2,26 @@
 
 use std::ops::Add;
 
-/// Milliseconds since the epoch. Backoff ends at whole seconds of wall-clock time, so it is not a mere difference.
+/// Milliseconds of a clock that never steps. They read as milliseconds since 1970 until somebody sets the wall clock;
+/// backoff ends at whole seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(pub u64);
 
 impl Time {
+    /// The moment that an RFC 3339 text names; `None` if it names none since 1970.
+    #[must_use]
+    pub fn from_rfc3339(text: &str) -> Option<Self> {
+        let timestamp: jiff::Timestamp = text.parse().ok()?;
+        u64::try_from(timestamp.as_millisecond()).ok().map(Self)
+    }
+
+    /// As the API server writes times: RFC 3339 in UTC, in whole seconds.
+    #[must_use]
+    pub fn to_rfc3339(self) -> String {
+        let seconds = i64::try_from(self.0 / 1000).unwrap_or(i64::MAX);
+        jiff::Timestamp::from_second(seconds).unwrap_or(jiff::Timestamp::MAX).to_string()
+    }
+
     /// The second that this moment is in.
     #[must_use]
     pub fn whole_second(self) -> Self {
@@ -26,5 +41,19 @@ impl Add<u64> for Time {
     /// `milliseconds` later.
     fn add(self, milliseconds: u64) -> Time {
         Time(self.0.saturating_add(milliseconds))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_texts_of_whole_seconds() {
+        let time = Time(1_795_327_200_700);
+        assert_eq!(time.to_rfc3339(), "2026-11-22T06:00:00Z");
+        assert_eq!(Time::from_rfc3339("2026-11-22T06:00:00Z"), Some(time.whole_second()));
+        assert_eq!(Time::from_rfc3339("2026-11-22T07:00:00.7+01:00"), Some(time));
+        assert_eq!([Time::from_rfc3339("1969-12-31T23:59:59Z"), Time::from_rfc3339("noon")], [None, None]);
     }
 }

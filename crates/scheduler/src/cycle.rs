@@ -84,7 +84,7 @@ impl Cycle {
         };
         let table = context.cache.table();
         let nominated = nominated_pods(&context.queue, table, pod);
-        let call = Call { cycle, pod, table };
+        let call = Call { cycle, now: context.outbox.now(), pod, table };
         let signature = self.batching.sign(profile, pod);
         let when = (cycle.0, context.outbox.now());
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
@@ -152,7 +152,7 @@ impl Cycle {
         let table = context.cache.table();
         let nominated = nominated_pods(&context.queue, table, pod);
         let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
-        let call = Call { cycle, pod, table };
+        let call = Call { cycle, now: context.outbox.now(), pod, table };
         run::post_filter(profile, &call, &self.attempt, &nominated, diagnosis)
     }
 }

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::{Cache, Inconsistency};
 use berth_framework::{Call, CycleId, run::NominatedPods};
-use berth_model::{ClusterTable, NodeIdx, ObjectKey, Pod, PodUid, api, intern};
+use berth_model::{ClusterTable, NodeIdx, ObjectKey, Pod, PodUid, Time, api, intern};
 use serde_json::Value;
 
 /// Nodes, pods on them, pods that are nominated to them, and other objects.
@@ -118,7 +118,7 @@ impl TestCluster {
     /// What every plugin hears in cycle number `cycle` of `pod`.
     #[must_use]
     pub fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(cycle), pod, table: self.table() }
+        Call { cycle: CycleId(cycle), now: Time::default(), pod, table: self.table() }
     }
 }
 

@@ -1,7 +1,7 @@
 //! One plugin inside a component: the replica, the open cycles, and the plugin itself.
 
 use berth_framework::{Call, Configure, ConfigureError, CycleId, Manifest, Plugin, Status};
-use berth_model::{ClusterTable, Delta, Pod};
+use berth_model::{ClusterTable, Delta, Pod, Time};
 
 /// What a component holds between calls.
 #[derive(Debug)]
@@ -105,7 +105,7 @@ impl Guest {
         let Some(plugin) = &mut self.plugin else {
             return Err(Status::error("called before configure"));
         };
-        answer(plugin.as_mut(), &Call { cycle, pod, table: &self.table }, tried)
+        answer(plugin.as_mut(), &Call { cycle, now: Time(crate::host::now()), pod, table: &self.table }, tried)
     }
 }
 

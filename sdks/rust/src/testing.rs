@@ -13,7 +13,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{Call, CycleId, Plugin, Status};
-use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, api, intern};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, Time, api, intern};
 
 /// Nodes, pods on them, and other objects.
 #[derive(Debug, Default)]
@@ -111,7 +111,7 @@ impl Cluster {
     /// The status with which the plugin turned the pod down before Filter, or broke.
     pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, table: &self.table };
+        let call = Call { cycle: CycleId(self.n_cycles), now: Time::default(), pod, table: &self.table };
         let answers = ask(plugin, &call);
         plugin.end_cycle(call.cycle);
         answers

@@ -3,7 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use berth_framework::{Call, CycleId, Explanation, Removal};
-use berth_model::{ClusterTable, Delta, Node, ObjectChange, PodIdx, PodUid, Sym};
+use berth_model::{ClusterTable, Delta, Node, ObjectChange, PodIdx, PodUid, Sym, Time};
 use proptest::prelude::*;
 
 use super::*;
@@ -89,7 +89,7 @@ impl Fixture {
         let table = &self.cluster.table;
         let mut dry_run = FixedCapacity { table, capacity: self.capacity, n_cases: &self.n_cases };
         let failure = Failure { rejections, absent, nominated: &self.nominated };
-        let call = Call { cycle: CycleId(7), pod, table };
+        let call = Call { cycle: CycleId(7), now: Time::default(), pod, table };
         DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut dry_run).unwrap()
     }
 }
@@ -388,7 +388,7 @@ fn many_victims_take_few_dry_runs() {
     let mut fixture = Fixture::new(1, 1);
     (0..100).for_each(|index| fixture.place(0, &format!("p{index}"), |_| {}));
     let pod = fixture.pod("pod", 10, |_| {});
-    let call = Call { cycle: CycleId(1), pod: &pod, table: &fixture.cluster.table };
+    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &fixture.cluster.table };
     for capacity in [1, 50, 100] {
         let dry_run = FixedCapacity { table: &fixture.cluster.table, capacity, n_cases: &fixture.n_cases };
         let mut counted = Counted(dry_run, 0);
@@ -405,7 +405,7 @@ proptest! {
         let mut fixture = Fixture::new(1, 1);
         (0..24).for_each(|index| fixture.place(0, &format!("p{index:02}"), |_| {}));
         let pod = fixture.pod("pod", 10, |_| {});
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &fixture.cluster.table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &fixture.cluster.table };
         let mut dry_run = RandomFit { seed, n_calls: 0 };
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut dry_run).unwrap();
         let mut removed: Vec<PodIdx> = (0..24).map(PodIdx).collect();
@@ -439,7 +439,7 @@ proptest! {
         }
         let pod = fixture.pod("pod", 6, |_| {});
         let table = &fixture.cluster.table;
-        let call = Call { cycle: CycleId(1), pod: &pod, table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table };
         let mut dry_run = FixedCapacity { table, capacity, n_cases: &fixture.n_cases };
         let nodes: Vec<NodeIdx> = table.nodes().iter().collect();
         let budgets = Budgets::new();

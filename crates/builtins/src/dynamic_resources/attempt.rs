@@ -4,13 +4,14 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{Call, CycleId, Status};
 use berth_model::{
-    ClusterTable, NodeIdx, Sym,
+    ClusterTable, NodeIdx, Sym, Time,
     api::StringMap,
     selector::{NodeMatcher, SelectorError},
 };
 
 use super::{
     allocator::{self, AllocationError, AllocationOutcome, Devices, Inventory, Plan},
+    args::DynamicResourcesArgs,
     dra_cache::{DraCache, text_of},
     extended::{ExtendedClaim, ExtendedResources, claim_for},
     node_devices::NodeDevices,
@@ -95,12 +96,19 @@ impl ClaimOfPod {
         Self { claim, matcher }
     }
 
-    /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere.
-    fn is_available_on(&self, name: &str, labels: &StringMap) -> Result<bool, SelectorError> {
+    /// Whether the node can use the devices of the claim. A claim without an allocation can be used everywhere. One that was
+    /// allocated before `deadline` must have become ready.
+    fn is_available_on(&self, name: &str, labels: &StringMap, deadline: Time) -> Result<bool, SelectorError> {
         let Some(allocation) = &self.claim.status.allocation else { return Ok(true) };
         let matches = self.matcher.as_ref().map_or(Ok(true), |matcher| matcher.matches(name, labels));
-        Ok(matches? && failed_condition(&self.claim, allocation).is_none())
+        let is_late = || !is_ready(&self.claim, allocation) && was_made_before(allocation, deadline);
+        Ok(matches? && failed_condition(&self.claim, allocation).is_none() && !is_late())
     }
+}
+
+/// `false` if the allocation does not say when it was made.
+fn was_made_before(allocation: &Allocation, time: Time) -> bool {
+    allocation.allocation_timestamp.as_deref().and_then(Time::from_rfc3339).is_some_and(|made| made < time)
 }
 
 /// The first device whose driver reports a binding failure condition, with the condition (KEP-5007).
@@ -185,13 +193,13 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         call: &Call<'_>,
         node: NodeIdx,
-        max_steps: u64,
+        args: &DynamicResourcesArgs,
     ) -> Option<Arc<Status>> {
         if let Some(Some(result)) = self.results.get(node.index()) {
             return result.rejection.clone();
         }
         let mut result = NodeResult { rejection: None, found: None };
-        if let Err(status) = self.evaluate(cache, call, node, max_steps, &mut result.found) {
+        if let Err(status) = self.evaluate(cache, call, node, args, &mut result.found) {
             result.rejection = Some(status);
         }
         let rejection = result.rejection.clone();
@@ -210,7 +218,7 @@ impl AllocationAttempt {
         cache: &mut DraCache,
         call: &Call<'_>,
         node_idx: NodeIdx,
-        max_steps: u64,
+        args: &DynamicResourcesArgs,
         found: &mut Option<FoundDevices>,
     ) -> Result<(), Arc<Status>> {
         let table = call.table;
@@ -224,12 +232,15 @@ impl AllocationAttempt {
         }
         let labels = table.labels().of(node_idx);
         let name = table.symbols.text(table.name(node_idx));
-        let is_available = self.record_unavailable(name, || text_of(labels, &table.symbols))?;
+        let deadline = Time(call.now.0.saturating_sub(args.binding_timeout));
+        let is_available = self.record_unavailable(name, || text_of(labels, &table.symbols), deadline)?;
         let labels = if cache.slices.has_shared_slices() { labels } else { &[] };
         let node_request_idx = self.node_request(cache, call, missing);
         let node = NodeInfo { table, name, labels };
-        *found =
-            Some(FoundDevices { node_request_idx, devices: self.devices(cache, node_request_idx, node, max_steps)? });
+        *found = Some(FoundDevices {
+            node_request_idx,
+            devices: self.devices(cache, node_request_idx, node, args.max_steps)?,
+        });
         if is_available {
             return Ok(());
         }
@@ -237,14 +248,19 @@ impl AllocationAttempt {
     }
 
     /// Whether the node can use all claims that are allocated.
-    fn record_unavailable(&mut self, name: &str, labels: impl FnOnce() -> StringMap) -> Result<bool, Status> {
+    fn record_unavailable(
+        &mut self,
+        name: &str,
+        labels: impl FnOnce() -> StringMap,
+        deadline: Time,
+    ) -> Result<bool, Status> {
         if self.existing().all(|it| it.claim.status.allocation.is_none()) {
             return Ok(true);
         }
         let labels = if self.existing().any(|it| it.matcher.is_some()) { labels() } else { StringMap::new() };
         let mut unavailable = Vec::new();
         for (position, claim) in self.existing().enumerate() {
-            if !claim.is_available_on(name, &labels).map_err(|error| Status::error(error.to_string()))? {
+            if !claim.is_available_on(name, &labels, deadline).map_err(|error| Status::error(error.to_string()))? {
                 unavailable.push(position);
             }
         }

@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use berth_model::{
+    Time,
     api::{self, OwnerReference, StringMap, null_as_default},
     quantity::Quantity,
     selector::NodeMatcher,
@@ -210,6 +211,13 @@ pub(super) struct Allocation {
     /// RFC 3339.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) allocation_timestamp: Option<String>,
+}
+
+impl Allocation {
+    /// The allocation as it is written; how long its devices may take to become ready counts from `now`.
+    pub(super) fn made_at(&self, now: Time) -> Self {
+        Self { allocation_timestamp: Some(now.to_rfc3339()), ..self.clone() }
+    }
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]

@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use berth_framework::{Call, CycleId, Effect, Status, effect::ObjectRef};
+use berth_model::Time;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -50,6 +51,14 @@ struct ReservedExtended {
     allocation: Allocation,
     requests: Value,
     mappings: Value,
+}
+
+/// When the allocations of a pod are written, and how long the devices may then take to become ready.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WriteTime {
+    pub(super) now: Time,
+    /// Milliseconds.
+    pub(super) binding_timeout: u64,
 }
 
 /// All reservations between Reserve and the end of their cycle.
@@ -140,7 +149,7 @@ pub(super) fn pre_bind(
     cycle: CycleId,
     table: &ClaimTable,
     node_name: &str,
-    binding_timeout: u64,
+    WriteTime { now, binding_timeout }: WriteTime,
 ) -> Result<Vec<Effect>, Status> {
     let Some(reservation) = reservations.get(&cycle) else { return Err(Status::skip()) };
     if reservation.is_sent {
@@ -155,7 +164,7 @@ pub(super) fn pre_bind(
         if others.map(|(_, other)| other).any(|other| other.is_writing(claim)) {
             reserved_by_others.push(reservation.reference(&reserved.name));
         } else {
-            effects.extend(reservation.writes(reserved, claim));
+            effects.extend(reservation.writes(reserved, claim, now));
         }
     }
     if !reserved_by_others.is_empty() {
@@ -163,7 +172,7 @@ pub(super) fn pre_bind(
         return Ok(vec![Effect::Wait { objects: reserved_by_others, timeout_ms: WRITE_TIMEOUT, timeout_message }]);
     }
     if let Some(extended) = &reservation.extended {
-        effects.extend(reservation.extended_writes(extended));
+        effects.extend(reservation.extended_writes(extended, now));
     }
     if let Some(wait) = reservation.wait_for_devices(table, node_name, binding_timeout)? {
         effects.push(Effect::Event {
@@ -194,7 +203,7 @@ impl ClaimReservation {
         }
     }
 
-    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim) -> Vec<Effect> {
+    fn writes(&self, reserved: &ReservedClaim, claim: &ResourceClaim, now: Time) -> Vec<Effect> {
         if claim.status.allocation.is_some() && claim.is_reserved_for(&self.pod_uid) {
             return Vec::new();
         }
@@ -212,7 +221,7 @@ impl ClaimReservation {
                 let metadata = json!({"uid": reserved.uid, "resourceVersion": version, "finalizers": finalizers});
                 effects.push(self.patch(&reserved.name, None, &json!({"metadata": metadata})));
             }
-            status["allocation"] = json!(allocation);
+            status["allocation"] = json!(allocation.made_at(now));
         } else {
             metadata["resourceVersion"] = json!(claim.metadata.resource_version);
         }
@@ -221,7 +230,7 @@ impl ClaimReservation {
         effects
     }
 
-    fn extended_writes(&self, extended: &ReservedExtended) -> Vec<Effect> {
+    fn extended_writes(&self, extended: &ReservedExtended, now: Time) -> Vec<Effect> {
         let name = self.extended_name();
         let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": self.pod_name, "uid": self.pod_uid,
             "controller": true, "blockOwnerDeletion": true});
@@ -232,7 +241,8 @@ impl ClaimReservation {
                 "annotations": {EXTENDED_RESOURCE_CLAIM: "true"}, "ownerReferences": [owner]},
             "spec": {"devices": {"requests": extended.requests}},
         });
-        let status = json!({"status": {"allocation": extended.allocation, "reservedFor": [self.consumer()]}});
+        let status =
+            json!({"status": {"allocation": extended.allocation.made_at(now), "reservedFor": [self.consumer()]}});
         let of_pod = json!({"metadata": {"uid": self.pod_uid}, "status": {"extendedResourceClaimStatus":
             {"resourceClaimName": name, "requestMappings": extended.mappings}}});
         vec![

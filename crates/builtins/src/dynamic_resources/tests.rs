@@ -247,6 +247,27 @@ fn binding_waits_for_devices_to_get_ready() {
     assert_eq!(report("broken"), (Err(failure.to_owned()), NOT_HERE.to_owned()));
 }
 
+/// KEP-5007: once the time is out, the devices are given back, so that others can be tried.
+#[test]
+fn a_claim_whose_devices_never_get_ready_is_deallocated() {
+    let mut cluster = TestCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
+    cluster.slice(json!([{"name": "fabric", "bindingConditions": ["ready"]}]));
+    cluster.claim("c", |_| {});
+    let pod = cluster.pod("p", &["c"], json!({}));
+    cluster.place(1, &pod);
+    let claim = cluster.object("ResourceClaim", "c");
+    assert_eq!(claim["status"]["allocation"]["allocationTimestamp"], json!("2026-11-22T06:00:00Z"));
+    cluster.now = cluster.now + 4_000;
+    assert_eq!(cluster.verdicts(2, &pod)[0], "");
+    cluster.now = cluster.now + 1_000;
+    assert_eq!(cluster.verdicts(3, &pod), [NOT_HERE, NOT_HERE]);
+    let (answer, effects) = cluster.post_filter(3, &pod);
+    assert_eq!(answer, "Unschedulable: deallocation of ResourceClaim completed");
+    effects.iter().for_each(|effect| cluster.perform(effect));
+    assert_eq!(cluster.object("ResourceClaim", "c")["status"].get("allocation"), None);
+    assert_eq!(cluster.verdicts(4, &pod), ["", NO_DEVICES]);
+}
+
 /// KEP-4816, "Scheduler scoring": nodes that serve a preferred alternative score higher.
 #[test]
 fn preferred_alternatives_score_higher() {

@@ -5,7 +5,7 @@ mod random;
 mod two_form_cluster;
 
 use berth_framework::{Call, CycleId, DryRunCase};
-use berth_model::{ClusterTable, NodeIdx, api};
+use berth_model::{ClusterTable, NodeIdx, Time, api};
 use serde_json::{Value, json};
 
 use self::two_form_cluster::{TwoFormCluster, labels, pod};
@@ -17,7 +17,7 @@ fn plugin(args: &Value) -> InterPodAffinity {
 }
 
 fn call<'a>(table: &'a ClusterTable, pod: &'a Pod) -> Call<'a> {
-    Call { cycle: CycleId(1), pod, table }
+    Call { cycle: CycleId(1), now: Time::default(), pod, table }
 }
 
 /// What filter, explain and dry-run, which must agree, return for every node, whether or not PreFilter skipped.

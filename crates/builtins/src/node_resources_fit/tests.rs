@@ -1,7 +1,7 @@
 //! NodeResourcesFit on small clusters.
 
 use berth_framework::CycleId;
-use berth_model::pod::Resources;
+use berth_model::{Time, pod::Resources};
 
 use super::*;
 use crate::testing::{Cluster, scores, show, verdicts};
@@ -92,7 +92,7 @@ fn dry_run_counts_removed_and_added_pods() {
     ];
     for (minus, plus, expected) in cases {
         let case = DryRunCase { node, minus: minus.to_vec(), plus: plus.to_vec() };
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &cluster.table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &cluster.table };
         let statuses = fit("null").dry_run(&call, &[&small, &large], &[case]).unwrap();
         assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [expected], "-{minus:?} +{plus:?}");
     }

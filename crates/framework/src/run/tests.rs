@@ -4,7 +4,7 @@ mod dry_run;
 
 use std::sync::Arc;
 
-use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, pod::Resources};
+use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, Time, pod::Resources};
 
 use super::*;
 use crate::{
@@ -189,7 +189,7 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &Nominate
         },
         ..pod.clone()
     };
-    let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
     let search = NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
     let mut attempt = Attempt::default();
     let result = place(profile, &call, &search, &mut attempt);
@@ -364,7 +364,7 @@ fn post_filter_goes_on_until_someone_knows() {
     let run = |plugins| {
         let (table, pod, mut diagnosis) =
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
         let (attempt, nobody) = (Attempt::default(), NominatedPods::default());
         let run = post_filter(&mut profile(plugins), &call, &attempt, &nobody, &mut diagnosis);
         (run.nominate, diagnosis.message())

@@ -137,7 +137,7 @@ impl Binding {
         let profile = context.profiles.get_mut(self.pod().scheduler_name)?;
         let table = context.cache.table();
         let row = table.find(self.node).unwrap_or(self.row);
-        let call = Call { cycle: self.cycle, pod: self.pod(), table };
+        let call = Call { cycle: self.cycle, now: context.outbox.now(), pod: self.pod(), table };
         Some(work(profile, &call, row))
     }
 }

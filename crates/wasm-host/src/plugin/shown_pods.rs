@@ -1,7 +1,7 @@
 //! Which pods an instance has been shown in dry runs.
 
 use berth_framework::{Call, CycleId};
-use berth_model::{Pod, PodUid};
+use berth_model::{Pod, PodUid, Time};
 
 /// The pods of the last dry run, which need not be sent again within its cycle. A pod is known by its uid, which stands
 /// for one content as long as the pods on nodes stay: see [`berth_framework::Filter::dry_run`].
@@ -46,7 +46,7 @@ mod tests {
         let pods = ["1", "2", "3", "4"].map(|uid| Pod { uid: uid.into(), ..Pod::default() });
         let [first, second, third, fourth] = pods.each_ref();
         let (mut table, pod) = (ClusterTable::default(), Pod::default());
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
         let mut shown = ShownPods::default();
         assert_eq!(shown.n_kept(&call, &[first]), 0);
         shown.remember(&call, &[first, second, third]);
@@ -55,7 +55,7 @@ mod tests {
         assert_eq!(shown.n_kept(&call, &[first, third, second]), 1, "another pod in the second place");
         assert_eq!(shown.n_kept(&Call { cycle: CycleId(2), ..call }, &[first]), 0, "another cycle");
         table.pods_mut().place(PodIdx(0), Arc::new(first.clone()), NodeIdx(0));
-        let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
         assert_eq!(shown.n_kept(&call, &[first]), 0, "a pod on a node has changed");
         shown.remember(&call, &[first]);
         shown.forget();

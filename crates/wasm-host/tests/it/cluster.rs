@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_framework::{Call, CycleId, DeltaSource, Needs, Plugin, PluginFactory, Status};
-use berth_model::{ClusterTable, ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Sym};
+use berth_model::{ClusterTable, ColumnChange, ColumnData, Delta, NodeIdx, NodeSet, Pod, Sym, Time};
 use berth_test_guests::Behavior;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
 
@@ -59,7 +59,7 @@ impl Cluster {
     }
 
     pub(crate) fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(cycle), pod, table: &self.table }
+        Call { cycle: CycleId(cycle), now: Time::default(), pod, table: &self.table }
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::cell::Cell;
 
-use berth_sdk::{model::Pod, testing::Cluster};
+use berth_sdk::{
+    model::{Pod, Time},
+    testing::Cluster,
+};
 
 use super::*;
 
@@ -45,14 +48,14 @@ impl Scene {
 
     /// The member's time is out: it gives back the place that it took in this cycle.
     fn time_out(&mut self, pod: &Pod, cycle: u64) {
-        let call = Call { cycle: CycleId(cycle), pod, table: self.cluster.table() };
+        let call = Call { cycle: CycleId(cycle), now: Time::default(), pod, table: self.cluster.table() };
         Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));
     }
 
     /// The member fits nowhere.
     fn fail(&mut self, pod: &Pod) {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.cluster.table() };
+        let call = Call { cycle: CycleId(self.n_cycles), now: Time::default(), pod, table: self.cluster.table() };
         PreFilter::pre_filter(&mut self.plugin, &call).unwrap();
         PostFilter::post_filter(&mut self.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
     }
@@ -67,7 +70,7 @@ impl Scene {
     /// PreFilter, and if that passes Reserve and Permit.
     fn place(&mut self, pod: &Pod) -> Result<(PermitVerdict, Vec<Effect>), Status> {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), pod, table: self.cluster.table() };
+        let call = Call { cycle: CycleId(self.n_cycles), now: Time::default(), pod, table: self.cluster.table() };
         PreFilter::pre_filter(&mut self.plugin, &call)?;
         assert!(Reserve::reserve(&mut self.plugin, &call, NodeIdx(0)).is_success());
         Ok(Permit::permit(&mut self.plugin, &call, NodeIdx(0)))
@@ -128,7 +131,7 @@ fn a_group_that_gave_up_makes_room_for_the_next() {
     let mut scene = Scene::with_groups(&[("a", 2), ("b", 2)]);
     let (a1, b1) = (scene.member("a", "a1"), scene.member("b", "b1"));
     scene.place(&a1).unwrap();
-    let call = Call { cycle: CycleId(1), pod: &a1, table: scene.cluster.table() };
+    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &a1, table: scene.cluster.table() };
     Reserve::unreserve(&mut scene.plugin, &call, NodeIdx(0));
     assert_eq!(scene.place(&b1), Ok((PermitVerdict::Wait(10_000), Vec::new())));
 }
@@ -139,7 +142,7 @@ fn a_member_that_fits_nowhere_sends_the_others_back() {
     let [a1, a2, a3] = ["a1", "a2", "a3"].map(|name| scene.member("a", name));
     scene.place(&a1).unwrap();
     scene.place(&a2).unwrap();
-    let call = Call { cycle: CycleId(9), pod: &a3, table: scene.cluster.table() };
+    let call = Call { cycle: CycleId(9), now: Time::default(), pod: &a3, table: scene.cluster.table() };
     let outcome = PostFilter::post_filter(&mut scene.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
     let uids: Vec<_> = outcome
         .effects

@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{Call, CycleId, DryRun, DryRunCase, Effect, Failure, Plugin, Removal, Status};
-use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, api, intern};
+use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, Time, api, intern};
 use serde_json::{Value, json};
 
 use crate::{
@@ -17,6 +17,7 @@ use crate::{
 pub(super) struct TestCluster {
     pub(super) cluster: Cluster,
     pub(super) plugin: Box<dyn Plugin>,
+    pub(super) now: Time,
     /// By kind, namespace and name.
     objects: BTreeMap<(String, String, String), Value>,
     n_versions: u64,
@@ -43,7 +44,8 @@ impl TestCluster {
             cluster.node(name, |_: &mut Node| {});
         }
         let plugin = Box::new(DynamicResources::new(args).unwrap());
-        let mut test_cluster = Self { cluster, plugin, objects: BTreeMap::new(), n_versions: 0 };
+        let mut test_cluster =
+            Self { cluster, plugin, now: Time(1_795_327_200_700), objects: BTreeMap::new(), n_versions: 0 };
         test_cluster.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
         test_cluster
     }
@@ -150,7 +152,7 @@ impl TestCluster {
     }
 
     pub(super) fn call<R>(&mut self, cycle: u64, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
-        let call = Call { cycle: CycleId(cycle), pod, table: &self.cluster.table };
+        let call = Call { cycle: CycleId(cycle), now: self.now, pod, table: &self.cluster.table };
         ask(self.plugin.as_mut(), &call)
     }
 

@@ -1,6 +1,7 @@
 //! From Reserve to bound claims: assumptions, patches, waiting, and what can go wrong on the way.
 
 use berth_framework::ObjectRef;
+use berth_model::Time;
 
 use super::*;
 
@@ -41,7 +42,7 @@ fn what_one_pod_takes_no_other_gets() {
     let mut plugin = plugin();
     let nothing = [rejected(&[UNSATISFIED]), rejected(&[UNSATISFIED])];
     reserve(&mut plugin, &cluster, &first);
-    let next = Call { cycle: CycleId(2), pod: &second, table: &cluster.table };
+    let next = Call { cycle: CycleId(2), now: Time::default(), pod: &second, table: &cluster.table };
     plugin.pre_filter(&next).unwrap();
     let mut nodes = cluster.table.nodes().clone();
     plugin.filter(&next, &mut nodes).unwrap();

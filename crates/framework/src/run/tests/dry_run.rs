@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use berth_model::PodIdx;
+use berth_model::{PodIdx, Time};
 
 use super::*;
 use crate::Removal;
@@ -59,7 +59,7 @@ fn ask(plugins: Vec<Room>, skipped: Option<u32>, cases: &[Removal]) -> (Result<V
     }
     let pod = Pod::default();
     let rival = Arc::new(Pod { name: Arc::from("rival"), uid: "rival".into(), ..Pod::default() });
-    let call = Call { cycle: CycleId(1), pod: &pod, table: &table };
+    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
     let mut attempt = Attempt::default();
     skipped.into_iter().for_each(|plugin| attempt.skipped_filters.insert(PluginIdx(plugin)));
     let nominated = NominatedPods::new(&table, &pod, [(table.name(NodeIdx(1)), &rival)]);
