@@ -50,8 +50,8 @@ pub(super) enum AllocationOutcome {
     Devices(Devices),
     /// The node cannot serve all claims.
     Nothing,
-    /// The same, but this pool was left out because its slices contradict each other.
-    NothingWithInvalidPool(String),
+    /// The same, but pools were left out because their slices contradict each other.
+    NothingWithInvalidPool,
 }
 
 /// The devices that a node has for all claims.
@@ -111,7 +111,6 @@ pub(super) fn allocate(
         let picked = chosen.into_iter().map(PickedDevice::from).collect();
         return Ok(AllocationOutcome::Devices(Devices { picked, of_node: Arc::clone(devices), choices }));
     }
-    let invalid = unusable.iter().find(|(_, state)| *state == PoolState::Invalid);
-    Ok(invalid
-        .map_or(AllocationOutcome::Nothing, |(pool, _)| AllocationOutcome::NothingWithInvalidPool(pool.to_string())))
+    let has_invalid = unusable.iter().any(|(_, state)| *state == PoolState::Invalid);
+    Ok(if has_invalid { AllocationOutcome::NothingWithInvalidPool } else { AllocationOutcome::Nothing })
 }

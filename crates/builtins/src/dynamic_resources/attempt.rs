@@ -308,8 +308,9 @@ impl AllocationAttempt {
         match allocator::allocate(&inventory, selectors, plan, node_devices, max_steps) {
             Ok(AllocationOutcome::Devices(devices)) => Ok(Some(devices)),
             Ok(AllocationOutcome::Nothing) => Err(Arc::clone(&self.no_devices)),
-            Ok(AllocationOutcome::NothingWithInvalidPool(pool)) => {
-                Err(Status::unresolvable(format!("invalid resource pools were encountered: {pool}")).into())
+            // Which pool is not said: nodes of one reason are counted together in the pod's message.
+            Ok(AllocationOutcome::NothingWithInvalidPool) => {
+                Err(Status::unresolvable("invalid resource pools were encountered").into())
             }
             Err(error @ AllocationError::TimedOut) => Err(Status::error(format!("node {}: {error}", node.name)).into()),
             Err(error) => Err(Status::error(error.to_string()).into()),

@@ -36,6 +36,19 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
     assert_eq!(cluster.pre_bind(3, &pod, 0), Ok(Vec::new()));
 }
 
+/// The reason is the same for every such pool, as in kube-scheduler 1.36: nodes are counted by reason.
+#[test]
+fn nodes_with_invalid_pools_share_one_reason() {
+    let mut cluster = TestCluster::new();
+    for node in ["node-1", "node-2"] {
+        cluster.slice_on(node, json!([{"name": "gpu"}, {"name": "gpu"}]));
+    }
+    cluster.claim("c", |_| {});
+    let pod = cluster.pod("p", &["c"], json!({}));
+    let invalid = "UnschedulableAndUnresolvable: invalid resource pools were encountered";
+    assert_eq!(cluster.verdicts(1, &pod), [invalid, invalid]);
+}
+
 #[test]
 fn devices_are_held_from_reserve_until_unreserve() {
     let mut cluster = TestCluster::new();
