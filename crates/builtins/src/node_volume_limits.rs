@@ -180,12 +180,12 @@ impl NewVolumes<'_> {
 }
 
 impl NodeVolumeLimits {
-    /// The wanted volumes by driver; `None` if one of the drivers replaces an in-tree plugin: then the volumes that count
-    /// differ from node to node.
+    /// The wanted volumes by driver; `None` if one of the drivers replaces an in-tree plugin on some nodes only: then the
+    /// volumes that count differ from node to node.
     fn new_volumes<'a>(&'a self, wanted: &'a [VolumeId]) -> Option<Vec<NewVolumes<'a>>> {
         let mut new_volumes: Vec<NewVolumes<'a>> = Vec::new();
         for VolumeId { driver, .. } in wanted {
-            if driver.migrated.is_some() || migration::of_driver(&driver.name).is_some() {
+            if driver.migrated.is_some() || migration::partly_migrated_to(&driver.name).is_some() {
                 return None;
             }
             if let Some(of_driver) = new_volumes.iter_mut().find(|of_driver| of_driver.driver == driver) {
@@ -238,7 +238,7 @@ impl NodeVolumeLimits {
     fn n_attached(&self, driver: &Driver, node: NodeIdx, changes: &DryRunChanges, attached: &AttachedVolumes) -> i64 {
         let is_of_driver = |other: &Driver| other.name == driver.name && self.limits.is_in_use(other, node);
         let mut n_attached = attached.n_attached(driver, node);
-        if let Some(migration) = migration::of_driver(&driver.name) {
+        if let Some(migration) = migration::partly_migrated_to(&driver.name) {
             let other = match driver.migrated {
                 Some(_) => Driver { name: driver.name.clone(), migrated: None },
                 None => Driver { name: driver.name.clone(), migrated: Some(migration.plugin) },

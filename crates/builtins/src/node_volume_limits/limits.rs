@@ -14,7 +14,7 @@ pub(super) struct Limits {
     by_driver: FxHashMap<String, Vec<Option<i64>>>,
     /// Nodes with a limit of any driver.
     limited: NodeSet,
-    /// The nodes where each in-tree plugin was migrated to its CSI driver.
+    /// The nodes where each in-tree plugin was migrated to its CSI driver, as their `CSINode`s say.
     migrated: FxHashMap<String, NodeSet>,
 }
 

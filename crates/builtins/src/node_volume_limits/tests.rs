@@ -112,21 +112,56 @@ fn claims_to_be_provisioned_count_by_their_class() {
     }
 }
 
+/// Migration cannot be turned off for these, whatever the `CSINode` says.
 #[test]
-fn in_tree_volumes_count_where_they_were_migrated() {
+fn in_tree_volumes_count_for_the_driver_that_replaced_them() {
+    let sources = [
+        ("ebs.csi.aws.com", "awsElasticBlockStore", "volumeID"),
+        ("pd.csi.storage.gke.io", "gcePersistentDisk", "pdName"),
+        ("disk.csi.azure.com", "azureDisk", "diskURI"),
+        ("cinder.csi.openstack.org", "cinder", "volumeID"),
+        ("pxd.portworx.com", "portworxVolume", "volumeID"),
+    ];
+    for (driver, field, id) in sources {
+        let mut cluster = Cluster::default();
+        node(&mut cluster, "node", &[]);
+        put(&mut cluster, &csi_node("node", &[(driver, 1)]));
+        let volume = |name: &str| json!({field: {id: name, "diskName": name}});
+        let pod = pod_with(&mut cluster, "pod", &[volume("vol-1"), volume("vol-2")]);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [REJECTED], "{field}");
+        let pod = pod_with(&mut cluster, "pod", &[volume("vol-1"), volume("vol-1")]);
+        assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [""], "{field}");
+    }
+}
+
+#[test]
+fn other_in_tree_volumes_count_where_they_were_migrated() {
     let mut cluster = Cluster::default();
     node(&mut cluster, "old", &[]);
     node(&mut cluster, "new", &[]);
-    let annotation =
-        json!({"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/gce-pd,kubernetes.io/aws-ebs"});
-    put(&mut cluster, &csi_node("old", &[("ebs.csi.aws.com", 1)]));
+    let plugins = "kubernetes.io/azure-file,kubernetes.io/vsphere-volume";
+    let annotation = json!({"storage.alpha.kubernetes.io/migrated-plugins": plugins});
+    put(&mut cluster, &csi_node("old", &[("csi.vsphere.vmware.com", 1)]));
     let migrated = json!({"metadata": {"annotations": annotation}});
-    put(&mut cluster, &merged(csi_node("new", &[("ebs.csi.aws.com", 1)]), &migrated));
-    let store = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
-    let pod = pod_with(&mut cluster, "pod", &[store("vol-1"), store("vol-2"), store("aws://zone/vol-1")]);
+    put(&mut cluster, &merged(csi_node("new", &[("csi.vsphere.vmware.com", 1)]), &migrated));
+    let disk = |path: &str| json!({"vsphereVolume": {"volumePath": path}});
+    let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("b"), disk("a")]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED]);
-    let pod = pod_with(&mut cluster, "pod", &[store("vol-1"), store("aws://zone/vol-1")]);
+    let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("a")]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", ""]);
+}
+
+/// `aws://zone/vol-1` is the volume `vol-1`, whether a pod or a `PersistentVolume` names it.
+#[test]
+fn a_volume_is_the_same_under_its_in_tree_name() {
+    let mut cluster = Cluster::default();
+    let here = node(&mut cluster, "node", &[]);
+    put(&mut cluster, &csi_node("node", &[("ebs.csi.aws.com", 1)]));
+    let store = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
+    let user = pod_with(&mut cluster, "user", &[store("vol-1")]);
+    place(&mut cluster, 0, user, here);
+    let pod = pod_with(&mut cluster, "pod", &[store("aws://zone/vol-1")]);
+    assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [""]);
 }
 
 #[test]

@@ -5,14 +5,17 @@
 
 use std::sync::Arc;
 
-use crate::storage::{PersistentVolume, PersistentVolumeClaim, StorageClass, migration};
+use crate::storage::{
+    PersistentVolume, PersistentVolumeClaim, StorageClass,
+    migration::{self, Scope},
+};
 
-/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept apart, since they count only on nodes where the
-/// plugin was migrated.
+/// A CSI driver. Volumes of the in-tree plugin that it replaced are kept apart if they count only on nodes where the plugin
+/// was migrated.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Driver {
     pub(super) name: Arc<str>,
-    /// The in-tree plugin, for its volumes.
+    /// The in-tree plugin, for volumes that are kept apart.
     pub(super) migrated: Option<&'static str>,
 }
 
@@ -61,7 +64,11 @@ impl Driver {
     }
 
     fn of(migration: &migration::Migration) -> Self {
-        Self { name: Arc::from(migration.driver), migrated: Some(migration.plugin) }
+        let migrated = match migration.scope {
+            Scope::AllNodes => None,
+            Scope::NamedByCsiNode => Some(migration.plugin),
+        };
+        Self { name: Arc::from(migration.driver), migrated }
     }
 }
 

@@ -1,7 +1,9 @@
 //! In-tree volume types that CSI drivers replaced ("CSI migration" on the documentation page
 //! <https://kubernetes.io/docs/concepts/storage/volumes/>).
 //!
-//! A volume counts for its driver on the nodes whose `CSINode` says that the in-tree plugin was migrated there.
+//! For most of them migration cannot be turned off any more. A volume of the others counts for its driver on the nodes
+//! whose `CSINode` says that the in-tree plugin was migrated there (`isCSIMigrationOn` in
+//! `pkg/scheduler/framework/plugins/nodevolumelimits/utils.go` of kube-scheduler).
 
 use berth_model::pod::VolumeSource;
 use serde::Deserialize;
@@ -16,17 +18,30 @@ pub(crate) struct Migration {
     pub(crate) plugin: &'static str,
     pub(crate) driver: &'static str,
     field: &'static str,
+    pub(crate) scope: Scope,
+}
+
+/// On which nodes an in-tree plugin was migrated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Scope {
+    AllNodes,
+    /// Those whose `CSINode` names the plugin.
+    NamedByCsiNode,
 }
 
 static MIGRATIONS: [Migration; 7] = [
-    Migration { plugin: "kubernetes.io/aws-ebs", driver: "ebs.csi.aws.com", field: "awsElasticBlockStore" },
-    Migration { plugin: "kubernetes.io/gce-pd", driver: "pd.csi.storage.gke.io", field: "gcePersistentDisk" },
-    Migration { plugin: "kubernetes.io/azure-disk", driver: "disk.csi.azure.com", field: "azureDisk" },
-    Migration { plugin: "kubernetes.io/azure-file", driver: "file.csi.azure.com", field: "azureFile" },
-    Migration { plugin: "kubernetes.io/cinder", driver: "cinder.csi.openstack.org", field: "cinder" },
-    Migration { plugin: "kubernetes.io/portworx-volume", driver: "pxd.portworx.com", field: "portworxVolume" },
-    Migration { plugin: "kubernetes.io/vsphere-volume", driver: "csi.vsphere.vmware.com", field: "vsphereVolume" },
+    migration("kubernetes.io/aws-ebs", "ebs.csi.aws.com", "awsElasticBlockStore", Scope::AllNodes),
+    migration("kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "gcePersistentDisk", Scope::AllNodes),
+    migration("kubernetes.io/azure-disk", "disk.csi.azure.com", "azureDisk", Scope::AllNodes),
+    migration("kubernetes.io/azure-file", "file.csi.azure.com", "azureFile", Scope::NamedByCsiNode),
+    migration("kubernetes.io/cinder", "cinder.csi.openstack.org", "cinder", Scope::AllNodes),
+    migration("kubernetes.io/portworx-volume", "pxd.portworx.com", "portworxVolume", Scope::AllNodes),
+    migration("kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "vsphereVolume", Scope::NamedByCsiNode),
 ];
+
+const fn migration(plugin: &'static str, driver: &'static str, field: &'static str, scope: Scope) -> Migration {
+    Migration { plugin, driver, field, scope }
+}
 
 /// What names the volume at its provider.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -58,9 +73,9 @@ pub(crate) fn of_plugin(plugin: &str) -> Option<&'static Migration> {
     MIGRATIONS.iter().find(|migration| migration.plugin == plugin)
 }
 
-/// The migration to a driver, by the driver's name.
-pub(crate) fn of_driver(driver: &str) -> Option<&'static Migration> {
-    MIGRATIONS.iter().find(|migration| migration.driver == driver)
+/// The in-tree plugin whose volumes count for this driver on some nodes and not on others.
+pub(crate) fn partly_migrated_to(driver: &str) -> Option<&'static Migration> {
+    MIGRATIONS.iter().find(|migration| migration.driver == driver && migration.scope == Scope::NamedByCsiNode)
 }
 
 /// The migration that covers an inline volume of a pod, and the volume's id.
