@@ -1,7 +1,7 @@
 //! Which pods an instance has been shown in dry runs.
 
 use berth_framework::{Call, CycleId};
-use berth_model::{Pod, PodUid, Time};
+use berth_model::{Pod, PodUid};
 
 /// The pods of the last dry run, which need not be sent again within its cycle. A pod is known by its uid, which stands
 /// for one content as long as the pods on nodes stay: see [`berth_framework::Filter::dry_run`].
@@ -37,7 +37,7 @@ impl ShownPods {
 mod tests {
     use std::sync::Arc;
 
-    use berth_model::{ClusterTable, NodeIdx, PodIdx};
+    use berth_model::{ClusterTable, NodeIdx, PodIdx, Time};
 
     use super::*;
 
