@@ -13,8 +13,8 @@ mod tests;
 mod victims;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, Permission, PostFilter, PostFilterOutcome,
-    QueueingHint, Status, run,
+    Call, ClusterEvent, Code, ConfigureError, DryRun, Effect, Failure, HintCall, Permission, PostFilter,
+    PostFilterOutcome, QueueingHint, Status, run,
 };
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
@@ -113,7 +113,7 @@ impl PostFilter for DefaultPreemption {
 impl QueueingHint for DefaultPreemption {
     /// This plugin rejects no pod by itself, so no event is a reason to try a pod again: the hints of the plugins that
     /// rejected the pod decide.
-    fn queueing_hint(&mut self, _: &Pod, _: &ClusterEvent, _: Option<&[u8]>, _: Option<&[u8]>) -> bool {
+    fn queueing_hint(&mut self, _: &HintCall<'_>) -> bool {
         false
     }
 }

@@ -34,8 +34,8 @@ use std::sync::Arc;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
-    Follow, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueingHint,
-    Reserve, RestoreError, Score, Sign, State, Status,
+    Follow, HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter,
+    QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -315,8 +315,8 @@ impl PreBind for DynamicResources {
 }
 
 impl QueueingHint for DynamicResources {
-    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-        hints::may_help(pod, event, old, new)
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        hints::may_help(call)
     }
 }
 

@@ -11,6 +11,7 @@
 mod cluster_view;
 mod domain_sums;
 mod existing_terms;
+mod hints;
 mod incoming_terms;
 mod namespaces;
 mod preferred;
@@ -19,8 +20,8 @@ mod required;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, Normalize, PreFilter, PreScore, Score,
-    Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, Normalize, PreFilter,
+    PreScore, QueueingHint, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
@@ -80,7 +81,7 @@ impl BuiltIn for InterPodAffinity {
     }
 }
 
-plugin!(InterPodAffinity: PreFilter, Filter, PreScore, Score, Normalize, Sign; Follow);
+plugin!(InterPodAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow);
 
 impl Follow for InterPodAffinity {
     fn follow(&mut self, table: &ClusterTable) {
@@ -93,6 +94,12 @@ impl InterPodAffinity {
     fn ensure_prepared(&mut self, call: &Call<'_>) -> &mut Required {
         let Self { required, view, .. } = self;
         required.get_or_prepare(call.cycle, |required| required.prepare(call, view))
+    }
+}
+
+impl QueueingHint for InterPodAffinity {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        hints::may_help(call)
     }
 }
 

@@ -12,6 +12,7 @@ mod case_walk;
 mod default_binder;
 mod default_preemption;
 mod dynamic_resources;
+mod hints;
 mod image_locality;
 mod inter_pod_affinity;
 mod node_affinity;

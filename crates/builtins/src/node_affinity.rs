@@ -7,9 +7,12 @@ mod tests;
 
 use std::collections::BTreeSet;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, PreFilter, PreScore, Score, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, EventSubject, HintCall, Normalize, PreFilter, PreScore, QueueingHint, Score,
+    Status,
+};
 use berth_model::{
-    Column, NodeIdx, NodeSet, Pod, Sym,
+    Column, Node, NodeIdx, NodeSet, Pod, Sym, Symbols,
     pod::{NodeTerm, Operator, WeightedNodeTerm},
 };
 
@@ -17,7 +20,7 @@ use self::added::AddedAffinity;
 use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
     node_check::{NodeRule, filter_by_node},
-    node_rules::{Scratch, matches_any, selector},
+    node_rules::{Scratch, Term, matches_any, selector},
     normalize::normalize,
 };
 
@@ -45,7 +48,7 @@ impl BuiltIn for NodeAffinity {
     }
 }
 
-plugin!(NodeAffinity: PreFilter, Filter, PreScore, Score, Normalize, Sign);
+plugin!(NodeAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign);
 
 /// The names of the only nodes that can match the terms; `None` if a term has no `In` requirement on `metadata.name`.
 fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {
@@ -155,5 +158,27 @@ impl Normalize for NodeAffinity {
     fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
         normalize(scores, false);
         Ok(())
+    }
+}
+
+impl NodeAffinity {
+    /// Whether the pod may run on a node of which only its own facts are known.
+    fn admits(&self, pod: &Pod, node: &Node, symbols: &Symbols) -> bool {
+        let is_added = self.added.required().is_none_or(|terms| terms.iter().any(|it| it.matches_node(node, symbols)));
+        let required = pod.node_rules.required.as_deref();
+        is_added
+            && selector(pod).all(|rule| rule.matches_node(node, symbols))
+            && required.is_none_or(|terms| terms.iter().any(|term| term.matches_node(node, symbols)))
+    }
+}
+
+impl QueueingHint for NodeAffinity {
+    /// A node matches that did not match before.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        let EventSubject::Node { old, new: Some(new) } = call.subject else { return true };
+        let symbols = &call.table.symbols;
+        self.added.resolve(symbols);
+        let admits = |node| self.admits(call.pod, node, symbols);
+        admits(new) && old.is_none_or(|old| !admits(old))
     }
 }

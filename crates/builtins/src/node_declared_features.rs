@@ -1,11 +1,12 @@
 //! NodeDeclaredFeatures: a pod that needs features of the kubelet runs only on nodes that declare them (KEP-5328).
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, PreFilter, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, EventSubject, HintCall, PreFilter, QueueingHint, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
     node_check::{NodeRule, filter_by_node, pass_or},
 };
 
@@ -31,7 +32,7 @@ impl BuiltIn for NodeDeclaredFeatures {
     }
 }
 
-plugin!(NodeDeclaredFeatures: PreFilter, Filter, Sign);
+plugin!(NodeDeclaredFeatures: PreFilter, Filter, QueueingHint, Sign);
 
 fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
     let declared = call.table.declared_features(node);
@@ -54,6 +55,22 @@ impl NodeRule for NodeDeclaredFeatures {
     fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
         move |node| {
             pass_or(has_features(call, node), || Status::unresolvable("node(s) didn't match Pod's required features"))
+        }
+    }
+}
+
+impl QueueingHint for NodeDeclaredFeatures {
+    /// A node declares other features than before, or the pod itself requires others.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        match call.subject {
+            EventSubject::Node { old: Some(old), new: Some(new) } => old.declared_features != new.declared_features,
+            EventSubject::Pod { old: Some(old), new: Some(new) } => {
+                hints::is_own_update(call) && old.required_features != new.required_features
+            }
+            EventSubject::Node { .. }
+            | EventSubject::Pod { .. }
+            | EventSubject::Object { .. }
+            | EventSubject::Hidden => true,
         }
     }
 }

@@ -1,11 +1,15 @@
 //! NodePorts: two pods cannot use the same host port of one node.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, HintCall, PreFilter,
+    QueueingHint, Status,
+};
 use berth_model::{Column, NodeSet, Pod, pod::HostPort};
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
     node_check::{explain_each, pass_or},
 };
 
@@ -34,7 +38,7 @@ impl BuiltIn for NodePorts {
     }
 }
 
-plugin!(NodePorts: PreFilter, Filter, Sign);
+plugin!(NodePorts: PreFilter, Filter, QueueingHint, Sign);
 
 fn is_free(requested: &[HostPort], in_use: &[HostPort]) -> bool {
     !in_use.iter().any(|used| requested.iter().any(|port| port.conflicts(used)))
@@ -80,6 +84,21 @@ impl Filter for NodePorts {
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(cases.iter().map(|case| check(call.pod, self.ports_of_case(call, pods, case))).collect())
+    }
+}
+
+impl QueueingHint for NodePorts {
+    /// A pod that held one of the ports is gone.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        match call.subject {
+            EventSubject::Pod { old: Some(old), new: None } => {
+                hints::has_place(old) && !is_free(&call.pod.host_ports, &old.host_ports)
+            }
+            EventSubject::Pod { .. }
+            | EventSubject::Node { .. }
+            | EventSubject::Object { .. }
+            | EventSubject::Hidden => true,
+        }
     }
 }
 

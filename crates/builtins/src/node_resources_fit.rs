@@ -3,12 +3,14 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/fit.go`.
 
 mod device_classes;
+mod hints;
 mod scoring;
 #[cfg(test)]
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, PreScore, Score, Status,
+    Call, ClusterEvent, Code, ConfigureError, DryRunCase, Explanation, Filter, HintCall, PreFilter, PreScore,
+    QueueingHint, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, Sym, cluster_table::at};
 use serde::Deserialize;
@@ -90,7 +92,7 @@ impl BuiltIn for NodeResourcesFit {
     }
 }
 
-plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, Sign);
+plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign);
 
 /// Whether a request does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
@@ -234,5 +236,12 @@ impl Score for NodeResourcesFit {
         let views = views(self.strategy.resources(), &call.pod.scoring_requests, table, used);
         scores.extend(nodes.iter().map(|node| self.strategy.score(&views, node)));
         Ok(())
+    }
+}
+
+impl QueueingHint for NodeResourcesFit {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        self.classes.refresh(call.table.objects());
+        hints::may_help(call, &self.classes)
     }
 }

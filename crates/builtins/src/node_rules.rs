@@ -4,7 +4,7 @@
 //! comparison of symbols for each remaining node. [`Rule::admits`] decides for sets of nodes and for single nodes.
 
 use berth_model::{
-    ClusterTable, NodeIdx, NodeSet, Pod, Sym, Symbols,
+    ClusterTable, Node, NodeIdx, NodeSet, Pod, Sym, Symbols,
     pod::{NodeTerm, Operator, Requirement},
 };
 
@@ -75,6 +75,17 @@ impl<'a> Rule<'a> {
     }
 }
 
+impl Rule<'_> {
+    /// The same for a node that is in no table.
+    pub(crate) fn matches_node(&self, node: &Node, symbols: &Symbols) -> bool {
+        let found = match self.subject {
+            Subject::Name => Some(node.name),
+            Subject::Label(key) => node.label(key),
+        };
+        self.admits(found, symbols)
+    }
+}
+
 fn integer(sym: Sym, symbols: &Symbols) -> Option<i64> {
     symbols.text(sym).parse().ok()
 }
@@ -93,6 +104,10 @@ pub(crate) trait Term {
         } else {
             nodes.clear();
         }
+    }
+
+    fn matches_node(&self, node: &Node, symbols: &Symbols) -> bool {
+        self.can_match() && self.rules(symbols).all(|rule| rule.matches_node(node, symbols))
     }
 
     fn matches(&self, table: &ClusterTable, node: NodeIdx) -> bool {

@@ -1,6 +1,6 @@
 //! NodeUnschedulable: a cordoned node takes no new pods, except for those that tolerate it.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Status};
+use berth_framework::{Call, ClusterEvent, ConfigureError, EventSubject, HintCall, QueueingHint, Status};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod, Sym,
     pod::{Taint, TaintEffect},
@@ -9,6 +9,7 @@ use berth_model::{
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
     node_check::{NodeRule, filter_by_node, pass_or},
 };
 
@@ -33,7 +34,7 @@ impl BuiltIn for NodeUnschedulable {
     }
 }
 
-plugin!(NodeUnschedulable: Filter, Sign);
+plugin!(NodeUnschedulable: Filter, QueueingHint, Sign);
 
 const TAINT: Taint = Taint { key: Sym::UNSCHEDULABLE_TAINT, value: Sym::NONE, effect: TaintEffect::NoSchedule };
 
@@ -55,6 +56,20 @@ impl NodeRule for NodeUnschedulable {
         move |node| {
             let passes = is_tolerated || !call.table.unschedulable().contains(node);
             pass_or(passes, || Status::unresolvable("node(s) were unschedulable"))
+        }
+    }
+}
+
+impl QueueingHint for NodeUnschedulable {
+    /// A node became schedulable, or the pod itself tolerates the taint now.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        match call.subject {
+            EventSubject::Node { old, new: Some(new) } => !new.unschedulable && old.is_none_or(|old| old.unschedulable),
+            EventSubject::Pod { new: Some(new), .. } => hints::is_own_update(call) && tolerates(new),
+            EventSubject::Node { .. }
+            | EventSubject::Pod { .. }
+            | EventSubject::Object { .. }
+            | EventSubject::Hidden => true,
         }
     }
 }

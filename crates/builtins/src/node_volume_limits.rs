@@ -5,11 +5,15 @@
 
 mod attached_volumes;
 mod attachments;
+mod hints;
 mod limits;
 mod tracker;
 mod volume_id;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, PreFilter, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, PreFilter, QueueingHint,
+    Status,
+};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod, cluster_table::at};
 use rustc_hash::FxHashMap;
 
@@ -84,7 +88,7 @@ impl BuiltIn for NodeVolumeLimits {
     }
 }
 
-plugin!(NodeVolumeLimits: PreFilter, Filter, Sign; Follow);
+plugin!(NodeVolumeLimits: PreFilter, Filter, QueueingHint, Sign; Follow);
 
 impl Follow for NodeVolumeLimits {
     fn follow(&mut self, table: &ClusterTable) {
@@ -252,6 +256,12 @@ impl NodeVolumeLimits {
             n_attached += i64::from(before + more > 0) - i64::from(before > 0);
         }
         n_attached
+    }
+}
+
+impl QueueingHint for NodeVolumeLimits {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        hints::may_help(call)
     }
 }
 

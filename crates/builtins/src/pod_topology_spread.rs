@@ -11,16 +11,17 @@ mod counters;
 mod default_constraints;
 mod default_selector;
 mod hard;
+mod hints;
 mod node_inclusion;
 mod soft;
 #[cfg(test)]
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Normalize, PreFilter, PreScore, Score, Sign,
-    Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, HintCall, Normalize, PreFilter, PreScore,
+    QueueingHint, Score, Sign, Status,
 };
-use berth_model::{Column, NodeSet, Pod, pod::SpreadConstraint};
+use berth_model::{ClusterTable, Column, NodeSet, Pod, pod::SpreadConstraint};
 use thiserror::Error;
 
 use self::{
@@ -82,7 +83,7 @@ impl BuiltIn for PodTopologySpread {
     }
 }
 
-plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, Sign);
+plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign);
 
 /// The selector of one of the pod's own constraints does not parse. The API server refuses such pods.
 #[derive(Debug, Error)]
@@ -95,8 +96,13 @@ struct ConstraintError {
 
 impl PodTopologySpread {
     /// The hard or the soft constraints that apply to the pod: its own, or the default ones if it has none of either kind.
-    fn constraints(&mut self, call: &Call<'_>, is_hard: bool) -> Result<Vec<SpreadConstraint>, ConstraintError> {
-        let own = &call.pod.topology_spread;
+    fn constraints(
+        &mut self,
+        table: &ClusterTable,
+        pod: &Pod,
+        is_hard: bool,
+    ) -> Result<Vec<SpreadConstraint>, ConstraintError> {
+        let own = &pod.topology_spread;
         let of_kind = |constraints: &[SpreadConstraint]| -> Vec<SpreadConstraint> {
             constraints.iter().filter(|constraint| constraint.is_hard == is_hard).cloned().collect()
         };
@@ -111,9 +117,9 @@ impl PodTopologySpread {
                 None => Ok(constraints),
             };
         }
-        let mut constraints = of_kind(self.default_constraints.get(&call.table.symbols));
+        let mut constraints = of_kind(self.default_constraints.get(&table.symbols));
         if !constraints.is_empty() {
-            let selector = self.default_selector.get(call);
+            let selector = self.default_selector.get(table, pod);
             if selector.is_empty() {
                 constraints.clear();
             }
@@ -138,6 +144,13 @@ fn not_prepared(point: &str) -> Status {
     Status::error(format!("error reading \"{point}{}\" from cycleState: not found", PodTopologySpread::NAME))
 }
 
+impl QueueingHint for PodTopologySpread {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        // A pod whose constraints do not parse may be another one by now.
+        self.constraints(call.table, call.pod, true).map_or(true, |constraints| hints::may_help(call, &constraints))
+    }
+}
+
 impl Sign for PodTopologySpread {
     /// A pod with constraints has no signature: each placed pod changes the counts for the next one.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
@@ -148,7 +161,8 @@ impl Sign for PodTopologySpread {
 impl PreFilter for PodTopologySpread {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         self.hard.clear();
-        let constraints = self.constraints(call, true).map_err(|error| Status::error(error.to_string()))?;
+        let constraints =
+            self.constraints(call.table, call.pod, true).map_err(|error| Status::error(error.to_string()))?;
         if constraints.is_empty() {
             return Err(Status::skip());
         }
@@ -177,7 +191,7 @@ impl PreScore for PodTopologySpread {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
         self.soft.clear();
         let refused = |error| Status::error(format!("calculating preScoreState: {error}"));
-        let constraints = self.constraints(call, false).map_err(refused)?;
+        let constraints = self.constraints(call.table, call.pod, false).map_err(refused)?;
         if constraints.is_empty() || call.table.n_nodes() == 0 {
             return Err(Status::skip());
         }

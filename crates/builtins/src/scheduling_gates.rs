@@ -1,11 +1,12 @@
 //! SchedulingGates: a pod with scheduling gates does not enter activeQ (KEP-3521).
 
-use berth_framework::{ClusterEvent, ConfigureError, PreEnqueue, Status};
+use berth_framework::{ClusterEvent, ConfigureError, HintCall, PreEnqueue, QueueingHint, Status};
 use berth_model::Pod;
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
 };
 
 /// Rejects at PreEnqueue pods whose `spec.schedulingGates` is not empty.
@@ -26,7 +27,7 @@ impl BuiltIn for SchedulingGates {
     }
 }
 
-plugin!(SchedulingGates: PreEnqueue);
+plugin!(SchedulingGates: PreEnqueue, QueueingHint);
 
 impl PreEnqueue for SchedulingGates {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status {
@@ -34,6 +35,12 @@ impl PreEnqueue for SchedulingGates {
             return Status::success();
         }
         Status::unresolvable(format!("waiting for scheduling gates: [{}]", pod.scheduling_gates.join(" ")))
+    }
+}
+
+impl QueueingHint for SchedulingGates {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        hints::is_own_update(call)
     }
 }
 

@@ -142,14 +142,14 @@ pub(crate) struct StorageClass {
     pub(crate) allowed_topologies: Vec<TopologyTerm>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct TopologyTerm {
     #[serde(deserialize_with = "null_as_default")]
     pub(crate) match_label_expressions: Vec<TopologyRequirement>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub(crate) struct TopologyRequirement {
     pub(crate) key: String,

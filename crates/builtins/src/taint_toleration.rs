@@ -4,7 +4,9 @@
 //! Nodes share few distinct sets of taints, so each set is compared with the pod's tolerations once in a call, and the
 //! result is looked up by the id of a node's set.
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, Normalize, PreScore, Score, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, EventSubject, HintCall, Normalize, PreScore, QueueingHint, Score, Status,
+};
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod,
     pod::{Taint, TaintEffect},
@@ -13,6 +15,7 @@ use berth_model::{
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
     node_check::{NodeRule, filter_by_node, pass_or},
     normalize::normalize,
 };
@@ -43,7 +46,7 @@ impl BuiltIn for TaintToleration {
     }
 }
 
-plugin!(TaintToleration: Filter, PreScore, Score, Normalize, Sign);
+plugin!(TaintToleration: Filter, PreScore, Score, Normalize, QueueingHint, Sign);
 
 fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))
@@ -110,6 +113,19 @@ impl Normalize for TaintToleration {
     fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
         normalize(scores, true);
         Ok(())
+    }
+}
+
+impl QueueingHint for TaintToleration {
+    /// A node has only taints that the pod tolerates, which was not so before; or the pod's own tolerations changed.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        match call.subject {
+            EventSubject::Node { old, new: Some(new) } => {
+                admits(call.pod, &new.taints) && old.is_none_or(|old| !admits(call.pod, &old.taints))
+            }
+            EventSubject::Pod { .. } => hints::is_own_update(call),
+            EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => true,
+        }
     }
 }
 

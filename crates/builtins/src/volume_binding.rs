@@ -6,6 +6,7 @@
 //! PersistentVolume controller has bound the claims ([`reservation`]).
 
 mod claims;
+mod hints;
 mod matching;
 mod provisioning;
 mod reservation;
@@ -13,8 +14,8 @@ mod version;
 mod volumes;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, Permission,
-    PreBind, PreFilter, PreScore, Reserve, Score, Status,
+    Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, HintCall,
+    Permission, PreBind, PreFilter, PreScore, QueueingHint, Reserve, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -90,7 +91,14 @@ impl BuiltIn for VolumeBinding {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "VolumeBinding",
         columns: &[Column::Name, Column::Labels],
-        objects: &[storage::CLAIM, storage::VOLUME, storage::CLASS, storage::CSI_DRIVER, storage::CAPACITY],
+        objects: &[
+            storage::CLAIM,
+            storage::VOLUME,
+            storage::CLASS,
+            storage::CSI_NODE,
+            storage::CSI_DRIVER,
+            storage::CAPACITY,
+        ],
         requeue: &[
             ("storage.k8s.io/StorageClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("PersistentVolumeClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),
@@ -117,7 +125,13 @@ impl BuiltIn for VolumeBinding {
     }
 }
 
-plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, Sign; EndCycle, Follow);
+plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, QueueingHint, Sign; EndCycle, Follow);
+
+impl QueueingHint for VolumeBinding {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        hints::may_help(call)
+    }
+}
 
 impl Follow for VolumeBinding {
     fn follow(&mut self, table: &ClusterTable) {

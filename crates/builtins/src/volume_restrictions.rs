@@ -5,7 +5,10 @@ mod usage;
 
 use std::sync::Arc;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, PreFilter, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, Follow, HintCall, PreFilter,
+    QueueingHint, Status,
+};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod};
 
 use self::usage::{Usage, conflicts_between};
@@ -13,6 +16,7 @@ use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
+    hints,
     node_check::explain_each,
     storage::{self, ClaimError, PersistentVolumeClaim},
 };
@@ -56,7 +60,7 @@ impl BuiltIn for VolumeRestrictions {
     }
 }
 
-plugin!(VolumeRestrictions: PreFilter, Filter, Sign; Follow);
+plugin!(VolumeRestrictions: PreFilter, Filter, QueueingHint, Sign; Follow);
 
 impl Follow for VolumeRestrictions {
     fn follow(&mut self, table: &ClusterTable) {
@@ -159,6 +163,24 @@ impl Filter for VolumeRestrictions {
         };
         Ok(cases.iter().map(check).collect())
     }
+}
+
+impl QueueingHint for VolumeRestrictions {
+    /// A pod of the same namespace is gone that used one of the pod's disks or claims, or one of its claims appeared.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        match call.subject {
+            EventSubject::Pod { old: Some(old), new: None } => {
+                let shares_claim = || storage::named_claims(old).any(|claim| names(call.pod, claim));
+                old.namespace == call.pod.namespace && (conflicts_between(call.pod, old) > 0 || shares_claim())
+            }
+            EventSubject::Object { key, .. } => hints::names_claim(call.pod, key, &call.table.symbols),
+            EventSubject::Pod { .. } | EventSubject::Node { .. } | EventSubject::Hidden => true,
+        }
+    }
+}
+
+fn names(pod: &Pod, claim: &str) -> bool {
+    storage::named_claims(pod).any(|name| name == claim)
 }
 
 #[cfg(test)]

@@ -2,12 +2,16 @@
 
 use std::collections::BTreeSet;
 
-use berth_framework::{Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, PreFilter, Status};
+use berth_framework::{
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, HintCall, PreFilter,
+    QueueingHint, Status,
+};
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
 
 use crate::{
     args::{self, NoArgs},
     built_in::{BuiltIn, Descriptor, plugin},
+    hints,
     node_check::{dry_run_each, explain_each, pass_or},
     storage::{self, ClaimError, NoBindingMode, PersistentVolume, PersistentVolumeClaim, StorageClass},
 };
@@ -73,7 +77,7 @@ impl BuiltIn for VolumeZone {
     }
 }
 
-plugin!(VolumeZone: PreFilter, Filter, Sign);
+plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign);
 
 /// Why the volume of a claim is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -189,6 +193,25 @@ impl Filter for VolumeZone {
 
     fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         Ok(dry_run_each(cases, |node| self.check(node)))
+    }
+}
+
+impl QueueingHint for VolumeZone {
+    /// A class that waits for the pod, one of the pod's claims, or a volume whose zones or regions changed.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        let EventSubject::Object { key, old, new } = call.subject else { return true };
+        match key.kind.as_str() {
+            "StorageClass" => {
+                let class: Option<StorageClass> = hints::decoded(new);
+                class.is_none_or(|class| class.waits_for_consumer(&key.name).unwrap_or(false))
+            }
+            "PersistentVolumeClaim" => hints::names_claim(call.pod, key, &call.table.symbols),
+            "PersistentVolume" => {
+                let [old, new] = [old, new].map(hints::decoded::<PersistentVolume>);
+                old.zip(new).is_none_or(|(old, new)| !topologies(&old).eq(topologies(&new)))
+            }
+            _ => true,
+        }
     }
 }
 

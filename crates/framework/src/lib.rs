@@ -25,9 +25,9 @@ pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
-    Bind, Call, CycleId, DryRun, DryRunCase, Explanation, Failure, Filter, Normalize, Permit, PermitVerdict, PostBind,
-    PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint, Removal, Reserve,
-    Score, Sign,
+    Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explanation, Failure, Filter, HintCall, Normalize, Permit,
+    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
+    QueueingHint, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Grants, Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};

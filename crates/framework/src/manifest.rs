@@ -1,6 +1,6 @@
 //! What a plugin tells about itself before it is used.
 
-use berth_model::{Column, Columns};
+use berth_model::{Column, Columns, ObjectKey};
 
 use crate::effect::Permission;
 
@@ -28,6 +28,12 @@ impl Needs {
     pub fn pods_matter(&self) -> bool {
         let changed = [Column::Requested, Column::NonZeroRequested, Column::PodCount, Column::HostPorts];
         self.pods || changed.into_iter().any(|column| self.columns.contains(column))
+    }
+
+    /// Whether the plugin sees objects of this kind.
+    #[must_use]
+    pub fn has_objects_like(&self, key: &ObjectKey) -> bool {
+        self.objects.iter().any(|it| it.api_version == key.api_version && it.kind == key.kind)
     }
 }
 

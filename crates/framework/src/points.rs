@@ -6,7 +6,7 @@
 
 use std::sync::Arc;
 
-use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, PodIdx, Time};
+use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx, Time};
 
 use crate::{effect::Effect, manifest::ClusterEvent, status::Status};
 
@@ -234,8 +234,55 @@ pub trait Sign {
     fn sign(&mut self, pod: &Pod) -> Option<String>;
 }
 
+/// What a queueing hint is asked about.
+#[derive(Clone, Copy, Debug)]
+pub struct HintCall<'a> {
+    /// The cluster, with the event applied.
+    pub table: &'a ClusterTable,
+    /// The pod that the plugin rejected, as it is now.
+    pub pod: &'a Pod,
+    /// What happened; a pod's `resource` is `Pod`, whether it has a node or not.
+    pub event: &'a ClusterEvent,
+    /// To what it happened.
+    pub subject: EventSubject<'a>,
+}
+
+/// An object before and after an event; `None` where it does not exist.
+#[derive(Clone, Copy, Debug)]
+pub enum EventSubject<'a> {
+    /// A pod.
+    Pod {
+        /// Before.
+        old: Option<&'a Pod>,
+        /// After.
+        new: Option<&'a Pod>,
+    },
+    /// A node.
+    Node {
+        /// Before.
+        old: Option<&'a Node>,
+        /// After.
+        new: Option<&'a Node>,
+    },
+    /// An object of a kind that the manifest names among `objects`.
+    Object {
+        /// Its kind, namespace and name.
+        key: &'a ObjectKey,
+        /// Before, as JSON.
+        old: Option<&'a [u8]>,
+        /// After, as JSON.
+        new: Option<&'a [u8]>,
+    },
+    /// An object that the plugin may not see, or no one object.
+    Hidden,
+}
+
 /// Is this event worth another attempt of a pod that the plugin rejected?
+///
+/// Asked only about events of the manifest's `requeue`. A plugin without this point has its pods tried again at each of
+/// them.
 pub trait QueueingHint {
-    /// `old` and `new` are the object as JSON before and after; `None` where it does not exist.
-    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool;
+    /// Whether the event may make the pod schedulable as far as this plugin can tell. An answer of `false` that turns out
+    /// wrong costs the pod up to five minutes, one of `true` costs one attempt.
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool;
 }

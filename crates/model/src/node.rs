@@ -30,3 +30,12 @@ pub struct Node {
     /// `metadata.annotations`.
     pub annotations: Arc<api::StringMap>,
 }
+
+impl Node {
+    /// The value of a label; `None` where the node does not have it.
+    #[must_use]
+    pub fn label(&self, key: Sym) -> Option<Sym> {
+        let at = self.labels.binary_search_by_key(&key, |(key, _)| *key).ok()?;
+        self.labels.get(at).map(|(_, value)| *value)
+    }
+}

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use berth_framework::{ClusterEvent, ObjectKind};
-use berth_model::{Node, Pod};
+use berth_framework::ClusterEvent;
+use berth_model::{Node, ObjectKey, Pod};
 
 /// An event with what it happened to.
 #[derive(Clone, Debug)]
@@ -37,8 +37,8 @@ pub enum Subject {
     },
     /// An object of another kind, as JSON.
     Object {
-        /// Its kind.
-        kind: ObjectKind,
+        /// Its kind, namespace and name.
+        key: ObjectKey,
         /// Before.
         old: Option<Arc<[u8]>>,
         /// After.

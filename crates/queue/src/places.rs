@@ -1,6 +1,9 @@
 //! Where waiting pods are: activeQ, backoffQ and the pool of unschedulable pods, each in its order.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use berth_model::{PodUid, Time};
 use rustc_hash::FxHashMap;
@@ -43,6 +46,8 @@ pub(crate) struct Places {
     backoff: BTreeMap<(Time, SortKey, Arrival), PodUid>,
     error_backoff: BTreeMap<(Time, Arrival), PodUid>,
     unschedulable: BTreeMap<Arrival, PodUid>,
+    /// Of the pool, the pods that each plugin rejected: an event is looked at only for those whom it may concern.
+    by_rejector: FxHashMap<Arc<str>, BTreeSet<Arrival>>,
     n_gated: usize,
     arrivals: Arrival,
 }
@@ -71,7 +76,10 @@ impl Places {
             Place::Active(key, arrival) => self.active.remove(&(key, arrival)),
             Place::Backoff(expiry, key, arrival) => self.backoff.remove(&(expiry, key, arrival)),
             Place::ErrorBackoff(expiry, arrival) => self.error_backoff.remove(&(expiry, arrival)),
-            Place::Unschedulable(arrival) => self.unschedulable.remove(&arrival),
+            Place::Unschedulable(arrival) => {
+                self.unlist_rejectors(&record, arrival);
+                self.unschedulable.remove(&arrival)
+            }
         };
         debug_assert_eq!(listed.as_deref(), Some(uid), "a waiting pod is listed in its place");
         self.n_gated -= usize::from(record.gated_by.is_some());
@@ -88,7 +96,12 @@ impl Places {
             Place::ErrorBackoff(expiry, arrival) => {
                 drop(self.error_backoff.insert((expiry, arrival), uid.clone()));
             }
-            Place::Unschedulable(arrival) => drop(self.unschedulable.insert(arrival, uid.clone())),
+            Place::Unschedulable(arrival) => {
+                for plugin in record.rejected_by() {
+                    self.by_rejector.entry(Arc::clone(plugin)).or_default().insert(arrival);
+                }
+                drop(self.unschedulable.insert(arrival, uid.clone()));
+            }
         }
         self.n_gated += usize::from(record.gated_by.is_some());
         let other = self.pods.insert(uid, WaitingPod { record, place });
@@ -108,6 +121,26 @@ impl Places {
     /// The unschedulable pods, gated ones among them, in the order of their arrival.
     pub(crate) fn pool(&self) -> Vec<PodUid> {
         self.unschedulable.values().cloned().collect()
+    }
+
+    /// Of the pool, the pods that one of these plugins rejected, in the order of their arrival.
+    pub(crate) fn pool_rejected_by<'a>(&self, plugins: impl Iterator<Item = &'a str>) -> Vec<PodUid> {
+        let mut arrivals: Vec<Arrival> =
+            plugins.filter_map(|plugin| self.by_rejector.get(plugin)).flatten().copied().collect();
+        arrivals.sort_unstable();
+        arrivals.dedup();
+        arrivals.iter().filter_map(|arrival| self.unschedulable.get(arrival)).cloned().collect()
+    }
+
+    fn unlist_rejectors(&mut self, record: &QueuedPod, arrival: Arrival) {
+        for plugin in record.rejected_by() {
+            if let Some(arrivals) = self.by_rejector.get_mut(plugin) {
+                arrivals.remove(&arrival);
+                if arrivals.is_empty() {
+                    self.by_rejector.remove(plugin);
+                }
+            }
+        }
     }
 
     pub(crate) fn pool_is_empty(&self) -> bool {

@@ -157,14 +157,12 @@ impl Queue {
     /// Takes a waiting pod out of its place.
     fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
         let (record, place) = self.places.take(uid)?;
-        let rejectors = record.rejectors.iter().chain(&record.pending);
-        self.metrics.count_rejectors(rejectors, record.pod.scheduler_name, -1);
+        self.metrics.count_rejectors(record.rejected_by(), record.pod.scheduler_name, -1);
         Some((record, place))
     }
 
     fn put(&mut self, record: QueuedPod, place: Place) {
-        let rejectors = record.rejectors.iter().chain(&record.pending);
-        self.metrics.count_rejectors(rejectors, record.pod.scheduler_name, 1);
+        self.metrics.count_rejectors(record.rejected_by(), record.pod.scheduler_name, 1);
         self.places.put(record, place);
     }
 

@@ -46,6 +46,11 @@ impl QueuedPod {
         }
     }
 
+    /// The plugins of [`Self::rejectors`] and [`Self::pending`].
+    pub(crate) fn rejected_by(&self) -> impl Iterator<Item = &Arc<str>> {
+        self.rejectors.iter().chain(&self.pending)
+    }
+
     pub(crate) fn is_rejected(&self) -> bool {
         !self.rejectors.is_empty() || !self.pending.is_empty()
     }

@@ -32,7 +32,7 @@ impl PluginEvents {
         Self { plugin, events }
     }
 
-    fn hears(&self, event: &ClusterEvent) -> bool {
+    pub(crate) fn hears(&self, event: &ClusterEvent) -> bool {
         self.events.as_ref().is_none_or(|events| events.iter().any(|registered| matches(registered, event)))
     }
 }
@@ -67,6 +67,12 @@ impl Registrations {
     /// Whether any plugin would hear of the event.
     pub(crate) fn anyone_hears(&self, event: &ClusterEvent) -> bool {
         self.by_scheduler.values().flatten().any(|plugin| plugin.hears(event))
+    }
+
+    /// The plugins of all profiles that would hear of the event; one may come several times.
+    pub(crate) fn hearing<'a>(&'a self, event: &'a ClusterEvent) -> impl Iterator<Item = &'a str> {
+        let plugins = self.by_scheduler.values().flatten().filter(|plugin| plugin.hears(event));
+        plugins.map(|plugin| &*plugin.plugin)
     }
 
     /// Whether `plugin` of that profile would hear of the event.

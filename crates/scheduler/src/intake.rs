@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cache::Added;
-use berth_framework::{ClusterEvent, ObjectKind};
+use berth_framework::ClusterEvent;
 use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
 use berth_queue::{Occurrence, Subject};
 use rustc_hash::FxHashMap;
@@ -104,8 +104,7 @@ pub(crate) fn object_changed(
         (None, None) => return,
     };
     bindings.object_changed(&key, context);
-    let kind = ObjectKind { api_version: key.api_version, kind: key.kind };
-    context.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { kind, old, new })));
+    context.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new })));
 }
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {

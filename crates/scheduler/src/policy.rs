@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_framework::{Plugin, PluginIdx, Point, Status};
+use berth_framework::{ClusterEvent, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_model::{Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject};
 
@@ -63,7 +63,7 @@ impl Policy for PluginPolicy<'_> {
         plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))
     }
 
-    /// A plugin that has no hint, or cannot be shown the objects, wants every event for which it registered.
+    /// A plugin that has no hint wants every event for which it registered.
     fn hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
         let Some(plugin) = profile.find(plugin) else { return true };
@@ -71,14 +71,32 @@ impl Policy for PluginPolicy<'_> {
             // The plugin only holds the pod back; the plugins that rejected it are asked themselves.
             return false;
         }
-        let Subject::Object { kind, old, new } = &occurrence.subject else { return true };
         let Some(plugin) = profile.get(plugin) else { return true };
         if plugin.queueing_hint().is_none() || plugin.sync(self.cache).is_err() {
             return true;
         }
-        // A plugin may register for events of a kind that it is not granted to read.
-        let is_shown = plugin.manifest().needs.objects.contains(kind);
-        let [old, new] = [old, new].map(|object| object.as_deref().filter(|_| is_shown));
-        plugin.queueing_hint().is_none_or(|point| point.queueing_hint(pod, &occurrence.event, old, new))
+        let subject = shown(&occurrence.subject, plugin.manifest());
+        let pod_event;
+        let event = match subject {
+            EventSubject::Pod { .. } => {
+                pod_event = ClusterEvent::new("Pod", occurrence.event.actions);
+                &pod_event
+            }
+            EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => &occurrence.event,
+        };
+        let call = HintCall { table: self.cache.table(), pod, event, subject };
+        plugin.queueing_hint().is_none_or(|point| point.queueing_hint(&call))
+    }
+}
+
+/// What a plugin is shown of an event. It may register for events of a kind that it was not granted to read.
+fn shown<'a>(subject: &'a Subject, manifest: &Manifest) -> EventSubject<'a> {
+    match subject {
+        Subject::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
+        Subject::Node { old, new } => EventSubject::Node { old: old.as_deref(), new: new.as_deref() },
+        Subject::Object { key, old, new } if manifest.needs.has_objects_like(key) => {
+            EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() }
+        }
+        Subject::Object { .. } | Subject::Cluster => EventSubject::Hidden,
     }
 }

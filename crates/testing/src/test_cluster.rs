@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::{Cache, Inconsistency};
 use berth_framework::{Call, CycleId, run::NominatedPods};
-use berth_model::{ClusterTable, NodeIdx, ObjectKey, Pod, PodUid, Time, api, intern};
+use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Time, api, intern};
 use serde_json::Value;
 
 /// Nodes, pods on them, pods that are nominated to them, and other objects.
@@ -68,6 +68,11 @@ impl TestCluster {
     /// The pod as plugins see it; it does not enter the cluster.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
         intern::pod(pod, self.cache.symbols_mut())
+    }
+
+    /// The node as plugins see it; it does not enter the cluster.
+    pub fn intern_node(&mut self, node: &api::Node) -> Node {
+        intern::node(node, self.cache.symbols_mut())
     }
 
     /// Must come after the last node came or went and before the order of nodes is read.

@@ -22,7 +22,10 @@ use crate::bindings::{
     shared::berth::scheduler::types as wit, sync::exports::berth::scheduler::sync as wit_sync,
 };
 
+mod event_subject;
 mod pod_parts;
+
+pub(crate) use self::event_subject::OwnedSubject;
 
 fn syms(values: Vec<u32>) -> Vec<Sym> {
     values.into_iter().map(Sym).collect()

@@ -282,15 +282,11 @@ impl<T: HasGuest> queueing_hint::Guest for T {
     fn queueing_hint(
         pod: wit::Pod,
         event: wit::ClusterEvent,
-        old: Option<Vec<u8>>,
-        new: Option<Vec<u8>>,
+        subject: queueing_hint::EventSubject,
     ) -> queueing_hint::Hint {
-        let pod = convert::pod(pod);
-        let event = convert::cluster_event(&event);
-        let queue = T::with(|guest| match guest.plugin().map(<dyn Plugin>::queueing_hint) {
-            Ok(Some(plugin)) => plugin.queueing_hint(&pod, &event, old.as_deref(), new.as_deref()),
-            Ok(None) | Err(_) => true,
-        });
+        let (pod, event) = (convert::pod(pod), convert::cluster_event(&event));
+        let subject = convert::OwnedSubject::new(subject);
+        let queue = T::with(|guest| guest.hint(&pod, &event, subject.borrowed()));
         if queue { queueing_hint::Hint::Queue } else { queueing_hint::Hint::Skip }
     }
 }

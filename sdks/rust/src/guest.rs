@@ -1,6 +1,8 @@
 //! One plugin inside a component: the replica, the open cycles, and the plugin itself.
 
-use berth_framework::{Call, Configure, ConfigureError, CycleId, Manifest, Plugin, Status};
+use berth_framework::{
+    Call, ClusterEvent, Configure, ConfigureError, CycleId, EventSubject, HintCall, Manifest, Plugin, Status,
+};
 use berth_model::{ClusterTable, Delta, Pod, Time};
 
 /// What a component holds between calls.
@@ -92,6 +94,12 @@ impl Guest {
             tried.extend(more);
             answer(plugin, call, &tried.iter().collect::<Vec<_>>())
         })
+    }
+
+    /// Asks whether an event is worth another attempt. A plugin that is not there yet, or has no hint, says yes.
+    pub(crate) fn hint(&mut self, pod: &Pod, event: &ClusterEvent, subject: EventSubject<'_>) -> bool {
+        let Some(point) = self.plugin.as_deref_mut().and_then(<dyn Plugin>::queueing_hint) else { return true };
+        point.queueing_hint(&HintCall { table: &self.table, pod, event, subject })
     }
 
     fn call_with_tried<R>(

@@ -1,7 +1,7 @@
 //! One plugin alone, at every point that it has, whatever others would have said before.
 
-use berth_framework::{Call, CycleId, DryRun, DryRunCase, Failure, Plugin, Removal, Status};
-use berth_model::{NodeIdx, NodeSet, Pod, PodIdx};
+use berth_framework::{Call, CycleId, DryRun, DryRunCase, EventSubject, Failure, HintCall, Plugin, Removal, Status};
+use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx};
 
 use crate::cluster::FuzzCluster;
 
@@ -148,18 +148,45 @@ fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
     }
 }
 
-/// Every event that the plugin waits for, with objects of all kinds before and after.
+/// Every event that the plugin waits for, with subjects of all kinds before and after.
 fn hints(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     let events = plugin.manifest().requeue.clone().unwrap_or_default();
     let Some(point) = plugin.queueing_hint() else { return };
-    let shown: Vec<Vec<u8>> = cluster.others.iter().take(8).map(|object| object.to_string().into_bytes()).collect();
-    let mut objects: Vec<Option<&[u8]>> = shown.iter().map(|json| Some(json.as_slice())).collect();
-    objects.push(None);
+    let table = cluster.cluster.table();
+    let shown: Vec<(ObjectKey, Vec<u8>)> =
+        cluster.others.iter().take(8).map(|object| (ObjectKey::of(object), object.to_string().into_bytes())).collect();
+    let mut subjects: Vec<EventSubject<'_>> = Vec::new();
+    for (at, (key, new)) in shown.iter().enumerate() {
+        let old = shown.get((at + 1) % shown.len()).map(|(_, json)| json.as_slice());
+        let [some, none] = [Some(new.as_slice()), None];
+        subjects.extend(
+            [(old, some), (some, some), (some, none), (none, some)].map(|(old, new)| EventSubject::Object {
+                key,
+                old,
+                new,
+            }),
+        );
+    }
+    let placed: Vec<&Pod> = table.pods().iter().map(|(_, pod, _)| &**pod).take(4).collect();
+    for other in placed.into_iter().chain([pod]) {
+        let [some, none] = [Some(other), None];
+        subjects.extend(
+            [(some, some), (some, none), (none, some), (Some(pod), some)]
+                .map(|(old, new)| EventSubject::Pod { old, new }),
+        );
+    }
+    let cache = cluster.cluster.cache();
+    let node = |node| cache.node(table.name(node)).and_then(|node| node.row()).map(|(_, node)| node);
+    let nodes: Vec<&Node> = table.nodes().iter().take(4).filter_map(node).collect();
+    for (at, &node) in nodes.iter().enumerate() {
+        let old = nodes.get((at + 1) % nodes.len()).copied();
+        subjects.extend(
+            [(old, Some(node)), (None, Some(node)), (old, None)].map(|(old, new)| EventSubject::Node { old, new }),
+        );
+    }
     for event in &events {
-        for (at, new) in objects.iter().enumerate() {
-            let old = objects.get((at + 1) % objects.len()).copied().flatten();
-            point.queueing_hint(pod, event, old, *new);
-            point.queueing_hint(pod, event, *new, *new);
+        for &subject in &subjects {
+            point.queueing_hint(&HintCall { table, pod, event, subject });
         }
     }
 }

@@ -4,23 +4,29 @@ use berth_cache::Inconsistency;
 use berth_model::Pod;
 use berth_testing::TestCluster;
 
-use crate::case::Case;
+use crate::case::{Case, Objects};
 
 /// What the scheduler knows when the cycle starts, and the pod of the cycle.
 pub(crate) fn recorded(case: &Case) -> Result<(TestCluster, Pod), Inconsistency> {
+    let mut cluster = of_objects(&case.objects)?;
+    let pod = cluster.intern(&case.pod);
+    cluster.settle();
+    Ok((cluster, pod))
+}
+
+/// Still to be settled.
+pub(crate) fn of_objects(objects: &Objects) -> Result<TestCluster, Inconsistency> {
     let mut cluster = TestCluster::default();
-    for node in &case.objects.nodes {
+    for node in &objects.nodes {
         cluster.set_node(node);
     }
     // The watch of a real scheduler leaves out pods that have ended.
     let is_alive = |phase: &str| !matches!(phase, "Succeeded" | "Failed");
-    for pod in case.objects.pods.iter().filter(|pod| is_alive(&pod.status.phase)) {
+    for pod in objects.pods.iter().filter(|pod| is_alive(&pod.status.phase)) {
         cluster.set_pod(pod)?;
     }
-    for object in case.objects.others.values().flatten() {
+    for object in objects.others.values().flatten() {
         cluster.set_object(object);
     }
-    let pod = cluster.intern(&case.pod);
-    cluster.settle();
-    Ok((cluster, pod))
+    Ok(cluster)
 }

@@ -14,6 +14,7 @@ pub mod suite;
 pub mod tables;
 
 mod cluster;
+mod hints;
 mod registrations;
 mod subject;
 

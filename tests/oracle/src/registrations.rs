@@ -1,18 +1,20 @@
-//! Comparing what plugins register for in the queue with the events in their manifests.
-//!
-//! The recorded hints, which say whether one event is worth another attempt, are left out: the plugins here have none
-//! and are asked again at each of their events.
+//! Comparing what plugins register for in the queue with the events in their manifests, and their queueing hints with the
+//! recorded ones.
 
 use berth_framework::ClusterEvent;
 use serde::Deserialize;
 
-use crate::{execution::Execution, findings::Findings};
+use crate::{
+    execution::Execution,
+    findings::Findings,
+    hints::{self, HintRow},
+};
 
 #[derive(Debug, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub(crate) enum Row {
     Registration(Registration),
-    Hints { hints: Vec<serde::de::IgnoredAny> },
+    Hints(Box<HintRow>),
 }
 
 #[derive(Debug, Deserialize)]
@@ -26,7 +28,7 @@ pub(crate) fn check(row: &Row, execution: &dyn Execution) -> Findings {
     let mut findings = Findings::default();
     match row {
         Row::Registration(registration) => compare(registration, execution, &mut findings),
-        Row::Hints { hints } => hints.iter().for_each(|_| findings.leave_out("queueing hints")),
+        Row::Hints(row) => hints::check(row, execution, &mut findings),
     }
     findings
 }

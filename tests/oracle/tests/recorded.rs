@@ -59,8 +59,13 @@ fn tables() -> Result<()> {
 }
 
 #[test]
-fn registrations() -> Result<()> {
-    agrees_in("queueing_hints", &Native, false)
+fn queueing_hints() -> Result<()> {
+    agrees("queueing_hints")
+}
+
+#[test]
+fn queueing_hints_as_components() -> Result<()> {
+    agrees_in("queueing_hints", &Wasm::load()?, true)
 }
 
 #[test]

@@ -1,28 +1,28 @@
 //! Queueing hints: which events may make a pod schedulable that DynamicResources rejected.
 
-use berth_framework::ClusterEvent;
-use berth_model::{Pod, api, pod::ClaimName};
+use berth_framework::{EventSubject, HintCall};
+use berth_model::{Pod, pod::ClaimName};
 
 use super::{claim_table::EXTENDED_RESOURCE_CLAIM, objects::ResourceClaim, pod_claims::are_generated};
+use crate::hints::{decoded, is_own_update};
 
-pub(super) fn may_help(pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-    // An object that cannot be decoded may help.
-    match event.resource.as_str() {
-        "resource.k8s.io/ResourceClaim" => match new.map(serde_json::from_slice) {
-            Some(Ok(new)) => claim_changed(pod, old.and_then(|old| serde_json::from_slice(old).ok()).as_ref(), &new),
-            Some(Err(_)) | None => true,
-        },
-        "Pod" => match new.map(serde_json::from_slice) {
-            Some(Ok(new)) => pod_changed(pod, &new),
-            Some(Err(_)) | None => true,
-        },
-        _ => true,
+pub(super) fn may_help(call: &HintCall<'_>) -> bool {
+    match call.subject {
+        EventSubject::Object { key, old, new } if key.kind == "ResourceClaim" => {
+            let is_in_namespace = call.table.symbols.text(call.pod.namespace) == key.namespace;
+            // An object that cannot be decoded may help.
+            decoded::<ResourceClaim>(new)
+                .is_none_or(|new| claim_changed(call.pod, is_in_namespace, decoded(old).as_ref(), &new))
+        }
+        EventSubject::Pod { new: Some(new), .. } => is_own_update(call) && are_generated(new),
+        EventSubject::Pod { .. } | EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => {
+            true
+        }
     }
 }
 
-/// Claims are compared by name alone: the namespace of the pod is a symbol that cannot be resolved here, and a claim with
-/// the same name in another namespace costs one attempt at most.
-fn claim_changed(pod: &Pod, old: Option<&ResourceClaim>, new: &ResourceClaim) -> bool {
+/// `is_in_namespace`: the claim is in the namespace of the pod.
+fn claim_changed(pod: &Pod, is_in_namespace: bool, old: Option<&ResourceClaim>, new: &ResourceClaim) -> bool {
     if !are_generated(pod) {
         return false;
     }
@@ -33,14 +33,9 @@ fn claim_changed(pod: &Pod, old: Option<&ResourceClaim>, new: &ResourceClaim) ->
     let names_it = |name: &ClaimName| matches!(name, ClaimName::Known(name) if **name == *new.metadata.name);
     let is_made_for_it = new.metadata.annotations.contains_key(EXTENDED_RESOURCE_CLAIM)
         && new.metadata.owner_references.iter().any(|owner| *owner.uid == *pod.uid);
-    if !is_made_for_it && !pod.resource_claims.iter().any(|claim| names_it(&claim.claim)) {
+    let is_named = is_in_namespace && pod.resource_claims.iter().any(|claim| names_it(&claim.claim));
+    if !is_made_for_it && !is_named {
         return false;
     }
     old.is_none_or(|old| old.status != new.status)
-}
-
-fn pod_changed(pod: &Pod, new: &api::Pod) -> bool {
-    let is_named = |name: &str| new.status.resource_claim_statuses.iter().any(|status| status.name == name);
-    *new.metadata.uid == *pod.uid
-        && new.spec.resource_claims.iter().all(|claim| claim.resource_claim_name.is_some() || is_named(&claim.name))
 }

@@ -2,7 +2,11 @@
 
 mod test_cluster;
 
-use berth_model::Node;
+use berth_framework::EventSubject;
+use berth_model::{
+    Node, ObjectKey,
+    pod::{ClaimName, PodClaim},
+};
 use serde_json::{Value, json};
 
 use self::test_cluster::TestCluster;
@@ -453,36 +457,55 @@ fn the_next_binary_goes_on_where_the_last_one_stopped() {
     assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
-/// `reference`, plugins 16.2.
+/// `isSchedulableAfterClaimChange` and `isSchedulableAfterPodChange` in
+/// `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`.
 #[test]
 fn events_wake_pods_that_they_may_help() {
     let mut cluster = TestCluster::new();
     let pod = cluster.pod("p", &["c"], json!({}));
-    let claim = |name: &str, status: Value| {
-        json!({"metadata": {"namespace": "default", "name": name}, "status": status}).to_string().into_bytes()
+    let claim = |namespace: &str, name: &str, status: Value| {
+        let key = claim_key(namespace, name);
+        (key, json!({"metadata": {"namespace": namespace, "name": name}, "status": status}).to_string().into_bytes())
     };
-    let mut ask = |pod: &Pod, resource: &str, old: Option<Vec<u8>>, new: Vec<u8>| {
-        let event = ClusterEvent::new(resource, ClusterEvent::UPDATE);
-        cluster.plugin.queueing_hint().unwrap().queueing_hint(pod, &event, old.as_deref(), Some(&new))
+    let mut ask = |old: Option<Value>, (key, new): (ObjectKey, Vec<u8>)| {
+        let old = old.map(|status| claim(&key.namespace, &key.name, status).1);
+        let subject = EventSubject::Object { key: &key, old: old.as_deref(), new: Some(&new) };
+        cluster.hint(&pod, subject)
     };
-    let of_claim = "resource.k8s.io/ResourceClaim";
     let allocated = || json!({"allocation": {}});
     let free = || json!({});
-    assert!(ask(&pod, of_claim, Some(claim("other", allocated())), claim("other", free())));
-    assert!(!ask(&pod, of_claim, Some(claim("other", free())), claim("other", allocated())));
-    assert!(ask(&pod, of_claim, None, claim("c", free())));
-    assert!(!ask(&pod, of_claim, None, claim("other", free())));
-    assert!(!ask(&pod, of_claim, Some(claim("c", allocated())), claim("c", allocated())));
-    assert!(ask(&pod, of_claim, Some(claim("c", free())), claim("c", allocated())));
-    assert!(ask(&pod, of_claim, None, b"broken".to_vec()));
-    assert!(ask(&pod, "resource.k8s.io/ResourceSlice", None, b"{}".to_vec()));
-    let of_pod = |uid: &str, statuses: Value| {
-        json!({"metadata": {"uid": uid}, "spec": {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]},
-            "status": {"resourceClaimStatuses": statuses}})
-        .to_string()
-        .into_bytes()
+    assert!(ask(Some(allocated()), claim("default", "other", free())));
+    assert!(!ask(Some(free()), claim("default", "other", allocated())));
+    assert!(ask(None, claim("default", "c", free())));
+    assert!(!ask(None, claim("default", "other", free())));
+    assert!(!ask(None, claim("elsewhere", "c", free())), "a claim of another namespace");
+    assert!(!ask(Some(allocated()), claim("default", "c", allocated())));
+    assert!(ask(Some(free()), claim("default", "c", allocated())));
+    assert!(ask(None, (claim_key("default", "c"), b"broken".to_vec())));
+    let slice = ObjectKey { kind: "ResourceSlice".to_owned(), ..claim_key("", "s") };
+    assert!(ask(None, (slice, b"{}".to_vec())));
+}
+
+#[test]
+fn a_pod_is_tried_again_once_all_its_claims_are_generated() {
+    let mut cluster = TestCluster::new();
+    let pod = cluster.pod("p", &["c"], json!({}));
+    let with = |claims: &[ClaimName]| {
+        let claim = |name: &ClaimName| PodClaim { name: "c".into(), from_template: true, claim: name.clone() };
+        Pod { resource_claims: claims.iter().map(claim).collect(), ..pod.clone() }
     };
-    assert!(ask(&pod, "Pod", None, of_pod("p-uid", json!([{"name": "c", "resourceClaimName": "x"}]))));
-    assert!(!ask(&pod, "Pod", None, of_pod("p-uid", json!([]))));
-    assert!(!ask(&pod, "Pod", None, of_pod("another", json!([{"name": "c"}]))));
+    let mut ask = |new: &Pod| cluster.hint(&pod, EventSubject::Pod { old: None, new: Some(new) });
+    let generated = with(&[ClaimName::Known("x".into()), ClaimName::NotNeeded]);
+    assert!(ask(&generated));
+    assert!(!ask(&with(&[ClaimName::Known("x".into()), ClaimName::Pending])));
+    assert!(!ask(&Pod { uid: "another".into(), ..generated }));
+}
+
+fn claim_key(namespace: &str, name: &str) -> ObjectKey {
+    ObjectKey {
+        api_version: "resource.k8s.io/v1".to_owned(),
+        kind: "ResourceClaim".to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+    }
 }

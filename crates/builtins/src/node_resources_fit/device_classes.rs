@@ -11,7 +11,7 @@ const PREFIX: &str = "deviceclass.resource.kubernetes.io/";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct DeviceClass {
+pub(super) struct DeviceClass {
     spec: Spec,
 }
 
@@ -19,6 +19,17 @@ struct DeviceClass {
 #[serde(default, rename_all = "camelCase")]
 struct Spec {
     extended_resource_name: Option<String>,
+}
+
+impl DeviceClass {
+    pub(super) fn extended_resource(&self) -> Option<&str> {
+        self.spec.extended_resource_name.as_deref()
+    }
+}
+
+/// Whether the resource is the implicit one of the class called `class`.
+pub(super) fn is_implicit(resource: &str, class: &str) -> bool {
+    resource.strip_prefix(PREFIX) == Some(class)
 }
 
 /// All device classes.
@@ -38,9 +49,6 @@ impl DeviceClasses {
 
     /// Whether some class has the resource as its `extendedResourceName` or as its implicit extended resource.
     pub(super) fn serve(&self, resource: &str) -> bool {
-        let named = resource.strip_prefix(PREFIX);
-        self.0.iter().any(|(_, name, class)| {
-            named == Some(name) || class.spec.extended_resource_name.as_deref() == Some(resource)
-        })
+        self.0.iter().any(|(_, name, class)| is_implicit(resource, name) || class.extended_resource() == Some(resource))
     }
 }

@@ -5,9 +5,8 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_framework::Call;
 use berth_model::{
-    ObjectTable, ObjectView, Pod, Sym, Symbols, api,
+    ClusterTable, ObjectTable, ObjectView, Pod, Sym, Symbols, api,
     pod::{LabelSelector, Operator, Requirement},
     selector::{self, LabelMatcher},
 };
@@ -90,18 +89,18 @@ impl Default for DefaultSelector {
 
 impl DefaultSelector {
     /// The selector for the pod; without requirements if no service selects it and no known kind of controller owns it.
-    pub(super) fn get(&mut self, call: &Call<'_>) -> LabelSelector {
-        self.refresh(call.table.objects());
-        let symbols = &call.table.symbols;
-        let namespace = symbols.text(call.pod.namespace);
-        let services = self.service_selectors.entry(call.pod.namespace).or_insert_with(|| ServiceSelectors {
+    pub(super) fn get(&mut self, table: &ClusterTable, pod: &Pod) -> LabelSelector {
+        self.refresh(table.objects());
+        let symbols = &table.symbols;
+        let namespace = symbols.text(pod.namespace);
+        let services = self.service_selectors.entry(pod.namespace).or_insert_with(|| ServiceSelectors {
             unresolved: self.services.in_namespace(namespace).map(|(_, service)| Arc::clone(service)).collect(),
             ..ServiceSelectors::default()
         });
         services.resolve(symbols);
-        let mut labels = services.labels_for(call.pod);
+        let mut labels = services.labels_for(pod);
         let mut requirements = Vec::new();
-        if let Some(owner) = &call.pod.owner {
+        if let Some(owner) = &pod.owner {
             match (&*owner.api_version, &*owner.kind) {
                 ("v1", "ReplicationController") => {
                     if let Some(controller) = self.replication_controllers.get(namespace, &owner.name) {

@@ -65,7 +65,12 @@ impl Queue {
         if !occurrence.is_wildcard() && !self.registrations.anyone_hears(&occurrence.event) {
             return;
         }
-        for uid in self.places.pool() {
+        let affected = if occurrence.is_wildcard() {
+            self.places.pool()
+        } else {
+            self.places.pool_rejected_by(self.registrations.hearing(&occurrence.event))
+        };
+        for uid in affected {
             let Some((record, _)) = self.places.get(&uid) else { continue };
             if !concerned(&record.pod) || !self.opens_gate(record, occurrence) {
                 continue;
@@ -99,11 +104,8 @@ impl Queue {
     /// Another binary answers for `plugin`: pods that the old one rejected are tried again after their backoff.
     pub fn plugin_replaced(&mut self, plugin: &str, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from("PluginReplaced");
-        for uid in self.places.pool() {
-            let Some((record, _)) = self.places.get(&uid) else { continue };
-            if record.rejectors.iter().chain(&record.pending).any(|rejector| **rejector == *plugin) {
-                self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
-            }
+        for uid in self.places.pool_rejected_by(std::iter::once(plugin)) {
+            self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
         }
     }
 

@@ -114,9 +114,7 @@ impl Queue {
             if !is_pending && (strategy != QueueingStrategy::Skip || !record.rejectors.contains(&plugin.plugin)) {
                 continue;
             }
-            let name = &plugin.plugin;
-            let hears = self.registrations.hears(record.pod.scheduler_name, name, &occurrence.event);
-            if hears && policy.hint(name, &record.pod, occurrence) {
+            if plugin.hears(&occurrence.event) && policy.hint(&plugin.plugin, &record.pod, occurrence) {
                 strategy = strategy.max(if is_pending {
                     QueueingStrategy::Immediately
                 } else {

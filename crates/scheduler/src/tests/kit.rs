@@ -10,9 +10,9 @@ use std::{
 
 use berth_framework::{
     Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle,
-    Explanation, Failure, Filter, Grants, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit, PermitVerdict, Plugin,
-    PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind,
-    PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    EventSubject, Explanation, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
+    PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter,
+    PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use serde_json::json;
@@ -280,9 +280,14 @@ impl Bind for Fake {
 }
 
 impl QueueingHint for Fake {
-    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-        let shown = |object: Option<&[u8]>| object.map(|json| String::from_utf8_lossy(json).into_owned());
-        self.note(format!("hint {} {} {:?} {:?}", pod.name, event.resource, shown(old), shown(new)));
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        let shown = match call.subject {
+            EventSubject::Object { new, .. } => new.map(|json| String::from_utf8_lossy(json).into_owned()),
+            EventSubject::Pod { new, .. } => new.map(|pod| pod.name.to_string()),
+            EventSubject::Node { new, .. } => new.map(|_| "a node".to_owned()),
+            EventSubject::Hidden => Some("hidden".to_owned()),
+        };
+        self.note(format!("hint {} {} {}", call.pod.name, call.event.resource, shown.unwrap_or_default()));
         false
     }
 }

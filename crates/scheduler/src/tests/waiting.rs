@@ -194,7 +194,7 @@ fn a_shutdown_does_not_wait_for_it() {
 
 #[test]
 fn hints_are_shown_only_what_the_plugin_reads() {
-    for (reads_services, shown) in [(false, "None None"), (true, "None Some(\"{}\")")] {
+    for (reads_services, shown) in [(false, "hidden"), (true, "{}")] {
         let script = Shared::default();
         script.lock().expect("one thread").reads_services = reads_services;
         script.lock().expect("one thread").hints = true;

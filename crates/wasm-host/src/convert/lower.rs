@@ -4,9 +4,9 @@
 
 use std::sync::Arc;
 
-use berth_framework::{ClusterEvent, Code, DryRunCase, Explanation, Failure, Status};
+use berth_framework::{ClusterEvent, Code, DryRunCase, EventSubject, Explanation, Failure, Status};
 use berth_model::{
-    ColumnChange, ColumnData, Delta, Lists, NodeIdx, ObjectChange, PlacedPod, Pod, ResourceColumns, Sym,
+    ColumnChange, ColumnData, Delta, Lists, Node, NodeIdx, ObjectChange, PlacedPod, Pod, ResourceColumns, Sym,
     api::StringMap,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
@@ -15,7 +15,7 @@ use berth_model::{
 };
 
 use crate::bindings::{
-    points::{filter, post_filter, sync},
+    points::{filter, post_filter, queueing_hint, sync},
     types,
 };
 
@@ -112,6 +112,45 @@ pub(crate) fn cluster_event(event: &ClusterEvent) -> types::ClusterEvent {
         }
     }
     types::ClusterEvent { resource: event.resource.clone(), actions }
+}
+
+/// What an event happened to. `pod` lowers a pod as the plugin may see it.
+pub(crate) fn event_subject(
+    subject: &EventSubject<'_>,
+    pod: impl Fn(&Pod) -> types::Pod,
+) -> queueing_hint::EventSubject {
+    match *subject {
+        EventSubject::Pod { old, new } => {
+            let [old, new] = [old, new].map(|it| it.map(&pod));
+            queueing_hint::EventSubject::Pod(queueing_hint::PodChange { old, new })
+        }
+        EventSubject::Node { old, new } => {
+            let [old, new] = [old, new].map(|it| it.map(node));
+            queueing_hint::EventSubject::Node(queueing_hint::NodeChange { old, new })
+        }
+        EventSubject::Object { key, old, new } => {
+            let [old, new] = [old, new].map(|json| json.map(<[u8]>::to_vec));
+            let object = types::ObjectRef {
+                kind: format!("{}/{}", key.api_version, key.kind),
+                namespace: key.namespace.clone(),
+                name: key.name.clone(),
+            };
+            queueing_hint::EventSubject::Object(queueing_hint::ObjectChange { object, old, new })
+        }
+        EventSubject::Hidden => queueing_hint::EventSubject::Hidden,
+    }
+}
+
+fn node(node: &Node) -> types::Node {
+    types::Node {
+        name: node.name.0,
+        unschedulable: node.unschedulable,
+        labels: pairs(&node.labels),
+        taints: node.taints.iter().map(taint).collect(),
+        allocatable: resources(&node.allocatable),
+        allowed_pods: node.allowed_pods,
+        declared_features: node.declared_features.iter().map(|feature| feature.0).collect(),
+    }
 }
 
 /// The case, without its pods where they make no difference.

@@ -4,9 +4,9 @@
 //! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
 
 use berth_framework::{
-    Bind, Call, ClusterEvent, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, Normalize, Permit,
-    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
-    QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint,
+    Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 
@@ -248,11 +248,12 @@ impl PostBind for ComponentPlugin {
 }
 
 impl QueueingHint for ComponentPlugin {
-    fn queueing_hint(&mut self, pod: &Pod, event: &ClusterEvent, old: Option<&[u8]>, new: Option<&[u8]>) -> bool {
-        let (pod, event) = (self.lowered(pod), lower::cluster_event(event));
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        let (pod, event) = (self.lowered(call.pod), lower::cluster_event(call.event));
+        let subject = lower::event_subject(&call.subject, |pod| self.lowered(pod));
         let answer = self.ask("queueing-hint", TimeLimit::Call, |context| {
             let guest = guest(&context.exports.queueing_hint)?;
-            Ok(guest.call_queueing_hint(context.store, &pod, &event, old, new)?)
+            Ok(guest.call_queueing_hint(context.store, &pod, &event, &subject)?)
         });
         self.note(answer).is_none_or(|hint| hint == queueing_hint::Hint::Queue)
     }

@@ -5,10 +5,10 @@ use std::{collections::BTreeSet, fs};
 use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
-    Call, ClusterEvent, DryRun, Effect, Explanation, Failure, ObjectRef, PermitVerdict, Plugin, PluginFactory as _,
-    Point, PostFilterOutcome, Removal, Status,
+    Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
+    PluginFactory as _, Point, PostFilterOutcome, Removal, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Pod, api};
+use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 use serde_json::{Value, json};
@@ -158,6 +158,7 @@ fn queueing(scene: &mut Scene) -> Result<()> {
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
     let signatures = [&free, &twin].map(|pod| scene.harness.plugin().sign().and_then(|point| point.sign(pod)));
     ensure!(signatures == [None, Some("twin".to_owned())], "{signatures:?}");
+    let table = scene.harness.cluster().table().clone();
     let hints = point!(scene.harness.plugin(), queueing_hint);
     for (resource, new, expected) in [
         ("ConfigMap", Some(r#"{"data": {"go": "yes"}}"#), true),
@@ -166,7 +167,9 @@ fn queueing(scene: &mut Scene) -> Result<()> {
         ("Node", Some(r#"{"data": {"go": "yes"}}"#), false),
     ] {
         let event = ClusterEvent::new(resource, ClusterEvent::ADD);
-        let hint = hints.queueing_hint(&free, &event, Some(b"{}"), new.map(str::as_bytes));
+        let key = ObjectKey { kind: resource.to_owned(), ..ObjectKey::default() };
+        let subject = EventSubject::Object { key: &key, old: Some(b"{}"), new: new.map(str::as_bytes) };
+        let hint = hints.queueing_hint(&HintCall { table: &table, pod: &free, event: &event, subject });
         ensure!(hint == expected, "{resource} {new:?}: {hint}");
     }
     Ok(())

@@ -2,7 +2,9 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use berth_framework::{Call, CycleId, DryRun, DryRunCase, Effect, Failure, Plugin, Removal, Status};
+use berth_framework::{
+    Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, EventSubject, Failure, HintCall, Plugin, Removal, Status,
+};
 use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, Time, api, intern};
 use serde_json::{Value, json};
 
@@ -86,6 +88,13 @@ impl TestCluster {
         let json = object.map(|object| Arc::from(object.to_string().into_bytes()));
         let change = ObjectChange { api_version: objects::API_VERSION.to_owned(), kind, namespace, name, json };
         self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
+    }
+
+    /// Whether the plugin finds an event worth another attempt of `pod`.
+    pub(super) fn hint(&mut self, pod: &Pod, subject: EventSubject<'_>) -> bool {
+        let event = ClusterEvent::new("resource.k8s.io/ResourceClaim", ClusterEvent::UPDATE);
+        let call = HintCall { table: &self.cluster.table, pod, event: &event, subject };
+        self.plugin.queueing_hint().unwrap().queueing_hint(&call)
     }
 
     pub(super) fn object(&self, kind: &str, name: &str) -> &Value {

@@ -1,0 +1,34 @@
+//! What queueing hints of several plugins ask about an event.
+//!
+//! A hint that cannot tell says yes: an attempt too many costs less than a pod that waits although it could run.
+
+use berth_framework::{EventSubject, HintCall};
+use berth_model::{ObjectKey, Pod, Symbols};
+
+use crate::storage;
+
+/// Whether the event is a change of the waiting pod itself.
+pub(crate) fn is_own_update(call: &HintCall<'_>) -> bool {
+    matches!(call.subject, EventSubject::Pod { new: Some(new), .. } if new.uid == call.pod.uid)
+}
+
+/// Whether the pod has a node, or is nominated to one: only then does it use what others wait for.
+pub(crate) fn has_place(pod: &Pod) -> bool {
+    !pod.node_name.is_none() || !pod.nominated_node_name.is_none()
+}
+
+/// Whether the claim is one that a volume of the pod names.
+pub(crate) fn names_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> bool {
+    symbols.text(pod.namespace) == claim.namespace && storage::named_claims(pod).any(|name| name == claim.name)
+}
+
+/// The same, with the claims that are made for the pod's ephemeral volumes.
+pub(crate) fn uses_claim(pod: &Pod, claim: &ObjectKey, symbols: &Symbols) -> bool {
+    let mut claims = pod.volumes.iter().filter_map(|volume| storage::claim_name(pod, volume));
+    symbols.text(pod.namespace) == claim.namespace && claims.any(|it| it.name == claim.name)
+}
+
+/// An object of an event, decoded; `None` where it does not exist or cannot be decoded.
+pub(crate) fn decoded<T: serde::de::DeserializeOwned>(json: Option<&[u8]>) -> Option<T> {
+    serde_json::from_slice(json?).ok()
+}

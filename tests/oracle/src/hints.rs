@@ -1,0 +1,137 @@
+//! Comparing queueing hints: which events are worth another attempt of a pod that the plugin rejected.
+
+use std::collections::{BTreeMap, btree_map::Entry};
+
+use anyhow::{Context, Result, anyhow};
+use berth_framework::{ClusterEvent, EventSubject, HintCall, PluginIdx};
+use berth_model::{Node, ObjectKey, Pod, api};
+use berth_testing::TestCluster;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::Value;
+
+use crate::{case::Objects, cluster, execution::Execution, findings::Findings, subject::Subject};
+
+/// A cluster, a rejected pod, events, and what the hint function of each plugin says about them.
+#[derive(Debug, Deserialize)]
+pub(crate) struct HintRow {
+    objects: Objects,
+    pod: api::Pod,
+    events: Vec<RecordedEvent>,
+    hints: Vec<RecordedHint>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RecordedEvent {
+    resource: String,
+    old: Option<Value>,
+    new: Option<Value>,
+}
+
+#[derive(Debug, Deserialize)]
+struct RecordedHint {
+    plugin: String,
+    /// Index of the event.
+    ev: usize,
+    action: String,
+    /// `Queue` or `QueueSkip`.
+    hint: String,
+}
+
+/// What happened to an object, owned.
+enum Change {
+    Pod(Option<Box<Pod>>, Option<Box<Pod>>),
+    Node(Option<Node>, Option<Node>),
+    Object(ObjectKey, Option<Vec<u8>>, Option<Vec<u8>>),
+}
+
+struct HintCheck {
+    cluster: TestCluster,
+    pod: Pod,
+    subject: Subject,
+    plugins: BTreeMap<String, PluginIdx>,
+    events: Vec<(ClusterEvent, Change)>,
+}
+
+pub(crate) fn check(row: &HintRow, execution: &dyn Execution, findings: &mut Findings) {
+    match HintCheck::prepare(row, execution) {
+        Ok(mut check) => row.hints.iter().for_each(|hint| check.compare(hint, findings)),
+        Err(error) => findings.differ("setting up", "a cluster and a profile", format!("{error:#}")),
+    }
+}
+
+impl HintCheck {
+    fn prepare(row: &HintRow, execution: &dyn Execution) -> Result<Self> {
+        let mut cluster = cluster::of_objects(&row.objects)?;
+        let pod = cluster.intern(&row.pod);
+        let events = row.events.iter().map(|event| change(event, &mut cluster)).collect::<Result<_>>()?;
+        cluster.settle();
+        let mut subject = Subject::build(None, execution)?;
+        if let Err((plugin, status)) = subject.profile.sync(cluster.cache()) {
+            return Err(anyhow!("{}: {}", subject.name(plugin), status.message()));
+        }
+        Ok(Self { cluster, pod, subject, plugins: BTreeMap::new(), events })
+    }
+
+    fn compare(&mut self, recorded: &RecordedHint, findings: &mut Findings) {
+        let RecordedHint { plugin: name, ev, action, hint } = recorded;
+        let Some((event, change)) = self.events.get(*ev) else {
+            return findings.differ("hint", "an event", format!("no event {ev}"));
+        };
+        let plugin = match self.plugins.entry(name.clone()) {
+            Entry::Occupied(known) => Some(*known.get()),
+            Entry::Vacant(unknown) => self.subject.profile.find(name).map(|plugin| *unknown.insert(plugin)),
+        };
+        let Some(plugin) = plugin.and_then(|plugin| self.subject.profile.get(plugin)) else {
+            return findings.leave_out(name);
+        };
+        let subject = change.subject(plugin.manifest());
+        let call = HintCall { table: self.cluster.table(), pod: &self.pod, event, subject };
+        let queues = plugin.queueing_hint().is_none_or(|point| point.queueing_hint(&call));
+        let what = format!("hint of {name} for {} {action}, event {ev}", event.resource);
+        findings.compare(what, hint.as_str(), if queues { "Queue" } else { "QueueSkip" });
+    }
+}
+
+impl Change {
+    fn subject(&self, manifest: &berth_framework::Manifest) -> EventSubject<'_> {
+        match self {
+            Self::Pod(old, new) => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
+            Self::Node(old, new) => EventSubject::Node { old: old.as_ref(), new: new.as_ref() },
+            Self::Object(key, old, new) if manifest.needs.has_objects_like(key) => {
+                EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() }
+            }
+            Self::Object(..) => EventSubject::Hidden,
+        }
+    }
+}
+
+fn change(event: &RecordedEvent, cluster: &mut TestCluster) -> Result<(ClusterEvent, Change)> {
+    let RecordedEvent { resource, old, new } = event;
+    let change = match resource.as_str() {
+        "Pod" => {
+            let [old, new] = [old, new].map(|it| it.as_ref().map(decode::<api::Pod>).transpose());
+            let mut intern = |pod: Option<api::Pod>| pod.map(|pod| Box::new(cluster.intern(&pod)));
+            Change::Pod(intern(old?), intern(new?))
+        }
+        "Node" => {
+            let [old, new] = [old, new].map(|it| it.as_ref().map(decode::<api::Node>).transpose());
+            let mut intern = |node: Option<api::Node>| node.map(|node| cluster.intern_node(&node));
+            Change::Node(intern(old?), intern(new?))
+        }
+        _ => {
+            let key = ObjectKey::of(new.as_ref().or(old.as_ref()).context("an event without an object")?);
+            let [old, new] = [old, new].map(|it| it.as_ref().map(|object| object.to_string().into_bytes()));
+            Change::Object(key, old, new)
+        }
+    };
+    let action = match (old, new) {
+        (None, _) => ClusterEvent::ADD,
+        (Some(_), Some(_)) => ClusterEvent::UPDATE,
+        (Some(_), None) => ClusterEvent::DELETE,
+    };
+    Ok((ClusterEvent::new(resource, action), change))
+}
+
+fn decode<T: DeserializeOwned>(object: &Value) -> Result<T> {
+    Ok(T::deserialize(object)?)
+}
