@@ -1,7 +1,7 @@
 //! Rows of the recorded tables, each checked against one small function of `berth-model`.
 //!
 //! A row says what Kubernetes answers to one question. [`run`] checks every row of a table and describes each one that
-//! Berth answers differently. The file formats are described in the README beside the recorded cases.
+//! Berth answers differently. What a row holds is said by the function that checks it.
 
 use std::time::Duration;
 
