@@ -27,6 +27,8 @@ typedef berth_scheduler_types_sym_t berth_sym;
 typedef berth_scheduler_types_row_t berth_row;
 /* The fields are those of `record pod` in wit/types.wit. */
 typedef berth_scheduler_types_pod_t berth_pod;
+/* A node before or after an event: the fields are those of `record node`. */
+typedef berth_scheduler_types_node_t berth_node;
 typedef berth_scheduler_types_taint_t berth_taint;
 typedef berth_scheduler_types_host_port_t berth_host_port;
 
@@ -110,6 +112,16 @@ struct berth_outcome {
   struct berth_effects effects;
 };
 
+/* What an event happened to, before and after; NULL where it does not exist. Everything is NULL for an object of a kind that
+ * `objects` does not name. */
+struct berth_subject {
+  const berth_pod *old_pod, *new_pod;
+  const berth_node *old_node, *new_node;
+  /* An object of another kind, and its JSON. */
+  struct berth_reference object;
+  const char *old_json, *new_json;
+};
+
 struct berth_object_kind {
   const char *api_version, *kind;
 };
@@ -177,8 +189,8 @@ struct berth_plugin {
   berth_verdict (*pre_bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
   berth_verdict (*bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
   void (*post_bind)(const berth_pod *pod, berth_row node);
-  /* Whether to try the pod again. JSON of the object before and after, or NULL. */
-  bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const char *old, const char *changed);
+  /* Whether to try the pod again. */
+  bool (*queueing_hint)(const berth_pod *pod, const char *resource, uint16_t actions, const struct berth_subject *subject);
   /* What pods with the same answers share, or NULL. */
   const char *(*sign)(const berth_pod *pod);
   /* For the next version of this plugin; it must live until the plugin is called again. */

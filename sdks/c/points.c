@@ -313,24 +313,52 @@ bool exports_berth_scheduler_post_filter_post_filter(uint64_t cycle, exports_ber
 #endif
 
 #ifdef BERTH_EXPORTS_QUEUEING_HINT
-static const char *text_of(const plugin_list_u8_t *json) {
-  plugin_string_t string = {NULL, 0};
-  if (!json) return NULL;
-  string.ptr = json->ptr;
-  string.len = json->len;
+static const char *text_of(const plugin_option_list_u8_t *json) {
+  if (!json->is_some) return NULL;
+  plugin_string_t string = {json->val.ptr, json->val.len};
   return berth_string(&string);
 }
 
+static struct berth_subject subject_of(const exports_berth_scheduler_queueing_hint_event_subject_t *raw) {
+  struct berth_subject subject = {0};
+  switch (raw->tag) {
+    case EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_POD: {
+      const exports_berth_scheduler_queueing_hint_pod_change_t *change = &raw->val.pod;
+      if (change->old.is_some) subject.old_pod = &change->old.val;
+      if (change->new_.is_some) subject.new_pod = &change->new_.val;
+      break;
+    }
+    case EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_NODE: {
+      const exports_berth_scheduler_queueing_hint_node_change_t *change = &raw->val.node;
+      if (change->old.is_some) subject.old_node = &change->old.val;
+      if (change->new_.is_some) subject.new_node = &change->new_.val;
+      break;
+    }
+    case EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_EVENT_SUBJECT_OBJECT: {
+      const exports_berth_scheduler_queueing_hint_object_change_t *change = &raw->val.object;
+      subject.object.kind = berth_string(&change->object.kind);
+      subject.object.namespace = berth_string(&change->object.namespace_);
+      subject.object.name = berth_string(&change->object.name);
+      subject.old_json = text_of(&change->old);
+      subject.new_json = text_of(&change->new_);
+      break;
+    }
+    default:
+      break;
+  }
+  return subject;
+}
+
 exports_berth_scheduler_queueing_hint_hint_t exports_berth_scheduler_queueing_hint_queueing_hint(
-    berth_pod *pod, exports_berth_scheduler_queueing_hint_cluster_event_t *event, plugin_list_u8_t *maybe_old,
-    plugin_list_u8_t *maybe_new) {
+    berth_pod *pod, exports_berth_scheduler_queueing_hint_cluster_event_t *event,
+    exports_berth_scheduler_queueing_hint_event_subject_t *raw) {
   berth_forget();
   const char *resource = berth_string(&event->resource);
-  bool queues = berth_plugin.queueing_hint(pod, resource, event->actions, text_of(maybe_old), text_of(maybe_new));
+  struct berth_subject subject = subject_of(raw);
+  bool queues = berth_plugin.queueing_hint(pod, resource, event->actions, &subject);
   berth_scheduler_types_pod_free(pod);
   exports_berth_scheduler_queueing_hint_cluster_event_free(event);
-  if (maybe_old && maybe_old->len) free(maybe_old->ptr);
-  if (maybe_new && maybe_new->len) free(maybe_new->ptr);
+  exports_berth_scheduler_queueing_hint_event_subject_free(raw);
   return queues ? EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_HINT_QUEUE : EXPORTS_BERTH_SCHEDULER_QUEUEING_HINT_HINT_SKIP;
 }
 #endif

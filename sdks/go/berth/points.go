@@ -100,8 +100,19 @@ type PostBinder interface {
 
 // Hinter decides whether an event is worth another attempt of a pod that the plugin rejected.
 type Hinter interface {
-	// QueueingHint gets the object's JSON before and after; nil where it does not exist.
-	QueueingHint(pod *Pod, event Event, old, changed []byte) bool
+	QueueingHint(pod *Pod, event Event, subject Subject) bool
+}
+
+// Subject is what an event happened to, before and after; nil where it does not exist. Everything is empty for an object
+// of a kind that the manifest's Objects don't name.
+type Subject struct {
+	OldPod, NewPod *Pod
+	// Row stays 0. Of the columns there are Name, Unschedulable, Labels, Taints, Allocatable and DeclaredFeatures, whether
+	// the manifest asks for them or not.
+	OldNode, NewNode *Node
+	// An object of another kind, and its JSON.
+	Object           ObjectRef
+	OldJSON, NewJSON []byte
 }
 
 // Signer lets the scheduler reuse answers.

@@ -68,6 +68,19 @@ declare module "berth" {
     readonly pods: readonly Pod[];
   }
 
+  /** A node before or after an event, as `queueingHint` sees it. */
+  interface EventNode {
+    readonly name: string;
+    readonly unschedulable: boolean;
+    readonly labels: ReadonlyMap<string, string>;
+    readonly taints: readonly Taint[];
+    /** By resource, without pods: milli-CPU, bytes, units. What is not there is 0. */
+    readonly allocatable: ReadonlyMap<string, number>;
+    /** `status.allocatable.pods`. */
+    readonly allowedPods: number;
+    readonly declaredFeatures: readonly string[];
+  }
+
   interface Pod {
     readonly uid: string;
     readonly name: string;
@@ -191,7 +204,10 @@ declare module "berth" {
     /** SKIP: another plugin's pod. */
     bind?(pod: Pod, node: Node): Effect[] | Rejection;
     postBind?(pod: Pod, node: Node): void;
-    /** Whether to try the pod again; the object before and after, decoded, or null. */
+    /**
+     * Whether to try the pod again, given what the event changed, before and after: a `Pod` each, an `EventNode`, or the
+     * decoded JSON of an object whose kind stands in `objects`. Null where it does not exist, and for other kinds.
+     */
     queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
     /** What pods with the same answers share. */
     sign?(pod: Pod): string | null;

@@ -53,16 +53,10 @@ export class Pod {
   }
 
   get requests() {
-    return this.#once("requests", () => this.#amounts(this.raw.requests));
+    return this.#once("requests", () => this.#table.amounts(this.raw.requests));
   }
 
   get placedRequests() {
-    return this.#once("placedRequests", () => this.#amounts(this.raw.placedRequests));
-  }
-
-  #amounts({ milliCpu, memory, ephemeralStorage, scalars }) {
-    const named = scalars.map(([name, amount]) => [this.text(name), amount]);
-    const all = [["cpu", milliCpu], ["memory", memory], ["ephemeral-storage", ephemeralStorage], ...named];
-    return new Map(all.filter(([, amount]) => amount !== 0));
+    return this.#once("placedRequests", () => this.#table.amounts(this.raw.placedRequests));
   }
 }

@@ -214,13 +214,25 @@ function stateOf(plugin) {
   };
 }
 
+/** How plugins see what events happen to. */
+const SUBJECTS = {
+  pod: (raw) => new Pod(raw, table),
+  node: (raw) => table.eventNode(raw),
+  object: (json) => JSON.parse(decode(json)),
+};
+
+/** What an event changed; null where it does not exist or is hidden. */
+function beforeAndAfter({ tag, val }) {
+  if (tag === "hidden") return [null, null];
+  return [val.old, val.new].map((it) => (it ? SUBJECTS[tag](it) : null));
+}
+
 /** What is asked about pods outside a cycle. */
 function queueOf(plugin) {
   const kebab = (name) => name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
-  const object = (json) => (json ? JSON.parse(decode(json)) : null);
-  const hint = (raw, { resource, actions }, old, changed) => {
+  const hint = (raw, { resource, actions }, subject) => {
     const event = { resource, actions: Object.keys(actions).filter((name) => actions[name]).map(kebab) };
-    return plugin.queueingHint(new Pod(raw, table), event, object(old), object(changed)) ? "queue" : "skip";
+    return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
   };
   return {
     preEnqueue: { preEnqueue: (raw) => checked(() => check(plugin.preEnqueue(new Pod(raw, table)))) },

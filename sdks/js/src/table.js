@@ -103,16 +103,37 @@ export class Table {
     return map;
   }
 
+  taints(items) {
+    return items.map(({ key, value, effect }) => ({ key: this.text(key), value: this.text(value), effect }));
+  }
+
+  /** `record resources` by name. What is not there is 0. */
+  amounts({ milliCpu, memory, ephemeralStorage, scalars }) {
+    const named = scalars.map(([name, amount]) => [this.text(name), amount]);
+    const all = [["cpu", milliCpu], ["memory", memory], ["ephemeral-storage", ephemeralStorage], ...named];
+    return new Map(all.filter(([, amount]) => amount !== 0));
+  }
+
+  /** `record node`, as queueing hints see it. */
+  eventNode({ name, unschedulable, labels, taints, allocatable, allowedPods, declaredFeatures }) {
+    return {
+      name: this.text(name),
+      unschedulable,
+      labels: this.pairs(labels),
+      taints: this.taints(taints),
+      allocatable: this.amounts(allocatable),
+      allowedPods,
+      declaredFeatures: Array.from(declaredFeatures, (feature) => this.text(feature)),
+    };
+  }
+
   apply(delta) {
     for (const [symbol, text] of delta.symbols) this.texts[symbol] = text;
     if (delta.full) this.clear();
     for (const slot of delta.podsRemoved) this.removePod(slot);
     for (const row of delta.removed) this.nodes[row] = undefined;
     for (const row of delta.added) this.nodes[row] ??= new Node(row);
-    for (const [id, taints] of delta.taintSets) {
-      const decode = ({ key, value, effect }) => ({ key: this.text(key), value: this.text(value), effect });
-      this.taintSets.set(id, taints.map(decode));
-    }
+    for (const [id, taints] of delta.taintSets) this.taintSets.set(id, this.taints(taints));
     for (const { rows, data } of delta.columns) this.applyColumn(rows, data.tag, data.val);
     for (const { slot, node, pod } of delta.podsPlaced) this.placePod(slot, this.nodes[node], pod);
     for (const [image, size] of delta.imageSizes) this.imageSizes.set(this.text(image), size);

@@ -42,7 +42,9 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     pre_bind(self, pod, node)        a list of effects, `SKIP`, or no.
     bind(self, pod, node)            the same.
     post_bind(self, pod, node)
-    queueing_hint(self, pod, event, old, new)   whether to try the pod again; the object's JSON before and after.
+    queueing_hint(self, pod, event, old, new)   whether to try the pod again, given what the event changed, before and
+                                     after: `Pod`s, `EventNode`s, or the decoded JSON of an object whose kind stands in
+                                     `objects`. None where it does not exist, and for other kinds.
     sign(self, pod)                  a string that pods with the same answers share, or None.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
@@ -71,7 +73,7 @@ from .columns import (
 )
 from .guest import count, dry_run, image_size, log, now, objects, plugin
 from .pod import HostPort, Pod
-from .table import Node, Taint
+from .table import EventNode, Node, Taint
 
 __all__ = [
     "ALLOCATABLE",
@@ -80,6 +82,7 @@ __all__ = [
     "DECLARED_FEATURES",
     "dry_run",
     "effects",
+    "EventNode",
     "Failure",
     "HOST_PORTS",
     "HostPort",

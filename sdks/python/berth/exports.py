@@ -320,10 +320,24 @@ class PostBind:
         plugin.post_bind(pod, guest.table.node(node))
 
 
+def _before_and_after(subject) -> tuple:
+    """What the plugin sees of the object that an event happened to; None where it does not exist or is hidden."""
+    match subject:
+        case wit_hint.EventSubject_Pod(change):
+            decode = functools.partial(Pod, table=guest.table)
+        case wit_hint.EventSubject_Node(change):
+            decode = guest.table.event_node
+        case wit_hint.EventSubject_Object(change):
+            decode = json.loads
+        case wit_hint.EventSubject_Hidden():
+            return None, None
+    return tuple(None if it is None else decode(it) for it in (change.old, change.new))
+
+
 class QueueingHint:
     @_without_cycle(lambda *_: wit_hint.Hint.QUEUE)
-    def queueing_hint(plugin, pod, event, old, new):
-        old, new = (None if it is None else json.loads(it) for it in (old, new))
+    def queueing_hint(plugin, pod, event, subject):
+        old, new = _before_and_after(subject)
         return wit_hint.Hint.QUEUE if plugin.queueing_hint(pod, event, old, new) else wit_hint.Hint.SKIP
 
 

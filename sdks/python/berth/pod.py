@@ -65,14 +65,9 @@ class Pod:
     @cached_property
     def requests(self) -> dict[str, int]:
         """What the pod asks for, by resource: milli-CPU, bytes, units. What is not there is 0."""
-        return self._amounts(self.raw.requests)
+        return self._table.amounts(self.raw.requests)
 
     @cached_property
     def placed_requests(self) -> dict[str, int]:
         """What the usage of its node grows by: a resize under way counts."""
-        return self._amounts(self.raw.placed_requests)
-
-    def _amounts(self, raw) -> dict[str, int]:
-        amounts = {"cpu": raw.milli_cpu, "memory": raw.memory, "ephemeral-storage": raw.ephemeral_storage}
-        amounts |= {self.text(name): amount for name, amount in raw.scalars}
-        return {name: amount for name, amount in amounts.items() if amount}
+        return self._table.amounts(self.raw.placed_requests)

@@ -98,6 +98,20 @@ class Node:
         return node
 
 
+class EventNode(NamedTuple):
+    """A node before or after an event, as queueing hints see it."""
+
+    name: str
+    unschedulable: bool
+    labels: dict[str, str]
+    taints: tuple[Taint, ...]
+    allocatable: dict[str, int]
+    """By resource, without pods: milli-CPU, bytes, units. What is not there is 0."""
+    allowed_pods: int
+    """`status.allocatable.pods`."""
+    declared_features: list[str]
+
+
 class Table:
     def __init__(self):
         self.texts: list[str] = list(_WELL_KNOWN)
@@ -115,6 +129,23 @@ class Table:
         """A plugin without columns is not told which nodes there are."""
         return self.nodes.get(row) or Node(row)
 
+    def event_node(self, raw) -> EventNode:
+        return EventNode(
+            name=self.text(raw.name),
+            unschedulable=raw.unschedulable,
+            labels={self.text(key): self.text(value) for key, value in raw.labels},
+            taints=self._taints(raw.taints),
+            allocatable=self.amounts(raw.allocatable),
+            allowed_pods=raw.allowed_pods,
+            declared_features=[self.text(feature) for feature in raw.declared_features],
+        )
+
+    def amounts(self, raw) -> dict[str, int]:
+        """`record resources` by name. What is not there is 0."""
+        amounts = {"cpu": raw.milli_cpu, "memory": raw.memory, "ephemeral-storage": raw.ephemeral_storage}
+        amounts |= {self.text(name): amount for name, amount in raw.scalars}
+        return {name: amount for name, amount in amounts.items() if amount}
+
     def apply(self, delta) -> None:
         for symbol, text in delta.symbols:
             while symbol >= len(self.texts):
@@ -131,9 +162,7 @@ class Table:
         for row in delta.added:
             self.nodes.setdefault(row, Node(row))
         for id, taints in delta.taint_sets:
-            self._taint_sets[id] = tuple(
-                Taint(self.text(taint.key), self.text(taint.value), _EFFECTS[taint.effect.name]) for taint in taints
-            )
+            self._taint_sets[id] = self._taints(taints)
         for change in delta.columns:
             # Columns that a newer scheduler may send are not asked for.
             apply = _APPLY.get(type(change.data).__name__.removeprefix("ColumnData_"))
@@ -149,6 +178,9 @@ class Table:
                 kind.pop((object.namespace, object.name), None)
             else:
                 kind[object.namespace, object.name] = object.json
+
+    def _taints(self, raw) -> tuple[Taint, ...]:
+        return tuple(Taint(self.text(it.key), self.text(it.value), _EFFECTS[it.effect.name]) for it in raw)
 
     def _remove_pod(self, slot: int) -> None:
         pod, row = self._pods.pop(slot, (None, None))

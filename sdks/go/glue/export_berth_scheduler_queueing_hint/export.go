@@ -4,7 +4,7 @@ package export_berth_scheduler_queueing_hint
 import (
 	"berth"
 
-	"wit_component/berth_scheduler_queueing_hint"
+	hint "wit_component/berth_scheduler_queueing_hint"
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
@@ -12,16 +12,41 @@ import (
 )
 
 func QueueingHint(
-	raw berth_scheduler_types.Pod, event berth_scheduler_types.ClusterEvent, old, changed wit.Option[[]uint8],
+	raw berth_scheduler_types.Pod, event berth_scheduler_types.ClusterEvent, subject hint.EventSubject,
 ) uint8 {
 	isWorthIt := true
 	guest.Try(func() {
 		named := berth.Event{Resource: event.Resource, Actions: berth.Actions(event.Actions)}
-		hinter := berth.Registered().(berth.Hinter)
-		isWorthIt = hinter.QueueingHint(guest.Pod(&raw), named, old.SomeOr(nil), changed.SomeOr(nil))
+		isWorthIt = berth.Registered().(berth.Hinter).QueueingHint(guest.Pod(&raw), named, toSubject(subject))
 	})
 	if isWorthIt {
-		return berth_scheduler_queueing_hint.Hint_Queue
+		return hint.Hint_Queue
 	}
-	return berth_scheduler_queueing_hint.Hint_Skip
+	return hint.Hint_Skip
+}
+
+func toSubject(subject hint.EventSubject) (shown berth.Subject) {
+	switch subject.Tag() {
+	case hint.EventSubject_Pod:
+		change := subject.Pod()
+		shown.OldPod, shown.NewPod = optional(change.Old, guest.Pod), optional(change.New, guest.Pod)
+	case hint.EventSubject_Node:
+		change := subject.Node()
+		shown.OldNode, shown.NewNode = optional(change.Old, guest.EventNode), optional(change.New, guest.EventNode)
+	case hint.EventSubject_Object:
+		change := subject.Object()
+		shown.Object = berth.ObjectRef{
+			Kind: change.Object.Kind, Namespace: change.Object.Namespace, Name: change.Object.Name,
+		}
+		shown.OldJSON, shown.NewJSON = change.Old.SomeOr(nil), change.New.SomeOr(nil)
+	}
+	return shown
+}
+
+func optional[Raw, Shown any](raw wit.Option[Raw], decode func(*Raw) *Shown) *Shown {
+	if raw.IsNone() {
+		return nil
+	}
+	value := raw.Some()
+	return decode(&value)
 }

@@ -41,6 +41,16 @@ func Node(row uint32) *berth.Node {
 	return &berth.Node{Row: row}
 }
 
+// EventNode is a node before or after an event.
+func EventNode(node *berth_scheduler_types.Node) *berth.Node {
+	allocatable := toAmounts(&node.Allocatable)
+	allocatable["pods"] = node.AllowedPods
+	return &berth.Node{
+		Name: text(node.Name), Unschedulable: node.Unschedulable, Labels: toPairs(node.Labels),
+		Taints: toTaints(node.Taints), Allocatable: allocatable, DeclaredFeatures: toTexts(node.DeclaredFeatures),
+	}
+}
+
 func toPairs(items []wit.Tuple2[uint32, uint32]) berth.Pairs {
 	pairs := make(berth.Pairs, len(items))
 	for i, item := range items {

@@ -122,9 +122,36 @@ static berth_verdict bind(const berth_pod *pod, berth_row node, struct berth_eff
 
 static void post_bind(const berth_pod *pod, berth_row node) { note("bound", pod, node); }
 
-static bool queueing_hint(const berth_pod *pod, const char *resource, uint16_t actions, const char *old, const char *changed) {
-  (void)pod, (void)actions, (void)old;
-  return !strcmp(resource, "ConfigMap") && changed && strstr(changed, "\"yes\"");
+static bool is_text(berth_sym symbol, const char *text) { return !strcmp(berth_text(symbol), text); }
+
+static bool pod_says_yes(const berth_pod *pod) {
+  return pod && pod->labels.len == 1 && is_text(pod->labels.ptr[0].f0, "go") && is_text(pod->labels.ptr[0].f1, "yes");
+}
+
+static bool node_says_yes(const berth_node *node) {
+  if (!node || !is_text(node->name, "d") || !node->unschedulable) return false;
+  if (node->labels.len != 1 || node->taints.len != 1 || node->declared_features.len != 1) return false;
+  const berth_taint *taint = &node->taints.ptr[0];
+  const berth_scheduler_types_resources_t *allocatable = &node->allocatable;
+  if (allocatable->milli_cpu != 4000 || allocatable->scalars.len != 1 || node->allowed_pods != 110) return false;
+  return is_text(node->labels.ptr[0].f0, "go") && is_text(node->labels.ptr[0].f1, "yes") &&
+         is_text(taint->key, "example.com/busy") && is_text(taint->value, "very") &&
+         taint->effect == BERTH_SCHEDULER_TYPES_TAINT_EFFECT_NO_EXECUTE &&
+         is_text(allocatable->scalars.ptr[0].f0, "example.com/gpu") && allocatable->scalars.ptr[0].f1 == 2 &&
+         is_text(node->declared_features.ptr[0], "Naps");
+}
+
+static bool json_says_yes(const char *json) { return json && strstr(json, "\"yes\""); }
+
+static bool queueing_hint(const berth_pod *pod, const char *resource, uint16_t actions,
+                          const struct berth_subject *subject) {
+  (void)pod, (void)actions;
+  if (!strcmp(resource, "Pod")) return pod_says_yes(subject->new_pod) && !pod_says_yes(subject->old_pod);
+  if (!strcmp(resource, "Node")) return node_says_yes(subject->new_node) && !node_says_yes(subject->old_node);
+  if (strcmp(resource, "ConfigMap")) return false;
+  const struct berth_reference *object = &subject->object;
+  return object->kind && !strcmp(object->kind, "v1/ConfigMap") && !strcmp(object->namespace, "default") &&
+         !strcmp(object->name, "notes") && json_says_yes(subject->new_json) && !json_says_yes(subject->old_json);
 }
 
 static const char *sign(const berth_pod *pod) { return strncmp(name_of(pod), "twin", 4) ? NULL : "twin"; }
@@ -149,6 +176,7 @@ static const struct berth_object_kind objects[] = {{"v1", "ConfigMap"}, {0}};
 
 static const struct berth_requeue requeue[] = {
     {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
+    {"Pod", BERTH_ANY_ACTION},
     {"ConfigMap", BERTH_ANY_ACTION},
     {0},
 };

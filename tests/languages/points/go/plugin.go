@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
+	"slices"
 	"strings"
 
 	"berth"
@@ -23,6 +25,7 @@ func (*points) Describe() berth.Manifest {
 		Objects: []berth.ObjectKind{configMaps},
 		Requeue: []berth.Event{
 			{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel},
+			{Resource: "Pod", Actions: berth.AnyAction},
 			{Resource: "ConfigMap", Actions: berth.AnyAction},
 		},
 	}
@@ -150,10 +153,39 @@ func (*points) Bind(pod *berth.Pod, _ *berth.Node) ([]berth.Effect, *berth.Rejec
 
 func (points *points) PostBind(pod *berth.Pod, node *berth.Node) { points.write("bound", pod, node) }
 
-func (*points) QueueingHint(_ *berth.Pod, event berth.Event, _, changed []byte) bool {
-	var object struct{ Data map[string]string }
-	isRead := changed != nil && json.Unmarshal(changed, &object) == nil
-	return event.Resource == "ConfigMap" && isRead && object.Data["go"] == "yes"
+func (*points) QueueingHint(_ *berth.Pod, event berth.Event, subject berth.Subject) bool {
+	switch event.Resource {
+	case "Pod":
+		return podSaysYes(subject.NewPod) && !podSaysYes(subject.OldPod)
+	case "Node":
+		return nodeSaysYes(subject.NewNode) && !nodeSaysYes(subject.OldNode)
+	case "ConfigMap":
+		isNotes := subject.Object == berth.ObjectRef{Kind: "v1/ConfigMap", Namespace: "default", Name: "notes"}
+		return isNotes && objectSaysYes(subject.NewJSON) && !objectSaysYes(subject.OldJSON)
+	}
+	return false
+}
+
+func podSaysYes(pod *berth.Pod) bool {
+	return pod != nil && slices.Equal(pod.Labels, berth.Pairs{{Key: "go", Value: "yes"}})
+}
+
+func nodeSaysYes(node *berth.Node) bool {
+	return reflect.DeepEqual(node, &berth.Node{
+		Name:          "d",
+		Unschedulable: true,
+		Labels:        berth.Pairs{{Key: "go", Value: "yes"}},
+		Taints:        []berth.Taint{{Key: "example.com/busy", Value: "very", Effect: "NoExecute"}},
+		Allocatable: map[string]int64{
+			"cpu": 4000, "memory": 0, "ephemeral-storage": 0, "example.com/gpu": 2, "pods": 110,
+		},
+		DeclaredFeatures: []string{"Naps"},
+	})
+}
+
+func objectSaysYes(object []byte) bool {
+	var read struct{ Data map[string]string }
+	return object != nil && json.Unmarshal(object, &read) == nil && read.Data["go"] == "yes"
 }
 
 func (*points) Sign(pod *berth.Pod) (string, bool) { return "twin", strings.HasPrefix(pod.Name, "twin") }

@@ -4,13 +4,24 @@ import { SKIP, count, dryRun, effects, log, now, objects, on, pending, reject, r
 
 let diary = [];
 
+function saysYes(resource, it) {
+  if (it === null) return false;
+  if (resource === "Pod") return it.labels.get("go") === "yes";
+  if (resource === "ConfigMap") return it.data?.go === "yes";
+  if (resource !== "Node") return false;
+  const [{ key, value, effect }] = it.taints;
+  const texts = [it.name, it.labels.get("go"), key, value, effect, ...it.declaredFeatures].join();
+  const amounts = [it.allocatable.get("cpu"), it.allocatable.get("example.com/gpu"), it.allowedPods].join();
+  return it.unschedulable && texts === "d,yes,example.com/busy,very,no-execute,Naps" && amounts === "4000,2,110";
+}
+
 export default {
   name: "Points",
   version: "0.1.0",
   columns: ["name"],
   pods: true,
   objects: [{ apiVersion: "v1", kind: "ConfigMap" }],
-  requeue: [on("Node", "add", "update-node-label"), on("ConfigMap")],
+  requeue: [on("Node", "add", "update-node-label"), on("Pod"), on("ConfigMap")],
 
   preEnqueue: (pod) => (pod.name === "gated" ? pending("gated") : null),
 
@@ -75,7 +86,7 @@ export default {
 
   postBind: (pod, node) => void diary.push(`bound ${pod.name} ${node.name}`),
 
-  queueingHint: (_pod, event, _old, changed) => event.resource === "ConfigMap" && changed?.data?.go === "yes",
+  queueingHint: (_pod, { resource }, old, changed) => saysYes(resource, changed) && !saysYes(resource, old),
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 

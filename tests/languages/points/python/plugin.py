@@ -4,6 +4,25 @@ import berth
 from berth import effects
 
 
+def says_yes(resource, it):
+    match resource:
+        case "Pod":
+            return it is not None and it.labels == {"go": "yes"}
+        case "Node":
+            return it == berth.EventNode(
+                name="d",
+                unschedulable=True,
+                labels={"go": "yes"},
+                taints=(berth.Taint("example.com/busy", "very", "NoExecute"),),
+                allocatable={"cpu": 4000, "example.com/gpu": 2},
+                allowed_pods=110,
+                declared_features=["Naps"],
+            )
+        case "ConfigMap":
+            return it is not None and it.get("data") == {"go": "yes"}
+    return False
+
+
 @berth.plugin
 class Points:
     name = "Points"
@@ -11,7 +30,7 @@ class Points:
     columns = [berth.NAME]
     pods = True
     objects = [("v1", "ConfigMap")]
-    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("ConfigMap")]
+    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("Pod"), berth.on("ConfigMap")]
 
     def __init__(self):
         self.diary = []
@@ -93,7 +112,7 @@ class Points:
         self.diary.append(f"bound {pod.name} {node.name}")
 
     def queueing_hint(self, pod, event, old, new):
-        return event.resource == "ConfigMap" and new is not None and new.get("data") == {"go": "yes"}
+        return says_yes(event.resource, new) and not says_yes(event.resource, old)
 
     def sign(self, pod):
         return "twin" if pod.name.startswith("twin") else None

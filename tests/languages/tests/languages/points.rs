@@ -8,7 +8,7 @@ use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
     PluginFactory as _, Point, PostFilterOutcome, Removal, Status,
 };
-use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, api};
+use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 use serde_json::{Value, json};
@@ -21,11 +21,13 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     ensure!(factory.points().iter().eq(Point::ALL), "exports {:?}", factory.points());
     let events = [
         ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
+        ClusterEvent::new("Pod", ClusterEvent::ALL),
         ClusterEvent::new("ConfigMap", ClusterEvent::ALL),
     ];
     ensure!(factory.manifest().requeue.as_deref() == Some(&events[..]), "{:?}", factory.manifest().requeue);
     let mut scene = Scene::new(&factory)?;
     queueing(&mut scene)?;
+    hints(&mut scene)?;
     placing(&mut scene)?;
     post_filter(&mut scene)?;
     binding(&mut scene)?;
@@ -158,21 +160,71 @@ fn queueing(scene: &mut Scene) -> Result<()> {
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
     let signatures = [&free, &twin].map(|pod| scene.harness.plugin().sign().and_then(|point| point.sign(pod)));
     ensure!(signatures == [None, Some("twin".to_owned())], "{signatures:?}");
-    let table = scene.harness.cluster().table().clone();
-    let hints = point!(scene.harness.plugin(), queueing_hint);
-    for (resource, new, expected) in [
-        ("ConfigMap", Some(r#"{"data": {"go": "yes"}}"#), true),
-        ("ConfigMap", Some(r#"{"data": {"go": "no"}}"#), false),
-        ("ConfigMap", None, false),
-        ("Node", Some(r#"{"data": {"go": "yes"}}"#), false),
-    ] {
-        let event = ClusterEvent::new(resource, ClusterEvent::ADD);
-        let key = ObjectKey { kind: resource.to_owned(), ..ObjectKey::default() };
-        let subject = EventSubject::Object { key: &key, old: Some(b"{}"), new: new.map(str::as_bytes) };
-        let hint = hints.queueing_hint(&HintCall { table: &table, pod: &free, event: &event, subject });
-        ensure!(hint == expected, "{resource} {new:?}: {hint}");
-    }
     Ok(())
+}
+
+/// An event is worth another attempt if what it happened to says "yes" afterwards and did not before.
+fn hints(scene: &mut Scene) -> Result<()> {
+    let free = scene.pod("free")?;
+    let [pod_yes, pod_no] = both(|word| said_pod(scene, word))?;
+    let [node_yes, node_no] = both(|word| said_node(scene, word))?;
+    let [yes, no] = both(|word| Ok(json!({"data": {"go": word}}).to_string().into_bytes()))?;
+    let notes = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
+    let key = &ObjectKey::of(&notes);
+    let hidden = ["Pod", "Node", "ConfigMap"].map(|resource| (resource, EventSubject::Hidden, false));
+    let mut cases = Vec::from(hidden);
+    // Whether the object says yes before and after; none where it does not exist.
+    for (old, new, expected) in [
+        (None, Some(true), true),
+        (Some(false), Some(true), true),
+        (Some(true), Some(true), false),
+        (Some(true), Some(false), false),
+        (Some(true), None, false),
+    ] {
+        let [old_pod, new_pod] = [old, new].map(|it| it.map(|yes| if yes { &pod_yes } else { &pod_no }));
+        let [old_node, new_node] = [old, new].map(|it| it.map(|yes| if yes { &node_yes } else { &node_no }));
+        let [old_json, new_json] = [old, new].map(|it| it.map(|is_yes| if is_yes { &yes[..] } else { &no[..] }));
+        cases.extend([
+            ("Pod", EventSubject::Pod { old: old_pod, new: new_pod }, expected),
+            ("Node", EventSubject::Node { old: old_node, new: new_node }, expected),
+            ("ConfigMap", EventSubject::Object { key, old: old_json, new: new_json }, expected),
+            ("Secret", EventSubject::Object { key, old: old_json, new: new_json }, false),
+        ]);
+    }
+    scene.call(&free, |plugin, call| {
+        let hints = point!(plugin, queueing_hint);
+        for (resource, subject, expected) in cases {
+            let event = &ClusterEvent::new(resource, ClusterEvent::ADD);
+            let hint = hints.queueing_hint(&HintCall { table: call.table, pod: &free, event, subject });
+            ensure!(hint == expected, "{resource} {subject:?}: {hint}");
+        }
+        Ok(())
+    })
+}
+
+fn both<T>(mut make: impl FnMut(&str) -> Result<T>) -> Result<[T; 2]> {
+    Ok([make("yes")?, make("no")?])
+}
+
+fn said_pod(scene: &mut Scene, word: &str) -> Result<Pod> {
+    let pod = json!({"metadata": {"name": "other", "namespace": "default", "labels": {"go": word}}});
+    Ok(scene.harness.intern(&serde_json::from_value(pod)?))
+}
+
+/// A node that is in no table, with everything that a plugin sees of one.
+fn said_node(scene: &mut Scene, word: &str) -> Result<Node> {
+    let node = json!({
+        "metadata": {"name": "d", "labels": {"go": word}},
+        "spec": {
+            "unschedulable": true,
+            "taints": [{"key": "example.com/busy", "value": "very", "effect": "NoExecute"}],
+        },
+        "status": {
+            "allocatable": {"cpu": "4", "pods": "110", "example.com/gpu": "2"},
+            "declaredFeatures": ["Naps"],
+        },
+    });
+    Ok(scene.harness.cluster_mut().intern_node(&serde_json::from_value(node)?))
 }
 
 fn placing(scene: &mut Scene) -> Result<()> {
