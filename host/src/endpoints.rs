@@ -1,4 +1,4 @@
-//! `/metrics`, `/healthz`, `/livez`, `/readyz` and what else is to be served over plain HTTP.
+//! `/metrics`, `/healthz`, `/livez`, `/readyz`: the routes, and a server for them over plain HTTP.
 
 use std::{net::SocketAddr, sync::Arc};
 
@@ -9,23 +9,22 @@ use tracing::info;
 
 use crate::{health::Health, metrics::Metrics};
 
+pub(crate) mod about;
 mod probes;
+
+/// What is served whichever way.
+pub(crate) fn routes(metrics: Arc<Metrics>, health: &Health) -> Router {
+    Router::new().route("/metrics", get(render)).with_state(metrics).merge(probes::routes(health))
+}
 
 /// Listens; the future serves. It ends only when it cannot go on.
 ///
 /// # Errors
 /// The address cannot be bound.
-pub(crate) async fn serve(
-    address: SocketAddr,
-    metrics: Arc<Metrics>,
-    health: Health,
-    admin: Router,
-) -> Result<impl Future<Output = ()> + Send + use<>> {
+pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("--metrics-address {address} cannot be used"))?;
     let address = listener.local_addr()?;
-    let routes =
-        Router::new().route("/metrics", get(render)).with_state(metrics).merge(probes::routes(&health)).merge(admin);
     info!(%address, "serving /metrics, /healthz, /livez, /readyz, /admin/plugins");
     Ok(async move {
         if let Err(error) = axum::serve(listener, routes).await {

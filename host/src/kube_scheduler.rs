@@ -3,14 +3,17 @@
 //!
 //! `flags` lists the flags and reads them, `feature_gates` the gates. Here they become what `berth run` works with.
 
+#[cfg(test)]
+mod examples;
 mod feature_gates;
 mod flags;
+mod serving;
 
 use std::{
     ffi::OsString,
     io::{self, Write as _},
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
 };
 
 use anyhow::Result;
@@ -110,7 +113,7 @@ fn check(given: &Given) -> Result<Vec<String>> {
 }
 
 fn invocation(given: &Given) -> Result<Invocation> {
-    let path = |name: &str| given.text(name).filter(|text| !text.is_empty()).map(PathBuf::from);
+    let path = |name: &str| given.path(name);
     let metrics_address = given.text("metrics-address").map(str::parse::<SocketAddr>).transpose();
     let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
     let scheduling = Scheduling {
@@ -120,6 +123,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         plugin_config: path("plugin-config"),
         metrics_address,
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
+        secure_serving: serving::read(given)?,
         ..Scheduling::default()
     };
     let fields = fields(given);

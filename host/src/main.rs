@@ -26,6 +26,7 @@ mod progress;
 mod run;
 mod sandbox;
 mod scheduling;
+mod secure_serving;
 mod session;
 mod tasks;
 mod watching;

@@ -5,6 +5,8 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 use anyhow::{Result, anyhow, bail};
 use clap::{Args, ValueEnum};
 
+use crate::secure_serving::SecureServing;
+
 /// What every command that schedules takes.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct Scheduling {
@@ -29,6 +31,9 @@ pub(crate) struct Scheduling {
     /// An unschedulable pod is tried again after this long although nothing happened; `None`: the default.
     #[arg(skip)]
     pub longest_unschedulable: Option<Duration>,
+    /// Serve the endpoints over HTTPS too.
+    #[arg(skip)]
+    pub secure_serving: Option<SecureServing>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

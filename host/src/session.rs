@@ -1,11 +1,13 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
+    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result};
+use axum::Router;
 use berth_cluster::{Connection, EventRecorder, Kinds, RequestRate, Writer, observed};
 use berth_config::Overrides;
 use berth_queue::Backoff;
@@ -18,7 +20,10 @@ use crate::{
     client_metrics::ClientMetrics,
     configuration,
     decision::Decision,
-    endpoints,
+    endpoints::{
+        self,
+        about::{self, About},
+    },
     executor::Executor,
     health::Health,
     leader_election::Election,
@@ -86,11 +91,9 @@ impl Session {
         let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let health = Health::new();
         let mut tasks = Tasks::default();
-        if let Some(address) = scheduling.metrics_address {
-            let admin = admin::routes(address, plugins.inbox.0.clone(), &client);
-            let serving = endpoints::serve(address, Arc::clone(&metrics), health.clone(), admin).await?;
-            tasks.spawn("the server of the endpoints", serving);
-        }
+        let routes = endpoints::routes(Arc::clone(&metrics), &health);
+        let admin = |address| admin::routes(address, plugins.inbox.0.clone(), &client);
+        serve(scheduling, &settings, routes, admin, &mut tasks).await?;
         let profiles = plugins.profiles(&settings)?;
         for profile in &profiles {
             for version in profile.versions().filter(|version| version.binary.is_some()) {
@@ -209,6 +212,27 @@ async fn write_events(recorder: &EventRecorder) {
         }
         info!(events, "writing the last events");
     }
+}
+
+/// Serves `routes` where the options ask for it: over HTTP with those of `admin`, over HTTPS with what is told of the
+/// process.
+async fn serve(
+    scheduling: &Scheduling,
+    settings: &berth_config::Settings,
+    routes: Router,
+    admin: impl FnOnce(SocketAddr) -> Router,
+    tasks: &mut Tasks,
+) -> Result<()> {
+    if let Some(address) = scheduling.metrics_address {
+        let serving = endpoints::serve(address, routes.clone().merge(admin(address))).await?;
+        tasks.spawn("the server of the endpoints", serving);
+    }
+    if let Some(secure) = &scheduling.secure_serving {
+        let configuration = settings.to_json();
+        let about = About { configuration, flags: secure.flags.clone(), started: Instant::now() };
+        tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about::routes(about))).await?);
+    }
+    Ok(())
 }
 
 fn scheduler_settings(settings: &berth_config::Settings, longest_unschedulable: Option<Duration>) -> Settings {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
-    authorization::v1::{ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
 };
 use kube::{Api, Client, api::PostParams};
 
@@ -50,7 +50,35 @@ impl std::fmt::Debug for AccessReviewer {
     }
 }
 
+/// The group of everybody whom some authenticator knows, and that of the others.
+const AUTHENTICATED: &str = "system:authenticated";
+const UNAUTHENTICATED: &str = "system:unauthenticated";
+
 impl Caller {
+    /// Somebody who was authenticated otherwise than by the API server.
+    #[must_use]
+    pub fn named(name: String, mut groups: Vec<String>) -> Self {
+        groups.push(AUTHENTICATED.to_owned());
+        Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
+    }
+
+    /// Somebody without credentials.
+    #[must_use]
+    pub fn anonymous() -> Self {
+        let groups = Some(vec![UNAUTHENTICATED.to_owned()]);
+        Self(UserInfo { username: Some("system:anonymous".to_owned()), groups, ..UserInfo::default() })
+    }
+
+    pub fn groups(&self) -> impl Iterator<Item = &str> {
+        self.0.groups.iter().flatten().map(String::as_str)
+    }
+
+    /// All that says who it is, as one text: equal for equal callers only.
+    #[must_use]
+    pub fn key(&self) -> String {
+        format!("{:?}", self.0)
+    }
+
     #[must_use]
     pub fn name(&self) -> &str {
         self.0.username.as_deref().unwrap_or_default()
@@ -85,7 +113,6 @@ impl AccessReviewer {
     /// The API server cannot be asked.
     pub async fn may(&self, caller: &Caller, request: &ResourceRequest<'_>) -> Result<bool, ReviewError> {
         let ResourceRequest { group, resource, verb, name } = *request;
-        let UserInfo { username, uid, groups, extra } = caller.0.clone();
         let attributes = ResourceAttributes {
             group: Some(group.to_owned()),
             resource: Some(resource.to_owned()),
@@ -93,14 +120,21 @@ impl AccessReviewer {
             name: name.map(str::to_owned),
             ..ResourceAttributes::default()
         };
-        let spec = SubjectAccessReviewSpec {
-            user: username,
-            uid,
-            groups,
-            extra: extra.filter(|extra: &BTreeMap<String, Vec<String>>| !extra.is_empty()),
-            resource_attributes: Some(attributes),
-            ..SubjectAccessReviewSpec::default()
-        };
+        let spec = SubjectAccessReviewSpec { resource_attributes: Some(attributes), ..spec_of(caller) };
+        self.review(spec).await
+    }
+
+    /// Whether the caller may use a path that is no resource's, such as `/metrics`. `verb` is the method in lower case.
+    ///
+    /// # Errors
+    /// The API server cannot be asked.
+    pub async fn may_use(&self, caller: &Caller, verb: &str, path: &str) -> Result<bool, ReviewError> {
+        let attributes = NonResourceAttributes { path: Some(path.to_owned()), verb: Some(verb.to_owned()) };
+        let spec = SubjectAccessReviewSpec { non_resource_attributes: Some(attributes), ..spec_of(caller) };
+        self.review(spec).await
+    }
+
+    async fn review(&self, spec: SubjectAccessReviewSpec) -> Result<bool, ReviewError> {
         let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
         let api: Api<SubjectAccessReview> = Api::all(self.client.clone());
         let review = api
@@ -109,6 +143,13 @@ impl AccessReviewer {
             .map_err(|error| ReviewError::new("SubjectAccessReview", error))?;
         Ok(review.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
     }
+}
+
+/// The question's subject.
+fn spec_of(caller: &Caller) -> SubjectAccessReviewSpec {
+    let UserInfo { username, uid, groups, extra } = caller.0.clone();
+    let extra = extra.filter(|extra: &BTreeMap<String, Vec<String>>| !extra.is_empty());
+    SubjectAccessReviewSpec { user: username, uid, groups, extra, ..SubjectAccessReviewSpec::default() }
 }
 
 #[cfg(test)]
@@ -165,6 +206,21 @@ mod tests {
         assert!(!may(json!({"allowed": false})).await);
         assert!(!may(json!({"allowed": true, "denied": true})).await);
         assert!(!may(json!({"allowed": false, "reason": "no opinion", "evaluationError": "none"})).await);
+    }
+
+    #[tokio::test]
+    async fn paths_are_asked_about_too() {
+        let (client, mut server) = test_server::server();
+        let asking = async move { AccessReviewer::new(client).may_use(&Caller::anonymous(), "get", "/metrics").await };
+        let asking = tokio::spawn(asking);
+        let call = server.next().await;
+        let expected = json!({
+            "user": "system:anonymous", "groups": ["system:unauthenticated"],
+            "nonResourceAttributes": {"path": "/metrics", "verb": "get"},
+        });
+        assert_eq!(call.body["spec"], expected);
+        call.answer(201, &json!({"metadata": {}, "spec": {}, "status": {"allowed": true}}));
+        assert!(asking.await.expect("no panic").expect("an answer"));
     }
 
     #[tokio::test]

@@ -43,7 +43,10 @@ pub(super) enum Role {
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Used, WithoutConfig, WithoutEffect};
 
-const NO_HTTPS: &str = "the endpoints are not served over HTTPS; --metrics-address serves them over HTTP";
+const ONE_PROTOCOL: &str = "HTTP/1.1 alone is served";
+const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
+const LOOKUP: &str = "client certificates are trusted by --client-ca-file alone";
+const FRONT_PROXY: &str = "no front proxy is trusted to say who asks";
 const METRICS: &str = "all metrics are shown, with all labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
@@ -57,34 +60,38 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("master", Text, Used),
     flag("unsupported-kube-api-over-localhost", Switch, Refused { default: "false" }),
     flag("write-config-to", Text, Used),
-    flag("bind-address", Text, WithoutEffect(NO_HTTPS)),
-    flag("cert-dir", Text, WithoutEffect(NO_HTTPS)),
-    flag("disable-http2-serving", Switch, WithoutEffect(NO_HTTPS)),
-    flag("http2-max-streams-per-connection", Number, WithoutEffect(NO_HTTPS)),
-    flag("permit-address-sharing", Switch, WithoutEffect(NO_HTTPS)),
-    flag("permit-port-sharing", Switch, WithoutEffect(NO_HTTPS)),
-    flag("secure-port", Number, WithoutEffect(NO_HTTPS)),
-    flag("tls-cert-file", Text, WithoutEffect(NO_HTTPS)),
-    flag("tls-cipher-suites", List, WithoutEffect(NO_HTTPS)),
-    flag("tls-curve-preferences", List, WithoutEffect(NO_HTTPS)),
-    flag("tls-min-version", Text, WithoutEffect(NO_HTTPS)),
-    flag("tls-private-key-file", Text, WithoutEffect(NO_HTTPS)),
-    flag("tls-sni-cert-key", Repeated, WithoutEffect(NO_HTTPS)),
-    flag("authentication-kubeconfig", Text, WithoutEffect(NO_HTTPS)),
-    flag("authentication-skip-lookup", Switch, WithoutEffect(NO_HTTPS)),
-    flag("authentication-token-webhook-cache-ttl", Duration, WithoutEffect(NO_HTTPS)),
-    flag("authentication-tolerate-lookup-failure", Switch, WithoutEffect(NO_HTTPS)),
-    flag("client-ca-file", Text, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-allowed-names", List, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-client-ca-file", Text, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-extra-headers-prefix", List, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-group-headers", List, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-uid-headers", List, WithoutEffect(NO_HTTPS)),
-    flag("requestheader-username-headers", List, WithoutEffect(NO_HTTPS)),
-    flag("authorization-always-allow-paths", List, WithoutEffect(NO_HTTPS)),
-    flag("authorization-kubeconfig", Text, WithoutEffect(NO_HTTPS)),
-    flag("authorization-webhook-cache-authorized-ttl", Duration, WithoutEffect(NO_HTTPS)),
-    flag("authorization-webhook-cache-unauthorized-ttl", Duration, WithoutEffect(NO_HTTPS)),
+    flag("bind-address", Text, Used),
+    flag("cert-dir", Text, Used),
+    flag("disable-http2-serving", Switch, WithoutEffect(ONE_PROTOCOL)),
+    flag("http2-max-streams-per-connection", Number, WithoutEffect(ONE_PROTOCOL)),
+    flag(
+        "permit-address-sharing",
+        Switch,
+        WithoutEffect("the address is shared as far as the system allows it by default"),
+    ),
+    flag("permit-port-sharing", Switch, WithoutEffect("the port is not shared")),
+    flag("secure-port", Number, Used),
+    flag("tls-cert-file", Text, Used),
+    flag("tls-cipher-suites", List, WithoutEffect(CHOICES)),
+    flag("tls-curve-preferences", List, WithoutEffect(CHOICES)),
+    flag("tls-min-version", Text, Used),
+    flag("tls-private-key-file", Text, Used),
+    flag("tls-sni-cert-key", Repeated, WithoutEffect("one certificate serves all names")),
+    flag("authentication-kubeconfig", Text, Used),
+    flag("authentication-skip-lookup", Switch, WithoutEffect(LOOKUP)),
+    flag("authentication-token-webhook-cache-ttl", Duration, Used),
+    flag("authentication-tolerate-lookup-failure", Switch, WithoutEffect(LOOKUP)),
+    flag("client-ca-file", Text, Used),
+    flag("requestheader-allowed-names", List, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-client-ca-file", Text, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-extra-headers-prefix", List, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-group-headers", List, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-uid-headers", List, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-username-headers", List, WithoutEffect(FRONT_PROXY)),
+    flag("authorization-always-allow-paths", List, Used),
+    flag("authorization-kubeconfig", Text, Used),
+    flag("authorization-webhook-cache-authorized-ttl", Duration, Used),
+    flag("authorization-webhook-cache-unauthorized-ttl", Duration, Used),
     flag("contention-profiling", Switch, WithoutConfig),
     flag("kube-api-burst", Number, WithoutConfig),
     flag("kube-api-content-type", Text, WithoutConfig),
@@ -149,8 +156,21 @@ impl Given {
         Some(self.0.get_many::<String>(name)?.next_back()?.as_str())
     }
 
+    /// The last value, if it is not empty.
+    pub(super) fn path(&self, name: &str) -> Option<std::path::PathBuf> {
+        self.text(name).filter(|text| !text.is_empty()).map(Into::into)
+    }
+
     pub(super) fn texts(&self, name: &str) -> Vec<&str> {
         self.0.get_many::<String>(name).into_iter().flatten().map(String::as_str).collect()
+    }
+
+    /// All flags that were given, by name, with their values.
+    pub(super) fn all(&self) -> Vec<(String, String)> {
+        let given = FLAGS.iter().filter(|flag| self.is_given(flag.name));
+        let mut all: Vec<_> = given.map(|flag| (flag.name.to_owned(), self.texts(flag.name).join(","))).collect();
+        all.sort();
+        all
     }
 
     /// Values were checked when they were read.

@@ -16,6 +16,7 @@ mod doctor;
 mod documentation;
 mod hostile;
 mod hot_swap;
+mod https;
 mod journey;
 mod kubectl;
 mod leader_election;

@@ -1,0 +1,76 @@
+//! What a component of Kubernetes tells of itself: `/configz`, `/flagz`, `/statusz` and `/version`.
+//!
+//! The texts of `/flagz` and `/statusz` are for people (KEP-4828, KEP-4827), in the form that kube-scheduler gives them.
+
+use std::{
+    fmt::Write as _,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use axum::{Json, Router, routing::get};
+use serde_json::{Value, json};
+
+const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
+                       guarantees and is for debugging purposes only.";
+
+/// The paths that `/statusz` names.
+const PATHS: &str = "/configz /flagz /healthz /livez /metrics /readyz /statusz /version";
+
+/// What is told.
+#[derive(Debug)]
+pub(crate) struct About {
+    /// The complete configuration.
+    pub configuration: Value,
+    /// The flags that were given, with their values.
+    pub flags: Vec<(String, String)>,
+    pub started: Instant,
+}
+
+/// The routes.
+pub(crate) fn routes(about: About) -> Router {
+    let about = Arc::new(about);
+    let (status, flags) = (Arc::clone(&about), Arc::clone(&about));
+    Router::new()
+        .route("/configz", get(async move || Json(json!({ "componentconfig": about.configuration }))))
+        .route("/flagz", get(async move || flagz(&flags.flags)))
+        .route("/statusz", get(async move || statusz(status.started.elapsed())))
+        .route("/version", get(async || Json(version())))
+}
+
+fn flagz(flags: &[(String, String)]) -> String {
+    let mut text = format!("\nkube-scheduler flagz\n{WARNING}\n");
+    for (name, value) in flags {
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{name}:{value}");
+    }
+    text
+}
+
+fn statusz(up: Duration) -> String {
+    let seconds = up.as_secs();
+    let (hours, minutes, seconds) = (seconds / 3600, seconds / 60 % 60, seconds % 60);
+    let version = env!("CARGO_PKG_VERSION");
+    format!(
+        "\nkube-scheduler statusz\n{WARNING}\n\nUp  {hours} hr {minutes:02} min {seconds:02} sec\n\
+         Binary version  berth {version}\nEmulation version  1.36\nPaths  {PATHS}\n"
+    )
+}
+
+fn version() -> Value {
+    json!({ "major": "1", "minor": "36", "gitVersion": concat!("v1.36.0+berth-", env!("CARGO_PKG_VERSION")) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_texts_have_kube_schedulers_form() {
+        let text = statusz(Duration::from_secs(3_725));
+        assert!(text.starts_with("\nkube-scheduler statusz\nWarning: "), "{text}");
+        assert!(text.contains("\nUp  1 hr 02 min 05 sec\n"), "{text}");
+        let text = flagz(&[("v".to_owned(), "2".to_owned())]);
+        assert!(text.ends_with("purposes only.\nv:2\n"), "{text}");
+    }
+}
