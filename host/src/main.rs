@@ -29,6 +29,7 @@ mod scheduling;
 mod secure_serving;
 mod session;
 mod tasks;
+mod user_agent;
 mod watching;
 
 use std::{io, process::ExitCode};

@@ -16,10 +16,8 @@ use crate::{
     failure::{Usage, chain},
     options::{Run, Scheduling},
     session::{Plan, Session},
+    user_agent::USER_AGENT,
 };
-
-/// What the API server's audit log and field managers show.
-pub(crate) const USER_AGENT: &str = concat!("berth/", env!("CARGO_PKG_VERSION"));
 
 /// What the command line of a scheduler on a cluster says.
 pub(crate) struct Invocation {

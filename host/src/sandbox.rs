@@ -16,8 +16,9 @@ use crate::{
     failure::chain,
     options,
     progress::Progress,
-    run::{USER_AGENT, block_on, until_told_to_stop},
+    run::{block_on, until_told_to_stop},
     session::{Plan, Session},
+    user_agent::USER_AGENT,
 };
 
 /// Nodes that are created at the same time.

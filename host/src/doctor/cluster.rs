@@ -6,7 +6,7 @@ use berth_cluster::{Client, ConnectError, ConnectOptions, ResourceAccess, connec
 use berth_framework::Permission;
 
 use super::{Area, Doctor, Findings, files::Setup};
-use crate::{failure::chain, run::USER_AGENT, watching};
+use crate::{failure::chain, user_agent::USER_AGENT, watching};
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;

@@ -27,7 +27,7 @@ use tracing::warn;
 use super::SecureServing;
 use crate::{
     failure::{Usage, chain},
-    run::USER_AGENT,
+    user_agent::USER_AGENT,
 };
 
 const MASTERS: &str = "system:masters";
