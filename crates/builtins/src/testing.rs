@@ -28,15 +28,7 @@ impl Cluster {
         let idx = NodeIdx(u32::try_from(self.table.n_nodes()).unwrap());
         let mut node = Node { name: self.sym(name), ..Node::default() };
         edit(&mut node);
-        let table = &mut self.table;
-        table.add_node(idx);
-        table.set_name(idx, node.name);
-        table.set_unschedulable(idx, node.unschedulable);
-        table.set_labels(idx, &node.labels);
-        table.set_taints(idx, &node.taints);
-        table.set_allocatable(idx, &node.allocatable, node.allowed_pods);
-        table.set_images(idx, &node.images);
-        table.set_declared_features(idx, &node.declared_features);
+        self.table.set_node(idx, &node);
         idx
     }
 

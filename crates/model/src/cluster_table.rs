@@ -12,6 +12,7 @@ use crate::{
     api::StringMap,
     delta::{ColumnChange, ColumnData, Delta, PlacedPod, ResourceColumns},
     label_table::LabelTable,
+    node::Node,
     node_set::{NodeIdx, NodeSet},
     object_table::ObjectTable,
     pod::{HostPort, NonZero, Resources, Taint},
@@ -331,6 +332,20 @@ impl ClusterTable {
             self.n_nodes += 1;
             self.place_version += 1;
         }
+    }
+
+    /// Makes a row for a node, or writes it anew, with all that the node says of itself. For tables without replicas:
+    /// which columns changed is not told.
+    pub fn set_node(&mut self, idx: NodeIdx, node: &Node) {
+        self.add_node(idx);
+        self.set_name(idx, node.name);
+        self.set_unschedulable(idx, node.unschedulable);
+        self.set_labels(idx, &node.labels);
+        self.set_taints(idx, &node.taints);
+        self.set_allocatable(idx, &node.allocatable, node.allowed_pods);
+        self.set_images(idx, &node.images);
+        self.set_declared_features(idx, &node.declared_features);
+        self.set_annotations(idx, Arc::clone(&node.annotations));
     }
 
     /// Empties the row, so that its slot can be given to another node.

@@ -13,7 +13,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::{Call, CycleId, Plugin, Status};
-use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectChange, Pod, PodIdx, Time, api, intern};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod, PodIdx, Time, api, intern};
 
 /// Nodes, pods on them, and other objects.
 #[derive(Debug, Default)]
@@ -44,16 +44,7 @@ impl Cluster {
         let node = intern::node(&read::<api::Node>(json), &mut self.table.symbols);
         let idx = NodeIdx(self.n_nodes);
         self.n_nodes += 1;
-        let table = &mut self.table;
-        table.add_node(idx);
-        table.set_name(idx, node.name);
-        table.set_unschedulable(idx, node.unschedulable);
-        table.set_labels(idx, &node.labels);
-        table.set_taints(idx, &node.taints);
-        table.set_allocatable(idx, &node.allocatable, node.allowed_pods);
-        table.set_images(idx, &node.images);
-        table.set_declared_features(idx, &node.declared_features);
-        table.set_annotations(idx, Arc::clone(&node.annotations));
+        self.table.set_node(idx, &node);
         idx
     }
 
@@ -81,14 +72,7 @@ impl Cluster {
     /// Adds an object of another kind.
     pub fn object(&mut self, json: &str) {
         let object: serde_json::Value = read(json);
-        let text = |pointer: &str| object.pointer(pointer).and_then(|it| it.as_str()).unwrap_or_default().to_owned();
-        let change = ObjectChange {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
-            json: Some(Arc::from(json.as_bytes())),
-        };
+        let change = ObjectKey::of(&object).change(Some(Arc::from(json.as_bytes())));
         self.table.objects_mut().apply(&change);
     }
 

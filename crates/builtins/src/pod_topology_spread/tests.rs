@@ -6,7 +6,7 @@ mod scores;
 
 use std::sync::Arc;
 
-use berth_model::{Delta, NodeIdx, ObjectChange, Pod, PodIdx, intern};
+use berth_model::{Delta, NodeIdx, ObjectKey, Pod, PodIdx, intern};
 use serde_json::{Value, json};
 
 use super::*;
@@ -61,14 +61,7 @@ impl World {
     }
 
     fn object(&mut self, object: &Value) {
-        let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-        let change = ObjectChange {
-            api_version: text("/apiVersion"),
-            kind: text("/kind"),
-            namespace: text("/metadata/namespace"),
-            name: text("/metadata/name"),
-            json: Some(Arc::from(object.to_string().into_bytes())),
-        };
+        let change = ObjectKey::of(object).change(Some(Arc::from(object.to_string().into_bytes())));
         self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
     }
 

@@ -1,6 +1,6 @@
 //! Storage objects for tests, in namespace `default`.
 
-use berth_model::{Delta, NodeIdx, ObjectChange, Pod, PodIdx, api, intern};
+use berth_model::{Delta, NodeIdx, ObjectKey, Pod, PodIdx, api, intern};
 use serde_json::{Value, json};
 
 use crate::testing::Cluster;
@@ -22,14 +22,7 @@ pub(crate) fn remove(cluster: &mut Cluster, object: &Value) {
 }
 
 fn apply(cluster: &mut Cluster, object: &Value, exists: bool) {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
-    let change = ObjectChange {
-        api_version: text("/apiVersion"),
-        kind: text("/kind"),
-        namespace: text("/metadata/namespace"),
-        name: text("/metadata/name"),
-        json: exists.then(|| object.to_string().into_bytes().into()),
-    };
+    let change = ObjectKey::of(object).change(exists.then(|| object.to_string().into_bytes().into()));
     cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
 }
 
