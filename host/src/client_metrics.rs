@@ -40,9 +40,9 @@ mod tests {
         client.answered("GET", None, Duration::from_secs(1));
         let text = metrics.render();
         for line in [
-            "rest_client_requests_total{code=\"201\",method=\"POST\",host=\"127.0.0.1:6443\"} 1",
-            "rest_client_requests_total{code=\"<error>\",method=\"GET\",host=\"127.0.0.1:6443\"} 1",
-            "rest_client_request_duration_seconds_bucket{le=\"0.1\",verb=\"POST\",host=\"127.0.0.1:6443\"} 1",
+            "rest_client_requests_total{code=\"201\",host=\"127.0.0.1:6443\",method=\"POST\"} 1",
+            "rest_client_requests_total{code=\"<error>\",host=\"127.0.0.1:6443\",method=\"GET\"} 1",
+            "rest_client_request_duration_seconds_bucket{host=\"127.0.0.1:6443\",verb=\"POST\",le=\"0.1\"} 1",
         ] {
             assert!(text.lines().any(|it| it == line), "{line} is missing from\n{text}");
         }

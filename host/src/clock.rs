@@ -22,6 +22,16 @@ pub(crate) fn wall(time: Time) -> u64 {
     CLOCK.wall(time)
 }
 
+/// Times the scheduler's steps.
+#[derive(Debug)]
+pub(crate) struct Stopwatch;
+
+impl berth_framework::Clock for Stopwatch {
+    fn now(&self) -> Duration {
+        System.monotonic().saturating_duration_since(CLOCK.start)
+    }
+}
+
 /// The clocks of a machine.
 trait Clocks {
     /// Steps when it is set.

@@ -34,6 +34,6 @@ pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Fu
 }
 
 async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
-    const OPEN_METRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-    ([(header::CONTENT_TYPE, OPEN_METRICS)], metrics.render())
+    const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+    ([(header::CONTENT_TYPE, TEXT)], metrics.render())
 }

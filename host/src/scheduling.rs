@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_framework::Manifest;
 use berth_model::Time;
-use berth_scheduler::{Action, Event, Observation, Scheduler};
+use berth_scheduler::{Action, Event, Scheduler};
 use berth_wasm_host::threads;
 use tokio::{
     runtime::Handle,
@@ -41,6 +41,9 @@ const EVENTS_PER_TURN: usize = 512;
 
 /// Gauges are cheap, but need not follow each pod.
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
+
+/// Measurements are entered after so many turns: what the scheduler keeps of them is bounded.
+const OBSERVED_TURNS: u32 = 16;
 
 /// What the thread works with.
 pub(crate) struct Parts {
@@ -113,6 +116,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let mut backlog: VecDeque<Action> = VecDeque::new();
     let mut gauges_at = Instant::now();
     let mut stopping = false;
+    let mut n_turns = 0_u32;
     loop {
         parts.health.beat(Instant::now());
         for _ in 0..EVENTS_PER_TURN {
@@ -132,8 +136,13 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
         }
         backlog.extend(parts.scheduler.drain_actions());
         let blocked = !send(&parts.actions, &mut backlog);
+        n_turns = n_turns.wrapping_add(1);
+        if n_turns.is_multiple_of(OBSERVED_TURNS) {
+            observe(&mut parts);
+        }
         if gauges_at.elapsed() >= GAUGES_EVERY {
-            publish(&mut parts);
+            observe(&mut parts);
+            publish(&parts);
             gauges_at = Instant::now();
         }
         if stopping && backlog.is_empty() && parts.scheduler.outstanding() == 0 {
@@ -181,7 +190,7 @@ fn cycle(parts: &mut Parts) -> bool {
     let worked = parts.scheduler.run(now);
     let pause = std::mem::take(&mut parts.pause);
     if worked {
-        parts.metrics.algorithm(start.elapsed(), pause);
+        parts.metrics.cycle(start.elapsed(), pause);
         if let Some(sink) = &parts.decisions {
             // Whoever asked may have left.
             decisions(&parts.scheduler, &mut |decision| drop(sink.send(decision)));
@@ -240,34 +249,18 @@ fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool)
     true
 }
 
-fn publish(parts: &mut Parts) {
-    let figures = parts.scheduler.metrics();
-    let metrics = &parts.metrics;
-    for ((profile, result), total) in &figures.attempts {
-        metrics.set_attempts(profile, result.as_str(), *total);
-    }
-    metrics.set_batching(&figures.batching);
-    let pending = figures.pending_pods;
-    for (queue, pods) in [
-        ("active", pending.active),
-        ("backoff", pending.backoff),
-        ("unschedulable", pending.unschedulable),
-        ("gated", pending.gated),
-    ] {
-        metrics.set_pending(queue, pods);
-    }
-    for ((queue, event), total) in &figures.queue.incoming {
-        metrics.set_incoming(queue.as_str(), event, *total);
-    }
-    let cache = figures.cache;
-    for (entry, size) in [("nodes", cache.nodes), ("pods", cache.pods), ("assumed_pods", cache.assumed_pods)] {
-        metrics.set_cache_size(entry, size);
-    }
+/// Counters and gauges.
+fn publish(parts: &Parts) {
+    parts.metrics.scheduler.set(&parts.scheduler.metrics(), &parts.scheduler.cache().table().symbols);
+}
+
+/// What was measured since the last call.
+fn observe(parts: &mut Parts) {
+    let metrics = &parts.metrics.scheduler;
     for observation in parts.scheduler.drain_observations() {
-        if let Observation::Scheduled { attempts, milliseconds, .. } = observation {
-            metrics.scheduled(attempts, Duration::from_millis(milliseconds));
-        }
+        metrics.observe(&observation, &parts.scheduler.cache().table().symbols);
     }
+    parts.scheduler.drain_measured(|profile, measured| metrics.measured(profile, measured));
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use tracing::{error, info, warn};
 use crate::{
     admin, cache_dump,
     client_metrics::ClientMetrics,
-    configuration,
+    clock, configuration,
     decision::Decision,
     endpoints::{
         self,
@@ -123,7 +123,8 @@ impl Session {
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
-            scheduler: Scheduler::new(scheduler_settings(&settings, scheduling.longest_unschedulable), profiles),
+            scheduler: Scheduler::new(scheduler_settings(&settings, scheduling.longest_unschedulable), profiles)
+                .with_clock(Arc::new(clock::Stopwatch), clock::now().0),
             events: incoming,
             actions,
             metrics: Arc::clone(&metrics),

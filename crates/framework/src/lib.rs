@@ -12,6 +12,7 @@ pub mod factory;
 pub mod hooks;
 mod macros;
 pub mod manifest;
+pub mod meter;
 pub mod plugin;
 pub mod points;
 pub mod profile;
@@ -23,6 +24,7 @@ pub use error::{BuildError, ConfigureError, RestoreError};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
+pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explanation, Failure, Filter, HintCall, Normalize, Permit,

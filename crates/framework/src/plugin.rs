@@ -279,6 +279,21 @@ impl FromIterator<Point> for Points {
     }
 }
 
+/// A plugin's position in its profile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PluginIdx(pub u32);
+
+impl PluginIdx {
+    /// No plugin: a pod turned down by something else.
+    pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
+
+    /// The position as an index.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
 /// Which binary answers under a plugin's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginVersion {

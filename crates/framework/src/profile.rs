@@ -9,25 +9,13 @@ use crate::{
     effect::Permission,
     hooks::DeltaSource,
     manifest::Manifest,
+    meter::Meter,
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
     points::CycleId,
     status::Status,
 };
 
-/// A plugin's position in its profile.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct PluginIdx(pub u32);
-
-impl PluginIdx {
-    /// No plugin: a pod turned down by something else.
-    pub const NOBODY: PluginIdx = PluginIdx(u32::MAX);
-
-    /// The position as an index.
-    #[must_use]
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+pub use crate::plugin::PluginIdx;
 
 /// What an operator allows a plugin to ask for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -128,6 +116,7 @@ pub struct Profile {
     /// Where plugins stand as soon as a binary implements the point.
     wanted: PluginSet,
     instances: Vec<Instance>,
+    meter: Meter,
 }
 
 impl Profile {
@@ -140,6 +129,7 @@ impl Profile {
             plugins: PluginSet::default(),
             wanted: PluginSet::default(),
             instances: Vec::new(),
+            meter: Meter::default(),
         }
     }
 
@@ -235,6 +225,16 @@ impl Profile {
             instance.plugin = taken;
         }
         Some(answer)
+    }
+
+    /// From here on `meter` measures the plugins.
+    pub fn set_meter(&mut self, meter: Meter) {
+        self.meter = meter;
+    }
+
+    /// Measures the plugins.
+    pub fn meter(&mut self) -> &mut Meter {
+        &mut self.meter
     }
 
     /// The binaries that answer, in the order in which plugins were taken in.

@@ -2,7 +2,7 @@
 
 use berth_model::PodUid;
 use std::{
-    collections::{BTreeSet, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     sync::Arc,
 };
 
@@ -65,7 +65,12 @@ impl InFlight {
         self.since.len()
     }
 
-    pub(crate) fn n_events(&self) -> usize {
-        self.events.len()
+    /// How many events are held, by label.
+    pub(crate) fn n_events(&self) -> BTreeMap<Arc<str>, usize> {
+        let mut by_label = BTreeMap::new();
+        for event in &self.events {
+            *by_label.entry(Arc::clone(&event.label)).or_default() += 1;
+        }
+        by_label
     }
 }

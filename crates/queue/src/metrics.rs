@@ -47,8 +47,8 @@ pub struct QueueMetrics {
     pub incoming: BTreeMap<(SubQueue, Arc<str>), u64>,
     /// Waiting pods by the plugin that rejected them and their `schedulerName`.
     pub unschedulable: BTreeMap<(Arc<str>, Sym), i64>,
-    /// Events that are kept for attempts under way.
-    pub in_flight_events: usize,
+    /// Events that are kept for attempts under way, by label.
+    pub in_flight_events: BTreeMap<Arc<str>, usize>,
     /// Pods in the middle of an attempt.
     pub in_flight_pods: usize,
 }

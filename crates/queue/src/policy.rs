@@ -16,7 +16,7 @@ pub trait Policy {
 
     /// Whether `occurrence` is worth another attempt of a pod that `plugin` rejected. Asked only for events for which
     /// the plugin registered.
-    fn hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool;
+    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool;
 }
 
 /// The answer of PreEnqueue.

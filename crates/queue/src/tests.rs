@@ -31,7 +31,7 @@ impl Policy for Fake {
         (-i64::from(pod.priority), i64::try_from(queued_at.0).expect("a small time"))
     }
 
-    fn hint(&mut self, _plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+    fn hint(&mut self, _plugin: &Arc<str>, _pod: &Pod, _occurrence: &Occurrence) -> bool {
         self.hints_asked += 1;
         self.hint
     }
@@ -331,7 +331,7 @@ impl Model {
         assert!(names.iter().all(|name| !self.is_in_flight(name) && !self.queue.is_in_flight(name)));
         let metrics = self.queue.metrics();
         assert_eq!(metrics.in_flight_pods, self.in_flight.len());
-        assert!(!self.in_flight.is_empty() || metrics.in_flight_events == 0, "events are held for nobody");
+        assert!(!self.in_flight.is_empty() || metrics.in_flight_events.is_empty(), "events are held for nobody");
         assert!(metrics.unschedulable.values().all(|count| *count >= 0));
     }
 }

@@ -13,6 +13,7 @@ mod steps;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
+    time::Duration,
 };
 
 use berth_framework::{CycleId, Effect, PluginIdx, Point, run};
@@ -40,7 +41,14 @@ pub(crate) struct Bindings {
 
 impl Bindings {
     /// Assumes the pod on its node and takes it as far as nothing has to be waited for.
-    pub(crate) fn begin(&mut self, record: QueuedPod, cycle: CycleId, row: NodeIdx, context: &mut Context) {
+    /// Its cycle began at the time beside `cycle`.
+    pub(crate) fn begin(
+        &mut self,
+        record: QueuedPod,
+        cycle: (CycleId, Option<Duration>),
+        row: NodeIdx,
+        context: &mut Context,
+    ) {
         if let Some(binding) = Binding::new(record, cycle, row, context) {
             self.take_step(binding, context, Binding::reserve_and_permit);
             self.deliver(context);

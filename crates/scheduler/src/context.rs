@@ -37,6 +37,8 @@ pub(crate) struct Context {
     pub(crate) preemptions: Preemptions,
     pub(crate) outbox: Outbox,
     pub(crate) phase: Phase,
+    /// The label of the event that is being handled, once it is known.
+    pub(crate) handled: Option<Arc<str>>,
 }
 
 /// An event about a pod, without the pod.
@@ -59,8 +61,12 @@ impl Context {
 
     /// Changes the queue while the plugins answer its questions.
     pub(crate) fn with_queue<R>(&mut self, work: impl FnOnce(&mut Queue, &mut dyn Policy) -> R) -> R {
-        let mut policy =
-            PluginPolicy { profiles: &mut self.profiles, cache: &self.cache, preemptions: &self.preemptions };
+        let mut policy = PluginPolicy {
+            profiles: &mut self.profiles,
+            cache: &self.cache,
+            preemptions: &self.preemptions,
+            outbox: &mut self.outbox,
+        };
         work(&mut self.queue, &mut policy)
     }
 
@@ -71,8 +77,14 @@ impl Context {
 
     /// Tells those unschedulable pods of an event for which `concerns` holds.
     pub(crate) fn move_some(&mut self, occurrence: &Arc<Occurrence>, concerns: impl Fn(&Pod) -> bool) {
+        self.handling(&occurrence.label);
         let now = self.outbox.now();
         self.with_queue(|queue, policy| queue.move_all(occurrence, concerns, now, policy));
+    }
+
+    /// The event that is being handled has this label, unless it has one already.
+    pub(crate) fn handling(&mut self, label: &Arc<str>) {
+        self.handled.get_or_insert_with(|| Arc::clone(label));
     }
 
     /// The attempt is over: the plugins of the pod's profile may forget it.

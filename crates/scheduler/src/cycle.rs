@@ -2,7 +2,7 @@
 
 mod batching;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
     Call, CycleId, Effect, PluginIdx, Status,
@@ -45,13 +45,17 @@ impl Cycle {
         }
         self.n_cycles += 1;
         let cycle = CycleId(self.n_cycles);
+        let started = context.outbox.instant();
         if let Err(failure) = catch_up(&pod, context) {
             context.end_cycle(pod.scheduler_name, cycle);
-            return context.fail_attempt(record, failure);
+            return context.fail_attempt(record, started, failure);
         }
         match self.find_node(&pod, cycle, percentage_of_nodes_to_score, context) {
-            Ok(node) => bindings.begin(record, cycle, node, context),
-            Err(no_node) => self.found_none(record, cycle, no_node, bindings, context),
+            Ok(node) => {
+                context.outbox.time(started, |duration| Observation::Algorithm { duration });
+                bindings.begin(record, (cycle, started), node, context);
+            }
+            Err(no_node) => self.found_none(record, (cycle, started), no_node, bindings, context),
         }
     }
 
@@ -85,9 +89,12 @@ impl Cycle {
         let table = context.cache.table();
         let nominated = nominated_pods(&context.queue, table, pod);
         let call = Call { cycle, now: context.outbox.now(), pod, table };
-        let signature = self.batching.sign(profile, pod);
+        let started = context.outbox.instant();
+        let signature = self.batching.sign(profile, pod, cycle);
         let when = (cycle.0, context.outbox.now());
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
+        let (scheduler_name, hinted) = (pod.scheduler_name, hint.is_some());
+        context.outbox.time(started, |duration| Observation::NodeHint { scheduler_name, hinted, duration });
         let search = NodeSearch {
             order: context.cache.order(),
             start: self.next_start,
@@ -99,7 +106,11 @@ impl Cycle {
         let n_nodes = search.order.len();
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &result {
-            Ok(node) => self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table)),
+            Ok(node) => {
+                let started = context.outbox.instant();
+                self.batching.placed(profile, (pod, signature), when, (*node, &self.attempt, table));
+                context.outbox.time(started, |duration| Observation::ResultsStored { scheduler_name, duration });
+            }
             Err(_) => self.batching.failed(profile),
         }
         result
@@ -108,7 +119,7 @@ impl Cycle {
     fn found_none(
         &mut self,
         record: QueuedPod,
-        cycle: CycleId,
+        (cycle, started): (CycleId, Option<Duration>),
         no_node: NoNode,
         bindings: &mut Bindings,
         context: &mut Context,
@@ -133,8 +144,9 @@ impl Cycle {
                 AttemptFailure { status, diagnosis: Some(diagnosis), nomination }
             }
         };
+        context.outbox.time(started, |duration| Observation::Algorithm { duration });
         context.end_cycle(record.pod.scheduler_name, cycle);
-        context.fail_attempt(record, failure);
+        context.fail_attempt(record, started, failure);
         // The nomination is written before the victims are evicted.
         for request in requests {
             context.outbox.push(Action::Pod(request));
@@ -201,7 +213,7 @@ fn follow_post_filter(
     let mut requests = Vec::new();
     for (plugin, effects) in bindings.carry_out(pod, cycle, effects, context) {
         let name = context.plugin_name(pod.scheduler_name, plugin);
-        let n_victims = context.preemptions.begin(&pod.uid, cycle, &name, &effects);
+        let n_victims = context.preemptions.begin(&pod.uid, (cycle, context.outbox.instant()), &name, &effects);
         let effects = Origin { pod, cycle, plugin }.request(context, effects);
         let request = if n_victims > 0 {
             context.outbox.observe(Observation::Preemption { victims: n_victims });

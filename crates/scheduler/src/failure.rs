@@ -1,6 +1,6 @@
 //! An attempt failed: the pod goes back to the queue, and its status and an event say why.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
     Status,
@@ -12,7 +12,7 @@ use berth_queue::{Failure, QueuedPod};
 use crate::{
     action::Level,
     context::{Context, PodEvent},
-    metrics::AttemptResult,
+    metrics::{AttemptResult, Observation},
 };
 
 /// Why an attempt failed.
@@ -53,12 +53,14 @@ impl AttemptFailure {
 
 impl Context {
     /// Puts the pod back into the queue, unless it is gone, and reports the failure.
-    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, failure: AttemptFailure) {
+    /// The attempt began at `started`.
+    pub(crate) fn fail_attempt(&mut self, record: QueuedPod, started: Option<Duration>, failure: AttemptFailure) {
         let pod = Arc::clone(&record.pod);
         let is_rejected = failure.status.code.is_rejected();
         self.count_attempt(
             pod.scheduler_name,
             if is_rejected { AttemptResult::Unschedulable } else { AttemptResult::Error },
+            started,
         );
         let Some(newest) = self.pending_pods.get(&pod.uid).map(|pending| Arc::clone(&pending.pod)) else {
             // The pod was deleted, or bound by another scheduler, during the attempt.
@@ -74,9 +76,10 @@ impl Context {
         self.patch_failure(&newest, &failure);
     }
 
-    pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult) {
+    pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult, started: Option<Duration>) {
         let profile = self.cache.table().symbols.text(scheduler_name);
         self.outbox.count_attempt(profile, result);
+        self.outbox.time(started, |duration| Observation::Attempt { scheduler_name, result, duration });
     }
 
     fn requeue(&mut self, record: QueuedPod, newest: &Arc<Pod>, diagnosis: Option<&Diagnosis>) {

@@ -131,6 +131,7 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         return;
     }
     let now = context.outbox.now();
+    context.handling(&Arc::from(if old.is_none() { "UnschedulablePodAdd" } else { "UnschedulablePodUpdate" }));
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
@@ -165,6 +166,9 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
 fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue.nominator().node_of(&uid).is_some();
     let pending = context.pending_pods.remove(&uid);
+    if pending.is_some() {
+        context.handling(&Arc::from("UnschedulablePodDelete"));
+    }
     context.preemptions.forget(&uid);
     context.queue.delete(&uid);
     if bindings.contains(&uid) {

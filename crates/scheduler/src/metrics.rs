@@ -1,8 +1,9 @@
 //! What the scheduler counts, for the host to publish.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use berth_cache::Sizes;
+use berth_model::Sym;
 use berth_queue::{PendingPods, QueueMetrics};
 
 /// How an attempt ended.
@@ -76,6 +77,61 @@ pub enum Observation {
         result: &'static str,
         /// How long it waited.
         milliseconds: u64,
+    },
+    /// An attempt ended. Like all that carries a [`Duration`], it is observed only with a clock.
+    Attempt {
+        /// The `schedulerName` of the pod.
+        scheduler_name: Sym,
+        /// How it ended.
+        result: AttemptResult,
+        /// From the beginning of the cycle, with the binding.
+        duration: Duration,
+    },
+    /// A node was searched for, and PostFilter run if none was found.
+    Algorithm {
+        /// From the beginning of the cycle.
+        duration: Duration,
+    },
+    /// The pod was signed and a batch asked for its next node.
+    NodeHint {
+        /// The `schedulerName` of the pod.
+        scheduler_name: Sym,
+        /// Whether there was one.
+        hinted: bool,
+        /// How long both took.
+        duration: Duration,
+    },
+    /// The ranking of a placed pod was kept for the next one.
+    ResultsStored {
+        /// The `schedulerName` of the pod.
+        scheduler_name: Sym,
+        /// How long that took.
+        duration: Duration,
+    },
+    /// An event about an object was handled.
+    EventHandled {
+        /// The label of the event: `NodeAdd`, `UnschedulablePodUpdate`.
+        event: Arc<str>,
+        /// With the moves of pods that it led to.
+        duration: Duration,
+    },
+    /// A plugin was asked whether an event is worth another attempt.
+    QueueingHint {
+        /// The plugin.
+        plugin: Arc<str>,
+        /// The label of the event.
+        event: Arc<str>,
+        /// Whether it is.
+        queues: bool,
+        /// How long the answer took.
+        duration: Duration,
+    },
+    /// The victims of a preemption were told to leave, or one of them could not be.
+    Evictions {
+        /// Whether all were told.
+        succeeded: bool,
+        /// From the request to the last victim's answer.
+        duration: Duration,
     },
     /// A PostFilter plugin asked for evictions.
     Preemption {

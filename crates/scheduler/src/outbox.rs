@@ -1,7 +1,8 @@
 //! What leaves the scheduler: actions in order, measurements, and the time that all of one turn shares.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
+use berth_framework::Clock;
 use berth_model::Time;
 
 use crate::{
@@ -16,7 +17,12 @@ pub(crate) struct Outbox {
     actions: Vec<Action>,
     observations: Vec<Observation>,
     attempts: BTreeMap<(String, AttemptResult), u64>,
+    /// Times steps that are shorter than a [`Time`] can say.
+    clock: Option<Arc<dyn Clock>>,
 }
+
+/// Measurements that are kept until the host takes them; more are dropped.
+const MAX_KEPT: usize = 16_384;
 
 impl Outbox {
     /// The time of the event that is being handled.
@@ -46,6 +52,24 @@ impl Outbox {
 
     pub(crate) fn observe(&mut self, observation: Observation) {
         self.observations.push(observation);
+    }
+
+    pub(crate) fn set_clock(&mut self, clock: Arc<dyn Clock>) {
+        self.clock = Some(clock);
+    }
+
+    /// The moment at which something begins that is to be timed; `None` without a clock.
+    pub(crate) fn instant(&self) -> Option<Duration> {
+        self.clock.as_ref().map(|clock| clock.now())
+    }
+
+    /// Observes how long it took since `start`.
+    pub(crate) fn time(&mut self, start: Option<Duration>, observation: impl FnOnce(Duration) -> Observation) {
+        if let (Some(start), Some(now)) = (start, self.instant())
+            && self.observations.len() < MAX_KEPT
+        {
+            self.observations.push(observation(now.saturating_sub(start)));
+        }
     }
 
     pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {

@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_framework::{ClusterEvent, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
+use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_model::{Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject};
 
 use crate::{
+    metrics::Observation,
+    outbox::Outbox,
     preemptions::Preemptions,
     profiles::{Profiles, rejects},
 };
@@ -17,6 +19,7 @@ pub(crate) struct PluginPolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
+    pub(crate) outbox: &'a mut Outbox,
 }
 
 impl PluginPolicy<'_> {
@@ -29,42 +32,25 @@ impl PluginPolicy<'_> {
         }
         Some(plugin.pre_enqueue()?.pre_enqueue(pod))
     }
-}
 
-impl Policy for PluginPolicy<'_> {
-    fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
-        if let Some(plugin) = self.preemptions.gate(&pod.uid, self.cache) {
-            return Gate::Closed(Arc::clone(plugin));
-        }
-        let Some(profile) = self.profiles.get(pod.scheduler_name) else { return Gate::Open };
+    /// Asks the PreEnqueue plugins until one closes the gate.
+    fn ask_gates(&mut self, pod: &Pod, gated_by: Option<&str>) -> (Gate, Code) {
+        let Some(profile) = self.profiles.get(pod.scheduler_name) else { return (Gate::Open, Code::Success) };
         let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
         plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
         for plugin in plugins {
             let status = self.ask_gate(pod.scheduler_name, plugin, pod);
-            if status.is_some_and(|status| !status.is_success())
-                && let Some(profile) = self.profiles.get(pod.scheduler_name)
-            {
-                return Gate::Closed(Arc::clone(profile.name(plugin)));
+            let (Some(status), Some(profile)) = (status, self.profiles.get_mut(pod.scheduler_name)) else { continue };
+            profile.meter().answered(plugin, Point::PreEnqueue, status.code);
+            if !status.is_success() {
+                return (Gate::Closed(Arc::clone(profile.name(plugin))), status.code);
             }
         }
-        Gate::Open
-    }
-
-    fn sort_key(&mut self, pod: &Pod, queued_at: Time) -> (i64, i64) {
-        let queued_at = i64::try_from(queued_at.0).unwrap_or(i64::MAX);
-        let by_priority = (-i64::from(pod.priority), queued_at);
-        let cache = self.cache;
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return by_priority };
-        let Some(&plugin) = profile.plugins.at(Point::QueueSort).first() else { return by_priority };
-        let Some(plugin) = profile.get(plugin) else { return by_priority };
-        if plugin.sync(cache).is_err() {
-            return by_priority;
-        }
-        plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))
+        (Gate::Open, Code::Success)
     }
 
     /// A plugin that has no hint wants every event for which it registered.
-    fn hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
+    fn ask_hint(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return true };
         let Some(plugin) = profile.find(plugin) else { return true };
         if !rejects(profile, plugin) {
@@ -98,5 +84,41 @@ fn shown<'a>(subject: &'a Subject, manifest: &Manifest) -> EventSubject<'a> {
             EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() }
         }
         Subject::Object { .. } | Subject::Cluster => EventSubject::Hidden,
+    }
+}
+
+impl Policy for PluginPolicy<'_> {
+    fn pre_enqueue(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
+        if let Some(plugin) = self.preemptions.gate(&pod.uid, self.cache) {
+            return Gate::Closed(Arc::clone(plugin));
+        }
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return Gate::Open };
+        let start = profile.meter().start_outside();
+        let (gate, code) = self.ask_gates(pod, gated_by);
+        if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
+            profile.meter().end(start, Point::PreEnqueue.as_str(), code);
+        }
+        gate
+    }
+
+    fn sort_key(&mut self, pod: &Pod, queued_at: Time) -> (i64, i64) {
+        let queued_at = i64::try_from(queued_at.0).unwrap_or(i64::MAX);
+        let by_priority = (-i64::from(pod.priority), queued_at);
+        let cache = self.cache;
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return by_priority };
+        let Some(&plugin) = profile.plugins.at(Point::QueueSort).first() else { return by_priority };
+        let Some(plugin) = profile.get(plugin) else { return by_priority };
+        if plugin.sync(cache).is_err() {
+            return by_priority;
+        }
+        plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))
+    }
+
+    fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool {
+        let start = self.outbox.instant();
+        let queues = self.ask_hint(plugin, pod, occurrence);
+        let (plugin, event) = (Arc::clone(plugin), Arc::clone(&occurrence.label));
+        self.outbox.time(start, |duration| Observation::QueueingHint { plugin, event, queues, duration });
+        queues
     }
 }

@@ -1,6 +1,6 @@
 //! Preemptors whose victims have not been told to leave yet: PreEnqueue keeps them out of activeQ meanwhile.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Effect};
@@ -14,6 +14,7 @@ struct Preemption {
     plugin: Arc<str>,
     /// Evicted after all others.
     last_victim: PodUid,
+    started: Option<Duration>,
 }
 
 /// Evictions under way, by the uid of the preemptor.
@@ -29,7 +30,13 @@ impl Preemptions {
     }
 
     /// Notes the evictions among `effects`, before the preemptor goes back to the queue. How many there are.
-    pub(crate) fn begin(&mut self, preemptor: &PodUid, cycle: CycleId, plugin: &Arc<str>, effects: &[Effect]) -> usize {
+    pub(crate) fn begin(
+        &mut self,
+        preemptor: &PodUid,
+        (cycle, now): (CycleId, Option<Duration>),
+        plugin: &Arc<str>,
+        effects: &[Effect],
+    ) -> usize {
         let victim = |effect: &Effect| match effect {
             Effect::Evict { uid, .. } => Some(PodUid::from(uid.as_str())),
             Effect::Allow { .. }
@@ -45,18 +52,18 @@ impl Preemptions {
         };
         let victims: Vec<PodUid> = effects.iter().filter_map(victim).collect();
         if let Some(last_victim) = victims.last().cloned() {
-            self.0.insert(preemptor.clone(), Preemption { cycle, plugin: Arc::clone(plugin), last_victim });
+            self.0
+                .insert(preemptor.clone(), Preemption { cycle, plugin: Arc::clone(plugin), last_victim, started: now });
         }
         victims.len()
     }
 
-    /// The evictions of this attempt were carried out, or failed. Whether there were any.
-    pub(crate) fn finish(&mut self, preemptor: &str, cycle: CycleId) -> bool {
+    /// The evictions of this attempt were carried out, or failed. When they began, if there were any.
+    pub(crate) fn finish(&mut self, preemptor: &str, cycle: CycleId) -> Option<Option<Duration>> {
         if self.0.get(preemptor).is_none_or(|preemption| preemption.cycle != cycle) {
-            return false;
+            return None;
         }
-        self.0.remove(preemptor);
-        true
+        self.0.remove(preemptor).map(|preemption| preemption.started)
     }
 
     /// The preemptor is gone.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{PluginIdx, PluginVersion, Point, Profile};
+use berth_framework::{Clock, Measured, Meter, PluginIdx, PluginVersion, Point, Profile};
 use berth_model::{Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
@@ -12,13 +12,40 @@ use rustc_hash::FxHashMap;
 pub(crate) struct Profiles {
     list: Vec<Profile>,
     by_name: FxHashMap<Sym, usize>,
+    /// With what plugins are timed.
+    clock: Option<(Arc<dyn Clock>, u64)>,
 }
 
 impl Profiles {
-    pub(crate) fn new(list: Vec<Profile>, symbols: &mut Symbols) -> Self {
+    fn new(list: Vec<Profile>, symbols: &mut Symbols) -> Self {
         let by_name =
             list.iter().enumerate().map(|(index, profile)| (symbols.intern(&profile.scheduler_name), index)).collect();
-        Self { list, by_name }
+        Self { list, by_name, clock: None }
+    }
+
+    /// These profiles take the place of all that there are; they are measured as those were.
+    pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) {
+        let clock = self.clock.take();
+        *self = Self::new(list, symbols);
+        if let Some((clock, seed)) = clock {
+            self.measure_with(clock, seed);
+        }
+    }
+
+    pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
+        for profile in &mut self.list {
+            profile.set_meter(Meter::new(Arc::clone(&clock), seed));
+        }
+        self.clock = Some((clock, seed));
+    }
+
+    pub(crate) fn drain_measured(&mut self, take: &mut impl FnMut(&Profile, &Measured)) {
+        for profile in &mut self.list {
+            let mut measured = std::mem::take(profile.meter().measured_mut());
+            take(profile, &measured);
+            measured.clear();
+            *profile.meter().measured_mut() = measured;
+        }
     }
 
     pub(crate) fn serves(&self, scheduler_name: Sym) -> bool {

@@ -1,7 +1,9 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
 use berth_cache::Cache;
-use berth_framework::{Plugin, PluginVersion, Profile, run::Attempt};
+use std::sync::Arc;
+
+use berth_framework::{Clock, Measured, Plugin, PluginVersion, Profile, run::Attempt};
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
 
@@ -45,6 +47,7 @@ impl Scheduler {
             preemptions: Preemptions::default(),
             outbox: Outbox::default(),
             phase: Phase::default(),
+            handled: None,
         };
         swaps::install_profiles(profiles, &mut context);
         Self {
@@ -57,8 +60,25 @@ impl Scheduler {
         }
     }
 
+    /// Times what it does with `clock`. `seed` decides which attempts have each plugin timed.
+    #[must_use]
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
+        self.context.outbox.set_clock(Arc::clone(&clock));
+        self.context.profiles.measure_with(clock, seed);
+        self
+    }
+
     /// Takes an event in.
     pub fn handle(&mut self, event: Event, now: Time) {
+        let started = self.context.outbox.instant();
+        self.context.handled = None;
+        self.take_in(event, now);
+        if let Some(event) = self.context.handled.take() {
+            self.context.outbox.time(started, |duration| Observation::EventHandled { event, duration });
+        }
+    }
+
+    fn take_in(&mut self, event: Event, now: Time) {
         let Self { context, intake, cycle, bindings, swaps, settings } = self;
         context.outbox.set_now(now);
         match event {
@@ -86,8 +106,11 @@ impl Scheduler {
                 let failed = result.is_err();
                 let is_of_binding = bindings.answer(&uid, cycle, Input::EffectsFinished(result), context);
                 // Victims that were told to leave bring the preemptor back; after a failure nothing else does.
-                if !is_of_binding && context.preemptions.finish(&uid, cycle) && failed {
-                    context.with_queue(|queue, policy| queue.activate(&[uid], now, policy));
+                if !is_of_binding && let Some(started) = context.preemptions.finish(&uid, cycle) {
+                    context.outbox.time(started, |duration| Observation::Evictions { succeeded: !failed, duration });
+                    if failed {
+                        context.with_queue(|queue, policy| queue.activate(&[uid], now, policy));
+                    }
                 }
             }
             Event::StatusPatchFailed { uid } => context.status_patch_failed(&uid),
@@ -153,6 +176,11 @@ impl Scheduler {
     /// Measurements since the last call.
     pub fn drain_observations(&mut self) -> Vec<Observation> {
         self.context.outbox.take_observations()
+    }
+
+    /// What the plugins of each profile took and how often they were asked since the last call.
+    pub fn drain_measured(&mut self, mut take: impl FnMut(&Profile, &Measured)) {
+        self.context.profiles.drain_measured(&mut take);
     }
 
     /// Plugins that were replaced since the last call. Dropping one gives its memory back, which takes a while.

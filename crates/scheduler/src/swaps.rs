@@ -16,7 +16,6 @@ use crate::{
     bindings::Bindings,
     context::Context,
     preparation::{Instances, Preparation, Prepared, Swap, SwapError, build, fill},
-    profiles::Profiles,
 };
 
 /// Swaps that are under way, and what they replaced.
@@ -160,7 +159,7 @@ impl Swaps {
 
 /// Puts these profiles in the place of all that there are.
 pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) {
-    context.profiles = Profiles::new(profiles, context.cache.symbols_mut());
+    context.profiles.replace(profiles, context.cache.symbols_mut());
     let registrations = context.profiles.registrations();
     context.queue.register(registrations);
 }

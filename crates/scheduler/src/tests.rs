@@ -9,4 +9,5 @@ mod permit;
 mod placing;
 mod preemption;
 mod swap;
+mod timing;
 mod waiting;

@@ -128,13 +128,13 @@ async fn counters_of_plugins_are_served() {
     bench.serves(&digest(1)).await;
     bench.create("good", Behavior::Normal).await;
     bench.cluster.node_of("good").await;
-    let counter = "berth_plugin_custom_total{plugin=\"ByPriority\",name=\"begun\"} 1";
+    let counter = "berth_plugin_custom_total{name=\"begun\",plugin=\"ByPriority\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
     bench.put(2);
     bench.serves(&digest(2)).await;
     bench.create("better", Behavior::Normal).await;
     bench.cluster.node_of("better").await;
-    let counter = "berth_plugin_custom_total{plugin=\"ByPriority\",name=\"begun\"} 2";
+    let counter = "berth_plugin_custom_total{name=\"begun\",plugin=\"ByPriority\"} 2";
     bench.scheduler.until("/metrics", |text| text.contains(counter)).await;
 }
 

@@ -7,6 +7,8 @@ use berth_model::NodeIdx;
 use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::NodeDryRun};
 use crate::{
     effect::Effect,
+    meter::code_of,
+    plugin::Point,
     points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, PreBind, Reserve},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
@@ -15,14 +17,25 @@ use crate::{
 /// No plugin may hold a pod longer than this, in milliseconds.
 const MAX_PERMIT_WAIT: u64 = 15 * 60 * 1000;
 
+/// The label of runs of Unreserve, which is part of Reserve's trait.
+const UNRESERVE: &str = "Unreserve";
+
 /// Tells every Reserve plugin that the pod is to be placed on `node`, until one refuses.
 ///
 /// # Errors
 /// The plugin that refused or broke. The caller must then [`unreserve`].
 pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<(), Refusal> {
+    let start = profile.meter().start(call.cycle);
+    let outcome = ask_reserve(profile, call, node);
+    profile.meter().end(start, Point::Reserve.as_str(), code_of_refusal(&outcome));
+    outcome
+}
+
+fn ask_reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<(), Refusal> {
     let mut plugins = profile.each::<dyn Reserve>();
     while let Some((plugin, point)) = plugins.next(profile) {
         let status = point.reserve(call, node);
+        profile.meter().answered(plugin, Point::Reserve, status.code);
         if !status.is_success() {
             return Err(Refusal::new(profile, plugin, status, "Reserve"));
         }
@@ -32,10 +45,12 @@ pub fn reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
 
 /// Tells every Reserve plugin, last to first, that the placement on `node` is given up.
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+    let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn Reserve>();
     while let Some((_, point)) = plugins.next_back(profile) {
         point.unreserve(call, node);
     }
+    profile.meter().end(start, UNRESERVE, Code::Success);
 }
 
 /// The answers of the Permit plugins.
@@ -52,10 +67,27 @@ pub struct PermitRun {
 /// # Errors
 /// The plugin that refused or broke.
 pub fn permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PermitRun, Refusal> {
+    let start = profile.meter().start(call.cycle);
+    let outcome = ask_permit(profile, call, node);
+    let code = match &outcome {
+        Ok(run) if !run.waits.is_empty() => Code::Wait,
+        Ok(_) | Err(_) => code_of_refusal(&outcome),
+    };
+    profile.meter().end(start, Point::Permit.as_str(), code);
+    outcome
+}
+
+fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PermitRun, Refusal> {
     let mut run = PermitRun::default();
     let mut plugins = profile.each::<dyn Permit>();
     while let Some((plugin, point)) = plugins.next(profile) {
         let (verdict, effects) = point.permit(call, node);
+        let code = match &verdict {
+            PermitVerdict::Allow => Code::Success,
+            PermitVerdict::Wait(_) => Code::Wait,
+            PermitVerdict::Deny(status) => status.code,
+        };
+        profile.meter().answered(plugin, Point::Permit, code);
         match verdict {
             PermitVerdict::Allow => {}
             PermitVerdict::Wait(timeout) => run.waits.push((plugin, timeout.min(MAX_PERMIT_WAIT))),
@@ -87,9 +119,12 @@ pub enum PreBindRun {
 /// # Errors
 /// The plugin that refused or broke.
 pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usize) -> Result<PreBindRun, Refusal> {
+    profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn PreBind>().skip(from);
     while let Some((plugin, point)) = plugins.next(profile) {
-        match point.pre_bind(call, node) {
+        let answer = point.pre_bind(call, node);
+        profile.meter().answered(plugin, Point::PreBind, code_of(&answer));
+        match answer {
             Ok(effects) if effects.is_empty() => {}
             Ok(effects) => return Ok(PreBindRun::Effects { plugin, effects, next: plugins.position() }),
             Err(status) if status.code == Code::Skip => {}
@@ -113,11 +148,14 @@ pub struct BindRun {
 /// # Errors
 /// The plugin that refused or broke, or an error because none took it.
 pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<BindRun, Refusal> {
+    profile.meter().start(call.cycle);
     let mut last = PluginIdx::NOBODY;
     let mut plugins = profile.each::<dyn Bind>();
     while let Some((plugin, point)) = plugins.next(profile) {
         last = plugin;
-        match point.bind(call, node) {
+        let answer = point.bind(call, node);
+        profile.meter().answered(plugin, Point::Bind, code_of(&answer));
+        match answer {
             Ok(effects) if effects.is_empty() => {
                 let status = Status::error("it neither binds nor skips");
                 return Err(Refusal::new(profile, plugin, status, "Bind"));
@@ -132,10 +170,13 @@ pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<Bin
 
 /// Tells every PostBind plugin.
 pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
+    let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn PostBind>();
-    while let Some((_, point)) = plugins.next(profile) {
+    while let Some((plugin, point)) = plugins.next(profile) {
         point.post_bind(call, node);
+        profile.meter().answered(plugin, Point::PostBind, Code::Success);
     }
+    profile.meter().end(start, Point::PostBind.as_str(), Code::Success);
 }
 
 /// The result of PostFilter for a pod that fits on no node.
@@ -152,6 +193,21 @@ pub struct PostFilterRun {
 /// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
 /// `attempt` is the one that found nothing.
 pub fn post_filter(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    attempt: &Attempt,
+    nominated: &NominatedPods<'_>,
+    diagnosis: &mut Diagnosis,
+) -> PostFilterRun {
+    let start = profile.meter().start(call.cycle);
+    let run = ask_post_filter(profile, call, attempt, nominated, diagnosis);
+    if let Some(status) = &run.status {
+        profile.meter().end(start, Point::PostFilter.as_str(), status.code);
+    }
+    run
+}
+
+fn ask_post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     attempt: &Attempt,
@@ -181,6 +237,8 @@ pub fn post_filter(
             }
             Err(status) => (status, None),
         };
+        profile.meter().answered(plugin, Point::PostFilter, status.code);
+        profile.meter().asked(plugin, Point::PostFilter, 1);
         match status.code {
             Code::Success => {
                 run.nominate = nominate;
@@ -203,4 +261,8 @@ pub fn post_filter(
     diagnosis.post_filter_message = verdict.as_ref().map(Status::message).unwrap_or_default();
     run.status = verdict;
     run
+}
+
+fn code_of_refusal<T>(outcome: &Result<T, Refusal>) -> Code {
+    outcome.as_ref().err().map_or(Code::Success, |refusal| refusal.status.code)
 }

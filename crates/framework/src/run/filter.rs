@@ -7,6 +7,8 @@ use berth_model::{NodeIdx, NodeSet};
 
 use super::{Attempt, Diagnosis, NominatedPods, Rejection};
 use crate::{
+    meter::code_of,
+    plugin::Point,
     points::{Call, DryRunCase, Explanation, Filter},
     profile::{PluginIdx, PluginsAt, Profile},
     status::Status,
@@ -62,6 +64,20 @@ pub fn filter_one(
 }
 
 fn visit(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    candidates: &[NodeIdx],
+    (start, limit): (usize, usize),
+    nominated: &NominatedPods<'_>,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let start_of_point = profile.meter().start(call.cycle);
+    let result = visit_chunks(profile, call, candidates, (start, limit), nominated, attempt);
+    profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
+    result
+}
+
+fn visit_chunks(
     profile: &mut Profile,
     call: &Call<'_>,
     candidates: &[NodeIdx],
@@ -127,7 +143,10 @@ fn filter_batch(
     {
         attempt.before.clear();
         attempt.before.union(batch);
-        if let Err(status) = point.filter(call, batch) {
+        let answer = point.filter(call, batch);
+        profile.meter().answered(plugin, Point::Filter, code_of(&answer));
+        profile.meter().asked(plugin, Point::Filter, attempt.before.len());
+        if let Err(status) = answer {
             return Err(broken(profile, plugin, &status));
         }
         batch.intersect(&attempt.before);
@@ -164,6 +183,8 @@ fn filter_with_nominated(
         && let Some((plugin, point)) = next(&mut filters, profile, attempt)
     {
         let answer = point.dry_run(call, nominated.competing(), &cases);
+        profile.meter().answered(plugin, Point::Filter, code_of(&answer));
+        profile.meter().asked(plugin, Point::Filter, cases.len());
         let statuses = answer.map_err(|status| broken(profile, plugin, &status))?;
         if statuses.len() != cases.len() {
             let text = format!("{} statuses for {} cases", statuses.len(), cases.len());

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Attempt, Refusal};
 use crate::{
+    plugin::Point,
     points::{Call, PreFilter},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
@@ -48,11 +49,26 @@ pub enum PreFilterOutcome {
 /// # Errors
 /// A plugin broke; the attempt fails with this status.
 pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
+    let start = profile.meter().start(call.cycle);
+    let outcome = ask(profile, call, attempt);
+    let code = match &outcome {
+        Ok(PreFilterOutcome::Proceed) => Code::Success,
+        Ok(PreFilterOutcome::Rejected { status, .. }) | Err(status) => status.code,
+    };
+    profile.meter().end(start, Point::PreFilter.as_str(), code);
+    outcome
+}
+
+fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
     let mut rejection = None;
     let mut plugins = profile.each::<dyn PreFilter>();
     while let Some((plugin, point)) = plugins.next(profile) {
         let (status, nodes) =
             point.pre_filter(call).map_or_else(|status| (status, None), |nodes| (Status::success(), nodes));
+        profile.meter().answered(plugin, Point::PreFilter, status.code);
+        if status.code != Code::Skip {
+            profile.meter().asked(plugin, Point::PreFilter, 1);
+        }
         attempt.pre_filters.push(PreFilterAnswer { plugin, status: status.clone(), nodes: nodes.clone() });
         match status.code {
             Code::Skip => attempt.skipped_filters.insert(plugin),

@@ -4,6 +4,7 @@ use berth_model::NodeSet;
 
 use super::{Attempt, Refusal};
 use crate::{
+    meter::code_of,
     plugin::Point,
     points::{Call, PreScore, Score},
     profile::{PluginIdx, Profile},
@@ -47,13 +48,31 @@ fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt:
         return Ok(());
     }
     attempt.totals.resize(n_nodes, 0);
-    pre_score(profile, call, nodes, attempt)?;
+    let start = profile.meter().start(call.cycle);
+    let prepared = pre_score(profile, call, nodes, attempt);
+    profile.meter().end(start, Point::PreScore.as_str(), code_of(&prepared));
+    prepared?;
+    let start = profile.meter().start(call.cycle);
+    let scored = score_and_weigh(profile, call, nodes, attempt);
+    profile.meter().end(start, Point::Score.as_str(), code_of(&scored));
+    scored
+}
+
+fn score_and_weigh(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let n_nodes = nodes.len();
     let mut plugins = profile.each::<dyn Score>();
     while let Some((plugin, point)) = plugins.next_but(profile, |plugin| attempt.skipped_scores.contains(plugin)) {
         let scores = next_scores(attempt, plugin);
         let answer = point.score(call, nodes, &mut scores.raw);
+        profile.meter().answered(plugin, Point::Score, code_of(&answer));
+        profile.meter().asked(plugin, Point::Score, n_nodes);
         scores.weight = profile.plugins.weight(plugin);
-        check_scores(profile, scores, answer, nodes.len())?;
+        check_scores(profile, scores, answer, n_nodes)?;
     }
     for position in 0..attempt.n_scored {
         let Some(scores) = attempt.scores.get_mut(position) else { break };
@@ -68,7 +87,12 @@ fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt:
 fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
     let mut plugins = profile.each::<dyn PreScore>();
     while let Some((plugin, point)) = plugins.next(profile) {
-        match point.pre_score(call, nodes) {
+        let answer = point.pre_score(call, nodes);
+        profile.meter().answered(plugin, Point::PreScore, code_of(&answer));
+        if code_of(&answer) != Code::Skip {
+            profile.meter().asked(plugin, Point::PreScore, 1);
+        }
+        match answer {
             Ok(()) => {}
             Err(status) if status.code == Code::Skip => attempt.skipped_scores.insert(plugin),
             Err(status) => {
@@ -119,7 +143,11 @@ fn normalize_plugin(
     let plugin = scores.plugin;
     scores.normalized.extend_from_slice(&scores.raw);
     let normalize = profile.get(plugin).and_then(|plugin| plugin.normalize());
-    if let Some(Err(status)) = normalize.map(|point| point.normalize(call, nodes, &mut scores.normalized)) {
+    let answer = normalize.map(|point| point.normalize(call, nodes, &mut scores.normalized));
+    if let Some(answer) = &answer {
+        profile.meter().answered(plugin, Point::Normalize, code_of(answer));
+    }
+    if let Some(Err(status)) = answer {
         let (name, text) = (profile.name(plugin), status.message());
         return Err(Status::error(format!(
             "running Normalize on Score plugins: plugin \"{name}\" failed with: {text}"

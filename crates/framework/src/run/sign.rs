@@ -5,6 +5,7 @@ use berth_model::Pod;
 use crate::{
     plugin::Point,
     profile::{PluginIdx, Profile},
+    status::Code,
 };
 
 /// The points at which a plugin's answer decides about a pod's node.
@@ -42,5 +43,8 @@ fn decides(profile: &Profile, plugin: PluginIdx) -> bool {
 }
 
 fn ask(profile: &mut Profile, plugin: PluginIdx, pod: &Pod) -> Option<String> {
-    profile.get(plugin)?.sign()?.sign(pod)
+    let fragment = profile.get(plugin)?.sign()?.sign(pod);
+    let code = if fragment.is_some() { Code::Success } else { Code::Unschedulable };
+    profile.meter().answered(plugin, Point::Sign, code);
+    fragment
 }

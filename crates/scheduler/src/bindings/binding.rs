@@ -1,9 +1,9 @@
 //! A pod between Reserve and PostBind, and what can happen to it.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{Call, CycleId, PluginIdx, Profile, Status, run::Refusal};
+use berth_framework::{Call, Code, CycleId, PluginIdx, Point, Profile, Start, Status, run::Refusal};
 use berth_model::{NodeIdx, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
@@ -22,6 +22,10 @@ pub(crate) struct Binding {
     pub(super) stage: Stage,
     /// Until when the PreBind plugin before this position may wait in all.
     pub(super) pre_bind_deadline: Option<(usize, Time)>,
+    /// When the cycle began.
+    pub(super) started: Option<Duration>,
+    /// The extension point that is being timed, with the requests that its plugins asked for.
+    pub(super) timed: Option<(Point, Start)>,
 }
 
 /// What the pod waits for.
@@ -105,6 +109,21 @@ impl Binding {
     /// Whether a request is under way that may bind the pod.
     pub(super) fn is_sent(&self) -> bool {
         matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. })
+    }
+
+    /// PreBind or Bind begins, or with `None` neither; what was there before has succeeded.
+    pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
+        self.leave(Code::Success, context);
+        let Some(profile) = context.profiles.get_mut(self.pod().scheduler_name) else { return };
+        self.timed = point.map(|point| (point, profile.meter().start(self.cycle)));
+    }
+
+    /// The extension point that is being timed is over.
+    pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
+        let Some((point, start)) = self.timed.take() else { return };
+        if let Some(profile) = context.profiles.get_mut(self.pod().scheduler_name) {
+            profile.meter().end(start, point.as_str(), code);
+        }
     }
 
     /// When the pod's time is out if nothing happens.

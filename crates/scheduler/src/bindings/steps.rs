@@ -3,10 +3,10 @@
 //!
 //! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    CycleId, Effect, PluginIdx, Point, Profile, Status,
+    Code, CycleId, Effect, PluginIdx, Point, Profile, Status,
     run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
@@ -29,18 +29,24 @@ use crate::{
 
 impl Binding {
     /// Assumes the pod on its node. `None` if that cannot be: the attempt has failed then.
-    pub(super) fn new(record: QueuedPod, cycle: CycleId, row: NodeIdx, context: &mut Context) -> Option<Self> {
+    pub(super) fn new(
+        record: QueuedPod,
+        (cycle, started): (CycleId, Option<Duration>),
+        row: NodeIdx,
+        context: &mut Context,
+    ) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
         let node = context.cache.table().name(row);
         match context.cache.assume(&pod, node) {
             Ok(assumed) => {
                 context.queue.nominator_mut().remove(&pod.uid);
                 let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
-                Some(Self { record, cycle, node, row, assumed, stage, pre_bind_deadline: None })
+                Some(Self { record, cycle, node, row, assumed, stage, pre_bind_deadline: None, started, timed: None })
             }
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, cycle);
-                context.fail_attempt(record, AttemptFailure::error(&Status::error(inconsistency.to_string())));
+                let failure = AttemptFailure::error(&Status::error(inconsistency.to_string()));
+                context.fail_attempt(record, started, failure);
                 None
             }
         }
@@ -125,8 +131,9 @@ impl Binding {
     }
 
     /// Permit said yes: for the queue the attempt is over, and PreBind begins.
-    fn permitted(self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue.done(self.uid());
+        self.enter(Some(Point::PreBind), context);
         self.pre_bind(0, context, peers)
     }
 
@@ -288,6 +295,7 @@ impl Binding {
             self.stage = Stage::Shutdown;
             return Step::Waiting(self);
         }
+        self.enter(Some(Point::Bind), context);
         if context.cache.table().find(self.node).is_none() {
             let text = format!("node \"{}\" not found", context.text(self.node));
             return Step::Failed(self, BindingFailure::Error(Status::error(text)));
@@ -388,15 +396,16 @@ impl Binding {
     }
 
     /// The pod is bound: PostBind, event, metrics.
-    pub(super) fn finish(self, context: &mut Context) {
+    pub(super) fn finish(mut self, context: &mut Context) {
+        self.enter(None, context);
         self.call(context, run::post_bind);
-        let Binding { record, cycle, node, assumed, .. } = self;
+        let Binding { record, cycle, node, assumed, started, .. } = self;
         assumed.settled();
         let pod = &record.pod;
         let note = format!("Successfully assigned {} to {}", context.full_name(pod), context.text(node));
         context.pod_event(pod, &PodEvent::SCHEDULED, note);
         context.end_cycle(pod.scheduler_name, cycle);
-        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled);
+        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, started);
         let now = context.outbox.now();
         context.outbox.observe(Observation::Scheduled {
             attempts: record.attempts,
@@ -406,9 +415,10 @@ impl Binding {
     }
 
     /// The attempt failed: everything is given back, and the pod goes to the queue.
-    pub(super) fn give_back(self, failure: BindingFailure, context: &mut Context) {
+    pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
+        self.leave(Code::Error, context);
         self.call(context, run::unreserve);
-        let Binding { record, cycle, assumed, .. } = self;
+        let Binding { record, cycle, assumed, started, .. } = self;
         let pod = Arc::clone(&record.pod);
         context.end_cycle(pod.scheduler_name, cycle);
         let freed = match context.cache.forget(assumed) {
@@ -424,7 +434,7 @@ impl Binding {
         if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
             context.move_all(freed);
         }
-        context.fail_attempt(record, failure);
+        context.fail_attempt(record, started, failure);
         if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
             context.move_some(freed, |other| other.uid != pod.uid);
         }

@@ -5,7 +5,7 @@
 //! ends the batch.
 
 use berth_framework::{
-    PluginIdx, Profile,
+    Code, CycleId, PluginIdx, Point, Profile,
     run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
@@ -43,9 +43,12 @@ impl Batching {
         &self.metrics
     }
 
-    pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod) -> Option<Signature> {
+    pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod, cycle: CycleId) -> Option<Signature> {
         let last_unsigned = self.last_unsigned.entry(pod.scheduler_name).or_insert(PluginIdx::NOBODY);
-        run::sign(profile, pod, last_unsigned)
+        let start = profile.meter().start(cycle);
+        let signature = run::sign(profile, pod, last_unsigned);
+        profile.meter().end(start, Point::Sign.as_str(), Code::Success);
+        signature
     }
 
     /// Which node to try first for a pod of this signature.

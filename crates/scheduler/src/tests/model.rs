@@ -298,7 +298,7 @@ impl World {
             }
         }
         let metrics = scheduler.metrics();
-        assert_eq!((metrics.bindings, metrics.queue.in_flight_pods, metrics.queue.in_flight_events), (0, 0, 0));
+        assert_eq!((metrics.bindings, metrics.queue.in_flight_pods, metrics.queue.in_flight_events.len()), (0, 0, 0));
         assert_eq!(metrics.cache.assumed_pods, 0);
         let n_pending = self.pods.values().filter(|pod| pod.node.is_none() && !pod.is_terminating).count();
         assert_eq!(scheduler.queue().iter().count(), n_pending);

@@ -150,7 +150,7 @@ fn announced() -> Vec<Guest> {
 
 /// Waits until one guest was called and its effect refused, and checks that.
 async fn check(bench: &Bench, Guest { name, at, .. }: &Guest, effect: &str) {
-    let counter = format!("berth_plugin_effects_refused_total{{plugin=\"{name}\",effect=\"{effect}\"}}");
+    let counter = format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"{name}\"}}");
     bench.counts(&counter, 1).await;
     let pod = name_of(name, 0);
     let reason = match at {

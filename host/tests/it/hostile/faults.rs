@@ -147,7 +147,7 @@ async fn check_list(bench: &Bench, rows: &[Row]) {
         let entry = &list[&row.guest.name];
         assert!(row.state == EITHER || entry["state"] == row.state, "{entry}");
         if !row.kind.is_empty() {
-            let counter = format!("berth_plugin_faults_total{{plugin=\"{}\",kind=\"{}\"}}", row.guest.name, row.kind);
+            let counter = format!("berth_plugin_faults_total{{kind=\"{}\",plugin=\"{}\"}}", row.kind, row.guest.name);
             bench.counts(&counter, row.faults()).await;
         }
     }

@@ -1,0 +1,207 @@
+//! How long extension points and plugins take, and how often plugins are asked, for the host to publish.
+//!
+//! A profile whose meter has no clock counts calls and times nothing. With one, each run of an extension point is timed, and
+//! in one attempt of ten each plugin as well: which attempts these are follows from the number of the cycle, so that a
+//! pod's binding is measured if its cycle was. Nothing is timed by node.
+
+use std::{fmt::Debug, sync::Arc, time::Duration};
+
+use crate::{
+    plugin::{PluginIdx, Point},
+    points::CycleId,
+    status::{Code, Status},
+};
+
+/// Measurements that are kept until the host takes them; more are dropped (kube-scheduler's
+/// `pkg/scheduler/metrics/metric_recorder.go` drops them as well).
+const MAX_KEPT: usize = 16_384;
+
+/// One attempt in so many has its plugins timed.
+const SAMPLED: u64 = 10;
+
+/// Tells how much time has passed since some moment, and never goes back.
+pub trait Clock: Debug + Send + Sync {
+    /// The present.
+    fn now(&self) -> Duration;
+}
+
+/// A run of all plugins of an extension point.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PointTime {
+    /// The label `extension_point`.
+    pub point: &'static str,
+    /// What came out of it.
+    pub code: Code,
+    /// From the first plugin's call to the last one's answer.
+    pub duration: Duration,
+}
+
+/// A call of one plugin.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PluginTime {
+    /// Which plugin.
+    pub plugin: PluginIdx,
+    /// The label `extension_point`.
+    pub point: &'static str,
+    /// What it answered.
+    pub code: Code,
+    /// Until it answered. For Filter and Score that is about many nodes at once.
+    pub duration: Duration,
+}
+
+/// What a meter has gathered.
+#[derive(Debug, Default)]
+pub struct Measured {
+    /// Runs of extension points.
+    pub points: Vec<PointTime>,
+    /// Calls of plugins, of some attempts.
+    pub plugins: Vec<PluginTime>,
+    calls: [Vec<u64>; Point::ALL.len()],
+}
+
+impl Measured {
+    /// How often `plugin` was asked at `point`: about a pod, or, by Filter and Score, about a pod and a node.
+    #[must_use]
+    pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
+        self.calls.get(point as usize).and_then(|calls| calls.get(plugin.index())).copied().unwrap_or(0)
+    }
+
+    /// Forgets everything; the buffers stay.
+    pub fn clear(&mut self) {
+        self.points.clear();
+        self.plugins.clear();
+        self.calls.iter_mut().flatten().for_each(|calls| *calls = 0);
+    }
+}
+
+/// Measures the plugins of one profile.
+#[derive(Debug, Default)]
+pub struct Meter {
+    clock: Option<Arc<dyn Clock>>,
+    seed: u64,
+    /// Whether plugins are timed in this attempt, and when the last one had answered.
+    lap: Option<Duration>,
+    measured: Measured,
+}
+
+/// When a run of an extension point began.
+#[derive(Debug)]
+pub struct Start(Option<Duration>);
+
+impl Meter {
+    /// `seed` decides which attempts have their plugins timed.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
+        Self { clock: Some(clock), seed, ..Self::default() }
+    }
+
+    /// What was measured since it was last cleared.
+    pub fn measured_mut(&mut self) -> &mut Measured {
+        &mut self.measured
+    }
+
+    /// An extension point begins, in an attempt.
+    pub fn start(&mut self, cycle: CycleId) -> Start {
+        let Some(clock) = &self.clock else { return Start(None) };
+        let now = clock.now();
+        self.lap = mix(self.seed ^ cycle.0).is_multiple_of(SAMPLED).then_some(now);
+        Start(Some(now))
+    }
+
+    /// An extension point begins that belongs to no attempt.
+    pub fn start_outside(&mut self) -> Start {
+        let Some(clock) = &self.clock else { return Start(None) };
+        let sample = u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX);
+        self.start(CycleId(sample))
+    }
+
+    /// The extension point is done.
+    pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
+        self.lap = None;
+        if let (Start(Some(start)), Some(clock)) = (start, &self.clock)
+            && self.measured.points.len() < MAX_KEPT
+        {
+            let duration = clock.now().saturating_sub(start);
+            self.measured.points.push(PointTime { point, code, duration });
+        }
+    }
+
+    /// A plugin has answered; it was called when the one before had answered.
+    pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
+        let (Some(lap), Some(clock)) = (self.lap, &self.clock) else { return };
+        let now = clock.now();
+        self.lap = Some(now);
+        if self.measured.plugins.len() < MAX_KEPT {
+            let duration = now.saturating_sub(lap);
+            self.measured.plugins.push(PluginTime { plugin, point: point.as_str(), code, duration });
+        }
+    }
+
+    /// A plugin was asked about so many pods or nodes.
+    pub(crate) fn asked(&mut self, plugin: PluginIdx, point: Point, n: usize) {
+        let Some(calls) = self.measured.calls.get_mut(point as usize) else { return };
+        if plugin.index() >= calls.len() {
+            calls.resize(plugin.index() + 1, 0);
+        }
+        if let Some(calls) = calls.get_mut(plugin.index()) {
+            *calls += n as u64;
+        }
+    }
+}
+
+/// The code of an answer that says nothing else when all is well.
+pub(crate) fn code_of<T>(answer: &Result<T, Status>) -> Code {
+    answer.as_ref().err().map_or(Code::Success, |status| status.code)
+}
+
+/// Spreads neighbouring numbers over all 64 bits (the finalizer of SplitMix64).
+fn mix(number: u64) -> u64 {
+    let number = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
+    let number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    number ^ (number >> 31)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering};
+
+    use super::*;
+
+    #[derive(Debug, Default)]
+    struct Ticks(AtomicU64);
+
+    impl Clock for Ticks {
+        fn now(&self) -> Duration {
+            Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn plugins_are_timed_in_one_attempt_of_ten() {
+        let mut meter = Meter::new(Arc::new(Ticks::default()), 7);
+        for cycle in 0..2000 {
+            let start = meter.start(CycleId(cycle));
+            meter.answered(PluginIdx(3), Point::Filter, Code::Skip);
+            meter.end(start, "Filter", Code::Success);
+        }
+        let measured = meter.measured_mut();
+        assert_eq!(measured.points.len(), 2000);
+        assert!((150..250).contains(&measured.plugins.len()), "{} of 2000", measured.plugins.len());
+        let duration = Duration::from_millis(1);
+        let first = PluginTime { plugin: PluginIdx(3), point: "Filter", code: Code::Skip, duration };
+        assert_eq!(measured.plugins.first(), Some(&first));
+    }
+
+    #[test]
+    fn without_a_clock_calls_are_counted_and_nothing_is_timed() {
+        let mut meter = Meter::default();
+        let start = meter.start(CycleId(1));
+        meter.asked(PluginIdx(2), Point::Score, 5);
+        meter.answered(PluginIdx(2), Point::Score, Code::Success);
+        meter.end(start, "Score", Code::Success);
+        let measured = meter.measured_mut();
+        assert_eq!(measured.calls(Point::Score, PluginIdx(2)), 5);
+        assert_eq!((measured.points.len(), measured.plugins.len()), (0, 0));
+    }
+}

@@ -1,0 +1,115 @@
+//! Registers metrics under their names, with the stability in front of the help text as component-base writes it.
+
+use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector};
+
+/// What Kubernetes promises about a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stability {
+    Alpha,
+    Beta,
+    Stable,
+    /// One of Berth's own.
+    None,
+}
+
+/// What was registered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Registered {
+    pub(super) name: &'static str,
+    pub(super) kind: &'static str,
+    pub(super) stability: &'static str,
+    pub(super) labels: String,
+    /// How many there are, and the first two.
+    pub(super) buckets: String,
+}
+
+/// Fills a registry.
+#[derive(Debug, Default)]
+pub(super) struct Registration {
+    pub(super) registry: Registry,
+    pub(super) registered: Vec<Registered>,
+}
+
+#[expect(
+    clippy::expect_used,
+    reason = "names, labels and buckets are constants, and each test of this module registers them all"
+)]
+impl Registration {
+    pub(super) fn counter(
+        &mut self,
+        stability: Stability,
+        (name, help): (&'static str, &str),
+        labels: &[&str],
+    ) -> IntCounterVec {
+        let counter = IntCounterVec::new(Opts::new(name, with_stability(stability, help)), labels).expect("a counter");
+        if labels.is_empty() {
+            // Shown from the start.
+            counter.with_label_values::<&str>(&[]);
+        }
+        self.add(&counter, (name, "counter", stability), labels, &[]);
+        counter
+    }
+
+    pub(super) fn gauge(
+        &mut self,
+        stability: Stability,
+        (name, help): (&'static str, &str),
+        labels: &[&str],
+    ) -> IntGaugeVec {
+        let gauge = IntGaugeVec::new(Opts::new(name, with_stability(stability, help)), labels).expect("a gauge");
+        self.add(&gauge, (name, "gauge", stability), labels, &[]);
+        gauge
+    }
+
+    pub(super) fn histogram(
+        &mut self,
+        stability: Stability,
+        (name, help): (&'static str, &str),
+        labels: &[&str],
+        buckets: Vec<f64>,
+    ) -> HistogramVec {
+        let options = HistogramOpts::new(name, with_stability(stability, help)).buckets(buckets.clone());
+        let histogram = HistogramVec::new(options, labels).expect("a histogram");
+        if labels.is_empty() {
+            histogram.with_label_values::<&str>(&[]);
+        }
+        self.add(&histogram, (name, "histogram", stability), labels, &buckets);
+        histogram
+    }
+
+    fn add(
+        &mut self,
+        collector: &(impl Collector + Clone + 'static),
+        (name, kind, stability): (&'static str, &'static str, Stability),
+        labels: &[&str],
+        buckets: &[f64],
+    ) {
+        self.registry.register(Box::new(collector.clone())).expect("a name that nothing else has");
+        let mut labels = labels.to_vec();
+        labels.sort_unstable();
+        let buckets = match buckets {
+            [first, second, ..] => format!("{}:{first},{second}", buckets.len()),
+            [] | [_] => "-".to_owned(),
+        };
+        let labels = if labels.is_empty() { "-".to_owned() } else { labels.join(",") };
+        self.registered.push(Registered { name, kind, stability: stability.as_str(), labels, buckets });
+    }
+}
+
+impl Stability {
+    fn as_str(self) -> &'static str {
+        match self {
+            Stability::Alpha => "ALPHA",
+            Stability::Beta => "BETA",
+            Stability::Stable => "STABLE",
+            Stability::None => "",
+        }
+    }
+}
+
+fn with_stability(stability: Stability, help: &str) -> String {
+    match stability {
+        Stability::None => help.to_owned(),
+        Stability::Alpha | Stability::Beta | Stability::Stable => format!("[{}] {help}", stability.as_str()),
+    }
+}
