@@ -74,10 +74,12 @@ fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
     .collect()
 }
 
-/// What a scheduler that is alone on its API server says beside the configuration file.
+/// What a scheduler that is alone on its API server says beside the configuration file: nobody else leads, and nobody is
+/// slowed down by its requests.
 pub(crate) fn alone() -> Overrides {
     let mut overrides = Overrides::default();
     overrides.fields.insert("leaderElection".to_owned(), json!({ "leaderElect": false }));
+    overrides.fields.insert("clientConnection".to_owned(), json!({ "qps": -1 }));
     overrides
 }
 

@@ -194,21 +194,24 @@ fn target(pod: &PodRef) -> berth_cluster::PodRef {
 }
 
 fn new_event(record: EventRecord) -> NewEvent {
-    let pod = record.regarding;
     NewEvent {
         type_: if record.warning { EventType::Warning } else { EventType::Normal },
         reason: record.reason,
         action: record.action,
         note: record.note,
-        regarding: ObjectReference {
-            kind: "Pod".to_owned(),
-            api_version: "v1".to_owned(),
-            namespace: pod.namespace,
-            name: pod.name,
-            uid: pod.uid.to_string(),
-            resource_version: pod.resource_version,
-        },
-        related: None,
+        regarding: reference(record.regarding),
+        related: record.related.map(reference),
         reporting_controller: record.reporting_controller,
+    }
+}
+
+fn reference(pod: PodRef) -> ObjectReference {
+    ObjectReference {
+        kind: "Pod".to_owned(),
+        api_version: "v1".to_owned(),
+        namespace: pod.namespace,
+        name: pod.name,
+        uid: pod.uid.to_string(),
+        resource_version: pod.resource_version,
     }
 }

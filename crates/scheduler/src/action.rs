@@ -125,6 +125,8 @@ pub enum Notice {
 pub struct EventRecord {
     /// The pod that the event is about.
     pub regarding: PodRef,
+    /// The pod for which it happened, such as a victim's preemptor.
+    pub related: Option<PodRef>,
     /// `Warning`; else `Normal`.
     pub warning: bool,
     /// Why, in one word, such as `FailedScheduling`.

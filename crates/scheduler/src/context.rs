@@ -119,10 +119,21 @@ impl Context {
         profile.map_or_else(|| Arc::from(""), |profile| Arc::clone(profile.name(plugin)))
     }
 
-    /// Writes an event about `pod`, reported by the profile `reported_by`.
-    pub(crate) fn record_event(&mut self, pod: &Pod, reported_by: Sym, event: &PodEvent<'_>, note: String) {
+    /// Writes an event about `pod`, reported by its profile.
+    pub(crate) fn pod_event(&mut self, pod: &Pod, event: &PodEvent<'_>, note: String) {
+        self.record_event(pod, None, event, note);
+    }
+
+    /// Writes an event about what happened to `pod` for `preemptor`, whose profile reports it.
+    pub(crate) fn preempted_event(&mut self, pod: &Pod, preemptor: &Pod, note: String) {
+        self.record_event(pod, Some(preemptor), &PodEvent::PREEMPTED, note);
+    }
+
+    fn record_event(&mut self, pod: &Pod, related: Option<&Pod>, event: &PodEvent<'_>, note: String) {
+        let reported_by = related.unwrap_or(pod).scheduler_name;
         let record = EventRecord {
             regarding: self.pod_ref(pod),
+            related: related.map(|related| self.pod_ref(related)),
             warning: event.warning,
             reason: event.reason.to_owned(),
             action: event.action.to_owned(),
@@ -130,11 +141,6 @@ impl Context {
             reporting_controller: self.text(reported_by).to_owned(),
         };
         self.outbox.notice(Notice::Event(record));
-    }
-
-    /// The same, reported by the pod's own profile.
-    pub(crate) fn pod_event(&mut self, pod: &Pod, event: &PodEvent<'_>, note: String) {
-        self.record_event(pod, pod.scheduler_name, event, note);
     }
 
     /// Asks for a patch of what differs from the pod's status; of nothing when nothing does, or the pod is gone.

@@ -58,6 +58,7 @@ impl Executor {
                 uid: victim.uid.as_str().into(),
                 resource_version,
             },
+            related: Some(cause.pod.clone()),
             warning: false,
             reason: "Preempted".to_owned(),
             action: "Preempting".to_owned(),
@@ -89,6 +90,7 @@ impl Executor {
             Effect::Event { warning, reason, action, note } => {
                 self.recorder.record(new_event(EventRecord {
                     regarding: cause.pod.clone(),
+                    related: None,
                     warning,
                     reason,
                     action,

@@ -45,7 +45,7 @@ async fn make_rules(client: &Client) {
 }
 
 /// Waits for the event about a pod, and gives its note.
-async fn note_of(client: &Client, pod: &str, reason: &str) -> String {
+async fn event_of(client: &Client, pod: &str, reason: &str) -> Event {
     let events: Api<Event> = Api::default_namespaced(client.clone());
     let asking = async {
         let mut every = interval(Duration::from_millis(50));
@@ -57,7 +57,7 @@ async fn note_of(client: &Client, pod: &str, reason: &str) -> String {
                 regarding == Some(pod) && event.reason.as_deref() == Some(reason)
             };
             if let Some(event) = listed.into_iter().find(is_it) {
-                return event.note.unwrap_or_default();
+                return event;
             }
         }
     };
@@ -83,8 +83,9 @@ async fn the_pod_that_no_budget_protects_makes_room() {
     assert_eq!(seen.messages["high"], "0/2 nodes are available: 2 Insufficient cpu.");
     assert_eq!(seen.disruptions["free"], "default-scheduler: preempting to accommodate a higher priority pod");
     let uid = cluster.pods.get("high").await.expect("the pod").metadata.uid.expect("a uid");
-    let note = note_of(&client, "free", "Preempted").await;
-    assert_eq!(note, format!("Preempted by pod {uid} on node {node}"));
+    let event = event_of(&client, "free", "Preempted").await;
+    assert_eq!(event.note, Some(format!("Preempted by pod {uid} on node {node}")));
+    assert_eq!(event.related.and_then(|preemptor| preemptor.uid), Some(uid));
 }
 
 #[tokio::test(flavor = "multi_thread")]

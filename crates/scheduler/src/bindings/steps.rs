@@ -391,7 +391,7 @@ impl Binding {
         }
         let node = context.text(self.node);
         let note = format!("Preempted by pod {} on node {node} (in kube-scheduler memory).", preemptor.uid);
-        context.record_event(self.pod(), preemptor.scheduler_name, &PodEvent::PREEMPTED, note);
+        context.preempted_event(self.pod(), preemptor, note);
         Step::Failed(self, BindingFailure::Error(Status::error(format!("preempted by {plugin}"))))
     }
 
