@@ -41,14 +41,12 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn Plu
 }
 
 fn refuse_unbuilt(file: Option<&Path>, settings: &Settings) -> Result<(), Usage> {
-    if settings.extenders.is_empty() {
+    let Some(index) = settings.extenders.iter().position(|extender| !extender.preempt_verb.is_empty()) else {
         return Ok(());
-    }
+    };
     let file = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
-    let ignored = settings.extenders.iter().flat_map(|it| &it.managed_resources).any(|it| it.ignored_by_scheduler);
-    let also = if ignored { ", and `ignoredByScheduler` with them" } else { "" };
     Err(Usage(format!(
-        "{file}extenders: HTTP extenders are not built{also}; take the field out, or make a plugin of them"
+        "{file}extenders[{index}].preemptVerb: extenders are not asked about preemption; take the field out"
     )))
 }
 

@@ -36,7 +36,11 @@ impl Decision {
 pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
     let attempt = scheduler.last_attempt();
     for action in scheduler.pending_actions() {
-        let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) = action else { continue };
+        let Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } | Request::BindByExtender { node, .. } }) =
+            action
+        else {
+            continue;
+        };
         let table = scheduler.cache().table();
         let chosen = table.symbols.lookup(node).and_then(|name| table.find(name));
         let scored = || attempt.feasible.iter().zip(&attempt.totals);

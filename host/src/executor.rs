@@ -11,6 +11,7 @@ use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, WriteError,
     Writer,
 };
+use berth_framework::ExtenderError;
 use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
     StatusChange,
@@ -23,7 +24,7 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::{metrics::Metrics, plugin_supervisor::Message};
+use crate::{extenders::HttpExtenders, metrics::Metrics, plugin_supervisor::Message};
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.
@@ -40,6 +41,7 @@ pub(crate) struct Executor {
     /// Hears how swaps went.
     pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
+    pub extenders: Option<Arc<HttpExtenders>>,
 }
 
 impl Executor {
@@ -91,6 +93,20 @@ impl Executor {
                         debug!(pod = %pod.name, namespace = %pod.namespace, node, %error, "its pod leaves: no binding");
                     }
                     Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "binding failed"),
+                }
+                let result = result.map_err(|error| RequestError::new(error.to_string()));
+                self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
+            }
+            Request::BindByExtender { cycle, node, extender } => {
+                let result = match &self.extenders {
+                    Some(extenders) => extenders.bind(extender, &pod, &node).await,
+                    None => Err(ExtenderError::new("there are no extenders")),
+                };
+                match &result {
+                    Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound by an extender"),
+                    Err(error) => {
+                        warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "an extender did not bind");
+                    }
                 }
                 let result = result.map_err(|error| RequestError::new(error.to_string()));
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;

@@ -12,6 +12,7 @@ mod demo;
 mod doctor;
 mod endpoints;
 mod executor;
+mod extenders;
 mod failure;
 mod health;
 mod kube_scheduler;

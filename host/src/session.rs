@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result};
 use axum::Router;
 use berth_cluster::{Connection, EventRecorder, Kinds, RequestRate, Writer, observed};
 use berth_config::Overrides;
+use berth_framework::Profile;
 use berth_queue::Backoff;
 use berth_scheduler::{Event, Scheduler, Settings};
 use tokio::{sync::mpsc, task::spawn_blocking};
@@ -25,6 +26,7 @@ use crate::{
         about::{self, About},
     },
     executor::Executor,
+    extenders::HttpExtenders,
     health::Health,
     leader_election::Election,
     metrics::Metrics,
@@ -86,7 +88,9 @@ impl Session {
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
-        let Plan { settings, mut plugins } = plan;
+        let Plan { mut settings, mut plugins } = plan;
+        settings.ignore_managed_resources();
+        let extenders = HttpExtenders::connect(&settings.extenders).await?;
         let metrics = Arc::new(Metrics::new());
         let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let health = Health::new();
@@ -116,15 +120,15 @@ impl Session {
             events: events.clone(),
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&metrics),
+            extenders: extenders.clone(),
         };
         tasks.spawn("the executor", executor.run(to_do));
-        let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles);
+        let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
         let thread = SchedulingThread::spawn(Parts {
-            scheduler: Scheduler::new(scheduler_settings(&settings, scheduling.longest_unschedulable), profiles)
-                .with_clock(Arc::new(clock::Stopwatch), clock::now().0),
+            scheduler: new_scheduler(&settings, scheduling, profiles, extenders),
             events: incoming,
             actions,
             metrics: Arc::clone(&metrics),
@@ -234,6 +238,20 @@ async fn serve(
         tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about::routes(about))).await?);
     }
     Ok(())
+}
+
+fn new_scheduler(
+    settings: &berth_config::Settings,
+    scheduling: &Scheduling,
+    profiles: Vec<Profile>,
+    extenders: Option<Arc<HttpExtenders>>,
+) -> Scheduler {
+    let scheduler = Scheduler::new(scheduler_settings(settings, scheduling.longest_unschedulable), profiles)
+        .with_clock(Arc::new(clock::Stopwatch), clock::now().0);
+    match extenders {
+        Some(extenders) => scheduler.with_extenders(extenders),
+        None => scheduler,
+    }
 }
 
 fn scheduler_settings(settings: &berth_config::Settings, longest_unschedulable: Option<Duration>) -> Settings {

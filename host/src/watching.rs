@@ -9,7 +9,7 @@ use berth_scheduler::Event;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::{health::Health, leader_election::Turn, scheduling::EVENTS_BOUND};
+use crate::{extenders::HttpExtenders, health::Health, leader_election::Turn, scheduling::EVENTS_BOUND};
 
 /// What is to be watched.
 pub(crate) struct WatchPlan {
@@ -40,12 +40,17 @@ enum Progress {
 }
 
 impl WatchPlan {
-    /// What the plugins of `profiles` want.
-    pub(crate) fn new(pod_json: bool, profiles: &[Profile]) -> Self {
+    /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes.
+    pub(crate) fn new(pod_json: bool, profiles: &[Profile], extenders: Option<&HttpExtenders>) -> Self {
         let manifests = || profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
-        let kinds = manifests().flat_map(wanted).collect();
-        let read = manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
-        Self { pod_json, kinds, read }
+        let mut kinds: BTreeSet<KindRef> = manifests().flat_map(wanted).collect();
+        let mut read: BTreeSet<ObjectKind> =
+            manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
+        if extenders.is_some_and(HttpExtenders::need_nodes) {
+            kinds.insert(KindRef::of_kind("v1", "Node"));
+            read.insert(ObjectKind { api_version: "v1".to_owned(), kind: "Node".to_owned() });
+        }
+        Self { pod_json: pod_json || extenders.is_some(), kinds, read }
     }
 
     /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `manifests` are those

@@ -184,6 +184,22 @@ impl Settings {
         })
     }
 
+    /// Lets NodeResourcesFit pass over the resources that extenders manage with `ignoredByScheduler`. If there are any, they
+    /// take the place of its `ignoredResources` in every profile (`buildExtenders` in `pkg/scheduler/scheduler.go`).
+    pub fn ignore_managed_resources(&mut self) {
+        let managed = self.extenders.iter().flat_map(|extender| &extender.managed_resources);
+        let ignored: Vec<&str> =
+            managed.filter(|resource| resource.ignored_by_scheduler).map(|resource| resource.name.as_str()).collect();
+        if ignored.is_empty() {
+            return;
+        }
+        for profile in &mut self.profiles {
+            if let Some(args) = profile.plugin_config.get_mut("NodeResourcesFit").and_then(Value::as_object_mut) {
+                args.insert("ignoredResources".to_owned(), json!(ignored));
+            }
+        }
+    }
+
     fn read(fields: &Fields<'_>, overrides: &Overrides, catalogue: &dyn PluginCatalogue) -> Self {
         let profiles = read_profiles(fields, overrides.scheduler_name.as_deref(), catalogue);
         let lease = lease_name(overrides.program, &profiles);

@@ -8,6 +8,7 @@
 
 pub mod effect;
 pub mod error;
+pub mod extender;
 pub mod factory;
 pub mod hooks;
 mod macros;
@@ -21,6 +22,7 @@ pub mod status;
 
 pub use effect::{Effect, ObjectRef, Permission};
 pub use error::{BuildError, ConfigureError, RestoreError};
+pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};

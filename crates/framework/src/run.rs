@@ -7,6 +7,7 @@
 mod bind;
 mod diagnosis;
 mod dry_run;
+mod extend;
 mod filter;
 mod nominated;
 mod place;
@@ -95,6 +96,10 @@ pub struct Attempt {
     removed: Vec<NodeSet>,
     /// Nodes that would not pass if the pods nominated to them were there.
     rejected_with_nominated: Vec<Rejection>,
+    /// Nodes that extenders rejected with a reason.
+    rejected_by_extenders: Vec<Rejection>,
+    /// Whether extenders left out any node, with a reason or without.
+    has_extender_removed: bool,
     batch: NodeSet,
     before: NodeSet,
     /// Plugins whose PreScore asked to skip their Score.
@@ -134,6 +139,8 @@ impl Attempt {
         self.n_visited = 0;
         self.removed.iter_mut().for_each(NodeSet::clear);
         self.rejected_with_nominated.clear();
+        self.rejected_by_extenders.clear();
+        self.has_extender_removed = false;
     }
 }
 

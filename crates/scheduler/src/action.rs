@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, Effect, Permission, PluginVersion};
+use berth_framework::{CycleId, Effect, ExtenderIdx, Permission, PluginVersion};
 use berth_model::{PodUid, api};
 
 use crate::preparation::{Preparation, SwapError};
@@ -50,6 +50,15 @@ pub enum Request {
         cycle: CycleId,
         /// `metadata.name` of the node.
         node: String,
+    },
+    /// Have an extender bind the pod; answer with [`crate::Event::BindFinished`].
+    BindByExtender {
+        /// The attempt that the answer names.
+        cycle: CycleId,
+        /// `metadata.name` of the node.
+        node: String,
+        /// Which extender.
+        extender: ExtenderIdx,
     },
     /// Patch the pod's `status`, computed from what stands here alone; answer a failure with
     /// [`crate::Event::StatusPatchFailed`].

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cache::Cache;
-use berth_framework::{CycleId, PluginIdx, Profile};
+use berth_framework::{CycleId, Extenders, PluginIdx, Profile};
 use berth_model::{Pod, Sym};
 use berth_queue::{Occurrence, Policy, Queue};
 
@@ -39,6 +39,8 @@ pub(crate) struct Context {
     pub(crate) phase: Phase,
     /// The label of the event that is being handled, once it is known.
     pub(crate) handled: Option<Arc<str>>,
+    /// Asked beside the plugins of every profile.
+    pub(crate) extenders: Option<Arc<dyn Extenders>>,
 }
 
 /// An event about a pod, without the pod.

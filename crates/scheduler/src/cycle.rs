@@ -90,7 +90,9 @@ impl Cycle {
         let nominated = nominated_pods(&context.queue, table, pod);
         let call = Call { cycle, now: context.outbox.now(), pod, table };
         let started = context.outbox.instant();
-        let signature = self.batching.sign(profile, pod, cycle);
+        // An extender may tell pods apart that are alike for the plugins.
+        let has_extenders = context.extenders.is_some();
+        let signature = if has_extenders { None } else { self.batching.sign(profile, pod, cycle) };
         let when = (cycle.0, context.outbox.now());
         let hint = self.batching.hint(profile, (pod, signature.as_ref()), when, table);
         let (scheduler_name, hinted) = (pod.scheduler_name, hint.is_some());
@@ -101,6 +103,7 @@ impl Cycle {
             percentage_of_nodes_to_score,
             nominated: &nominated,
             hint,
+            extenders: context.extenders.as_deref(),
         };
         let result = run::place(profile, &call, &search, &mut self.attempt);
         let n_nodes = search.order.len();

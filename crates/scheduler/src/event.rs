@@ -47,7 +47,7 @@ pub enum Event {
     },
     /// The initial lists are complete: cycles may begin.
     Synced,
-    /// How [`crate::Request::Bind`] went.
+    /// How [`crate::Request::Bind`] or [`crate::Request::BindByExtender`] went.
     BindFinished {
         /// The attempt that the request named.
         cycle: CycleId,

@@ -15,6 +15,9 @@ use crate::{
     metrics::{AttemptResult, Observation},
 };
 
+/// In whose name pods wait that extenders rejected (`ExtenderName` in `pkg/scheduler/framework/extender.go`).
+pub(crate) const EXTENDER: &str = "Extender";
+
 /// Why an attempt failed.
 #[derive(Debug)]
 pub(crate) struct AttemptFailure {
@@ -100,7 +103,9 @@ impl Context {
             return Failure::default();
         };
         let names = |plugins: &PluginBits| plugins.iter().map(|plugin| Arc::clone(profile.name(plugin))).collect();
-        Failure { rejectors: names(&diagnosis.rejectors), pending: names(&diagnosis.pending) }
+        let mut rejectors: Vec<Arc<str>> = names(&diagnosis.rejectors);
+        rejectors.extend(diagnosis.rejected_by_extender.then(|| Arc::from(EXTENDER)));
+        Failure { rejectors, pending: names(&diagnosis.pending) }
     }
 
     fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure) {

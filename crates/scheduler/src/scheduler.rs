@@ -1,9 +1,9 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
-use berth_cache::Cache;
 use std::sync::Arc;
 
-use berth_framework::{Clock, Measured, Plugin, PluginVersion, Profile, run::Attempt};
+use berth_cache::Cache;
+use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
 use berth_model::{PodUid, Time};
 use berth_queue::Queue;
 
@@ -48,6 +48,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             phase: Phase::default(),
             handled: None,
+            extenders: None,
         };
         swaps::install_profiles(profiles, &mut context);
         Self {
@@ -65,6 +66,14 @@ impl Scheduler {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
         self.context.outbox.set_clock(Arc::clone(&clock));
         self.context.profiles.measure_with(clock, seed);
+        self
+    }
+
+    /// The same scheduler with extenders, which are asked beside the plugins of every profile.
+    #[must_use]
+    pub fn with_extenders(mut self, extenders: Arc<dyn Extenders>) -> Self {
+        self.context.extenders = Some(extenders);
+        swaps::register_events(&mut self.context);
         self
     }
 

@@ -9,12 +9,14 @@ use std::{
 
 use berth_framework::{DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, State};
 use berth_model::{Sym, Symbols};
+use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
 use crate::{
     action::{Action, Level, Notice},
     bindings::Bindings,
     context::Context,
+    failure::EXTENDER,
     preparation::{Instances, Preparation, Prepared, Swap, SwapError, build, fill},
 };
 
@@ -122,8 +124,7 @@ impl Swaps {
             for successor in successors {
                 self.replace(successor, swap.grants, bindings, context);
             }
-            let registrations = context.profiles.registrations();
-            context.queue.register(registrations);
+            register_events(context);
             let now = context.outbox.now();
             context.with_queue(|queue, policy| queue.plugin_replaced(&swap.name, now, policy));
         }
@@ -160,7 +161,18 @@ impl Swaps {
 /// Puts these profiles in the place of all that there are.
 pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) {
     context.profiles.replace(profiles, context.cache.symbols_mut());
-    let registrations = context.profiles.registrations();
+    register_events(context);
+}
+
+/// Tells the queue which events bring back the pods that each plugin rejected. Nobody knows what may change an extender's
+/// mind, so every event brings its pods back.
+pub(crate) fn register_events(context: &mut Context) {
+    let mut registrations = context.profiles.registrations();
+    if context.extenders.is_some() {
+        for (_, plugins) in &mut registrations {
+            plugins.push(PluginEvents::new(Arc::from(EXTENDER), None));
+        }
+    }
     context.queue.register(registrations);
 }
 

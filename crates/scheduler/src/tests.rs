@@ -3,6 +3,7 @@
 #![expect(clippy::wildcard_enum_match_arm, reason = "tests look for one kind of action among all")]
 
 mod batching;
+mod extenders;
 mod kit;
 mod model;
 mod permit;

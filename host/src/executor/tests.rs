@@ -49,6 +49,7 @@ impl Bench {
             events: sender,
             plugins,
             metrics: Arc::new(Metrics::new()),
+            extenders: None,
         };
         tokio::spawn(executor.run(to_do));
         Self { actions, events, release, _plugins: inbox }

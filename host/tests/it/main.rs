@@ -14,6 +14,7 @@ mod demo;
 mod devices;
 mod doctor;
 mod documentation;
+mod extenders;
 mod hostile;
 mod hot_swap;
 mod https;

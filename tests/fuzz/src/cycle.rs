@@ -51,7 +51,14 @@ fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -
     let call = cluster.cluster.call(id.0, pod);
     let nominated = &cluster.cluster.nominated_pods(pod);
     let order = cluster.cluster.cache().order();
-    let search = NodeSearch { order, start: order.len() / 2, percentage_of_nodes_to_score: 0, nominated, hint: None };
+    let search = NodeSearch {
+        order,
+        start: order.len() / 2,
+        percentage_of_nodes_to_score: 0,
+        nominated,
+        hint: None,
+        extenders: None,
+    };
     let mut attempt = Attempt::default();
     let found = match run::place(profile, &call, &search, &mut attempt) {
         Ok(node) => Some(node),

@@ -188,7 +188,14 @@ impl ProfileRun<'_> {
         let mut attempt = Attempt::default();
         let nominated = &self.cluster.nominated_pods(self.pod);
         let start = usize::try_from(self.seed % 64).unwrap_or(0);
-        let search = NodeSearch { order: self.order, start, percentage_of_nodes_to_score: 100, nominated, hint: None };
+        let search = NodeSearch {
+            order: self.order,
+            start,
+            percentage_of_nodes_to_score: 100,
+            nominated,
+            hint: None,
+            extenders: None,
+        };
         let outcome = match run::place(self.profile, &call, &search, &mut attempt) {
             Ok(node) => {
                 answers.insert("chosen".to_owned(), self.cluster.node_name(node).to_owned());

@@ -296,7 +296,9 @@ impl Simulation {
                 effects.into_iter().for_each(|effect| self.carry_out(effect));
                 self.send(Event::EffectsFinished { cycle, uid: pod.uid, result: Ok(()) });
             }
-            Action::Pod(PodRequest { request: Request::PatchStatus(_), .. }) | Action::Notice(_) => {}
+            // There are no extenders.
+            Action::Pod(PodRequest { request: Request::PatchStatus(_) | Request::BindByExtender { .. }, .. })
+            | Action::Notice(_) => {}
         }
     }
 

@@ -153,6 +153,18 @@ fn profiles_must_agree_with_each_other() {
 }
 
 #[test]
+fn node_resources_fit_passes_over_what_extenders_manage() {
+    let mut settings = read(FULL).expect("valid");
+    settings.ignore_managed_resources();
+    for profile in &settings.profiles {
+        assert_eq!(
+            profile.plugin_config["NodeResourcesFit"]["ignoredResources"],
+            serde_json::json!(["example.com/gpu"])
+        );
+    }
+}
+
+#[test]
 fn extenders_are_checked() {
     check_error(
         "extenders:\n\

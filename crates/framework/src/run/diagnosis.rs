@@ -13,7 +13,7 @@ use crate::{
 /// Nodes that one plugin rejected with the same status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {
-    /// Which plugin.
+    /// Which plugin; [`PluginIdx::NOBODY`] for an extender.
     pub plugin: PluginIdx,
     /// What it said.
     pub status: Status,
@@ -36,6 +36,8 @@ pub struct Diagnosis {
     pub post_filter_message: String,
     /// Plugins that rejected the pod or a node: their events may make it schedulable.
     pub rejectors: PluginBits,
+    /// Whether extenders left out nodes: any event may make the pod schedulable.
+    pub rejected_by_extender: bool,
     /// Plugins that rejected with `Pending`: they wait for something outside the scheduler.
     pub pending: PluginBits,
 }

@@ -222,6 +222,8 @@ pub fn explain(
     diagnosis: &mut Diagnosis,
 ) -> Result<(), Status> {
     diagnosis.rejections.extend_from_slice(&attempt.rejected_with_nominated);
+    diagnosis.rejections.extend_from_slice(&attempt.rejected_by_extenders);
+    diagnosis.rejected_by_extender |= attempt.has_extender_removed;
     let mut filters = profile.each::<dyn Filter>();
     while let Some((plugin, point)) = next(&mut filters, profile, attempt) {
         let Some(removed) = attempt.removed.get(plugin.index()).filter(|removed| !removed.is_empty()) else { continue };

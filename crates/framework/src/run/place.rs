@@ -3,10 +3,10 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, Diagnosis, NominatedPods, PreFilterOutcome, explain, filter, filter_one, list_candidates, pre_filter,
-    score, select,
+    Attempt, Diagnosis, NominatedPods, PreFilterOutcome, explain, extend, filter, filter_one, list_candidates,
+    pre_filter, score, select,
 };
-use crate::{plugin::Point, points::Call, profile::Profile, status::Status};
+use crate::{extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status};
 
 /// What a placement depends on besides the pod and the node table.
 #[derive(Clone, Copy, Debug)]
@@ -21,6 +21,8 @@ pub struct NodeSearch<'a> {
     pub nominated: &'a NominatedPods<'a>,
     /// From the pod placed just before, if this one has the same signature.
     pub hint: Option<Hint>,
+    /// Who is asked beside the plugins; `None` if nobody is configured.
+    pub extenders: Option<&'a dyn Extenders>,
 }
 
 /// What the scores of a pod just placed tell about the next one with the same signature (KEP-5598).
@@ -94,13 +96,17 @@ pub fn place(
     if let Some(node) = hinted_node(profile, call, search, attempt) {
         return Ok(node);
     }
-    let limit = if profile.plugins.at(Point::Score).is_empty() {
+    let is_any_enough = profile.plugins.at(Point::Score).is_empty()
+        && !extend::filters(search.extenders)
+        && !extend::scores(search.extenders);
+    let limit = if is_any_enough {
         1
     } else {
         let percentage = profile.percentage_of_nodes_to_score;
         num_feasible_nodes_to_find(attempt.candidates.len(), percentage, search.percentage_of_nodes_to_score)
     };
     filter(profile, call, (search.start, limit), search.nominated, attempt)?;
+    extend::filter_by_extenders(search.extenders, call, attempt)?;
     match attempt.feasible_order.as_slice() {
         [] => {
             explain(profile, call, attempt, &mut diagnosis)?;
@@ -109,6 +115,7 @@ pub fn place(
         [only] => Ok(*only),
         _ => {
             score(profile, call, attempt)?;
+            extend::add_extender_scores(search.extenders, call, attempt);
             select(&attempt.feasible_order, &attempt.feasible, &attempt.totals)
                 .ok_or_else(|| NoNode::Broken(Status::error("no node has a score")))
         }
@@ -154,7 +161,8 @@ fn nominated_node(
         return None;
     }
     let node = call.table.find(name)?;
-    let passed = filter_one(profile, call, node, search.nominated, attempt);
+    let passed = filter_one(profile, call, node, search.nominated, attempt)
+        .and_then(|()| extend::filter_by_extenders(search.extenders, call, attempt));
     let is_feasible = passed.is_ok() && attempt.feasible.contains(node);
     if passed.is_ok() && !is_feasible && !attempt.candidates.contains(&node) {
         // If it cannot be explained, the node counts as one that PreFilter left out.

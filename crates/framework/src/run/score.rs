@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// The highest score a plugin may give after normalising.
-const MAX_SCORE: i64 = 100;
+pub(super) const MAX_SCORE: i64 = 100;
 
 /// One plugin's scores for the feasible nodes in ascending order.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The rules of each point, with scripted plugins.
 
 mod dry_run;
+mod extend;
 
 use std::sync::Arc;
 
@@ -190,7 +191,8 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &Nominate
         ..pod.clone()
     };
     let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
-    let search = NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None };
+    let search =
+        NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None, extenders: None };
     let mut attempt = Attempt::default();
     let result = place(profile, &call, &search, &mut attempt);
     Placed { result, attempt }

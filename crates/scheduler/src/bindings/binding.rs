@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{Call, Code, CycleId, PluginIdx, Point, Profile, Start, Status, run::Refusal};
+use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, Status, run::Refusal};
 use berth_model::{NodeIdx, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
@@ -41,6 +41,8 @@ pub(super) enum Stage {
     BindEffects { plugin: PluginIdx, then_bind: bool },
     /// For the API server to bind the pod.
     BindRequest { plugin: PluginIdx },
+    /// For an extender to bind the pod.
+    ExtenderBind { extender: ExtenderIdx },
     /// For the end of the process: the next scheduler finds the pod pending.
     Shutdown,
 }
@@ -66,7 +68,7 @@ pub(crate) enum Input {
     ObjectChanged,
     /// The answer to [`crate::Request::AwaitedEffects`].
     EffectsFinished(Result<(), RequestError>),
-    /// The answer to [`crate::Request::Bind`].
+    /// The answer to [`crate::Request::Bind`] or [`crate::Request::BindByExtender`].
     BindFinished(Result<(), RequestError>),
 }
 
@@ -108,7 +110,7 @@ impl Binding {
 
     /// Whether a request is under way that may bind the pod.
     pub(super) fn is_sent(&self) -> bool {
-        matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. })
+        matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. })
     }
 
     /// PreBind or Bind begins, or with `None` neither; what was there before has succeeded.
@@ -133,7 +135,9 @@ impl Binding {
             Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
                 self.object_wait().map(|wait| wait.deadline).into_iter().collect()
             }
-            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => Vec::new(),
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                Vec::new()
+            }
         }
     }
 
@@ -142,7 +146,11 @@ impl Binding {
         match &self.stage {
             Stage::PreBindEffects { wait, .. } => wait.as_ref(),
             Stage::PreBindObjects { wait, .. } => Some(wait),
-            Stage::Permit(_) | Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => None,
+            Stage::Permit(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
+            | Stage::Shutdown => None,
         }
     }
 

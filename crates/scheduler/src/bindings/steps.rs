@@ -6,7 +6,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    Code, CycleId, Effect, PluginIdx, Point, Profile, Status,
+    Code, CycleId, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
     run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
@@ -91,7 +91,7 @@ impl Binding {
             Input::DeadlinePassed(deadline) => self.timed_out(deadline, context),
             Input::ObjectChanged => self.object_changed(context, peers),
             Input::EffectsFinished(result) => self.effects_finished(result, context, peers),
-            Input::BindFinished(result) => self.bind_finished(result, context),
+            Input::BindFinished(result) => self.bind_finished(result, context, peers),
         }
     }
 
@@ -126,7 +126,9 @@ impl Binding {
             Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
                 Step::Failed(self, BindingFailure::Error(Status::error("the pod is being deleted")))
             }
-            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::Shutdown => Step::Waiting(self),
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                Step::Waiting(self)
+            }
         }
     }
 
@@ -205,6 +207,7 @@ impl Binding {
             | Stage::Permit(_)
             | Stage::BindEffects { .. }
             | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
             | Stage::Shutdown => {}
         }
         Step::Waiting(self)
@@ -272,7 +275,11 @@ impl Binding {
                 self.bind_failed(plugin, &error, context)
             }
             (
-                stage @ (Stage::Permit(_) | Stage::PreBindObjects { .. } | Stage::BindRequest { .. } | Stage::Shutdown),
+                stage @ (Stage::Permit(_)
+                | Stage::PreBindObjects { .. }
+                | Stage::BindRequest { .. }
+                | Stage::ExtenderBind { .. }
+                | Stage::Shutdown),
                 _,
             ) => {
                 self.stage = stage;
@@ -289,7 +296,7 @@ impl Binding {
         Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
     }
 
-    /// Asks the Bind plugins, and sends what the first that takes the pod asks for.
+    /// Has an extender bind the pod, or else the Bind plugins.
     fn bind(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if context.is_shutting_down() {
             self.stage = Stage::Shutdown;
@@ -300,6 +307,45 @@ impl Binding {
             let text = format!("node \"{}\" not found", context.text(self.node));
             return Step::Failed(self, BindingFailure::Error(Status::error(text)));
         }
+        match self.extender_after(None, context) {
+            Some(extender) => self.request_extender(extender, context),
+            None => self.bind_by_plugin(context, peers),
+        }
+    }
+
+    /// The first extender behind `before` that binds this pod.
+    fn extender_after(&self, before: Option<ExtenderIdx>, context: &Context) -> Option<ExtenderIdx> {
+        extender::binder(context.extenders.as_deref()?, self.pod(), before)
+    }
+
+    fn request_extender(mut self, extender: ExtenderIdx, context: &mut Context) -> Step {
+        let node = context.text(self.node).to_owned();
+        let request = Request::BindByExtender { cycle: self.cycle, node, extender };
+        context.outbox.request(context.pod_ref(self.pod()), request);
+        self.stage = Stage::ExtenderBind { extender };
+        Step::Waiting(self)
+    }
+
+    /// Whoever comes behind an ignorable extender binds in its place.
+    fn extender_bind_failed(
+        self,
+        failed: ExtenderIdx,
+        error: &RequestError,
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Step {
+        let profile = context.extenders.as_deref().and_then(|extenders| extenders.list().get(failed.0));
+        if !profile.is_some_and(|profile| profile.is_ignorable) {
+            return Step::Failed(self, BindingFailure::Error(Status::error(error.to_string())));
+        }
+        match self.extender_after(Some(failed), context) {
+            Some(next) => self.request_extender(next, context),
+            None => self.bind_by_plugin(context, peers),
+        }
+    }
+
+    /// Asks the Bind plugins, and sends what the first that takes the pod asks for.
+    fn bind_by_plugin(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
         let run = match self.call(context, run::bind).unwrap_or_else(|| Err(no_profile())) {
             Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
@@ -333,9 +379,12 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    fn bind_finished(self, result: Result<(), RequestError>, context: &mut Context) -> Step {
+    fn bind_finished(self, result: Result<(), RequestError>, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         match (&self.stage, result) {
-            (Stage::BindRequest { .. }, Ok(())) => Step::Bound(self),
+            (Stage::BindRequest { .. } | Stage::ExtenderBind { .. }, Ok(())) => Step::Bound(self),
+            (&Stage::ExtenderBind { extender }, Err(error)) => {
+                self.extender_bind_failed(extender, &error, context, peers)
+            }
             (&Stage::BindRequest { plugin }, Err(error)) => self.bind_failed(plugin, &error, context),
             (
                 Stage::Permit(_)
@@ -374,6 +423,7 @@ impl Binding {
             Stage::PreBindEffects { wait: None, .. }
             | Stage::BindEffects { .. }
             | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
             | Stage::Shutdown => Step::Waiting(self),
         }
     }

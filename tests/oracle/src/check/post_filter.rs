@@ -74,7 +74,8 @@ impl Check<'_> {
         let nominated = self.cluster.nominated_pods(&self.pod);
         let order = self.cluster.cache().order();
         let nominated = &nominated;
-        let search = NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None };
+        let search =
+            NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None, extenders: None };
         let call = self.cluster.call(CYCLE, &self.pod);
         match run::place(&mut self.subject.profile, &call, &search, &mut self.attempt) {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),

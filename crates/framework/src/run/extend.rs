@@ -1,0 +1,104 @@
+//! Extenders in a cycle: what is left of the nodes after theirs is filtered, and what they add to the plugins' scores
+//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
+
+use std::collections::BTreeMap;
+
+use berth_model::{NodeIdx, NodeSet};
+
+use super::{Attempt, Rejection, score::MAX_SCORE};
+use crate::{
+    extender::{ExtenderIdx, ExtenderVerdict, Extenders},
+    points::Call,
+    profile::PluginIdx,
+    status::Status,
+};
+
+/// The highest score that an extender gives (`MaxExtenderPriority` in `k8s.io/kube-scheduler/extender/v1`).
+const MAX_EXTENDER_SCORE: i64 = 10;
+
+/// Whether one of them has a filter verb.
+pub(super) fn filters(extenders: Option<&dyn Extenders>) -> bool {
+    extenders.is_some_and(|extenders| extenders.list().iter().any(|extender| extender.filters))
+}
+
+/// Whether one of them scores nodes.
+pub(super) fn scores(extenders: Option<&dyn Extenders>) -> bool {
+    extenders.is_some_and(|extenders| extenders.list().iter().any(|extender| extender.weight.is_some()))
+}
+
+/// Sends what the Filter plugins left through the extenders, one after the other.
+///
+/// # Errors
+/// An extender that is not ignorable failed; the attempt fails with this status.
+pub(super) fn filter_by_extenders(
+    extenders: Option<&dyn Extenders>,
+    call: &Call<'_>,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let Some(extenders) = extenders else { return Ok(()) };
+    for (index, profile) in extenders.list().iter().enumerate() {
+        if attempt.feasible_order.is_empty() {
+            break;
+        }
+        let extender = ExtenderIdx(index);
+        if !profile.filters || !extenders.is_interested(extender, call.pod) {
+            continue;
+        }
+        match extenders.filter(extender, call, &attempt.feasible_order) {
+            Ok(verdict) => apply(call, &verdict, attempt),
+            Err(_) if profile.is_ignorable => {}
+            Err(error) => return Err(Status::error(error.to_string())),
+        }
+    }
+    Ok(())
+}
+
+fn apply(call: &Call<'_>, verdict: &ExtenderVerdict, attempt: &mut Attempt) {
+    let find = |name: &String| call.table.symbols.lookup(name).and_then(|name| call.table.find(name));
+    let mut passed: NodeSet = verdict.passed.iter().filter_map(find).collect();
+    passed.intersect(&attempt.feasible);
+    attempt.has_extender_removed |= passed.len() < attempt.feasible.len();
+    let mut statuses: BTreeMap<NodeIdx, Status> = BTreeMap::new();
+    let named = |nodes: &[(String, String)], reject: fn(String) -> Status| {
+        let known = nodes.iter().filter_map(|(name, reason)| Some((find(name)?, reject(reason.clone()))));
+        known.collect::<Vec<_>>()
+    };
+    statuses.extend(named(&verdict.failed, Status::unschedulable));
+    statuses.extend(named(&verdict.unresolvable, Status::unresolvable));
+    for (node, status) in statuses {
+        if attempt.feasible.contains(node) && !passed.contains(node) {
+            let (plugin, nodes) = (PluginIdx::NOBODY, NodeSet::from_iter([node]));
+            attempt.rejected_by_extenders.push(Rejection { plugin, status, nodes });
+        }
+    }
+    attempt.feasible_order.retain(|node| passed.contains(*node));
+    attempt.feasible = passed;
+}
+
+/// Adds the scores of the extenders that know the pod to [`Attempt::totals`].
+pub(super) fn add_extender_scores(extenders: Option<&dyn Extenders>, call: &Call<'_>, attempt: &mut Attempt) {
+    let Some(extenders) = extenders else { return };
+    let list = extenders.list();
+    let scoring = (0..list.len()).map(ExtenderIdx).filter(|extender| weight(extenders, *extender) > 0);
+    let asked: Vec<ExtenderIdx> = scoring.filter(|extender| extenders.is_interested(*extender, call.pod)).collect();
+    if asked.is_empty() {
+        return;
+    }
+    let mut sums: BTreeMap<NodeIdx, i64> = BTreeMap::new();
+    for (extender, scores) in extenders.prioritize(&asked, call, &attempt.feasible_order) {
+        for (name, score) in scores {
+            let node = call.table.symbols.lookup(&name).and_then(|name| call.table.find(name));
+            let Some(node) = node else { continue };
+            let sum = sums.entry(node).or_default();
+            *sum = sum.saturating_add(score.saturating_mul(weight(extenders, extender)));
+        }
+    }
+    for (node, total) in attempt.feasible.iter().zip(&mut attempt.totals) {
+        let sum = sums.get(&node).copied().unwrap_or(0);
+        *total = total.saturating_add(sum.saturating_mul(MAX_SCORE / MAX_EXTENDER_SCORE));
+    }
+}
+
+fn weight(extenders: &dyn Extenders, extender: ExtenderIdx) -> i64 {
+    extenders.list().get(extender.0).and_then(|profile| profile.weight).unwrap_or(0)
+}

@@ -1,0 +1,99 @@
+//! Pods that extenders reject, and pods that they bind.
+
+use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
+
+use berth_framework::{Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders, Grants};
+use berth_model::{NodeIdx, Pod};
+
+use super::{
+    kit::{Bench, binds, events, node, pod},
+    waiting::claim_applied,
+};
+use crate::{Action, Event, PodRequest, Request, RequestError, Scheduler, Settings};
+
+/// Two extenders: one lets nodes pass once it is told to, and may be passed over; both bind.
+#[derive(Debug)]
+struct Licences {
+    list: [ExtenderProfile; 2],
+    is_open: AtomicBool,
+}
+
+impl Licences {
+    fn new(is_open: bool) -> Arc<Self> {
+        let profile = |filters| ExtenderProfile { filters, binds: true, is_ignorable: filters, ..Default::default() };
+        Arc::new(Self { list: [profile(true), profile(false)], is_open: AtomicBool::new(is_open) })
+    }
+}
+
+impl Extenders for Licences {
+    fn list(&self) -> &[ExtenderProfile] {
+        &self.list
+    }
+    fn is_interested(&self, _: ExtenderIdx, _: &Pod) -> bool {
+        true
+    }
+    fn filter(&self, _: ExtenderIdx, _: &Call<'_>, _: &[NodeIdx]) -> Result<ExtenderVerdict, ExtenderError> {
+        let passed = if self.is_open.load(Ordering::Relaxed) { vec!["n0".to_owned()] } else { Vec::new() };
+        Ok(ExtenderVerdict { passed, ..ExtenderVerdict::default() })
+    }
+    fn prioritize(&self, _: &[ExtenderIdx], _: &Call<'_>, _: &[NodeIdx]) -> Vec<(ExtenderIdx, Vec<(String, i64)>)> {
+        Vec::new()
+    }
+}
+
+fn bench(extenders: Arc<Licences>) -> Bench {
+    let mut bench = Bench::new();
+    let profiles = vec![Bench::profile("berth", &bench.script, Grants::ALL)];
+    bench.scheduler = Scheduler::new(Settings::default(), profiles).with_extenders(extenders);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
+    bench.event(Event::Synced);
+    bench.apply(pod("a", 1));
+    bench
+}
+
+/// The extender that was last asked to bind, and the answer to it.
+fn answer(actions: &[Action], result: Result<(), &str>) -> (ExtenderIdx, Event) {
+    let sent = actions.iter().rev().find_map(|action| match action {
+        Action::Pod(PodRequest { pod, request: Request::BindByExtender { cycle, extender, .. } }) => {
+            Some((*extender, *cycle, pod.uid.clone()))
+        }
+        _ => None,
+    });
+    let (extender, cycle, uid) = sent.expect("a request to an extender");
+    (extender, Event::BindFinished { cycle, uid, result: result.map_err(RequestError::new) })
+}
+
+#[test]
+fn any_event_brings_back_a_pod_that_an_extender_rejected() {
+    let extenders = Licences::new(false);
+    let mut bench = bench(Arc::clone(&extenders));
+    assert_eq!(events(&bench.settle())[0].1, "0/1 nodes are available:");
+    extenders.is_open.store(true, Ordering::Relaxed);
+    bench.advance(20_000);
+    assert_eq!(bench.settle(), [], "nothing has happened");
+    bench.event(claim_applied("{}"));
+    assert_eq!(answer(&bench.settle(), Ok(())).0, ExtenderIdx(0));
+}
+
+#[test]
+fn the_next_extender_binds_if_one_that_may_be_passed_over_fails() {
+    let mut bench = bench(Licences::new(true));
+    let (first, failed) = answer(&bench.settle(), Err("busy"));
+    bench.event(failed);
+    let (second, bound) = answer(&bench.settle(), Ok(()));
+    assert_eq!((first, second), (ExtenderIdx(0), ExtenderIdx(1)));
+    bench.event(bound);
+    let actions = bench.settle();
+    assert_eq!((events(&actions)[0].0.as_str(), binds(&actions).len()), ("Scheduled", 0));
+}
+
+#[test]
+fn a_pod_goes_back_when_an_extender_that_must_bind_fails() {
+    let mut bench = bench(Licences::new(true));
+    let (_, failed) = answer(&bench.settle(), Err("busy"));
+    bench.event(failed);
+    let (_, failed) = answer(&bench.settle(), Err("full"));
+    bench.event(failed);
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0], ("FailedScheduling".to_owned(), "full".to_owned()));
+}

@@ -1,0 +1,220 @@
+//! HTTP extenders: asked about nodes by the scheduling thread, which waits for them, and told to bind by the executor.
+//!
+//! One that hangs costs each attempt its `httpTimeout`, as it does in kube-scheduler. What an answer means is decided in
+//! `berth_framework`; here it is fetched and read.
+
+mod wire;
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, Result};
+use berth_cluster::{JsonService, JsonServiceError, JsonServiceOptions};
+use berth_config::ExtenderTls;
+use berth_framework::{Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders};
+use berth_model::{NodeIdx, Pod};
+use berth_scheduler::PodRef;
+use futures::future::join_all;
+use serde_json::Value;
+use tokio::runtime::Handle;
+use tracing::{debug, error, info};
+
+/// An answer holds at most the nodes that were sent; some thousands of them, whole, stay below this.
+const MAX_ANSWER: usize = 256 << 20;
+
+/// The extenders of the configuration, ready to be called.
+#[derive(Debug)]
+pub(crate) struct HttpExtenders {
+    profiles: Vec<ExtenderProfile>,
+    /// In the same order.
+    extenders: Vec<HttpExtender>,
+    runtime: Handle,
+}
+
+#[derive(Debug)]
+struct HttpExtender {
+    settings: berth_config::Extender,
+    service: JsonService,
+}
+
+impl HttpExtenders {
+    /// `None` if none is configured. Must be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// The address or the certificates of one cannot be used.
+    pub(crate) async fn connect(configured: &[berth_config::Extender]) -> Result<Option<Arc<Self>>> {
+        if configured.is_empty() {
+            return Ok(None);
+        }
+        let mut extenders = Vec::new();
+        for (index, settings) in configured.iter().enumerate() {
+            let service = JsonService::new(options(settings)).await;
+            let service = service.with_context(|| format!("extenders[{index}]"))?;
+            extenders.push(HttpExtender { settings: settings.clone(), service });
+        }
+        extenders.sort_by_key(|extender| extender.settings.ignorable);
+        let profiles = extenders.iter().map(HttpExtender::profile).collect();
+        Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current() })))
+    }
+
+    /// Whether one of them must be sent whole nodes.
+    pub(crate) fn need_nodes(&self) -> bool {
+        self.extenders.iter().any(HttpExtender::needs_nodes)
+    }
+
+    /// Has an extender bind the pod.
+    ///
+    /// # Errors
+    /// It refused, or gave no usable answer.
+    pub(crate) async fn bind(&self, extender: ExtenderIdx, pod: &PodRef, node: &str) -> Result<(), ExtenderError> {
+        let extender = self.get(extender)?;
+        let body = wire::binding(&pod.namespace, &pod.name, &pod.uid, node);
+        wire::binding_result(&extender.post(&extender.settings.bind_verb, body).await?)
+    }
+
+    fn get(&self, extender: ExtenderIdx) -> Result<&HttpExtender, ExtenderError> {
+        self.extenders.get(extender.0).ok_or_else(|| ExtenderError::new("no such extender"))
+    }
+}
+
+impl Extenders for HttpExtenders {
+    fn list(&self) -> &[ExtenderProfile] {
+        &self.profiles
+    }
+
+    fn is_interested(&self, extender: ExtenderIdx, pod: &Pod) -> bool {
+        self.extenders.get(extender.0).is_some_and(|extender| extender.is_interested(pod))
+    }
+
+    fn filter(
+        &self,
+        extender: ExtenderIdx,
+        call: &Call<'_>,
+        nodes: &[NodeIdx],
+    ) -> Result<ExtenderVerdict, ExtenderError> {
+        let extender = self.get(extender)?;
+        let verdict = self.runtime.block_on(extender.filter(call, nodes));
+        if let Err(error) = &verdict
+            && extender.settings.ignorable
+        {
+            let extender = extender.settings.url_prefix.as_str();
+            info!(extender, %error, "skipping extender: it returned an error and is ignorable");
+        }
+        verdict
+    }
+
+    fn prioritize(
+        &self,
+        extenders: &[ExtenderIdx],
+        call: &Call<'_>,
+        nodes: &[NodeIdx],
+    ) -> Vec<(ExtenderIdx, Vec<(String, i64)>)> {
+        let ask = async |index: &ExtenderIdx| {
+            let extender = self.extenders.get(index.0)?;
+            match extender.prioritize(call, nodes).await {
+                Ok(scores) => Some((*index, scores)),
+                Err(error) => {
+                    debug!(extender = extender.settings.url_prefix, %error, "extender gave no scores");
+                    None
+                }
+            }
+        };
+        self.runtime.block_on(join_all(extenders.iter().map(ask))).into_iter().flatten().collect()
+    }
+}
+
+impl HttpExtender {
+    fn profile(&self) -> ExtenderProfile {
+        let settings = &self.settings;
+        ExtenderProfile {
+            name: settings.url_prefix.clone(),
+            is_ignorable: settings.ignorable,
+            filters: !settings.filter_verb.is_empty(),
+            weight: (!settings.prioritize_verb.is_empty()).then_some(settings.weight),
+            binds: !settings.bind_verb.is_empty(),
+        }
+    }
+
+    fn needs_nodes(&self) -> bool {
+        let asks_about_nodes = !self.settings.filter_verb.is_empty() || !self.settings.prioritize_verb.is_empty();
+        asks_about_nodes && !self.settings.node_cache_capable
+    }
+
+    /// Whether a container or init container requests or limits a resource that the extender manages.
+    fn is_interested(&self, pod: &Pod) -> bool {
+        if self.settings.managed_resources.is_empty() {
+            return true;
+        }
+        let Some(pod) = pod.json.as_deref().and_then(|json| serde_json::from_slice::<Value>(json).ok()) else {
+            // Being asked, the extender says that there is no pod to send: the attempt fails, and that is seen.
+            error!(pod = %pod.name, "a pending pod is not kept as JSON, although there are extenders");
+            return true;
+        };
+        let containers = ["containers", "initContainers"].map(|field| pod["spec"][field].as_array());
+        let mut amounts = containers.into_iter().flatten().flatten().flat_map(|container| {
+            ["requests", "limits"].map(|field| container["resources"][field].as_object()).into_iter().flatten()
+        });
+        amounts.any(|amounts| self.settings.managed_resources.iter().any(|it| amounts.contains_key(&it.name)))
+    }
+
+    async fn filter(&self, call: &Call<'_>, nodes: &[NodeIdx]) -> Result<ExtenderVerdict, ExtenderError> {
+        let names = names(call, nodes);
+        let body = self.arguments(call, &names)?;
+        let answer = self.post(&self.settings.filter_verb, body).await?;
+        wire::filter_result(&answer, (&self.settings.url_prefix, self.settings.node_cache_capable), &names)
+    }
+
+    async fn prioritize(&self, call: &Call<'_>, nodes: &[NodeIdx]) -> Result<Vec<(String, i64)>, ExtenderError> {
+        let body = self.arguments(call, &names(call, nodes))?;
+        wire::host_priorities(&self.post(&self.settings.prioritize_verb, body).await?)
+    }
+
+    fn arguments(&self, call: &Call<'_>, names: &[&str]) -> Result<Vec<u8>, ExtenderError> {
+        let pod = call.pod.json.as_deref().ok_or_else(|| ExtenderError::new("the pod is not kept as JSON"))?;
+        if self.settings.node_cache_capable {
+            return Ok(wire::arguments(pod, Err(names)));
+        }
+        let mut objects: Vec<&[u8]> = Vec::with_capacity(names.len());
+        for name in names {
+            // Nodes come over two watches; the next attempt finds what one of them has not brought yet.
+            let node = call.table.objects().get("v1", "Node", "", name);
+            objects.push(node.ok_or_else(|| ExtenderError::new(format!("node {name:?} is not listed yet")))?);
+        }
+        Ok(wire::arguments(pod, Ok(&objects)))
+    }
+
+    async fn post(&self, verb: &str, body: Vec<u8>) -> Result<Vec<u8>, ExtenderError> {
+        self.service.post(verb, body, MAX_ANSWER).await.map_err(|error| match error {
+            JsonServiceError::Status { url, code } => {
+                ExtenderError::new(format!("failed {verb} with extender at URL {url}, code {code}"))
+            }
+            error @ (JsonServiceError::TimedOut { .. }
+            | JsonServiceError::TooLong { .. }
+            | JsonServiceError::Transport { .. }
+            | JsonServiceError::Options { .. }) => ExtenderError::new(error),
+        })
+    }
+}
+
+fn names<'a>(call: &Call<'a>, nodes: &[NodeIdx]) -> Vec<&'a str> {
+    nodes.iter().map(|&node| call.table.symbols.text(call.table.name(node))).collect()
+}
+
+/// With HTTPS and no authorities, kube-scheduler does not verify the certificate (`makeTransport` in
+/// `pkg/scheduler/extender.go`).
+fn options(settings: &berth_config::Extender) -> JsonServiceOptions {
+    let tls = settings.tls_config.clone().unwrap_or_default();
+    let has_authorities = !tls.ca_file.is_empty() || !tls.ca_data.is_empty();
+    let ExtenderTls { insecure, server_name, cert_file, key_file, ca_file, cert_data, key_data, ca_data } = tls;
+    JsonServiceOptions {
+        url: settings.url_prefix.clone(),
+        timeout: settings.http_timeout,
+        insecure: insecure || (settings.enable_https && !has_authorities),
+        server_name,
+        ca_file,
+        ca_data,
+        cert_file,
+        cert_data,
+        key_file,
+        key_data,
+    }
+}

@@ -1,0 +1,214 @@
+//! HTTP extenders filter, score and bind beside the plugins.
+
+use std::sync::{Arc, Mutex, OnceLock};
+
+use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
+use k8s_openapi::api::core::v1::Pod;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Scheduler, pod};
+
+/// What the extender keeps.
+#[derive(Default)]
+struct Memory {
+    /// The verbs that were called, with what was sent.
+    calls: Mutex<Vec<(&'static str, Value)>>,
+    /// Where it binds.
+    pods: OnceLock<Api<Pod>>,
+}
+
+type Calls = Arc<Memory>;
+
+struct Fixture {
+    cluster: Cluster,
+    calls: Calls,
+    _scheduler: Scheduler,
+}
+
+/// Names of the nodes that were sent, whole or by name.
+fn names(arguments: &Value) -> Vec<String> {
+    let whole = arguments["Nodes"]["items"].as_array().into_iter().flatten().map(|node| &node["metadata"]["name"]);
+    let named = arguments["NodeNames"].as_array().into_iter().flatten();
+    whole.chain(named).map(|name| name.as_str().expect("a name").to_owned()).collect()
+}
+
+fn last_of(names: &[String]) -> String {
+    names.iter().max().expect("a node").clone()
+}
+
+fn note(calls: &Calls, verb: &'static str, arguments: &Value) {
+    calls.calls.lock().expect("no panic").push((verb, arguments.clone()));
+}
+
+async fn only_last(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<Value> {
+    note(&calls, "filter", &arguments);
+    let names = names(&arguments);
+    let last = last_of(&names);
+    let failed: serde_json::Map<_, _> =
+        names.iter().filter(|name| **name != last).map(|name| (name.clone(), json!("not the last"))).collect();
+    let whole = arguments["Nodes"]["items"].as_array().into_iter().flatten();
+    let whole: Vec<&Value> = whole.filter(|node| node["metadata"]["name"] == last).collect();
+    Json(json!({"Nodes": {"items": whole}, "NodeNames": [last], "FailedNodes": failed, "Error": ""}))
+}
+
+async fn none(Json(arguments): Json<Value>) -> Json<Value> {
+    let failed: serde_json::Map<_, _> =
+        names(&arguments).into_iter().map(|name| (name, json!("out of licences"))).collect();
+    Json(json!({"NodeNames": [], "FailedAndUnresolvableNodes": failed}))
+}
+
+async fn prefer_last(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<Value> {
+    note(&calls, "prioritize", &arguments);
+    let names = names(&arguments);
+    let last = last_of(&names);
+    Json(names.iter().map(|name| json!({"Host": name, "Score": if *name == last { 10 } else { 0 }})).collect())
+}
+
+async fn bind(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<Value> {
+    note(&calls, "bind", &arguments);
+    let name = arguments["PodName"].as_str().expect("a name");
+    let target = json!({"apiVersion": "v1", "kind": "Node", "name": arguments["Node"]});
+    let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name}, "target": target});
+    let pods = calls.pods.get().expect("a cluster");
+    let bound = pods.create_subresource::<Value, Value>("binding", name, &PostParams::default(), &binding).await;
+    Json(json!({"Error": bound.err().map(|error| error.to_string()).unwrap_or_default()}))
+}
+
+async fn serve(calls: Calls) -> String {
+    let routes = Router::new()
+        .route("/x/only-last", post(only_last))
+        .route("/x/none", post(none))
+        .route("/x/prefer-last", post(prefer_last))
+        .route("/x/bind", post(bind))
+        .route("/x/refuse", post(async || Json(json!({"Error": "the extender keeps the pod"}))))
+        .route("/x/hang", post(std::future::pending::<()>))
+        .route("/x/garbage", post(async || "garbage"))
+        .route("/x/broken", post(async || StatusCode::INTERNAL_SERVER_ERROR))
+        .with_state(calls);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    tokio::spawn(async move { axum::serve(listener, routes).await });
+    format!("http://{address}/x/")
+}
+
+/// A cluster of three nodes, and a scheduler with these extenders, each without its address.
+async fn start(extenders: Value) -> Fixture {
+    let calls = Calls::default();
+    let url = serve(Arc::clone(&calls)).await;
+    let mut extenders = extenders;
+    for extender in extenders.as_array_mut().expect("a list") {
+        extender["urlPrefix"] = json!(url);
+    }
+    let config = json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": extenders,
+    });
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "3"]).await;
+    calls.pods.set(cluster.pods.clone()).expect("set once");
+    let file = cluster.dir.path().join("config.yaml");
+    std::fs::write(&file, config.to_string()).expect("a file");
+    let scheduler = cluster.scheduler(&["--config", &file.display().to_string()]).await;
+    Fixture { cluster, calls, _scheduler: scheduler }
+}
+
+impl Fixture {
+    fn calls(&self, verb: &str) -> Vec<Value> {
+        let calls = self.calls.calls.lock().expect("no panic");
+        calls.iter().filter(|(called, _)| *called == verb).map(|(_, arguments)| arguments.clone()).collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_filters_whole_nodes_and_another_names() {
+    for is_node_cache_capable in [false, true] {
+        let fixture = start(json!([{"filterVerb": "only-last", "nodeCacheCapable": is_node_cache_capable}])).await;
+        fixture.cluster.create(&pod("a", "100m", "64Mi")).await;
+        let node = fixture.cluster.node_of("a").await;
+        let sent = fixture.calls("filter").remove(0);
+        assert_eq!(node, last_of(&names(&sent)));
+        assert_eq!(sent["Pod"]["metadata"]["name"], "a");
+        assert_eq!(sent["Nodes"].is_null(), is_node_cache_capable);
+        assert_eq!(sent["NodeNames"].is_null(), !is_node_cache_capable);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extenders_scores_outweigh_the_plugins() {
+    let fixture = start(json!([{"prioritizeVerb": "prefer-last", "weight": 100, "nodeCacheCapable": true}])).await;
+    for name in ["a", "b"] {
+        fixture.cluster.create(&pod(name, "1", "1Gi")).await;
+        let node = fixture.cluster.node_of(name).await;
+        assert_eq!(node, last_of(&names(&fixture.calls("prioritize").remove(0))));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ignorable_extender_that_fails_is_passed_over() {
+    let verbs = ["hang", "garbage", "broken"];
+    let failing =
+        |verb| json!({"filterVerb": verb, "ignorable": true, "httpTimeout": "100ms", "nodeCacheCapable": true});
+    let mut extenders: Vec<Value> = verbs.into_iter().map(failing).collect();
+    extenders.push(json!({"filterVerb": "only-last", "nodeCacheCapable": true}));
+    let fixture = start(Value::from(extenders)).await;
+    fixture.cluster.create(&pod("a", "100m", "64Mi")).await;
+    let node = fixture.cluster.node_of("a").await;
+    let calls = fixture.calls("filter");
+    assert_eq!(node, last_of(&names(&calls[0])));
+    assert_eq!(names(&calls[0]).len(), 3, "the extender that may not fail is asked first");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_is_asked_only_about_pods_with_its_resources() {
+    let managed = json!([{"name": "example.com/licence", "ignoredByScheduler": true}]);
+    let fixture =
+        start(json!([{"filterVerb": "only-last", "nodeCacheCapable": true, "managedResources": managed}])).await;
+    fixture.cluster.create(&pod("other", "100m", "64Mi")).await;
+    fixture.cluster.node_of("other").await;
+    assert_eq!(fixture.calls("filter"), [Value::Null; 0]);
+    let mut licensed = pod("licensed", "100m", "64Mi");
+    let amounts = json!({"example.com/licence": "1"});
+    licensed["spec"]["containers"][0]["resources"] = json!({"requests": amounts, "limits": amounts});
+    fixture.cluster.create(&licensed).await;
+    let node = fixture.cluster.node_of("licensed").await;
+    assert_eq!(node, last_of(&names(&fixture.calls("filter")[0])), "no node has the resource: Fit passes over it");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_binds_in_the_place_of_the_plugin() {
+    let fixture = start(json!([{"bindVerb": "bind"}])).await;
+    fixture.cluster.create(&pod("a", "100m", "64Mi")).await;
+    let node = fixture.cluster.node_of("a").await;
+    let call = fixture.calls("bind").remove(0);
+    assert_eq!((&call["PodNamespace"], &call["Node"]), (&json!("default"), &json!(node)));
+    assert!(call["PodUID"].as_str().is_some_and(|uid| !uid.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_plugin_binds_if_an_ignorable_extender_does_not() {
+    let fixture = start(json!([{"bindVerb": "refuse", "ignorable": true}])).await;
+    fixture.cluster.create(&pod("a", "100m", "64Mi")).await;
+    fixture.cluster.node_of("a").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn users_read_why_an_extender_holds_a_pod() {
+    let address = "http://127.0.0.1:";
+    let cases = [
+        (json!({"filterVerb": "none"}), "0/3 nodes are available: 3 out of licences."),
+        (json!({"filterVerb": "broken"}), "failed broken with extender at URL "),
+        (json!({"filterVerb": "hang", "httpTimeout": "100ms"}), "context deadline exceeded"),
+        (json!({"bindVerb": "refuse"}), "the extender keeps the pod"),
+    ];
+    for (mut extender, expected) in cases {
+        extender["nodeCacheCapable"] = json!(true);
+        let fixture = start(json!([extender])).await;
+        fixture.cluster.create(&pod("a", "100m", "64Mi")).await;
+        let seen = fixture.cluster.until("held", |seen| seen.messages.contains_key("a")).await;
+        let message = &seen.messages["a"];
+        assert!(message.contains(expected), "{message}");
+        let names_address = extender["filterVerb"] == "broken" || extender["filterVerb"] == "hang";
+        assert!(!names_address || message.contains(address), "{message}");
+    }
+}
