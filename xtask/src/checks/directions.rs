@@ -69,12 +69,14 @@ const RULES: &[Rule] = &[
     ),
     rule("berth-testing", &["berth-cache", "berth-framework", "berth-model"], &[]),
     rule("berth-test-components", &[], &[]),
+    rule("berth-test-control-plane", &["berth-test-processes"], KUBERNETES),
     rule("berth-test-guests", &[], &[]),
     rule(
         "berth-test-languages",
         &["berth-author", "berth-model", "berth-testing", "berth-wasm-host"],
         &["notify", "wasmtime"],
     ),
+    rule("berth-test-processes", &[], &["tokio"]),
     rule(
         "fuzz-targets",
         &["berth-builtins", "berth-cache", "berth-config", "berth-framework", "berth-model", "berth-testing"],

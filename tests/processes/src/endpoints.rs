@@ -1,0 +1,101 @@
+//! The HTTP endpoints of a process, such as `/metrics`.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpListener, TcpStream},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use tokio::task::spawn_blocking;
+
+use crate::until;
+
+/// Addresses on loopback that were free a moment ago, all different.
+pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
+    let mut addresses = [SocketAddr::from(([127, 0, 0, 1], 0)); N];
+    // All are held until the last one is known.
+    let mut listeners = Vec::with_capacity(N);
+    for address in &mut addresses {
+        let listener = TcpListener::bind("127.0.0.1:0").context("a free port")?;
+        *address = listener.local_addr()?;
+        listeners.push(listener);
+    }
+    Ok(addresses)
+}
+
+/// Where a process answers over plain HTTP.
+#[derive(Clone, Copy, Debug)]
+pub struct Endpoints {
+    address: SocketAddr,
+}
+
+impl Endpoints {
+    #[must_use]
+    pub fn new(address: SocketAddr) -> Self {
+        Self { address }
+    }
+
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// The body of a GET, whose answer must be 200. Blocks.
+    pub fn get(&self, path: &str) -> Result<String> {
+        let (status, body) = self.ask(path)?;
+        ensure!(status.starts_with("HTTP/1.1 200"), "{path}: {status}: {body}");
+        Ok(body)
+    }
+
+    /// Asks again and again until the answer is right, whatever its status code, and returns its body.
+    pub async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> Result<String> {
+        let endpoints = *self;
+        let mut last = String::new();
+        let found = until(path, async || {
+            let path = path.to_owned();
+            let Ok((_, body)) = spawn_blocking(move || endpoints.ask(&path)).await? else { return Ok(None) };
+            last.clone_from(&body);
+            Ok(is_right(&body).then_some(body))
+        });
+        found.await.with_context(|| format!("{path} last answered {last}"))
+    }
+
+    /// Status line and body.
+    fn ask(&self, path: &str) -> Result<(String, String)> {
+        let address = self.address;
+        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
+        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
+        write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer)?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
+        let status = head.lines().next().unwrap_or_default().to_owned();
+        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+        Ok((status, if is_chunked { unchunk(body)? } else { body.to_owned() }))
+    }
+}
+
+fn unchunk(mut body: &str) -> Result<String> {
+    let mut whole = String::new();
+    while let Some((size, rest)) = body.split_once("\r\n") {
+        let size = usize::from_str_radix(size.trim(), 16).context("a chunk's size")?;
+        if size == 0 {
+            break;
+        }
+        whole.push_str(rest.get(..size).context("a chunk is cut off")?);
+        body = rest.get(size + 2..).unwrap_or_default();
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn chunks_are_joined() {
+        assert_eq!(unchunk("3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n").unwrap(), "abcde");
+        assert!(unchunk("9\r\nabc\r\n").is_err());
+    }
+}

@@ -1,0 +1,14 @@
+//! What tests need to drive the `berth` binary, and other programs, from outside.
+//!
+//! Nothing here waits for a fixed time: callers wait for lines, answers and states, each with a [`DEADLINE`] that only a
+//! fault reaches. A [`Process`] is killed when it is dropped.
+
+mod endpoints;
+mod process;
+mod scheduler;
+mod waiting;
+
+pub use endpoints::{Endpoints, free_addresses};
+pub use process::{Ended, Process};
+pub use scheduler::{Scheduler, berth, beside};
+pub use waiting::{DEADLINE, until};

@@ -1,0 +1,57 @@
+//! `berth run` as a process with its endpoints on.
+
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::{Endpoints, Process};
+
+/// The program of this name that was built beside the one that runs.
+pub fn beside(name: &str) -> Result<PathBuf> {
+    let program = env::current_exe()?.with_file_name(name);
+    ensure!(program.is_file(), "{} is not there; the cargo xtask command builds it", program.display());
+    Ok(program)
+}
+
+/// A command that finds neither a cluster nor options in its environment, and keeps what it caches in `home`.
+#[must_use]
+pub fn berth(program: &Path, home: &Path) -> Command {
+    let mut command = Command::new(program);
+    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG"] {
+        command.env_remove(variable);
+    }
+    command.env("HOME", home).env("XDG_CACHE_HOME", home.join("cache"));
+    command
+}
+
+/// Killed when dropped.
+#[derive(Debug)]
+pub struct Scheduler {
+    pub process: Process,
+    pub endpoints: Endpoints,
+}
+
+impl Scheduler {
+    /// Runs `berth run` with these arguments and endpoints on a free port, and waits until those are served.
+    pub async fn start<A: AsRef<OsStr>>(mut berth: Command, arguments: impl IntoIterator<Item = A>) -> Result<Self> {
+        berth.args(["run", "--metrics-address", "127.0.0.1:0"]).args(arguments);
+        let process = Process::start(berth)?;
+        let line = process.line("serving /metrics").await?;
+        let address = line.split_once("address=").context("the address of /metrics")?.1;
+        let address = address.split_whitespace().next().unwrap_or_default();
+        let endpoints = Endpoints::new(address.parse().with_context(|| line.clone())?);
+        Ok(Self { process, endpoints })
+    }
+
+    /// Waits until it has seen all objects.
+    pub async fn ready(&self) -> Result<()> {
+        let is_ready = self.endpoints.until("/readyz", |answer| answer.ends_with("ok")).await;
+        is_ready.with_context(|| self.process.text())?;
+        Ok(())
+    }
+}

@@ -1,0 +1,27 @@
+//! Waiting for a state that no event announces.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+use tokio::time::{Instant, MissedTickBehavior, interval};
+
+/// No single step of a test takes nearly as long, on however slow a machine.
+pub const DEADLINE: Duration = Duration::from_secs(90);
+
+/// Between two looks.
+const PERIOD: Duration = Duration::from_millis(50);
+
+/// Looks again and again until there is something to see. Fails with `what` after the [`DEADLINE`], and at once with the
+/// error of a look.
+pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let begin = Instant::now();
+    let mut every = interval(PERIOD);
+    every.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    while begin.elapsed() < DEADLINE {
+        every.tick().await;
+        if let Some(seen) = look().await? {
+            return Ok(seen);
+        }
+    }
+    bail!("{what}: not within {DEADLINE:?}")
+}
