@@ -1,7 +1,10 @@
 //! Builds the binary anew when what it embeds changes: `include_dir!` alone does not notice new files.
 
 fn main() {
-    for folder in ["../sdks", "../wit", "../crates/model/src", "../crates/framework/src"] {
+    for folder in ["../sdks", "../wit"] {
         println!("cargo::rerun-if-changed={folder}");
+    }
+    for krate in ["model", "framework", "cache", "testing"] {
+        println!("cargo::rerun-if-changed=../crates/{krate}/src");
     }
 }

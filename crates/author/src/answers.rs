@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use berth_framework::Status;
+use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
 
 /// The results of one scheduling cycle with one plugin.
@@ -37,6 +38,17 @@ pub struct Rejection {
 impl From<Status> for Rejection {
     fn from(status: Status) -> Self {
         Self { code: status.code.as_str().to_owned(), reasons: status.reasons }
+    }
+}
+
+impl From<Answers> for PluginAnswers {
+    fn from(answers: Answers) -> Self {
+        Self {
+            pre_enqueue: None,
+            pre_filter: answers.pre_filter.map(Rejection::from),
+            rejected: answers.rejected.into_iter().map(|(node, status)| (node, status.into())).collect(),
+            scores: answers.scores,
+        }
     }
 }
 

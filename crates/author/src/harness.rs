@@ -1,18 +1,17 @@
 //! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
 
-use berth_framework::{BuildError, Call, DryRunCase, Explanation, Plugin, PluginFactory, Status};
-use berth_model::{NodeIdx, NodeSet, Pod, api};
+use berth_framework::{BuildError, Call, DryRunCase, Plugin, PluginFactory, Status};
+use berth_model::{Pod, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
-use crate::answers::{PluginAnswers, Rejection};
+use crate::answers::PluginAnswers;
 
 /// One instance of a plugin, with a cluster of its own.
 #[derive(Debug)]
 pub struct PluginHarness {
     plugin: Box<dyn Plugin>,
     cluster: TestCluster,
-    n_cycles: u64,
 }
 
 /// Why a plugin gives no answers about a cluster.
@@ -44,7 +43,7 @@ impl PluginHarness {
     /// # Errors
     /// [`HarnessError::Build`], when the plugin refuses the arguments or cannot be started.
     pub fn new(factory: &dyn PluginFactory, args: &str) -> Result<Self, HarnessError> {
-        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default(), n_cycles: 0 })
+        Ok(Self { plugin: factory.build(args)?, cluster: TestCluster::default() })
     }
 
     /// What an instance answers that sees this cluster for the first time.
@@ -143,17 +142,12 @@ impl PluginHarness {
     /// # Errors
     /// The plugin fails.
     pub fn sync(&mut self) -> Result<(), Status> {
-        self.cluster.settle();
-        self.plugin.sync(self.cluster.cache())
+        self.cluster.sync(&mut *self.plugin)
     }
 
     /// Runs `work` with the plugin in a scheduling cycle of its own. Brings nothing up to date: call [`Self::sync`] before.
     pub fn in_cycle<R>(&mut self, pod: &Pod, work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
-        self.n_cycles += 1;
-        let call = self.cluster.call(self.n_cycles, pod);
-        let result = work(&mut *self.plugin, &call);
-        self.plugin.end_cycle(call.cycle);
-        result
+        self.cluster.in_cycle(&mut *self.plugin, pod, work)
     }
 
     /// Calls PreEnqueue, and the points of a cycle from PreFilter to normalised scores, over all nodes.
@@ -162,119 +156,12 @@ impl PluginHarness {
     /// The plugin fails.
     pub fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {
         self.sync()?;
-        let mut answers = PluginAnswers::default();
         if let Some(point) = self.plugin.pre_enqueue() {
             let status = point.pre_enqueue(pod);
             if !status.is_success() {
-                answers.pre_enqueue = Some(status.into());
-                return Ok(answers);
+                return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
             }
         }
-        self.in_cycle(pod, |plugin, call| ask_in_cycle(plugin, call, &mut answers))?;
-        Ok(answers)
+        Ok(self.cluster.ask(&mut *self.plugin, pod)?.into())
     }
-}
-
-fn ask_in_cycle(plugin: &mut dyn Plugin, call: &Call<'_>, answers: &mut PluginAnswers) -> Result<(), Status> {
-    let mut passed = call.table.nodes().clone();
-    let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
-        None => (true, None),
-        Some(Ok(restriction)) => (true, restriction),
-        Some(Err(status)) if status == Status::skip() => (false, None),
-        Some(Err(status)) if status.code.is_rejected() => {
-            answers.pre_filter = Some(status.into());
-            return Ok(());
-        }
-        Some(Err(status)) => return Err(status),
-    };
-    if let Some(names) = restriction {
-        let symbols = &call.table.symbols;
-        passed.retain(|node| names.iter().any(|name| name == symbols.text(call.table.name(node))));
-    }
-    if filters {
-        answers.rejected = filter(plugin, call, &mut passed)?;
-    }
-    let scores = score(plugin, call, &passed)?;
-    answers.scores = passed.iter().map(|node| name(call, node)).zip(scores).collect();
-    Ok(())
-}
-
-fn filter(
-    plugin: &mut dyn Plugin,
-    call: &Call<'_>,
-    nodes: &mut NodeSet,
-) -> Result<std::collections::BTreeMap<String, Rejection>, Status> {
-    let Some(point) = plugin.filter() else { return Ok(Default::default()) };
-    let mut rejected = nodes.clone();
-    point.filter(call, nodes)?;
-    rejected.subtract(nodes);
-    let explanations = if rejected.is_empty() { Vec::new() } else { point.explain(call, &rejected)? };
-    covers(call, &explanations, &rejected)?;
-    agrees_with_dry_run(plugin, call, nodes, &explanations)?;
-    let by_node = explanations.into_iter().flat_map(|Explanation { status, nodes }| {
-        nodes.iter().map(|node| (name(call, node), Rejection::from(status.clone()))).collect::<Vec<_>>()
-    });
-    Ok(by_node.collect())
-}
-
-/// `explain` gives a reason for every node that did not pass, and for no other.
-fn covers(call: &Call<'_>, explanations: &[Explanation], rejected: &NodeSet) -> Result<(), Status> {
-    let explained: NodeSet = explanations.iter().flat_map(|explanation| explanation.nodes.iter()).collect();
-    let missing = rejected.iter().find(|node| !explained.contains(*node));
-    let extra = explained.iter().find(|node| !rejected.contains(*node));
-    match (missing, extra) {
-        (Some(node), _) => Err(Status::error(format!("explain has no reason for {}", name(call, node)))),
-        (None, Some(node)) => {
-            Err(Status::error(format!("explain has a reason for {}, which passed", name(call, node))))
-        }
-        (None, None) => Ok(()),
-    }
-}
-
-/// With no pods taken away or added, a dry run is Filter once more.
-fn agrees_with_dry_run(
-    plugin: &mut dyn Plugin,
-    call: &Call<'_>,
-    passed: &NodeSet,
-    explanations: &[Explanation],
-) -> Result<(), Status> {
-    let Some(point) = plugin.filter() else { return Ok(()) };
-    let explained = explanations.iter().flat_map(|explanation| {
-        explanation.nodes.iter().map(|node| (node, explanation.status.clone())).collect::<Vec<_>>()
-    });
-    let expected: Vec<(NodeIdx, Status)> =
-        passed.iter().map(|node| (node, Status::success())).chain(explained).collect();
-    let cases: Vec<DryRunCase> =
-        expected.iter().map(|(node, _)| DryRunCase { node: *node, ..DryRunCase::default() }).collect();
-    for ((node, expected), tried) in expected.into_iter().zip(point.dry_run(call, &[], &cases)?) {
-        if tried != expected {
-            let (tried, expected) = (Rejection::from(tried), Rejection::from(expected));
-            let node = name(call, node);
-            return Err(Status::error(format!("dry-run of {node} says {tried:?} where filter says {expected:?}")));
-        }
-    }
-    Ok(())
-}
-
-fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Result<Vec<i64>, Status> {
-    if nodes.is_empty() {
-        return Ok(Vec::new());
-    }
-    match plugin.pre_score().map(|point| point.pre_score(call, nodes)) {
-        Some(Err(status)) if status == Status::skip() => return Ok(Vec::new()),
-        Some(Err(status)) => return Err(status),
-        Some(Ok(())) | None => {}
-    }
-    let mut scores = Vec::new();
-    if let Some(point) = plugin.score() {
-        point.score(call, nodes, &mut scores)?;
-    }
-    if let Some(point) = plugin.normalize() {
-        point.normalize(call, nodes, &mut scores)?;
-    }
-    Ok(scores)
-}
-
-fn name(call: &Call<'_>, node: NodeIdx) -> String {
-    call.table.symbols.text(call.table.name(node)).to_owned()
 }

@@ -67,21 +67,21 @@ impl Score for ImageLocality {
 
 #[cfg(test)]
 mod tests {
+    use berth_model::Pod;
+
     use super::*;
-    use crate::testing::{Cluster, scores};
+    use crate::testing::{TestCluster, scores};
 
     /// The score of the first of ten nodes. Each image has a size in MiB and is on that many of the first nodes.
     fn first_score(images: &[(i64, usize)], n_containers: u32) -> i64 {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let names: Vec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();
         for node in 0..10 {
             let held = names.iter().zip(images).filter(|(_, (_, n_holders))| node < *n_holders);
             let held: Vec<_> = held.map(|(name, (mib, _))| (*name, mib * MIB)).collect();
-            cluster.node(&format!("n{node}"), |node| node.images = held);
+            cluster.edit_node(&format!("n{node}"), |node| node.images = held);
         }
-        let mut pod = cluster.pod();
-        pod.images = names;
-        pod.n_containers = n_containers;
+        let pod = Pod { images: names, n_containers, ..Pod::default() };
         scores(&mut ImageLocality, &cluster, &pod).unwrap().0[0]
     }
 

@@ -77,18 +77,20 @@ impl QueueingHint for NodeDeclaredFeatures {
 
 #[cfg(test)]
 mod tests {
+    use berth_model::Pod;
+
     use super::*;
-    use crate::testing::{Cluster, verdicts};
+    use crate::testing::{TestCluster, verdicts};
 
     #[test]
     fn all_required_features_must_be_declared() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let (a, b) = (cluster.sym("FeatureA"), cluster.sym("FeatureB"));
-        cluster.node("none", |_| ());
-        cluster.node("one", |node| node.declared_features = vec![b]);
-        cluster.node("both", |node| node.declared_features = vec![b, a]);
-        let mut pod = cluster.pod();
-        assert_eq!(NodeDeclaredFeatures.pre_filter(&cluster.call(&pod)), Err(Status::skip()));
+        cluster.edit_node("none", |_| ());
+        cluster.edit_node("one", |node| node.declared_features = vec![b]);
+        cluster.edit_node("both", |node| node.declared_features = vec![b, a]);
+        let mut pod = Pod::default();
+        assert_eq!(NodeDeclaredFeatures.pre_filter(&cluster.call(1, &pod)), Err(Status::skip()));
         pod.required_features = vec![a, b];
         let rejected = "UnschedulableAndUnresolvable: node(s) didn't match Pod's required features";
         assert_eq!(verdicts(&mut NodeDeclaredFeatures, &cluster, &pod), [rejected, rejected, ""]);

@@ -51,15 +51,17 @@ impl NodeRule for NodeName {
 
 #[cfg(test)]
 mod tests {
+    use berth_model::Pod;
+
     use super::*;
-    use crate::testing::{Cluster, verdicts};
+    use crate::testing::{TestCluster, verdicts};
 
     #[test]
     fn only_the_named_node_passes() {
-        let mut cluster = Cluster::default();
-        cluster.node("a", |_| ());
-        cluster.node("b", |_| ());
-        let mut pod = cluster.pod();
+        let mut cluster = TestCluster::default();
+        cluster.edit_node("a", |_| ());
+        cluster.edit_node("b", |_| ());
+        let mut pod = Pod::default();
         assert_eq!(verdicts(&mut NodeName, &cluster, &pod), ["", ""]);
         pod.node_name = cluster.sym("b");
         let rejected = "UnschedulableAndUnresolvable: node(s) didn't match the requested node name";

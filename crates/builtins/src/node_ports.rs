@@ -107,7 +107,7 @@ mod tests {
     use berth_model::Sym;
 
     use super::*;
-    use crate::testing::{Cluster, show, verdicts};
+    use crate::testing::{TestCluster, show, verdicts};
 
     const REJECTED: &str = "Unschedulable: node(s) didn't have free ports for the requested pod ports";
 
@@ -117,7 +117,7 @@ mod tests {
 
     #[test]
     fn ports_conflict_by_protocol_number_and_address() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let (udp, one, two) = (cluster.sym("UDP"), cluster.sym("10.0.0.1"), cluster.sym("10.0.0.2"));
         let any = Sym::ANY_ADDRESS;
         let cases = [
@@ -130,9 +130,9 @@ mod tests {
             (port(any, Sym::TCP, 80), port(any, Sym::TCP, 81), true),
         ];
         for (wanted, used, passes) in cases {
-            let mut cluster = Cluster::default();
-            let node = cluster.node("n", |_| ());
-            cluster.take_ports(node, &[used]);
+            let mut cluster = TestCluster::default();
+            let node = cluster.edit_node("n", |_| ());
+            cluster.place(node, Pod { host_ports: vec![used], ..Pod::default() });
             let pod = Pod { host_ports: vec![wanted], ..Pod::default() };
             let expected = if passes { "" } else { REJECTED };
             assert_eq!(verdicts(&mut NodePorts::default(), &cluster, &pod), [expected], "{wanted:?} {used:?}");
@@ -141,25 +141,25 @@ mod tests {
 
     #[test]
     fn pods_without_host_ports_skip() {
-        let cluster = Cluster::default();
-        let pod = cluster.pod();
-        assert_eq!(NodePorts::default().pre_filter(&cluster.call(&pod)), Err(Status::skip()));
+        let cluster = TestCluster::default();
+        let pod = Pod::default();
+        assert_eq!(NodePorts::default().pre_filter(&cluster.call(1, &pod)), Err(Status::skip()));
     }
 
     #[test]
     fn dry_run_removes_and_adds_ports() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let http = port(Sym::ANY_ADDRESS, Sym::TCP, 80);
-        let node = cluster.node("n", |_| ());
-        cluster.take_ports(node, &[http]);
+        let node = cluster.edit_node("n", |_| ());
         let holder = Pod { host_ports: vec![http], ..Pod::default() };
+        cluster.place(node, holder.clone());
         let pod = holder.clone();
         let cases = [
             DryRunCase { node, minus: vec![], plus: vec![] },
             DryRunCase { node, minus: vec![0], plus: vec![] },
             DryRunCase { node, minus: vec![0], plus: vec![0] },
         ];
-        let statuses = NodePorts::default().dry_run(&cluster.call(&pod), &[&holder], &cases).unwrap();
+        let statuses = NodePorts::default().dry_run(&cluster.call(1, &pod), &[&holder], &cases).unwrap();
         assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [REJECTED, "", REJECTED]);
     }
 }

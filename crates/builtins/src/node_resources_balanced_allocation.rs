@@ -98,10 +98,10 @@ fn balance(fractions: &[f64]) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use berth_model::pod::Resources;
+    use berth_model::{Pod, pod::Resources};
 
     use super::*;
-    use crate::testing::{Cluster, scores};
+    use crate::testing::{TestCluster, pod_of, scores};
 
     const GI: i64 = 1 << 30;
 
@@ -111,13 +111,12 @@ mod tests {
 
     #[test]
     fn worked_examples() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         for (name, used) in [("a", amounts(1000, 6 * GI)), ("b", amounts(2000, 2 * GI))] {
-            let node = cluster.node(name, |node| node.allocatable = amounts(4000, 8 * GI));
-            cluster.place(node, &used);
+            let node = cluster.edit_node(name, |node| node.allocatable = amounts(4000, 8 * GI));
+            cluster.place(node, pod_of(used));
         }
-        let mut pod = cluster.pod();
-        pod.balanced_requests = amounts(1000, GI);
+        let pod = Pod { balanced_requests: amounts(1000, GI), ..Pod::default() };
         let mut plugin = NodeResourcesBalancedAllocation::new("null").unwrap();
         assert_eq!(scores(&mut plugin, &cluster, &pod).unwrap().0, [78, 72]);
     }
@@ -140,17 +139,16 @@ mod tests {
 
     #[test]
     fn resources_that_cannot_be_scored_are_left_out() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let gpu = cluster.sym("example.com/gpu");
-        let node = cluster.node("n", |node| {
+        let node = cluster.edit_node("n", |node| {
             node.allocatable = Resources { scalars: vec![(gpu, 4)], ..amounts(4000, 0) };
         });
-        cluster.place(node, &Resources { scalars: vec![(gpu, 4)], ..amounts(1000, 0) });
+        cluster.place(node, pod_of(Resources { scalars: vec![(gpu, 4)], ..amounts(1000, 0) }));
         let args = r#"{"resources":[{"name":"cpu"},{"name":"memory","weight":1},{"name":"example.com/gpu"},
             {"name":"unheard"},{"name":"pods"}]}"#;
         let mut plugin = NodeResourcesBalancedAllocation::new(args).unwrap();
-        let mut pod = cluster.pod();
-        pod.balanced_requests = amounts(1000, GI);
+        let mut pod = Pod { balanced_requests: amounts(1000, GI), ..Pod::default() };
         assert_eq!(scores(&mut plugin, &cluster, &pod).unwrap().0, [75], "only cpu is left");
         pod.balanced_requests = Resources::default();
         assert_eq!(scores(&mut plugin, &cluster, &pod), Err(Status::skip()));

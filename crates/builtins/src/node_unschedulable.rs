@@ -79,14 +79,14 @@ mod tests {
     use berth_model::pod::{Toleration, TolerationOperator};
 
     use super::*;
-    use crate::testing::{Cluster, verdicts};
+    use crate::testing::{TestCluster, verdicts};
 
     #[test]
     fn cordoned_nodes_need_a_toleration() {
-        let mut cluster = Cluster::default();
-        cluster.node("open", |_| ());
-        cluster.node("cordoned", |node| node.unschedulable = true);
-        let mut pod = cluster.pod();
+        let mut cluster = TestCluster::default();
+        cluster.edit_node("open", |_| ());
+        cluster.edit_node("cordoned", |node| node.unschedulable = true);
+        let mut pod = Pod::default();
         let rejected = "UnschedulableAndUnresolvable: node(s) were unschedulable";
         assert_eq!(verdicts(&mut NodeUnschedulable, &cluster, &pod), ["", rejected]);
 

@@ -134,24 +134,24 @@ mod tests {
     use berth_model::pod::{Toleration, TolerationOperator};
 
     use super::*;
-    use crate::testing::{Cluster, scores, verdicts};
+    use crate::testing::{TestCluster, scores, verdicts};
 
     const REJECTED: &str = "UnschedulableAndUnresolvable: node(s) had untolerated taint(s)";
 
-    fn taint(cluster: &mut Cluster, key: &str, value: &str, effect: TaintEffect) -> Taint {
+    fn taint(cluster: &mut TestCluster, key: &str, value: &str, effect: TaintEffect) -> Taint {
         Taint { key: cluster.sym(key), value: cluster.sym(value), effect }
     }
 
     #[test]
     fn every_no_schedule_and_no_execute_taint_needs_a_toleration() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let gpu = taint(&mut cluster, "gpu", "yes", TaintEffect::NoSchedule);
         let down = taint(&mut cluster, "down", "", TaintEffect::NoExecute);
         let soft = taint(&mut cluster, "soft", "", TaintEffect::PreferNoSchedule);
         for (name, taints) in [("n0", vec![]), ("n1", vec![gpu]), ("n2", vec![soft]), ("n3", vec![soft, gpu, down])] {
-            cluster.node(name, |node| node.taints = taints);
+            cluster.edit_node(name, |node| node.taints = taints);
         }
-        let mut pod = cluster.pod();
+        let mut pod = Pod::default();
         let mut plugin = TaintToleration::default();
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED, "", REJECTED]);
         let equal = Toleration { key: gpu.key, operator: TolerationOperator::Equal, value: gpu.value, effect: None };
@@ -165,21 +165,21 @@ mod tests {
 
     #[test]
     fn fewer_prefer_no_schedule_taints_score_higher() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let soft: Vec<Taint> = ["a", "b", "c", "tolerated"]
             .map(|key| taint(&mut cluster, key, "", TaintEffect::PreferNoSchedule))
             .to_vec();
         let tolerated = soft[3];
-        cluster.node("n0", |node| node.taints = vec![tolerated]);
-        cluster.node("n1", |node| node.taints = vec![soft[0], tolerated]);
-        cluster.node("n2", |node| node.taints = soft);
-        let mut pod = cluster.pod();
-        pod.tolerations = vec![Toleration {
+        cluster.edit_node("n0", |node| node.taints = vec![tolerated]);
+        cluster.edit_node("n1", |node| node.taints = vec![soft[0], tolerated]);
+        cluster.edit_node("n2", |node| node.taints = soft);
+        let tolerations = vec![Toleration {
             key: tolerated.key,
             operator: TolerationOperator::Exists,
             value: tolerated.value,
             effect: Some(TaintEffect::PreferNoSchedule),
         }];
+        let pod = Pod { tolerations, ..Pod::default() };
         let result = scores(&mut TaintToleration::default(), &cluster, &pod);
         assert_eq!(result, Ok((vec![0, 1, 3], vec![100, 67, 0])));
     }

@@ -137,18 +137,18 @@ fn is_same(left: Option<&LabelColumn>, right: Option<&LabelColumn>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testing::Cluster;
+    use crate::testing::TestCluster;
 
     fn domains(topology: &Topology) -> Vec<Option<u32>> {
         (0..6).map(|node| topology.domain(NodeIdx(node)).map(|domain| domain.0)).collect()
     }
 
-    fn cluster_with_zones() -> (Cluster, Sym) {
-        let mut cluster = Cluster::default();
+    fn cluster_with_zones() -> (TestCluster, Sym) {
+        let mut cluster = TestCluster::default();
         let zone = cluster.sym("zone");
         for (name, value) in [("n0", Some("a")), ("n1", None), ("n2", Some("")), ("n3", Some("b")), ("n4", Some("a"))] {
             let labels = cluster.labels(&value.map(|value| ("zone", value)).into_iter().collect::<Vec<_>>());
-            cluster.node(name, |node| node.labels = labels);
+            cluster.edit_node(name, |node| node.labels = labels);
         }
         (cluster, zone)
     }
@@ -157,40 +157,40 @@ mod tests {
     fn nodes_with_one_value_share_a_domain() {
         let (mut cluster, zone) = cluster_with_zones();
         let mut topologies = Topologies::default();
-        let topology = topologies.get(&cluster.table, zone);
+        let topology = topologies.get(cluster.table(), zone);
         assert_eq!(domains(&topology), [Some(1), None, Some(0), Some(2), Some(1), None]);
         assert_eq!(topology.domain_or_empty(NodeIdx(1)), Domain::EMPTY_VALUE);
         assert_eq!(topology.n_domains(), 3);
         assert_eq!(topology.nodes().iter().map(|node| node.0).collect::<Vec<_>>(), [0, 2, 3, 4]);
-        assert_eq!(topologies.get(&cluster.table, Sym(999)).n_domains(), 1);
+        assert_eq!(topologies.get(cluster.table(), Sym(999)).n_domains(), 1);
 
         let labels = cluster.labels(&[("zone", "c")]);
-        cluster.table.set_labels(NodeIdx(1), &labels);
-        assert!(topologies.get(&cluster.table, zone).nodes().contains(NodeIdx(1)));
-        cluster.table.set_labels(NodeIdx(0), &[]);
-        assert_eq!(domains(&topologies.get(&cluster.table, zone))[0], None);
+        cluster.edit_node("n1", |node| node.labels = labels);
+        assert!(topologies.get(cluster.table(), zone).nodes().contains(NodeIdx(1)));
+        cluster.edit_node("n0", |_| ());
+        assert_eq!(domains(&topologies.get(cluster.table(), zone))[0], None);
     }
 
     #[test]
     fn labels_under_other_keys_change_nothing() {
         let (mut cluster, zone) = cluster_with_zones();
         let mut topologies = Topologies::default();
-        let before = topologies.get(&cluster.table, zone);
+        let before = topologies.get(cluster.table(), zone);
         let labels = cluster.labels(&[("zone", "a"), ("rack", "r1")]);
-        cluster.table.set_labels(NodeIdx(0), &labels);
-        assert!(Arc::ptr_eq(&before, &topologies.get(&cluster.table, zone)));
+        cluster.edit_node("n0", |node| node.labels = labels);
+        assert!(Arc::ptr_eq(&before, &topologies.get(cluster.table(), zone)));
     }
 
     #[test]
     fn keys_out_of_use_make_room() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let names: Vec<String> = (0..200).map(|index| format!("key{index}")).collect();
         let pairs: Vec<_> = names.iter().map(|name| (name.as_str(), "value")).collect();
         let labels = cluster.labels(&pairs);
-        cluster.node("n", |node| node.labels.clone_from(&labels));
+        cluster.edit_node("n", |node| node.labels.clone_from(&labels));
         let mut topologies = Topologies::default();
         for (key, _) in labels {
-            assert_eq!(topologies.get(&cluster.table, key).domain(NodeIdx(0)), Some(Domain(1)));
+            assert_eq!(topologies.get(cluster.table(), key).domain(NodeIdx(0)), Some(Domain(1)));
             assert!(topologies.by_key.len() <= CAPACITY);
         }
     }

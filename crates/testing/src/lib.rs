@@ -1,7 +1,8 @@
-//! A cluster in memory, for tests and for the suites of plugin authors: no wasm, no scheduler, no API server.
+//! A cluster in memory, for the tests of all crates and of plugin authors: no wasm, no scheduler, no API server.
 //!
 //! [`TestCluster`] keeps nodes, pods and other objects in the scheduler's own cache, so that a test sees the table that
 //! plugins see. [`node`] and [`pod`] write the usual objects in a line; any other JSON will do as well.
+//! [`TestCluster::ask`] calls a plugin as the scheduler does.
 //!
 //! ```
 //! use berth_testing::{TestCluster, node, pod};
@@ -13,9 +14,11 @@
 //! # Ok::<(), berth_cache::Inconsistency>(())
 //! ```
 
+mod answers;
 mod makers;
 mod test_cluster;
 
+pub use answers::{Answers, Scores, filter, score};
 // What `TestCluster::set_pod` fails with: its callers need not know the cache.
 pub use berth_cache::Inconsistency;
 pub use makers::{NodeMaker, PodMaker, node, pod};

@@ -40,6 +40,13 @@ impl NodeMaker {
         self
     }
 
+    /// Cordons the node.
+    #[must_use]
+    pub fn unschedulable(mut self) -> Self {
+        self.0["spec"]["unschedulable"] = json!(true);
+        self
+    }
+
     /// One more taint.
     #[must_use]
     pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
@@ -67,15 +74,13 @@ impl NodeMaker {
 
 impl PodMaker {
     #[must_use]
-    pub fn namespace(mut self, namespace: &str) -> Self {
-        self.0["metadata"]["namespace"] = json!(namespace);
-        self
+    pub fn namespace(self, namespace: &str) -> Self {
+        self.metadata("namespace", json!(namespace))
     }
 
     #[must_use]
-    pub fn uid(mut self, uid: &str) -> Self {
-        self.0["metadata"]["uid"] = json!(uid);
-        self
+    pub fn uid(self, uid: &str) -> Self {
+        self.metadata("uid", json!(uid))
     }
 
     #[must_use]
@@ -97,9 +102,8 @@ impl PodMaker {
 
     /// The node that the pod is nominated to.
     #[must_use]
-    pub fn nominated_to(mut self, node: &str) -> Self {
-        self.0["status"]["nominatedNodeName"] = json!(node);
-        self
+    pub fn nominated_to(self, node: &str) -> Self {
+        self.status("nominatedNodeName", json!(node))
     }
 
     /// What the pod's container requests.
@@ -117,6 +121,31 @@ impl PodMaker {
     }
 
     #[must_use]
+    pub fn resource_version(self, version: &str) -> Self {
+        self.metadata("resourceVersion", json!(version))
+    }
+
+    /// Deleted by somebody, and not gone yet.
+    #[must_use]
+    pub fn terminating(self) -> Self {
+        self.metadata("deletionTimestamp", json!("2026-11-21T03:12:04Z"))
+    }
+
+    /// Any field of `metadata`.
+    #[must_use]
+    pub fn metadata(mut self, field: &str, value: Value) -> Self {
+        self.0["metadata"][field] = value;
+        self
+    }
+
+    /// Any field of `status`.
+    #[must_use]
+    pub fn status(mut self, field: &str, value: Value) -> Self {
+        self.0["status"][field] = value;
+        self
+    }
+
+    #[must_use]
     pub fn json(self) -> Value {
         self.0
     }
@@ -124,6 +153,13 @@ impl PodMaker {
     #[must_use]
     pub fn build(self) -> api::Pod {
         decode(self.0)
+    }
+
+    /// With its own JSON, which the scheduler keeps for plugins that read pods whole.
+    #[must_use]
+    pub fn build_with_json(self) -> api::Pod {
+        let json = self.0.to_string().into_bytes();
+        api::Pod { json: Some(json.into()), ..self.build() }
     }
 }
 

@@ -3,9 +3,11 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::{Cache, Inconsistency};
-use berth_framework::{Call, CycleId, run::NominatedPods};
-use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Time, api, intern};
+use berth_framework::{Call, CycleId, Plugin, Status, run::NominatedPods};
+use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, Time, api, intern};
 use serde_json::Value;
+
+use crate::answers::{self, Answers};
 
 /// Nodes, pods on them, pods that are nominated to them, and other objects.
 #[derive(Debug, Default)]
@@ -13,19 +15,37 @@ pub struct TestCluster {
     cache: Cache,
     /// Pods without a node, by uid.
     pending: BTreeMap<PodUid, Arc<Pod>>,
+    n_cycles: u64,
+    /// Pods that [`Self::place`] gave a uid.
+    n_anonymous: u32,
 }
 
 impl TestCluster {
     /// A replica of this cluster that missed more than `log_capacity` changes is sent everything.
     #[must_use]
     pub fn with_log_capacity(log_capacity: usize) -> Self {
-        Self { cache: Cache::with_log_capacity(log_capacity), pending: BTreeMap::new() }
+        Self { cache: Cache::with_log_capacity(log_capacity), ..Self::default() }
     }
 
-    /// Enters a node, or changes the one of its name.
-    pub fn set_node(&mut self, node: &api::Node) {
-        let node = intern::node(node, self.cache.symbols_mut());
+    /// Enters a node, or changes the one of its name. Its row: new nodes get rows from 0 on, in the order in which they
+    /// come, until one is removed.
+    pub fn set_node(&mut self, node: &api::Node) -> NodeIdx {
+        let node = self.intern_node(node);
+        self.set_interned_node(node)
+    }
+
+    /// [`Self::set_node`] with a node in the form in which plugins see it: nothing but a name and what `edit` sets.
+    pub fn edit_node(&mut self, name: &str, edit: impl FnOnce(&mut Node)) -> NodeIdx {
+        let mut node = Node { name: self.sym(name), ..Node::default() };
+        edit(&mut node);
+        self.set_interned_node(node)
+    }
+
+    fn set_interned_node(&mut self, node: Node) -> NodeIdx {
+        let name = node.name;
         self.cache.set_node(node);
+        #[expect(clippy::expect_used, reason = "the cache gives every node that it is told of a row")]
+        self.table().find(name).expect("the node was entered the line before")
     }
 
     /// Whether there was such a node. Pods on it stay, and count again if it comes back.
@@ -47,6 +67,21 @@ impl TestCluster {
         }
         self.pending.remove(&pod.uid);
         self.cache.add_pod(pod).map(drop)
+    }
+
+    /// Puts a pod in the form in which plugins see it on a node, in place of the one of its uid. A pod without a uid gets
+    /// one. Its uid.
+    pub fn place(&mut self, node: NodeIdx, mut pod: Pod) -> PodUid {
+        if pod.uid.is_empty() {
+            self.n_anonymous += 1;
+            pod.uid = PodUid::from(format!("anonymous-{}", self.n_anonymous).as_str());
+        }
+        self.remove_pod(&pod.uid);
+        pod.node_name = self.table().name(node);
+        let uid = pod.uid.clone();
+        #[expect(clippy::expect_used, reason = "the cache refuses nothing but pods without a uid")]
+        self.cache.add_pod(Arc::new(pod)).expect("the pod has a uid");
+        uid
     }
 
     /// Whether there was a pod with this uid, on a node or pending.
@@ -73,6 +108,18 @@ impl TestCluster {
     /// The node as plugins see it; it does not enter the cluster.
     pub fn intern_node(&mut self, node: &api::Node) -> Node {
         intern::node(node, self.cache.symbols_mut())
+    }
+
+    /// The symbol of a string, for what is built in the form in which plugins see it.
+    pub fn sym(&mut self, text: &str) -> Sym {
+        self.cache.symbols_mut().intern(text)
+    }
+
+    /// Labels in the order in which nodes and pods keep them.
+    pub fn labels(&mut self, labels: &[(&str, &str)]) -> Vec<(Sym, Sym)> {
+        let mut labels: Vec<_> = labels.iter().map(|(key, value)| (self.sym(key), self.sym(value))).collect();
+        labels.sort_unstable();
+        labels
     }
 
     /// Must come after the last node came or went and before the order of nodes is read.
@@ -125,6 +172,38 @@ impl TestCluster {
     pub fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
         Call { cycle: CycleId(cycle), now: Time::default(), pod, table: self.table() }
     }
+
+    /// Brings a plugin's replica of the cluster up to date. Native plugins have none.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub fn sync(&mut self, plugin: &mut dyn Plugin) -> Result<(), Status> {
+        self.settle();
+        plugin.sync(self.cache())
+    }
+
+    /// Runs `work` in a cycle of its own, and ends the cycle. Brings nothing up to date: call [`Self::sync`] before.
+    pub fn in_cycle<R>(
+        &mut self,
+        plugin: &mut dyn Plugin,
+        pod: &Pod,
+        work: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R,
+    ) -> R {
+        self.n_cycles += 1;
+        let call = self.call(self.n_cycles, pod);
+        let result = work(plugin, &call);
+        plugin.end_cycle(call.cycle);
+        result
+    }
+
+    /// Calls PreFilter, Filter, PreScore, Score and Normalize over all nodes, in a cycle of its own.
+    ///
+    /// # Errors
+    /// The plugin fails, or what `filter`, `explain` and `dry_run` say of a node differs.
+    pub fn ask(&mut self, plugin: &mut dyn Plugin, pod: &Pod) -> Result<Answers, Status> {
+        self.sync(plugin)?;
+        self.in_cycle(plugin, pod, answers::ask)
+    }
 }
 
 #[cfg(test)]
@@ -151,6 +230,17 @@ mod tests {
         assert!(cluster.pending_pods().next().is_none(), "it has its node");
         assert!(cluster.remove_pod("waiting") && !cluster.remove_pod("waiting"));
         assert!(cluster.set_pod(&pod("").on("a").build()).is_err(), "a pod on a node has a uid");
+    }
+
+    #[test]
+    fn pods_without_a_uid_are_told_apart() {
+        let mut cluster = TestCluster::default();
+        let [a, b] = ["a", "b"].map(|name| cluster.edit_node(name, |_| ()));
+        let first = cluster.place(a, Pod::default());
+        cluster.place(a, Pod::default());
+        assert_eq!(cluster.table().pods().on(a).count(), 2);
+        cluster.place(b, Pod { uid: first, ..Pod::default() });
+        assert_eq!([a, b].map(|node| cluster.table().pods().on(node).count()), [1, 1], "it moved");
     }
 
     #[test]

@@ -16,11 +16,15 @@ static SDKS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../sdks");
 static CONTRACT: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../wit");
 static MODEL: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/model/src");
 static FRAMEWORK: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/framework/src");
+static CACHE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/cache/src");
+static TESTING: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../crates/testing/src");
 
 /// The crates that the SDK for Rust is built on, with their manifests.
-const CRATES: [(&str, &str, &Dir<'_>); 2] = [
+const CRATES: [(&str, &str, &Dir<'_>); 4] = [
     ("model", include_str!("../../../crates/model/Cargo.toml"), &MODEL),
     ("framework", include_str!("../../../crates/framework/Cargo.toml"), &FRAMEWORK),
+    ("cache", include_str!("../../../crates/cache/Cargo.toml"), &CACHE),
+    ("testing", include_str!("../../../crates/testing/Cargo.toml"), &TESTING),
 ];
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");

@@ -9,7 +9,7 @@
 //! ```
 //!
 //! The simplest plugins implement [`NodePlugin`], one node at a time, and export [`PerNode`] of it. The feature `testing`
-//! has a small cluster for a plugin's own tests.
+//! has a cluster in memory for a plugin's own tests.
 //!
 //! The SDK keeps the replica of the node table and the pods of open cycles, and answers the interfaces named there
 //! through the plugin's traits. Build with `--target wasm32-unknown-unknown` and turn the module into a component with

@@ -42,7 +42,7 @@ const RULES: &[Rule] = &[
     rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-model", "berth-queue"], &[]),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
     rule("berth-author", &["berth-framework", "berth-model", "berth-testing"], &[]),
-    rule("berth-sdk", &["berth-framework", "berth-model"], &[]),
+    rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
     rule("berth-cluster", &["berth-model"], KUBERNETES),
     rule("berth-sandbox", &[], &["axum", "hyper", "k8s-openapi", "tokio"]),

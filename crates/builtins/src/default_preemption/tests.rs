@@ -2,16 +2,16 @@
 
 use std::{cell::Cell, sync::Arc};
 
-use berth_framework::{Call, CycleId, Explanation, Removal};
-use berth_model::{ClusterTable, Delta, Node, ObjectChange, PodIdx, PodUid, Sym, Time};
+use berth_framework::{Explanation, Removal};
+use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Sym};
 use proptest::prelude::*;
 
 use super::*;
-use crate::testing::Cluster;
+use crate::testing::TestCluster;
 
 /// Nodes that each have room for `capacity` pods.
 struct Fixture {
-    cluster: Cluster,
+    cluster: TestCluster,
     capacity: usize,
     /// The number of cases of all dry runs.
     n_cases: Cell<usize>,
@@ -38,17 +38,16 @@ impl DryRun for FixedCapacity<'_> {
 
 impl Fixture {
     fn new(n_nodes: usize, capacity: usize) -> Self {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         for index in 0..n_nodes {
-            cluster.node(&format!("n{index}"), |_: &mut Node| {});
+            cluster.edit_node(&format!("n{index}"), |_| ());
         }
         Self { cluster, capacity, n_cases: Cell::new(0), nominated: Vec::new() }
     }
 
     fn place(&mut self, node: u32, name: &str, edit: impl FnOnce(&mut Pod)) {
-        let idx = PodIdx(u32::try_from(self.cluster.table.pods().n_pods()).unwrap());
         let pod = self.pod(name, 0, edit);
-        self.cluster.table.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
+        self.cluster.place(NodeIdx(node), pod);
     }
 
     fn pod(&mut self, name: &str, priority: i32, edit: impl FnOnce(&mut Pod)) -> Pod {
@@ -60,21 +59,20 @@ impl Fixture {
 
     fn budget(&mut self, name: &str, json: serde_json::Value) {
         let (api_version, kind) = Budgets::KIND;
-        let change = ObjectChange {
+        let key = ObjectKey {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             namespace: "default".to_owned(),
             name: name.to_owned(),
-            json: Some(Arc::from(json.to_string().into_bytes())),
         };
-        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.cluster.cache_mut().set_object(key, Some(json.to_string().into_bytes().into()));
     }
 
     /// Preemption after every node rejected the pod as full.
     fn preempt(&self, pod: &Pod, args: &str) -> PostFilterOutcome {
         let rejection = Explanation {
             status: Status::unschedulable("Insufficient cpu"),
-            nodes: self.cluster.table.nodes().clone(),
+            nodes: self.cluster.table().nodes().clone(),
         };
         self.preempt_after(pod, args, &[rejection], None)
     }
@@ -86,10 +84,10 @@ impl Fixture {
         rejections: &[Explanation],
         absent: Option<&Status>,
     ) -> PostFilterOutcome {
-        let table = &self.cluster.table;
+        let table = self.cluster.table();
         let mut dry_run = FixedCapacity { table, capacity: self.capacity, n_cases: &self.n_cases };
         let failure = Failure { rejections, absent, nominated: &self.nominated };
-        let call = Call { cycle: CycleId(7), now: Time::default(), pod, table };
+        let call = self.cluster.call(7, pod);
         DefaultPreemption::new(args).unwrap().post_filter(&call, &failure, &mut dry_run).unwrap()
     }
 }
@@ -262,7 +260,7 @@ fn every_matching_budget_counts_a_victim() {
         fixture.budget(name, serde_json::json!({"spec": {"selector": selector}, "status": status}));
     }
     let mut budgets = Budgets::new();
-    let table = &fixture.cluster.table;
+    let table = fixture.cluster.table();
     budgets.refresh(table.objects());
     let pods: Vec<&Pod> = table.pods().iter().map(|(_, pod, _)| &**pod).collect();
     assert_eq!(budgets.violated(table, pods.into_iter()), [true, true]);
@@ -388,9 +386,9 @@ fn many_victims_take_few_dry_runs() {
     let mut fixture = Fixture::new(1, 1);
     (0..100).for_each(|index| fixture.place(0, &format!("p{index}"), |_| {}));
     let pod = fixture.pod("pod", 10, |_| {});
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &fixture.cluster.table };
+    let call = fixture.cluster.call(1, &pod);
     for capacity in [1, 50, 100] {
-        let dry_run = FixedCapacity { table: &fixture.cluster.table, capacity, n_cases: &fixture.n_cases };
+        let dry_run = FixedCapacity { table: fixture.cluster.table(), capacity, n_cases: &fixture.n_cases };
         let mut counted = Counted(dry_run, 0);
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut counted).unwrap();
         assert_eq!(answers.first().unwrap().as_ref().unwrap().victims.len(), 101 - capacity);
@@ -405,7 +403,7 @@ proptest! {
         let mut fixture = Fixture::new(1, 1);
         (0..24).for_each(|index| fixture.place(0, &format!("p{index:02}"), |_| {}));
         let pod = fixture.pod("pod", 10, |_| {});
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &fixture.cluster.table };
+        let call = fixture.cluster.call(1, &pod);
         let mut dry_run = RandomFit { seed, n_calls: 0 };
         let answers = victims::dry_run(&call, &[NodeIdx(0)], &Budgets::new(), &mut dry_run).unwrap();
         let mut removed: Vec<PodIdx> = (0..24).map(PodIdx).collect();
@@ -438,8 +436,8 @@ proptest! {
             fixture.place(*node, &format!("p{index}"), |pod| (pod.priority, pod.started_at) = (*priority, *started_at));
         }
         let pod = fixture.pod("pod", 6, |_| {});
-        let table = &fixture.cluster.table;
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table };
+        let table = fixture.cluster.table();
+        let call = fixture.cluster.call(1, &pod);
         let mut dry_run = FixedCapacity { table, capacity, n_cases: &fixture.n_cases };
         let nodes: Vec<NodeIdx> = table.nodes().iter().collect();
         let budgets = Budgets::new();

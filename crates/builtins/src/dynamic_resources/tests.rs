@@ -1,15 +1,15 @@
 //! The plugin through the framework's traits.
 
-mod test_cluster;
+mod device_cluster;
 
 use berth_framework::EventSubject;
 use berth_model::{
-    Node, ObjectKey,
+    ObjectKey,
     pod::{ClaimName, PodClaim},
 };
 use serde_json::{Value, json};
 
-use self::test_cluster::TestCluster;
+use self::device_cluster::DeviceCluster;
 use super::*;
 use crate::testing::show;
 
@@ -23,7 +23,7 @@ fn gpus(n_gpus: usize) -> Value {
 /// KEP-4381, "Pod scheduling": allocation, reservation and finalizer are written before the pod is bound.
 #[test]
 fn a_claim_is_allocated_and_reserved_for_its_pod() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("c", |_| {});
     let pod = cluster.pod("p", &["c"], json!({}));
@@ -43,7 +43,7 @@ fn a_claim_is_allocated_and_reserved_for_its_pod() {
 /// The reason is the same for every such pool, as in kube-scheduler 1.36: nodes are counted by reason.
 #[test]
 fn nodes_with_invalid_pools_share_one_reason() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     for node in ["node-1", "node-2"] {
         cluster.slice_on(node, json!([{"name": "gpu"}, {"name": "gpu"}]));
     }
@@ -55,7 +55,7 @@ fn nodes_with_invalid_pools_share_one_reason() {
 
 #[test]
 fn devices_are_held_from_reserve_until_unreserve() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("c", |_| {});
     cluster.claim("d", |_| {});
@@ -77,8 +77,8 @@ fn devices_are_held_from_reserve_until_unreserve() {
 }
 
 /// Two pods whose claims need the one device of `node-1`. The first has reserved it in cycle 1.
-fn cluster_with_reservation() -> (TestCluster, Pod, Pod) {
-    let mut cluster = TestCluster::new();
+fn cluster_with_reservation() -> (DeviceCluster, Pod, Pod) {
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("c", |_| {});
     cluster.claim("d", |_| {});
@@ -102,7 +102,7 @@ fn devices_stay_held_while_their_write_is_in_doubt() {
 
 #[test]
 fn pods_without_claims_are_none_of_its_business() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     let pod = cluster.pod("p", &[], json!({}));
     assert_eq!(cluster.pre_filter(1, &pod), "Skip: ");
     assert_eq!(cluster.reserve(1, &pod, 0), "");
@@ -118,7 +118,7 @@ fn pods_without_claims_are_none_of_its_business() {
 
 #[test]
 fn claims_that_can_not_be_used_turn_the_pod_down() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("leaving", |claim| claim["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z"));
     cluster
@@ -147,7 +147,7 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
 /// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.
 #[test]
 fn claims_from_templates_must_be_made_and_the_pods_own() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     let mut pod = json!({"metadata": {"namespace": "default", "name": "p", "uid": "p-uid"},
         "spec": {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}, "status": {}});
@@ -179,7 +179,7 @@ fn post_filter_deallocates_what_only_this_pod_could_use() {
             claim["status"] = json!({"allocation": {"nodeSelector": elsewhere}, "reservedFor": users});
         }
     };
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     let user = |pod: &str| json!({"resource": "pods", "name": pod, "uid": format!("{pod}-uid")});
     cluster.claim("c", allocated(json!([user("p"), user("q")])));
     let pod = cluster.pod("p", &["c"], json!({}));
@@ -196,7 +196,7 @@ fn post_filter_deallocates_what_only_this_pod_could_use() {
 /// KEP-4381: a claim may serve several pods.
 #[test]
 fn a_shared_claim_is_reserved_for_one_pod_after_the_other() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("c", |_| {});
     let pods = ["a", "b", "c"].map(|name| cluster.pod(name, &["c"], json!({})));
@@ -218,8 +218,8 @@ fn a_shared_claim_is_reserved_for_one_pod_after_the_other() {
 
 #[test]
 fn a_claim_that_changes_under_its_pod_fails_the_binding() {
-    let pre_bind = |change: fn(&mut TestCluster)| {
-        let mut cluster = TestCluster::new();
+    let pre_bind = |change: fn(&mut DeviceCluster)| {
+        let mut cluster = DeviceCluster::new();
         cluster.slice(gpus(2));
         cluster.claim("c", |_| {});
         let pod = cluster.pod("p", &["c"], json!({}));
@@ -229,8 +229,9 @@ fn a_claim_that_changes_under_its_pod_fails_the_binding() {
         cluster.pre_bind(1, &pod, 0).unwrap_err()
     };
     let meanwhile = |what: &str| format!("Error: claim default/c {what} in the meantime");
-    let taken = |cluster: &mut TestCluster| cluster.claim("c", |claim| claim["status"] = json!({"allocation": {}}));
-    let replaced = |cluster: &mut TestCluster| cluster.claim("c", |claim| claim["metadata"]["uid"] = json!("another"));
+    let taken = |cluster: &mut DeviceCluster| cluster.claim("c", |claim| claim["status"] = json!({"allocation": {}}));
+    let replaced =
+        |cluster: &mut DeviceCluster| cluster.claim("c", |claim| claim["metadata"]["uid"] = json!("another"));
     assert_eq!(pre_bind(taken), meanwhile("got allocated elsewhere"));
     assert_eq!(pre_bind(replaced), meanwhile("got deleted"));
 }
@@ -238,7 +239,7 @@ fn a_claim_that_changes_under_its_pod_fails_the_binding() {
 /// KEP-5007: binding waits until devices are ready, and fails when they cannot be.
 #[test]
 fn binding_waits_for_devices_to_get_ready() {
-    let mut cluster = TestCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
+    let mut cluster = DeviceCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
     cluster.slice(json!([{"name": "fabric", "bindingConditions": ["ready"], "bindingFailureConditions": ["broken"]}]));
     cluster.claim("c", |_| {});
     let pod = cluster.pod("p", &["c"], json!({}));
@@ -267,7 +268,7 @@ fn binding_waits_for_devices_to_get_ready() {
 /// KEP-5007: once the time is out, the devices are given back, so that others can be tried.
 #[test]
 fn a_claim_whose_devices_never_get_ready_is_deallocated() {
-    let mut cluster = TestCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
+    let mut cluster = DeviceCluster::with_args(r#"{"bindingTimeout":"5s"}"#);
     cluster.slice(json!([{"name": "fabric", "bindingConditions": ["ready"]}]));
     cluster.claim("c", |_| {});
     let pod = cluster.pod("p", &["c"], json!({}));
@@ -288,7 +289,7 @@ fn a_claim_whose_devices_never_get_ready_is_deallocated() {
 /// KEP-4816, "Scheduler scoring": nodes that serve a preferred alternative score higher.
 #[test]
 fn preferred_alternatives_score_higher() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice_on("node-1", gpus(1));
     cluster.slice_on("node-2", gpus(2));
     cluster.claim("c", |claim| {
@@ -316,13 +317,13 @@ fn asking(containers: &[(&str, Value)], init: &[(&str, Value)]) -> Value {
         "initContainers": init.iter().map(container).collect::<Value>()})
 }
 
-fn extended_world() -> TestCluster {
-    let mut cluster = TestCluster::new();
+fn extended_world() -> DeviceCluster {
+    let mut cluster = DeviceCluster::new();
     cluster
         .put("DeviceClass", json!({"metadata": {"name": "gpu"}, "spec": {"extendedResourceName": "example.com/gpu"}}));
     cluster.slice(gpus(3));
     let resource = cluster.cluster.sym("example.com/gpu");
-    cluster.cluster.node("node-3", |node: &mut Node| node.allocatable.scalars.push((resource, 4)));
+    cluster.cluster.edit_node("node-3", |node| node.allocatable.scalars.push((resource, 4)));
     cluster
 }
 
@@ -431,7 +432,7 @@ fn init_containers_reuse_devices() {
 
 #[test]
 fn a_selector_that_fails_ends_the_attempt() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     cluster.slice(gpus(1));
     cluster.claim("c", |claim| {
         let selectors = json!([{"cel": {"expression": "device.attributes['x.example.com'].y"}}]);
@@ -461,7 +462,7 @@ fn the_next_binary_goes_on_where_the_last_one_stopped() {
 /// `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`.
 #[test]
 fn events_wake_pods_that_they_may_help() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     let pod = cluster.pod("p", &["c"], json!({}));
     let claim = |namespace: &str, name: &str, status: Value| {
         let key = claim_key(namespace, name);
@@ -488,7 +489,7 @@ fn events_wake_pods_that_they_may_help() {
 
 #[test]
 fn a_pod_is_tried_again_once_all_its_claims_are_generated() {
-    let mut cluster = TestCluster::new();
+    let mut cluster = DeviceCluster::new();
     let pod = cluster.pod("p", &["c"], json!({}));
     let with = |claims: &[ClaimName]| {
         let claim = |name: &ClaimName| PodClaim { name: "c".into(), from_template: true, claim: name.clone() };

@@ -108,19 +108,19 @@ impl KeySums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{testing::Cluster, topology::Topologies};
+    use crate::{testing::TestCluster, topology::Topologies};
 
     #[test]
     fn sums_are_by_domain() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let zone = cluster.sym("zone");
         for (index, value) in ["a", "b", "a"].iter().enumerate() {
             let labels = cluster.labels(&[("zone", value)]);
-            cluster.node(&format!("n{index}"), |node| node.labels = labels);
+            cluster.edit_node(&format!("n{index}"), |node| node.labels = labels);
         }
         let mut topologies = Topologies::default();
-        let topology = topologies.get(&cluster.table, zone);
-        let unknown = topologies.get(&cluster.table, Sym(99));
+        let topology = topologies.get(cluster.table(), zone);
+        let unknown = topologies.get(cluster.table(), Sym(99));
         let from_node = |node, amount| Contribution { node: NodeIdx(node), n_pods: 1, amount };
         let mut sums = DomainSums::default();
         for _ in 0..2 {

@@ -4,8 +4,8 @@ mod naive;
 mod random;
 mod two_form_cluster;
 
-use berth_framework::{Call, CycleId, DryRunCase};
-use berth_model::{ClusterTable, NodeIdx, Time, api};
+use berth_framework::DryRunCase;
+use berth_model::{NodeIdx, api};
 use serde_json::{Value, json};
 
 use self::two_form_cluster::{TwoFormCluster, labels, pod};
@@ -16,15 +16,11 @@ fn plugin(args: &Value) -> InterPodAffinity {
     InterPodAffinity::new(&args.to_string()).unwrap()
 }
 
-fn call<'a>(table: &'a ClusterTable, pod: &'a Pod) -> Call<'a> {
-    Call { cycle: CycleId(1), now: Time::default(), pod, table }
-}
-
 /// What filter, explain and dry-run, which must agree, return for every node, whether or not PreFilter skipped.
 fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Vec<String> {
-    let call = call(&cluster.table, pod);
+    let call = cluster.cluster.call(1, pod);
     let skipped = plugin.pre_filter(&call).is_err();
-    let nodes = cluster.table.nodes();
+    let nodes = call.table.nodes();
     let mut survivors = nodes.clone();
     plugin.filter(&call, &mut survivors).unwrap();
     assert!(!skipped || survivors == *nodes, "a skipped Filter rejects nothing");
@@ -36,21 +32,14 @@ fn verdicts(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) 
         let explained = explanations.iter().find(|explanation| explanation.nodes.contains(node));
         assert_eq!(explained.map(|it| &it.status), Some(status).filter(|status| !status.is_success()));
     }
-    tried.iter().map(show).collect()
+    cluster.by_number(tried.iter().map(show).collect())
 }
 
 /// Raw and normalised scores of all nodes; `None` if PreScore skips.
 fn scores(plugin: &mut InterPodAffinity, cluster: &TwoFormCluster, pod: &Pod) -> Option<(Vec<i64>, Vec<i64>)> {
-    let (call, nodes) = (call(&cluster.table, pod), cluster.table.nodes());
-    if let Err(status) = plugin.pre_score(&call, nodes) {
-        assert_eq!(status, Status::skip());
-        return None;
-    }
-    let mut raw = Vec::new();
-    plugin.score(&call, nodes, &mut raw).unwrap();
-    let mut normalized = raw.clone();
-    plugin.normalize(&call, nodes, &mut normalized).unwrap();
-    Some((raw, normalized))
+    let nodes = cluster.cluster.table().nodes();
+    let scores = berth_testing::score(plugin, &cluster.cluster.call(1, pod), nodes).unwrap()?;
+    Some((cluster.by_number(scores.raw), cluster.by_number(scores.normalized)))
 }
 
 /// Three zones of two nodes each; `n6` has no labels.
@@ -236,7 +225,7 @@ fn preferred_terms_of_existing_pods_can_be_ignored() {
 fn score_is_skipped_without_matching_terms() {
     let mut cluster = zones();
     let plain = cluster.intern(&pod("default", &[("app", "api")], &json!({})));
-    assert_eq!(plugin(&json!({})).pre_filter(&call(&cluster.table, &plain)), Err(Status::skip()));
+    assert_eq!(plugin(&json!({})).pre_filter(&cluster.cluster.call(1, &plain)), Err(Status::skip()));
     assert_eq!(scores(&mut plugin(&json!({})), &cluster, &plain), None);
     cluster.place(0, pod("default", &[], &prefers(7, &term("api", "host"))), 0);
     cluster.place(1, pod("default", &[], &dislikes(7, &term("api", "host"))), 0);
@@ -258,7 +247,7 @@ fn dry_run_removes_and_adds_pods() {
         })),
     ));
     let mut plugin = plugin(&json!({}));
-    let call = call(&cluster.table, &api);
+    let call = cluster.cluster.call(1, &api);
     plugin.pre_filter(&call).unwrap();
     let case =
         |node, minus: &[u32], plus: &[u32]| DryRunCase { node: NodeIdx(node), minus: minus.into(), plus: plus.into() };
@@ -304,9 +293,9 @@ fn invalid_terms_reject_the_pod_and_do_not_affect_others() {
         assert_eq!(passing(&mut cluster, &pod("default", &[], &json!({}))), "0123456", "{affinity}");
         let pod = cluster.intern(&pod("default", &[], &affinity));
         let mut plugin = plugin(&json!({}));
-        let status = plugin.pre_filter(&call(&cluster.table, &pod)).unwrap_err();
+        let status = plugin.pre_filter(&cluster.cluster.call(1, &pod)).unwrap_err();
         assert!(show(&status).starts_with("UnschedulableAndUnresolvable: parsing pod: "), "{status:?}");
-        let status = plugin.pre_score(&call(&cluster.table, &pod), cluster.table.nodes()).unwrap_err();
+        let status = plugin.pre_score(&cluster.cluster.call(1, &pod), cluster.cluster.table().nodes()).unwrap_err();
         assert!(show(&status).starts_with("Error: failed to parse pod: "), "{status:?}");
     }
     let without_selector = json!({ "topologyKey": "zone" });

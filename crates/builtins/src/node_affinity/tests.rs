@@ -4,14 +4,14 @@ use berth_framework::Code;
 use berth_model::pod::{NodeRules, Requirement};
 
 use super::*;
-use crate::testing::{Cluster, scores, verdicts};
+use crate::testing::{TestCluster, scores, verdicts};
 
 const POD: &str = "UnschedulableAndUnresolvable: node(s) didn't match Pod's node affinity/selector";
 const ADDED: &str = "UnschedulableAndUnresolvable: node(s) didn't match scheduler-enforced node affinity";
 
 /// `n0` has no labels; `n4` has an empty value and a value that is not an integer.
-fn cluster() -> Cluster {
-    let mut cluster = Cluster::default();
+fn cluster() -> TestCluster {
+    let mut cluster = TestCluster::default();
     let rows: [&[(&str, &str)]; 5] = [
         &[],
         &[("disk", "ssd"), ("cpus", "8")],
@@ -21,20 +21,20 @@ fn cluster() -> Cluster {
     ];
     for (index, labels) in rows.into_iter().enumerate() {
         let labels = cluster.labels(labels);
-        cluster.node(&format!("n{index}"), |node| node.labels = labels);
+        cluster.edit_node(&format!("n{index}"), |node| node.labels = labels);
     }
     cluster
 }
 
-fn requirement(cluster: &mut Cluster, key: &str, operator: Operator, values: &[&str]) -> Requirement {
+fn requirement(cluster: &mut TestCluster, key: &str, operator: Operator, values: &[&str]) -> Requirement {
     Requirement { key: cluster.sym(key), operator, values: values.iter().map(|value| cluster.sym(value)).collect() }
 }
 
-fn label_term(cluster: &mut Cluster, key: &str, operator: Operator, values: &[&str]) -> NodeTerm {
+fn label_term(cluster: &mut TestCluster, key: &str, operator: Operator, values: &[&str]) -> NodeTerm {
     NodeTerm { labels: vec![requirement(cluster, key, operator, values)], ..NodeTerm::default() }
 }
 
-fn name_term(cluster: &mut Cluster, operator: Operator, names: &[&str]) -> NodeTerm {
+fn name_term(cluster: &mut TestCluster, operator: Operator, names: &[&str]) -> NodeTerm {
     NodeTerm { fields: vec![requirement(cluster, "metadata.name", operator, names)], ..NodeTerm::default() }
 }
 
@@ -44,7 +44,7 @@ fn requiring(terms: Vec<NodeTerm>) -> Pod {
 }
 
 /// Which of the five nodes pass, as a list of their digits.
-fn passing(plugin: &mut NodeAffinity, cluster: &Cluster, pod: &Pod) -> String {
+fn passing(plugin: &mut NodeAffinity, cluster: &TestCluster, pod: &Pod) -> String {
     let verdicts = verdicts(plugin, cluster, pod);
     (0..).zip(&verdicts).filter(|(_, verdict)| verdict.is_empty()).map(|(node, _): (u32, _)| node.to_string()).collect()
 }
@@ -130,17 +130,17 @@ fn pre_filter_names_nodes_where_all_terms_do() {
     ];
     for (terms, expected) in cases {
         let pod = requiring(terms);
-        assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(&pod)), expected, "{:?}", pod.node_rules);
+        assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), expected, "{:?}", pod.node_rules);
     }
 }
 
 #[test]
 fn pre_filter_skips_a_pod_without_rules() {
     let cluster = cluster();
-    let mut pod = cluster.pod();
-    assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(&pod)), Err(Status::skip()));
+    let mut pod = Pod::default();
+    assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), Err(Status::skip()));
     pod.node_rules.selector = Some(Vec::new());
-    assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(&pod)), Ok(None), "an empty selector does not skip");
+    assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), Ok(None), "an empty selector does not skip");
 }
 
 fn with_required(expression: &str) -> NodeAffinity {
@@ -166,7 +166,7 @@ fn added_affinity_is_looked_up_in_the_table() {
         (r#"{"key":"cpus","operator":"Lt","values":["0"]}"#, "2"),
     ];
     for (expression, expected) in cases {
-        assert_eq!(passing(&mut with_required(expression), &cluster, &cluster.pod()), expected, "{expression}");
+        assert_eq!(passing(&mut with_required(expression), &cluster, &Pod::default()), expected, "{expression}");
     }
 }
 
@@ -177,7 +177,7 @@ fn added_affinity_is_checked_first_and_follows_new_symbols() {
     let pod = requiring(vec![label_term(&mut cluster, "disk", Operator::In, &["ssd"])]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [ADDED; 5]);
     let labels = cluster.labels(&[("disk", "tape")]);
-    cluster.node("n5", |node| node.labels = labels);
+    cluster.edit_node("n5", |node| node.labels = labels);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [ADDED, ADDED, ADDED, ADDED, ADDED, POD]);
 }
 
@@ -189,7 +189,7 @@ fn preferences_add_up() {
         term: label_term(&mut cluster, key, Operator::In, &[value]),
     };
     let terms = vec![preference(30, "disk", "ssd"), preference(20, "zone", "a"), preference(0, "disk", "hdd")];
-    let mut pod = cluster.pod();
+    let mut pod = Pod::default();
     pod.node_rules.preferred = Some(terms);
     let result = scores(&mut NodeAffinity::default(), &cluster, &pod);
     assert_eq!(result, Ok((vec![0, 30, 0, 50, 0], vec![0, 60, 0, 100, 0])));
@@ -198,13 +198,13 @@ fn preferences_add_up() {
         {"weight":50,"preference":{"matchExpressions":[{"key":"disk","operator":"In","values":["hdd"]}]}}]}}"#;
     let mut plugin = NodeAffinity::new(args).unwrap();
     assert_eq!(scores(&mut plugin, &cluster, &pod), Ok((vec![0, 30, 50, 50, 0], vec![0, 60, 100, 100, 0])));
-    assert_eq!(scores(&mut plugin, &cluster, &cluster.pod()), Ok((vec![0, 0, 50, 0, 0], vec![0, 0, 100, 0, 0])));
+    assert_eq!(scores(&mut plugin, &cluster, &Pod::default()), Ok((vec![0, 0, 50, 0, 0], vec![0, 0, 100, 0, 0])));
 }
 
 #[test]
 fn pre_score_skips_or_fails() {
     let mut cluster = cluster();
-    let mut pod = cluster.pod();
+    let mut pod = Pod::default();
     assert_eq!(scores(&mut NodeAffinity::default(), &cluster, &pod), Err(Status::skip()));
     pod.node_rules.preferred = Some(Vec::new());
     assert_eq!(scores(&mut NodeAffinity::default(), &cluster, &pod), Ok((vec![0; 5], vec![0; 5])));

@@ -1,10 +1,10 @@
 //! NodeResourcesFit on small clusters.
 
-use berth_framework::CycleId;
-use berth_model::{Time, pod::Resources};
+use berth_model::pod::Resources;
+use serde_json::json;
 
 use super::*;
-use crate::testing::{Cluster, scores, show, verdicts};
+use crate::testing::{TestCluster, pod_of, scores, show, verdicts};
 
 const GI: i64 = 1 << 30;
 
@@ -17,16 +17,16 @@ fn fit(args: &str) -> NodeResourcesFit {
 }
 
 /// A node with room for two pods, 4 CPUs, 8 GiB, 10 GiB of disk and 4 GPUs, and a pod of half of that on it.
-fn half_used() -> (Cluster, NodeIdx, Sym) {
-    let mut cluster = Cluster::default();
+fn half_used() -> (TestCluster, NodeIdx, Sym) {
+    let mut cluster = TestCluster::default();
     let gpu = cluster.sym("example.com/gpu");
-    let node = cluster.node("n", |node| {
+    let node = cluster.edit_node("n", |node| {
         node.allocatable =
             Resources { milli_cpu: 4000, memory: 8 * GI, ephemeral_storage: 10 * GI, scalars: vec![(gpu, 4)] };
         node.allowed_pods = 2;
     });
     let used = Resources { milli_cpu: 2000, memory: 4 * GI, ephemeral_storage: 5 * GI, scalars: vec![(gpu, 2)] };
-    cluster.place(node, &used);
+    cluster.place(node, pod_of(used));
     (cluster, node, gpu)
 }
 
@@ -56,8 +56,8 @@ fn reasons_and_codes() {
 #[test]
 fn pods_are_counted_even_when_nothing_is_requested() {
     let (mut cluster, node, _) = half_used();
-    cluster.place(node, &Resources::default());
-    assert_eq!(verdicts(&mut fit("null"), &cluster, &cluster.pod()), ["Unschedulable: Too many pods"]);
+    cluster.place(node, pod_of(Resources::default()));
+    assert_eq!(verdicts(&mut fit("null"), &cluster, &Pod::default()), ["Unschedulable: Too many pods"]);
     let pod = Pod { requests: amounts(9000, 0), ..Pod::default() };
     let expected = "UnschedulableAndUnresolvable: Too many pods, Insufficient cpu";
     assert_eq!(verdicts(&mut fit("null"), &cluster, &pod), [expected]);
@@ -79,7 +79,7 @@ fn ignored_resources() {
 #[test]
 fn dry_run_counts_removed_and_added_pods() {
     let (mut cluster, node, _) = half_used();
-    cluster.place(node, &amounts(1000, GI));
+    cluster.place(node, pod_of(amounts(1000, GI)));
     let pod = Pod { requests: amounts(2000, GI), ..Pod::default() };
     let placed = |requests| Pod { placed_requests: requests, ..Pod::default() };
     let (small, large) = (placed(amounts(1000, GI)), placed(amounts(2000, 4 * GI)));
@@ -92,18 +92,17 @@ fn dry_run_counts_removed_and_added_pods() {
     ];
     for (minus, plus, expected) in cases {
         let case = DryRunCase { node, minus: minus.to_vec(), plus: plus.to_vec() };
-        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &cluster.table };
-        let statuses = fit("null").dry_run(&call, &[&small, &large], &[case]).unwrap();
+        let statuses = fit("null").dry_run(&cluster.call(1, &pod), &[&small, &large], &[case]).unwrap();
         assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), [expected], "-{minus:?} +{plus:?}");
     }
 }
 
 /// The nodes A and B of the worked examples, and their scores for a pod of 1 CPU and 1 GiB.
 fn example_scores(args: &str) -> Vec<i64> {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     for (name, used) in [("a", amounts(1000, 6 * GI)), ("b", amounts(2000, 2 * GI))] {
-        let node = cluster.node(name, |node| node.allocatable = amounts(4000, 8 * GI));
-        cluster.place(node, &used);
+        let node = cluster.edit_node(name, |node| node.allocatable = amounts(4000, 8 * GI));
+        cluster.place(node, pod_of(used));
     }
     let pod = Pod { scoring_requests: amounts(1000, GI), ..Pod::default() };
     scores(&mut fit(args), &cluster, &pod).unwrap().0
@@ -142,24 +141,21 @@ fn wrong_args_are_refused() {
 #[test]
 fn devices_serve_resources_that_the_node_does_not_have() {
     let (mut cluster, with_gpus, gpu) = half_used();
-    let without = cluster.node("without", |node| node.allowed_pods = 10);
+    let without = cluster.edit_node("without", |node| node.allowed_pods = 10);
     let pod = Pod { requests: Resources { scalars: vec![(gpu, 100)], ..Resources::default() }, ..Pod::default() };
-    let status = |cluster: &Cluster, node: NodeIdx| {
+    let status = |cluster: &TestCluster, node: NodeIdx| {
         let mut plugin = fit("null");
         let rejected = NodeSet::from_iter([node]);
-        let explained = plugin.explain(&cluster.call(&pod), &rejected).unwrap();
+        let explained = plugin.explain(&cluster.call(1, &pod), &rejected).unwrap();
         explained.first().map_or_else(String::new, |explanation| show(&explanation.status))
     };
-    let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.table.symbols.text(gpu));
+    let insufficient = format!("UnschedulableAndUnresolvable: Insufficient {}", cluster.table().symbols.text(gpu));
     assert_eq!(status(&cluster, without), insufficient);
-    let class = format!(r#"{{"spec": {{"extendedResourceName": "{}"}}}}"#, cluster.table.symbols.text(gpu));
-    cluster.table.objects_mut().apply(&berth_model::ObjectChange {
-        api_version: device_classes::API_VERSION.to_owned(),
-        kind: device_classes::KIND.to_owned(),
-        namespace: String::new(),
-        name: "gpus".to_owned(),
-        json: Some(class.into_bytes().into()),
+    let class = json!({
+        "apiVersion": device_classes::API_VERSION, "kind": device_classes::KIND, "metadata": {"name": "gpus"},
+        "spec": {"extendedResourceName": cluster.table().symbols.text(gpu)},
     });
+    cluster.set_object(&class);
     assert_eq!(status(&cluster, without), "");
     assert_eq!(status(&cluster, with_gpus), insufficient);
 }
@@ -173,7 +169,7 @@ fn dry_run_sums_do_not_overflow() {
     let plugin = &mut fit("null");
     let mut ask = |minus: Vec<u32>, plus: Vec<u32>| {
         let cases = [berth_framework::DryRunCase { node, minus, plus }];
-        show(&plugin.dry_run(&cluster.call(&pod), &[&huge, &huge], &cases).unwrap()[0])
+        show(&plugin.dry_run(&cluster.call(1, &pod), &[&huge, &huge], &cases).unwrap()[0])
     };
     assert_eq!(ask(vec![0, 1], Vec::new()), "");
     assert_eq!(ask(Vec::new(), vec![0, 1]), "Unschedulable: Too many pods, Insufficient cpu, Insufficient memory");
@@ -182,15 +178,15 @@ fn dry_run_sums_do_not_overflow() {
 /// Neither an overflowing sum nor a negative allocatable amount panics.
 #[test]
 fn invalid_amounts_do_not_panic() {
-    let mut cluster = Cluster::default();
-    let node = cluster.node("n", |node| {
+    let mut cluster = TestCluster::default();
+    let node = cluster.edit_node("n", |node| {
         node.allocatable = amounts(-1, i64::MIN);
         node.allowed_pods = i64::MAX;
     });
-    cluster.place(node, &amounts(i64::MAX, i64::MAX));
-    cluster.place(node, &amounts(i64::MAX, i64::MAX));
+    cluster.place(node, pod_of(amounts(i64::MAX, i64::MAX)));
+    cluster.place(node, pod_of(amounts(i64::MAX, i64::MAX)));
     let requests = amounts(i64::MAX, i64::MAX);
-    let pod = Pod { requests: requests.clone(), scoring_requests: requests, ..cluster.pod() };
+    let pod = Pod { requests: requests.clone(), scoring_requests: requests, ..Pod::default() };
     assert_eq!(verdicts(&mut fit("null"), &cluster, &pod).len(), 1);
     for strategy in ["LeastAllocated", "MostAllocated"] {
         let args = format!(r#"{{"scoringStrategy": {{"type": "{strategy}"}}}}"#);

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use berth_model::PodIdx;
+use berth_model::PodUid;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    storage::testing::{bound, claim, class, merged, node, place, pod, pod_with, put, remove, volume},
-    testing::{Cluster, show, verdicts},
+    storage::testing::{bound, claim, class, merged, node, pod, pod_with, volume},
+    testing::{TestCluster, show, verdicts},
 };
 
 const REJECTED: &str = "Unschedulable: node(s) exceed max volume count";
@@ -31,16 +31,16 @@ fn attachment(name: &str, node: &str, volume: &str) -> Value {
 }
 
 /// A node that can hold two volumes of `disk` and holds `a`; claims and volumes `a`, `b` and `c`.
-fn small() -> (Cluster, NodeIdx) {
-    let mut cluster = Cluster::default();
+fn small() -> (TestCluster, NodeIdx) {
+    let mut cluster = TestCluster::default();
     let here = node(&mut cluster, "here", &[]);
-    put(&mut cluster, &csi_node("here", &[("disk", 2)]));
+    cluster.set_object(&csi_node("here", &[("disk", 2)]));
     for name in ["a", "b", "c"] {
-        put(&mut cluster, &volume(name, "", "1Gi"));
-        put(&mut cluster, &bound(claim(name, "", "1Gi"), name));
+        cluster.set_object(&volume(name, "", "1Gi"));
+        cluster.set_object(&bound(claim(name, "", "1Gi"), name));
     }
     let user = pod(&mut cluster, "user", &["a"]);
-    place(&mut cluster, 0, user, here);
+    cluster.place(here, user);
     (cluster, here)
 }
 
@@ -69,42 +69,42 @@ fn an_attachment_counts_until_it_is_gone() {
     let mut plugin = plugin();
     let pod_of_b = pod(&mut cluster, "pod", &["b"]);
     let of_a = attachment("of-a", "here", "a");
-    put(&mut cluster, &of_a);
+    cluster.set_object(&of_a);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [""], "a is held by its pod already");
     let of_c = attachment("of-c", "here", "c");
-    put(&mut cluster, &of_c);
+    cluster.set_object(&of_c);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [REJECTED]);
     let pod_of_c = pod(&mut cluster, "pod", &["c"]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_c), [REJECTED], "c counts as attached and as new");
-    remove(&mut cluster, &of_c);
+    cluster.remove_object(&of_c);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_b), [""]);
 }
 
 #[test]
 fn an_attachment_counts_once_its_node_is_there() {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     for name in ["a", "b"] {
-        put(&mut cluster, &volume(name, "", "1Gi"));
-        put(&mut cluster, &bound(claim(name, "", "1Gi"), name));
+        cluster.set_object(&volume(name, "", "1Gi"));
+        cluster.set_object(&bound(claim(name, "", "1Gi"), name));
     }
-    put(&mut cluster, &csi_node("late", &[("disk", 1)]));
-    put(&mut cluster, &attachment("of-a", "late", "a"));
+    cluster.set_object(&csi_node("late", &[("disk", 1)]));
+    cluster.set_object(&attachment("of-a", "late", "a"));
     node(&mut cluster, "other", &[]);
     let mut plugin = plugin();
     let pod = pod(&mut cluster, "pod", &["b"]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
-    let late = node(&mut cluster, "late", &[]);
+    node(&mut cluster, "late", &[]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED]);
-    cluster.table.remove_node(late);
+    cluster.remove_node("late");
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
 }
 
 #[test]
 fn claims_to_be_provisioned_count_by_their_class() {
     let (mut cluster, _) = small();
-    put(&mut cluster, &class("fast", "disk", "WaitForFirstConsumer"));
+    cluster.set_object(&class("fast", "disk", "WaitForFirstConsumer"));
     for name in ["x", "y", "z"] {
-        put(&mut cluster, &claim(name, if name == "z" { "none" } else { "fast" }, "1Gi"));
+        cluster.set_object(&claim(name, if name == "z" { "none" } else { "fast" }, "1Gi"));
     }
     for (claims, expected) in [(&["x"][..], ""), (&["x", "y"], REJECTED), (&["x", "z"], "")] {
         let pod = pod(&mut cluster, "pod", claims);
@@ -123,9 +123,9 @@ fn in_tree_volumes_count_for_the_driver_that_replaced_them() {
         ("pxd.portworx.com", "portworxVolume", "volumeID"),
     ];
     for (driver, field, id) in sources {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         node(&mut cluster, "node", &[]);
-        put(&mut cluster, &csi_node("node", &[(driver, 1)]));
+        cluster.set_object(&csi_node("node", &[(driver, 1)]));
         let volume = |name: &str| json!({field: {id: name, "diskName": name}});
         let pod = pod_with(&mut cluster, "pod", &[volume("vol-1"), volume("vol-2")]);
         assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [REJECTED], "{field}");
@@ -136,14 +136,14 @@ fn in_tree_volumes_count_for_the_driver_that_replaced_them() {
 
 #[test]
 fn other_in_tree_volumes_count_where_they_were_migrated() {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     node(&mut cluster, "old", &[]);
     node(&mut cluster, "new", &[]);
     let plugins = "kubernetes.io/azure-file,kubernetes.io/vsphere-volume";
     let annotation = json!({"storage.alpha.kubernetes.io/migrated-plugins": plugins});
-    put(&mut cluster, &csi_node("old", &[("csi.vsphere.vmware.com", 1)]));
+    cluster.set_object(&csi_node("old", &[("csi.vsphere.vmware.com", 1)]));
     let migrated = json!({"metadata": {"annotations": annotation}});
-    put(&mut cluster, &merged(csi_node("new", &[("csi.vsphere.vmware.com", 1)]), &migrated));
+    cluster.set_object(&merged(csi_node("new", &[("csi.vsphere.vmware.com", 1)]), &migrated));
     let disk = |path: &str| json!({"vsphereVolume": {"volumePath": path}});
     let pod = pod_with(&mut cluster, "pod", &[disk("a"), disk("b"), disk("a")]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), ["", REJECTED]);
@@ -154,12 +154,12 @@ fn other_in_tree_volumes_count_where_they_were_migrated() {
 /// `aws://zone/vol-1` is the volume `vol-1`, whether a pod or a `PersistentVolume` names it.
 #[test]
 fn a_volume_is_the_same_under_its_in_tree_name() {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     let here = node(&mut cluster, "node", &[]);
-    put(&mut cluster, &csi_node("node", &[("ebs.csi.aws.com", 1)]));
+    cluster.set_object(&csi_node("node", &[("ebs.csi.aws.com", 1)]));
     let store = |id: &str| json!({"awsElasticBlockStore": {"volumeID": id}});
     let user = pod_with(&mut cluster, "user", &[store("vol-1")]);
-    place(&mut cluster, 0, user, here);
+    cluster.place(here, user);
     let pod = pod_with(&mut cluster, "pod", &[store("aws://zone/vol-1")]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [""]);
 }
@@ -171,21 +171,21 @@ fn claims_that_cannot_be_looked_up() {
     let expected =
         "UnschedulableAndUnresolvable: looking up PVC default/gone: persistentvolumeclaim \"gone\" not found";
     assert_eq!(verdicts(&mut plugin(), &cluster, &gone), [expected]);
-    put(&mut cluster, &claim("pod-v0", "", "1Gi"));
+    cluster.set_object(&claim("pod-v0", "", "1Gi"));
     let ephemeral = pod_with(&mut cluster, "pod", &[json!({"ephemeral": {}})]);
     let mut plugin = plugin();
-    plugin.pre_filter(&cluster.call(&ephemeral)).unwrap();
+    plugin.pre_filter(&cluster.call(1, &ephemeral)).unwrap();
     let not_owned = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
-    let mut nodes = cluster.table.nodes().clone();
-    assert_eq!(plugin.filter(&cluster.call(&ephemeral), &mut nodes), Err(Status::error(not_owned)));
+    let mut nodes = cluster.table().nodes().clone();
+    assert_eq!(plugin.filter(&cluster.call(1, &ephemeral), &mut nodes), Err(Status::error(not_owned)));
     // The same volume of a pod on the node is in the way of every pod with volumes of its own.
-    place(&mut cluster, 1, ephemeral, here);
+    cluster.place(here, ephemeral);
     let other = pod(&mut cluster, "other", &["b"]);
-    plugin.pre_filter(&cluster.call(&other)).unwrap();
-    assert_eq!(plugin.filter(&cluster.call(&other), &mut nodes), Err(Status::error(not_owned)));
+    plugin.pre_filter(&cluster.call(1, &other)).unwrap();
+    assert_eq!(plugin.filter(&cluster.call(1, &other), &mut nodes), Err(Status::error(not_owned)));
     let owner = json!([{"controller": true, "uid": "uid-of-pod", "name": "pod", "kind": "Pod", "apiVersion": "v1"}]);
     let owned = merged(claim("pod-v0", "", "1Gi"), &json!({"metadata": {"ownerReferences": owner}}));
-    put(&mut cluster, &owned);
+    cluster.set_object(&owned);
     assert_eq!(verdicts(&mut plugin, &cluster, &other), [""]);
 }
 
@@ -196,7 +196,7 @@ fn dry_runs_take_volumes_away_and_bring_others() {
     let (of_b, of_c) = (pod(&mut cluster, "b", &["b"]), pod(&mut cluster, "c", &["c"]));
     let pod = pod(&mut cluster, "pod", &["b", "c"]);
     let mut plugin = plugin();
-    let call = cluster.call(&pod);
+    let call = cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
     let case = |minus: &[u32], plus: &[u32]| DryRunCase { node: here, minus: minus.to_vec(), plus: plus.to_vec() };
     let cases = [case(&[], &[]), case(&[0], &[]), case(&[], &[1]), case(&[0], &[0]), case(&[0], &[1, 2])];
@@ -213,7 +213,7 @@ fn nonsense_counts_for_nothing() {
         attachment("of-nothing", "nowhere", "nothing"),
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "VolumeAttachment", "metadata": {"name": "x"}, "spec": []}),
     ] {
-        put(&mut cluster, &object);
+        cluster.set_object(&object);
     }
     let pod = pod(&mut cluster, "pod", &["b", "c"]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [""], "a is no volume of the driver any more");
@@ -293,44 +293,48 @@ fn pvc(index: usize, volume: Option<usize>) -> Value {
 }
 
 /// Two nodes with [`LIMITS`], and unbound claims 0 to 5.
-fn limited_cluster() -> Cluster {
-    let mut cluster = Cluster::default();
+fn limited_cluster() -> TestCluster {
+    let mut cluster = TestCluster::default();
     for (index, limits) in LIMITS.iter().enumerate() {
         node(&mut cluster, &format!("n{index}"), &[]);
-        put(&mut cluster, &csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
+        cluster.set_object(&csi_node(&format!("n{index}"), &[("disk", limits[0]), ("tape", limits[1])]));
     }
-    DRIVERS.iter().for_each(|driver| put(&mut cluster, &class(driver, driver, "Immediate")));
-    (0..6).for_each(|index| put(&mut cluster, &pvc(index, None)));
+    DRIVERS.iter().for_each(|driver| cluster.set_object(&class(driver, driver, "Immediate")));
+    (0..6).for_each(|index| cluster.set_object(&pvc(index, None)));
     cluster
 }
 
-fn follow(step: &Step, cluster: &mut Cluster, naive: &mut Naive) {
+fn slot_uid(slot: u32) -> PodUid {
+    PodUid::from(format!("slot-{slot}"))
+}
+
+fn follow(step: &Step, cluster: &mut TestCluster, naive: &mut Naive) {
     match step {
         Step::Place(..) => {}
         Step::Leave(slot) => {
-            cluster.table.pods_mut().remove(PodIdx(*slot));
+            cluster.remove_pod(&slot_uid(*slot));
             naive.pods.remove(slot);
         }
         Step::Bind(index, volume) => {
-            put(cluster, &pvc(*index, *volume));
+            cluster.set_object(&pvc(*index, *volume));
             naive.bound.remove(index);
             naive.bound.extend(volume.map(|volume| (*index, volume)));
         }
         Step::Volume(index, true) => {
-            put(cluster, &pv(*index));
+            cluster.set_object(&pv(*index));
             naive.volumes.insert(*index);
         }
         Step::Volume(index, false) => {
-            remove(cluster, &pv(*index));
+            cluster.remove_object(&pv(*index));
             naive.volumes.remove(index);
         }
         Step::Attach(volume, node, exists) => {
             let object = attachment(&format!("a{volume}-{node}"), &format!("n{node}"), &format!("pv{volume}"));
             if *exists {
-                put(cluster, &object);
+                cluster.set_object(&object);
                 naive.attached.insert((*volume, *node));
             } else {
-                remove(cluster, &object);
+                cluster.remove_object(&object);
                 naive.attached.remove(&(*volume, *node));
             }
         }
@@ -347,7 +351,7 @@ proptest! {
         for step in &steps {
             follow(step, &mut cluster, &mut naive);
             let Step::Place(slot, claims) = step else { continue };
-            cluster.table.pods_mut().remove(PodIdx(*slot));
+            cluster.remove_pod(&slot_uid(*slot));
             naive.pods.remove(slot);
             let names: Vec<String> = claims.iter().map(|claim| format!("claim{claim}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -356,11 +360,11 @@ proptest! {
             let expected: Vec<bool> = (0..2).map(|node| naive.takes(node, claims)).collect();
             prop_assert_eq!(&got, &expected);
             let mut fresh = plugin();
-            fresh.pre_filter(&cluster.call(&pod)).unwrap();
+            fresh.pre_filter(&cluster.call(1, &pod)).unwrap();
             prop_assert_eq!(kept.tracker.attached().picture(), fresh.tracker.attached().picture());
             if let Some(chosen) = got.iter().position(|passes| *passes) {
                 let row = NodeIdx(u32::try_from(chosen).unwrap());
-                cluster.table.pods_mut().place(PodIdx(*slot), pod.into(), row);
+                cluster.place(row, Pod { uid: slot_uid(*slot), ..pod });
                 naive.pods.insert(*slot, (chosen, claims.clone()));
             }
         }
@@ -378,7 +382,7 @@ proptest! {
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
             let pod = pod(&mut cluster, "pod", &names);
             let Some(chosen) = verdicts(&mut plugin, &cluster, &pod).iter().position(String::is_empty) else { continue };
-            cluster.table.pods_mut().place(PodIdx(slot), pod.into(), NodeIdx(u32::try_from(chosen).unwrap()));
+            cluster.place(NodeIdx(u32::try_from(chosen).unwrap()), Pod { uid: slot_uid(slot), ..pod });
             naive.pods.insert(slot, (chosen, claims.clone()));
         }
         for (node, limits) in LIMITS.iter().enumerate() {

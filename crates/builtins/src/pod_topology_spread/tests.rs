@@ -4,13 +4,11 @@ mod default_constraints;
 mod properties;
 mod scores;
 
-use std::sync::Arc;
-
-use berth_model::{Delta, NodeIdx, ObjectKey, Pod, PodIdx, intern};
+use berth_model::{NodeIdx, Pod};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::testing::{Cluster, show, verdicts};
+use crate::testing::{TestCluster, show, verdicts};
 
 const MISSING: &str = "UnschedulableAndUnresolvable: \
                        node(s) didn't match pod topology spread constraints (missing required label)";
@@ -19,8 +17,7 @@ const SKEWED: &str = "Unschedulable: node(s) didn't match pod topology spread co
 /// A cluster made of API objects.
 #[derive(Default)]
 struct World {
-    cluster: Cluster,
-    n_pods: u32,
+    cluster: TestCluster,
 }
 
 impl World {
@@ -34,15 +31,12 @@ impl World {
         world
     }
 
-    fn node(&mut self, node: &Value) -> NodeIdx {
-        let node = serde_json::from_value(node.clone()).unwrap();
-        let node = intern::node(&node, &mut self.cluster.table.symbols);
-        self.cluster.node("", |it| *it = node)
+    fn node(&mut self, node: &Value) {
+        self.cluster.set_node(&serde_json::from_value(node.clone()).unwrap());
     }
 
     fn pod(&mut self, pod: &Value) -> Pod {
-        let pod = serde_json::from_value(pod.clone()).unwrap();
-        intern::pod(&pod, &mut self.cluster.table.symbols)
+        self.cluster.intern(&serde_json::from_value(pod.clone()).unwrap())
     }
 
     /// Puts `count` pods with label `app: web` on a node.
@@ -52,17 +46,9 @@ impl World {
         }
     }
 
-    fn place(&mut self, node: u32, pod: &Value) -> PodIdx {
+    fn place(&mut self, node: u32, pod: &Value) {
         let pod = self.pod(pod);
-        let idx = PodIdx(self.n_pods);
-        self.n_pods += 1;
-        self.cluster.table.pods_mut().place(idx, Arc::new(pod), NodeIdx(node));
-        idx
-    }
-
-    fn object(&mut self, object: &Value) {
-        let change = ObjectKey::of(object).change(Some(Arc::from(object.to_string().into_bytes())));
-        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
+        self.cluster.place(NodeIdx(node), pod);
     }
 
     fn verdicts(&mut self, pod: &Value) -> Vec<String> {
@@ -191,7 +177,7 @@ fn dry_run_removes_and_adds_pods() {
         plus: plus.to_vec(),
     };
     let mut plugin = plugin("null");
-    let call = world.cluster.call(&pod);
+    let call = world.cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
     let cases = [case(0, &[], &[]), case(0, &[0], &[]), case(0, &[1], &[]), case(1, &[], &[0]), case(1, &[0], &[0])];
     let statuses = plugin.dry_run(&call, &[&pod, &other], &cases).unwrap();
@@ -209,7 +195,7 @@ fn pods_removed_from_a_node_that_is_not_eligible_change_nothing() {
     world.place_web(2, 1);
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({ "nodeTaintsPolicy": "Honor" }))])));
     let mut plugin = plugin("null");
-    let call = world.cluster.call(&pod);
+    let call = world.cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
     let cases = [0, 2].map(|node| DryRunCase { node: NodeIdx(node), minus: vec![0], plus: vec![] });
     let statuses = plugin.dry_run(&call, &[&pod], &cases).unwrap();
@@ -223,7 +209,7 @@ fn terminating_pods_count_when_a_dry_run_removes_them() {
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
     let terminating = Pod { terminating: true, ..pod.clone() };
     let mut plugin = plugin("null");
-    let call = world.cluster.call(&pod);
+    let call = world.cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
     let cases = [DryRunCase { node: NodeIdx(0), minus: vec![0], plus: vec![] }];
     assert_eq!(plugin.dry_run(&call, &[&terminating], &cases).unwrap(), [Status::success()]);
@@ -234,7 +220,7 @@ fn invalid_constraints_fail_the_attempt_without_a_panic() {
     let mut world = World::zones(&["a", "b"]);
     let nonsense = json!({ "labelSelector": { "matchExpressions": [{ "key": "app", "operator": "Near" }] } });
     let pod = world.pod(&web(&json!([hard("zone", 1, &nonsense)])));
-    let error = plugin("null").pre_filter(&world.cluster.call(&pod)).unwrap_err();
+    let error = plugin("null").pre_filter(&world.cluster.call(1, &pod)).unwrap_err();
     assert!(error.message().starts_with("obtaining pod's hard topology spread constraints: "), "{error:?}");
     let extreme = json!({ "minDomains": i32::MIN });
     for (key, max_skew) in [("zone", i32::MIN), ("zone", i32::MAX), ("", 0), ("nonsense", -1)] {
@@ -246,8 +232,8 @@ fn invalid_constraints_fail_the_attempt_without_a_panic() {
 fn filter_needs_pre_filter() {
     let mut world = World::zones(&["a"]);
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
-    let mut nodes = world.cluster.table.nodes().clone();
-    let status = Filter::filter(&mut plugin("null"), &world.cluster.call(&pod), &mut nodes).unwrap_err();
+    let mut nodes = world.cluster.table().nodes().clone();
+    let status = Filter::filter(&mut plugin("null"), &world.cluster.call(1, &pod), &mut nodes).unwrap_err();
     assert_eq!(status.message(), "error reading \"PreFilterPodTopologySpread\" from cycleState: not found");
 }
 
@@ -256,6 +242,6 @@ fn pods_without_hard_constraints_skip() {
     let mut world = World::zones(&["a"]);
     for constraints in [json!([]), json!([hard("zone", 1, &json!({ "whenUnsatisfiable": "ScheduleAnyway" }))])] {
         let pod = world.pod(&web(&constraints));
-        assert_eq!(plugin("null").pre_filter(&world.cluster.call(&pod)), Err(Status::skip()));
+        assert_eq!(plugin("null").pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
     }
 }

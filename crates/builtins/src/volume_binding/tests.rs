@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    storage::testing::{bound, claim, class, merged, node, on_hosts, pod, pod_with, put, volume},
-    testing::{Cluster, verdicts},
+    storage::testing::{bound, claim, class, merged, node, on_hosts, pod, pod_with, volume},
+    testing::{TestCluster, verdicts},
 };
 
 const OUT_OF_REACH: &str = "node(s) didn't match PersistentVolume's node affinity";
@@ -22,13 +22,13 @@ fn plugin() -> VolumeBinding {
 }
 
 /// Nodes `n0` and `n1`, a class `local` without a provisioner and a class `made` with one.
-fn cluster() -> Cluster {
-    let mut cluster = Cluster::default();
+fn cluster() -> TestCluster {
+    let mut cluster = TestCluster::default();
     node(&mut cluster, "n0", &[("zone", "a")]);
     node(&mut cluster, "n1", &[("zone", "b")]);
-    put(&mut cluster, &class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"));
-    put(&mut cluster, &class("made", "maker", "WaitForFirstConsumer"));
-    put(&mut cluster, &class("now", "maker", "Immediate"));
+    cluster.set_object(&class("local", "kubernetes.io/no-provisioner", "WaitForFirstConsumer"));
+    cluster.set_object(&class("made", "maker", "WaitForFirstConsumer"));
+    cluster.set_object(&class("now", "maker", "Immediate"));
     cluster
 }
 
@@ -37,8 +37,8 @@ fn rejected(reasons: &[&str]) -> String {
 }
 
 /// The choices on a node: `claim=volume` for an existing volume, `claim` for one to be made.
-fn choices(plugin: &mut VolumeBinding, cluster: &Cluster, pod: &Pod, node: u32) -> Vec<String> {
-    let call = cluster.call(pod);
+fn choices(plugin: &mut VolumeBinding, cluster: &TestCluster, pod: &Pod, node: u32) -> Vec<String> {
+    let call = cluster.call(1, pod);
     plugin.pre_filter(&call).unwrap();
     assert!(plugin.reserve(&call, NodeIdx(node)).is_success());
     let effects = match plugin.pre_bind(&call, NodeIdx(node)) {
@@ -85,8 +85,8 @@ fn the_smallest_volume_that_suits_is_chosen() {
     ];
     for (volumes, chosen) in cases {
         let mut cluster = cluster();
-        volumes.iter().for_each(|volume| put(&mut cluster, volume));
-        put(&mut cluster, &claim("data", "local", "2Gi"));
+        volumes.iter().for_each(|volume| cluster.set_object(volume));
+        cluster.set_object(&claim("data", "local", "2Gi"));
         let pod = pod(&mut cluster, "pod", &["data"]);
         let mut plugin = plugin();
         let expected = rejected(if chosen.is_some() { &[] } else { &[UNSATISFIED] });
@@ -99,10 +99,10 @@ fn the_smallest_volume_that_suits_is_chosen() {
 #[test]
 fn volumes_stay_within_their_reach() {
     let mut cluster = cluster();
-    put(&mut cluster, &on_hosts(volume("here", "local", "1Gi"), &["n0"]));
-    put(&mut cluster, &on_hosts(volume("there", "local", "3Gi"), &["n1"]));
-    put(&mut cluster, &claim("data", "local", "1Gi"));
-    put(&mut cluster, &claim("more", "local", "1Gi"));
+    cluster.set_object(&on_hosts(volume("here", "local", "1Gi"), &["n0"]));
+    cluster.set_object(&on_hosts(volume("there", "local", "3Gi"), &["n1"]));
+    cluster.set_object(&claim("data", "local", "1Gi"));
+    cluster.set_object(&claim("more", "local", "1Gi"));
     let mut plugin = plugin();
     let one = pod(&mut cluster, "pod", &["data"]);
     assert_eq!(verdicts(&mut plugin, &cluster, &one), ["", ""]);
@@ -111,7 +111,7 @@ fn volumes_stay_within_their_reach() {
     let two = pod(&mut cluster, "pod", &["data", "more"]);
     let nothing_left = rejected(&[UNSATISFIED]);
     assert_eq!(verdicts(&mut plugin, &cluster, &two), [nothing_left.clone(), nothing_left.clone()]);
-    put(&mut cluster, &on_hosts(volume("second", "local", "2Gi"), &["n0", "nowhere"]));
+    cluster.set_object(&on_hosts(volume("second", "local", "2Gi"), &["n0", "nowhere"]));
     assert_eq!(verdicts(&mut plugin, &cluster, &two), [String::new(), nothing_left]);
     assert_eq!(choices(&mut plugin, &cluster, &two, 0), ["data=here", "more=second"]);
 }
@@ -123,14 +123,14 @@ fn a_volume_meant_for_the_claim_is_the_answer() {
         let claim_ref = json!({"namespace": "default", "name": "data", "uid": uid});
         merged(volume(name, "local", "9Gi"), &json!({"spec": {"claimRef": claim_ref}}))
     };
-    put(&mut cluster, &on_hosts(meant("meant", ""), &["n0"]));
-    put(&mut cluster, &volume("any", "local", "1Gi"));
-    put(&mut cluster, &claim("data", "local", "1Gi"));
+    cluster.set_object(&on_hosts(meant("meant", ""), &["n0"]));
+    cluster.set_object(&volume("any", "local", "1Gi"));
+    cluster.set_object(&claim("data", "local", "1Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [String::new(), rejected(&[UNSATISFIED])]);
     assert_eq!(choices(&mut plugin, &cluster, &pod, 0), ["data=meant"]);
-    put(&mut cluster, &meant("meant", "another-life"));
+    cluster.set_object(&meant("meant", "another-life"));
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", ""]);
     assert_eq!(choices(&mut plugin, &cluster, &pod, 0), ["data=any"]);
 }
@@ -138,9 +138,9 @@ fn a_volume_meant_for_the_claim_is_the_answer() {
 #[test]
 fn bound_volumes_decide_where_the_pod_goes() {
     let mut cluster = cluster();
-    put(&mut cluster, &on_hosts(volume("pv", "", "1Gi"), &["n0"]));
-    put(&mut cluster, &bound(claim("data", "", "1Gi"), "pv"));
-    put(&mut cluster, &bound(claim("lost", "", "1Gi"), "nowhere"));
+    cluster.set_object(&on_hosts(volume("pv", "", "1Gi"), &["n0"]));
+    cluster.set_object(&bound(claim("data", "", "1Gi"), "pv"));
+    cluster.set_object(&bound(claim("lost", "", "1Gi"), "nowhere"));
     let mut plugin = plugin();
     let cases: [(&[&str], [&[&str]; 2]); 3] = [
         (&["data"], [&[], &[OUT_OF_REACH]]),
@@ -176,8 +176,8 @@ fn volumes_are_made_where_class_and_driver_allow() {
     ];
     for (objects, expected) in cases {
         let mut cluster = cluster();
-        objects.iter().for_each(|object| put(&mut cluster, object));
-        put(&mut cluster, &claim("data", "made", "2Gi"));
+        objects.iter().for_each(|object| cluster.set_object(object));
+        cluster.set_object(&claim("data", "made", "2Gi"));
         let pod = pod(&mut cluster, "pod", &["data"]);
         let mut plugin = plugin();
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), expected.map(rejected), "{objects:?}");
@@ -195,16 +195,13 @@ fn room_is_followed_as_it_changes() {
             "metadata": {"name": "r", "namespace": "drivers"}, "storageClassName": "made", "nodeTopology": {},
             "capacity": size})
     };
-    put(
-        &mut cluster,
-        &json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "maker"},
-        "spec": {"storageCapacity": true}}),
-    );
-    put(&mut cluster, &claim("data", "made", "2Gi"));
+    cluster.set_object(&json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIDriver", "metadata": {"name": "maker"},
+        "spec": {"storageCapacity": true}}));
+    cluster.set_object(&claim("data", "made", "2Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     for (size, passes) in [("1Gi", false), ("2Gi", true), ("1Gi", false), ("3Gi", true)] {
-        put(&mut cluster, &room(size));
+        cluster.set_object(&room(size));
         let expected = rejected(if passes { &[] } else { &[NO_SPACE] });
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), [expected.clone(), expected], "{size}");
     }
@@ -214,8 +211,8 @@ fn room_is_followed_as_it_changes() {
 fn a_selected_node_binds_the_claim_to_it() {
     let mut cluster = cluster();
     let annotations = json!({"annotations": {"volume.kubernetes.io/selected-node": "n1"}});
-    put(&mut cluster, &merged(claim("data", "made", "1Gi"), &json!({"metadata": annotations})));
-    put(&mut cluster, &volume("pv", "made", "1Gi"));
+    cluster.set_object(&merged(claim("data", "made", "1Gi"), &json!({"metadata": annotations})));
+    cluster.set_object(&volume("pv", "made", "1Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [rejected(&[UNSATISFIED]), String::new()]);
@@ -231,11 +228,11 @@ fn claims_that_are_not_ready() {
     let named = merged(claim("named", "local", "1Gi"), &json!({"spec": {"volumeName": "pv"}}));
     let objects =
         [lost, merged(claim("going", "local", "1Gi"), &going), modeless, named, claim("odd", "modeless", "1Gi")];
-    objects.iter().for_each(|object| put(&mut cluster, object));
-    put(&mut cluster, &claim("now", "now", "1Gi"));
-    put(&mut cluster, &claim("classless", "", "1Gi"));
-    put(&mut cluster, &claim("strange", "no-such-class", "1Gi"));
-    put(&mut cluster, &claim("pod-v0", "local", "1Gi"));
+    objects.iter().for_each(|object| cluster.set_object(object));
+    cluster.set_object(&claim("now", "now", "1Gi"));
+    cluster.set_object(&claim("classless", "", "1Gi"));
+    cluster.set_object(&claim("strange", "no-such-class", "1Gi"));
+    cluster.set_object(&claim("pod-v0", "local", "1Gi"));
     let immediate = "UnschedulableAndUnresolvable: pod has unbound immediate PersistentVolumeClaims";
     let cases = [
         ("gone", "UnschedulableAndUnresolvable: persistentvolumeclaim \"gone\" not found"),
@@ -252,18 +249,18 @@ fn claims_that_are_not_ready() {
     ];
     for (name, expected) in cases {
         let pod = pod(&mut cluster, "pod", &[name]);
-        let status = plugin().pre_filter(&cluster.call(&pod)).unwrap_err();
+        let status = plugin().pre_filter(&cluster.call(1, &pod)).unwrap_err();
         assert_eq!(crate::testing::show(&status), expected);
     }
     let ephemeral = json!({"ephemeral": {}});
     let early = pod_with(&mut cluster, "early", std::slice::from_ref(&ephemeral));
     let text = "waiting for ephemeral volume controller to create the persistentvolumeclaim \"early-v0\"";
-    assert_eq!(plugin().pre_filter(&cluster.call(&early)), Err(Status::unresolvable(text)));
+    assert_eq!(plugin().pre_filter(&cluster.call(1, &early)), Err(Status::unresolvable(text)));
     let foreign = pod_with(&mut cluster, "pod", &[ephemeral]);
     let text = "PVC default/pod-v0 was not created for pod default/pod (pod is not owner)";
-    assert_eq!(plugin().pre_filter(&cluster.call(&foreign)), Err(Status::unresolvable(text)));
+    assert_eq!(plugin().pre_filter(&cluster.call(1, &foreign)), Err(Status::unresolvable(text)));
     let plain = pod_with(&mut cluster, "pod", &[json!({"awsElasticBlockStore": {"volumeID": "v"}})]);
-    assert_eq!(plugin().pre_filter(&cluster.call(&plain)), Err(Status::skip()));
+    assert_eq!(plugin().pre_filter(&cluster.call(1, &plain)), Err(Status::skip()));
 }
 
 #[test]
@@ -278,7 +275,7 @@ fn args_are_checked() {
 #[test]
 fn nonsense_is_passed_over() {
     let mut cluster = cluster();
-    put(&mut cluster, &claim("data", "local", "1Gi"));
+    cluster.set_object(&claim("data", "local", "1Gi"));
     for object in [
         merged(volume("a", "local", "1Gi"), &json!({"spec": {"capacity": {"storage": "much"}}})),
         merged(volume("b", "local", "1Gi"), &json!({"spec": {"capacity": null}})),
@@ -286,17 +283,17 @@ fn nonsense_is_passed_over() {
         json!({"apiVersion": "storage.k8s.io/v1", "kind": "CSIStorageCapacity", "metadata": {"name": "x"}}),
         json!({"apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "d"}, "spec": null}),
     ] {
-        put(&mut cluster, &object);
+        cluster.set_object(&object);
     }
     let pod = pod(&mut cluster, "pod", &["data"]);
     let expected = rejected(&[UNSATISFIED]);
     assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [expected.clone(), expected]);
     let wrong = json!({"matchExpressions": [{"key": "a", "operator": "Near", "values": []}]});
-    put(&mut cluster, &merged(claim("data", "local", "1Gi"), &json!({"spec": {"selector": wrong}})));
+    cluster.set_object(&merged(claim("data", "local", "1Gi"), &json!({"spec": {"selector": wrong}})));
     let mut plugin = plugin();
-    let call = cluster.call(&pod);
+    let call = cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
-    let status = plugin.filter(&call, &mut cluster.table.nodes().clone()).unwrap_err();
+    let status = plugin.filter(&call, &mut cluster.table().nodes().clone()).unwrap_err();
     assert!(status.message().starts_with("error creating internal label selector for claim: default/data: "));
     assert_eq!(call.cycle, CycleId(1));
 }

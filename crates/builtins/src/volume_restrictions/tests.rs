@@ -1,15 +1,12 @@
 //! Disks and claims that two pods cannot share.
 
-use std::sync::Arc;
-
-use berth_model::PodIdx;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    storage::testing::{claim, merged, node, place, pod, pod_with, put},
-    testing::{Cluster, show, verdicts},
+    storage::testing::{claim, merged, node, pod, pod_with},
+    testing::{TestCluster, show, verdicts},
 };
 
 const DISK: &str = "Unschedulable: node(s) had no available disk";
@@ -45,11 +42,11 @@ fn disks_conflict_by_identity_and_read_only() {
         (rbd(&["1"], "i", true), rbd(&["1"], "i", true), false),
     ];
     for (ours, theirs, conflicts) in cases {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         let here = node(&mut cluster, "here", &[]);
         node(&mut cluster, "there", &[]);
         let other = pod_with(&mut cluster, "other", std::slice::from_ref(&theirs));
-        place(&mut cluster, 0, other, here);
+        cluster.place(here, other);
         let pod = pod_with(&mut cluster, "pod", std::slice::from_ref(&ours));
         let expected = if conflicts { DISK } else { "" };
         assert_eq!(verdicts(&mut plugin(), &cluster, &pod), [expected, ""], "{ours} {theirs}");
@@ -62,38 +59,38 @@ fn exclusive(name: &str) -> Value {
 
 #[test]
 fn an_exclusive_claim_in_use_rejects_every_node() {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     let here = node(&mut cluster, "here", &[]);
     node(&mut cluster, "there", &[]);
-    put(&mut cluster, &exclusive("one"));
-    put(&mut cluster, &claim("many", "", "1Gi"));
+    cluster.set_object(&exclusive("one"));
+    cluster.set_object(&claim("many", "", "1Gi"));
     let mut plugin = plugin();
     let pod_of_one = pod(&mut cluster, "pod", &["one", "many"]);
-    assert_eq!(plugin.pre_filter(&cluster.call(&pod_of_one)), Err(Status::skip()));
+    assert_eq!(plugin.pre_filter(&cluster.call(1, &pod_of_one)), Err(Status::skip()));
     let user = pod(&mut cluster, "user", &["one", "many"]);
-    place(&mut cluster, 0, user, here);
+    cluster.place(here, user);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod_of_one), [CLAIM, CLAIM]);
     let pod_of_many = pod(&mut cluster, "pod", &["many"]);
-    assert_eq!(plugin.pre_filter(&cluster.call(&pod_of_many)), Err(Status::skip()));
+    assert_eq!(plugin.pre_filter(&cluster.call(1, &pod_of_many)), Err(Status::skip()));
     let lost = pod(&mut cluster, "pod", &["gone"]);
     let expected = Status::unresolvable("persistentvolumeclaim \"gone\" not found");
-    assert_eq!(plugin.pre_filter(&cluster.call(&lost)), Err(expected));
-    cluster.table.pods_mut().remove(PodIdx(0));
-    assert_eq!(plugin.pre_filter(&cluster.call(&pod_of_one)), Err(Status::skip()));
+    assert_eq!(plugin.pre_filter(&cluster.call(1, &lost)), Err(expected));
+    cluster.remove_pod("uid-of-user");
+    assert_eq!(plugin.pre_filter(&cluster.call(1, &pod_of_one)), Err(Status::skip()));
 }
 
 #[test]
 fn dry_runs_take_users_away_and_bring_others() {
-    let mut cluster = Cluster::default();
+    let mut cluster = TestCluster::default();
     let here = node(&mut cluster, "here", &[]);
-    put(&mut cluster, &exclusive("one"));
+    cluster.set_object(&exclusive("one"));
     let disk = json!({"awsElasticBlockStore": {"volumeID": "a"}});
     let user = pod_with(&mut cluster, "user", &[disk.clone(), json!({"persistentVolumeClaim": {"claimName": "one"}})]);
     let other = pod_with(&mut cluster, "other", std::slice::from_ref(&disk));
-    place(&mut cluster, 0, user.clone(), here);
+    cluster.place(here, user.clone());
     let pod = pod_with(&mut cluster, "pod", &[disk, json!({"persistentVolumeClaim": {"claimName": "one"}})]);
     let mut plugin = plugin();
-    let call = cluster.call(&pod);
+    let call = cluster.call(1, &pod);
     plugin.pre_filter(&call).unwrap();
     let case = |minus: &[u32], plus: &[u32]| DryRunCase { node: here, minus: minus.to_vec(), plus: plus.to_vec() };
     let cases = [case(&[], &[]), case(&[0], &[]), case(&[0], &[1]), case(&[0], &[0])];
@@ -105,9 +102,9 @@ proptest! {
     /// What is kept up from the journal says the same as what is counted anew.
     #[test]
     fn usage_equals_a_recount(steps in prop::collection::vec((0..6u32, 0..3u32, 0..8usize, any::<bool>()), 1..60)) {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         (0..3).for_each(|at| { node(&mut cluster, &format!("n{at}"), &[]); });
-        put(&mut cluster, &exclusive("one"));
+        cluster.set_object(&exclusive("one"));
         let volumes = [
             json!({"persistentVolumeClaim": {"claimName": "one"}}),
             json!({"gcePersistentDisk": {"pdName": "a"}}),
@@ -119,12 +116,12 @@ proptest! {
             let chosen = [volumes[variant % 4].clone(), volumes[(variant / 2) % 4].clone()];
             let pod = pod_with(&mut cluster, "pod", &chosen);
             if goes {
-                cluster.table.pods_mut().remove(PodIdx(slot));
+                cluster.remove_pod(&format!("slot-{slot}"));
             } else {
-                cluster.table.pods_mut().place(PodIdx(slot), Arc::new(pod.clone()), NodeIdx(at));
+                cluster.place(NodeIdx(at), Pod { uid: format!("slot-{slot}").into(), ..pod.clone() });
             }
             let mut fresh = plugin();
-            let call = cluster.call(&pod);
+            let call = cluster.call(1, &pod);
             prop_assert_eq!(kept.pre_filter(&call), fresh.pre_filter(&call));
             prop_assert_eq!(kept.usage.sizes(), fresh.usage.sizes());
             prop_assert!(kept.blocked.iter().eq(fresh.blocked.iter()));

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::{
-    storage::testing::{bound, claim, class, merged, node, pod, put, volume},
-    testing::{Cluster, verdicts},
+    storage::testing::{bound, claim, class, merged, node, pod, volume},
+    testing::{TestCluster, verdicts},
 };
 
 const REJECTED: &str = "UnschedulableAndUnresolvable: node(s) had no available volume zone";
@@ -19,10 +19,10 @@ fn plugin() -> VolumeZone {
     VolumeZone::new("").unwrap()
 }
 
-fn with_volume(labels: &Value) -> (Cluster, Pod) {
-    let mut cluster = Cluster::default();
-    put(&mut cluster, &merged(volume("pv", "", "1Gi"), &json!({"metadata": {"labels": labels}})));
-    put(&mut cluster, &bound(claim("data", "", "1Gi"), "pv"));
+fn with_volume(labels: &Value) -> (TestCluster, Pod) {
+    let mut cluster = TestCluster::default();
+    cluster.set_object(&merged(volume("pv", "", "1Gi"), &json!({"metadata": {"labels": labels}})));
+    cluster.set_object(&bound(claim("data", "", "1Gi"), "pv"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     (cluster, pod)
 }
@@ -45,7 +45,7 @@ fn nodes_must_be_in_a_zone_of_the_volume() {
         node(&mut cluster, "n", of_node);
         let mut plugin = plugin();
         if labels == json!({ZONE: "a__"}) {
-            assert_eq!(plugin.pre_filter(&cluster.call(&pod)), Err(Status::skip()), "an empty zone does not count");
+            assert_eq!(plugin.pre_filter(&cluster.call(1, &pod)), Err(Status::skip()), "an empty zone does not count");
             continue;
         }
         let expected = if passes { "" } else { REJECTED };
@@ -56,11 +56,10 @@ fn nodes_must_be_in_a_zone_of_the_volume() {
 #[test]
 fn a_node_that_moves_is_judged_anew() {
     let (mut cluster, pod) = with_volume(&json!({ZONE: "a"}));
-    let moving = node(&mut cluster, "n", &[(ZONE, "b")]);
+    node(&mut cluster, "n", &[(ZONE, "b")]);
     let mut plugin = plugin();
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [REJECTED]);
-    let labels = cluster.labels(&[(ZONE, "a")]);
-    cluster.table.set_labels(moving, &labels);
+    node(&mut cluster, "n", &[(ZONE, "a")]);
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [""]);
 }
 
@@ -76,18 +75,18 @@ fn claims_that_say_nothing_about_zones() {
         ("now", "UnschedulableAndUnresolvable: PersistentVolume had no name"),
         ("later", "Skip: "),
     ];
-    let mut cluster = Cluster::default();
-    put(&mut cluster, &bound(claim("lost", "", "1Gi"), "nowhere"));
-    put(&mut cluster, &claim("classless", "", "1Gi"));
-    put(&mut cluster, &merged(class("modeless", "p", ""), &json!({"volumeBindingMode": null})));
-    put(&mut cluster, &class("now", "p", "Immediate"));
-    put(&mut cluster, &class("later", "p", "WaitForFirstConsumer"));
+    let mut cluster = TestCluster::default();
+    cluster.set_object(&bound(claim("lost", "", "1Gi"), "nowhere"));
+    cluster.set_object(&claim("classless", "", "1Gi"));
+    cluster.set_object(&merged(class("modeless", "p", ""), &json!({"volumeBindingMode": null})));
+    cluster.set_object(&class("now", "p", "Immediate"));
+    cluster.set_object(&class("later", "p", "WaitForFirstConsumer"));
     for name in ["odd", "modeless", "now", "later"] {
-        put(&mut cluster, &claim(name, name, "1Gi"));
+        cluster.set_object(&claim(name, name, "1Gi"));
     }
     for (name, expected) in cases {
         let pod = pod(&mut cluster, "pod", &[name]);
-        let status = plugin().pre_filter(&cluster.call(&pod)).unwrap_err();
+        let status = plugin().pre_filter(&cluster.call(1, &pod)).unwrap_err();
         assert_eq!(format!("{}: {}", status.code.as_str(), status.message()), expected);
     }
 }

@@ -1,4 +1,4 @@
-//! Makers of objects, fake plugins, and a fake API server.
+//! Objects of these tests, a plugin that follows a script, and a scheduler with it on a bench.
 
 use std::{
     collections::BTreeMap,
@@ -15,30 +15,23 @@ use berth_framework::{
     PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
+use berth_testing::PodMaker;
 use serde_json::json;
 
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, RequestError, Scheduler, Settings};
 
 pub(super) fn node(name: &str, cpu: u32) -> api::Node {
-    serde_json::from_value(json!({
-        "metadata": {"name": name},
-        "status": {"allocatable": {"cpu": cpu.to_string(), "pods": "110"}}
-    }))
-    .expect("a node")
+    berth_testing::node(name).allocatable("cpu", &cpu.to_string()).build()
 }
 
-pub(super) fn pod_json(name: &str, uid: &str, cpu: u32) -> serde_json::Value {
-    json!({
-        "metadata": {"name": name, "namespace": "default", "uid": uid, "resourceVersion": "1", "generation": 1},
-        "spec": {
-            "schedulerName": "berth",
-            "containers": [{"name": "c", "resources": {"requests": {"cpu": cpu.to_string()}}}]
-        }
-    })
+/// A pod for the scheduler `berth`, just created.
+pub(super) fn pod_maker(name: &str, cpu: u32) -> PodMaker {
+    let pod = berth_testing::pod(name).uid(&format!("uid-{name}")).resource_version("1");
+    pod.metadata("generation", json!(1)).spec("schedulerName", json!("berth")).request("cpu", &cpu.to_string())
 }
 
 pub(super) fn pod(name: &str, cpu: u32) -> api::Pod {
-    serde_json::from_value(pod_json(name, &format!("uid-{name}"), cpu)).expect("a pod")
+    pod_maker(name, cpu).build()
 }
 
 /// What a test wants the fake plugin to do, and what it saw.
@@ -472,18 +465,12 @@ pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
 
 /// The pod as the API server shows it once it has a node.
 pub(super) fn assigned(name: &str, cpu: u32, node: &str) -> api::Pod {
-    let mut value = pod_json(name, &format!("uid-{name}"), cpu);
-    value["spec"]["nodeName"] = json!(node);
-    value["metadata"]["resourceVersion"] = json!("2");
-    serde_json::from_value(value).expect("a pod")
+    pod_maker(name, cpu).on(node).resource_version("2").build()
 }
 
 /// The pod as the API server shows it once somebody deleted it, before it is gone.
 pub(super) fn terminating(name: &str, cpu: u32) -> api::Pod {
-    let mut value = pod_json(name, &format!("uid-{name}"), cpu);
-    value["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
-    value["metadata"]["resourceVersion"] = json!("2");
-    serde_json::from_value(value).expect("a pod")
+    pod_maker(name, cpu).terminating().resource_version("2").build()
 }
 
 /// How many times each line was seen.

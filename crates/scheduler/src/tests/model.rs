@@ -3,12 +3,10 @@
 use std::collections::BTreeMap;
 
 use berth_framework::PermitVerdict;
-use berth_model::api;
 use proptest::prelude::*;
-use serde_json::json;
 
 use super::{
-    kit::{Bench, node, pod_json},
+    kit::{Bench, node, pod_maker},
     waiting::{claim_applied, patch, wait},
 };
 use crate::{Action, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
@@ -119,17 +117,12 @@ impl World {
     fn changed(&mut self, uid: &str) {
         let Some(pod) = self.pods.get_mut(uid) else { return };
         pod.version += 1;
-        let mut value = pod_json(&pod.name, uid, pod.cpu);
-        value["metadata"]["resourceVersion"] = json!(pod.version.to_string());
-        value["metadata"]["labels"] = json!({"l": pod.label.to_string()});
-        if let Some(node) = &pod.node {
-            value["spec"]["nodeName"] = json!(node);
-        }
+        let mut object = pod_maker(&pod.name, pod.cpu).uid(uid).resource_version(&pod.version.to_string());
+        object = object.label("l", &pod.label.to_string()).on(pod.node.as_deref().unwrap_or_default());
         if pod.is_terminating {
-            value["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
+            object = object.terminating();
         }
-        let pod: api::Pod = serde_json::from_value(value).expect("a pod");
-        self.undelivered.push(Event::PodApplied(Box::new(pod)));
+        self.undelivered.push(Event::PodApplied(Box::new(object.build())));
     }
 
     fn change(&mut self, pod: u8, change: impl FnOnce(&mut ApiPod)) {

@@ -2,9 +2,8 @@
 
 use berth_framework::Status;
 use berth_model::api;
-use serde_json::json;
 
-use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_json, tally};
+use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_maker, tally};
 use crate::{Action, Event, PodRequest, Request, StatusChange, metrics::AttemptResult};
 
 #[test]
@@ -150,8 +149,7 @@ fn a_pod_deleted_in_flight_is_forgotten_and_its_successor_placed() {
     let mut bench = Bench::with_nodes(1, 1);
     bench.apply(pod("a", 1));
     let sent = bench.settle();
-    let successor: api::Pod = serde_json::from_value(pod_json("a", "uid-second", 1)).expect("a pod");
-    bench.apply(successor);
+    bench.apply(pod_maker("a", 1).uid("uid-second").build());
     let actions = bench.settle();
     assert_eq!(binds(&actions).len(), 1, "the name is enough to know that the first is gone");
     bench.event(bind_finished(&sent, "a", Ok(())));
@@ -207,10 +205,7 @@ fn the_start_moves_on_by_the_nodes_that_were_looked_at() {
 fn nominated_pods_hold_their_place_against_lower_priorities() {
     let mut bench = Bench::with_nodes(1, 1);
     let with = |name: &str, priority: i32, nominated: &str| -> api::Pod {
-        let mut value = pod_json(name, &format!("uid-{name}"), 1);
-        value["spec"]["priority"] = json!(priority);
-        value["status"] = json!({"nominatedNodeName": nominated});
-        serde_json::from_value(value).expect("a pod")
+        pod_maker(name, 1).priority(priority).nominated_to(nominated).build()
     };
     bench.script(|script| script.gate = true);
     bench.apply(with("high", 10, "n0"));
@@ -259,9 +254,7 @@ fn shutting_down_sends_nothing_more() {
 #[test]
 fn deleting_pods_are_skipped() {
     let mut bench = Bench::with_nodes(1, 4);
-    let mut value = pod_json("a", "uid-a", 1);
-    value["metadata"]["deletionTimestamp"] = json!("2026-01-01T00:00:00Z");
-    bench.apply(serde_json::from_value(value).expect("a pod"));
+    bench.apply(pod_maker("a", 1).terminating().build());
     let actions = bench.settle();
     assert_eq!(events(&actions)[0].1, "skip schedule deleting pod: default/a");
     assert_eq!(bench.scheduler.metrics().pending_pods, Default::default());

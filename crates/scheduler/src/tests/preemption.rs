@@ -1,10 +1,9 @@
 //! Pods that make others leave.
 
 use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
-use berth_model::{NodeIdx, api};
-use serde_json::json;
+use berth_model::NodeIdx;
 
-use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, pod, pod_json};
+use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, pod, pod_maker};
 use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, StatusChange};
 
 fn evict(name: &str) -> Effect {
@@ -93,11 +92,7 @@ fn the_preemptor_waits_until_all_were_told() {
 fn the_last_victims_departure_need_not_be_confirmed() {
     let mut bench = preempting();
     bench.settle();
-    let mut leaving = pod_json("last", "uid-last", 2);
-    leaving["spec"]["nodeName"] = json!("n0");
-    leaving["metadata"]["resourceVersion"] = json!("3");
-    leaving["metadata"]["deletionTimestamp"] = json!("2026-11-21T03:12:04Z");
-    bench.apply(serde_json::from_value::<api::Pod>(leaving).expect("a pod"));
+    bench.apply(pod_maker("last", 2).on("n0").resource_version("3").terminating().build());
     bench.script(|script| script.post_filter = None);
     bench.event(deleted("first"));
     bench.advance(60_000);

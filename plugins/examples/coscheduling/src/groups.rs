@@ -14,7 +14,7 @@ use serde::Deserialize;
 pub(crate) const API_VERSION: &str = "scheduling.x-k8s.io/v1alpha1";
 pub(crate) const KIND: &str = "PodGroup";
 /// The label by which a pod names its group.
-const LABEL: &str = "scheduling.x-k8s.io/pod-group";
+pub(crate) const LABEL: &str = "scheduling.x-k8s.io/pod-group";
 
 /// Namespace and name of a PodGroup.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -3,11 +3,13 @@
 use std::cell::Cell;
 
 use berth_sdk::{
-    model::{Pod, Time},
-    testing::Cluster,
+    model::Pod,
+    testing::{TestCluster, node, pod},
 };
+use serde_json::json;
 
 use super::*;
+use crate::groups::LABEL;
 
 struct NoDryRun;
 
@@ -19,20 +21,20 @@ impl DryRun for NoDryRun {
 
 /// A cluster, the plugin, and pods that go through it one after the other.
 struct Scene {
-    cluster: Cluster,
+    cluster: TestCluster,
     plugin: Coscheduling,
     n_cycles: u64,
 }
 
 impl Scene {
     fn with_groups(groups: &[(&str, usize)]) -> Self {
-        let mut cluster = Cluster::default();
-        cluster.node(r#"{"metadata": {"name": "n"}}"#);
+        let mut cluster = TestCluster::default();
+        cluster.set_node(&node("n").build());
         for (name, min_member) in groups {
-            cluster.object(&format!(
-                r#"{{"apiVersion": "{API_VERSION}", "kind": "{KIND}", "metadata": {{"namespace": "default", "name": "{name}"}},
-                    "spec": {{"minMember": {min_member}, "scheduleTimeoutSeconds": 10}}}}"#
-            ));
+            cluster.set_object(&json!({
+                "apiVersion": API_VERSION, "kind": KIND, "metadata": {"namespace": "default", "name": name},
+                "spec": {"minMember": min_member, "scheduleTimeoutSeconds": 10},
+            }));
         }
         let plugin = Coscheduling { clock: now, ..Coscheduling::configure("null").unwrap() };
         NOW.set(1_000_000);
@@ -41,36 +43,31 @@ impl Scene {
 
     /// A pod of no group goes to the node, and may leave it again.
     fn stranger(&mut self, name: &str) {
-        self.cluster.pod(&format!(
-            r#"{{"metadata": {{"namespace": "default", "name": "{name}", "uid": "{name}"}}, "spec": {{"nodeName": "n"}}}}"#
-        ));
+        self.cluster.set_pod(&pod(name).on("n").build()).unwrap();
     }
 
     /// The member's time is out: it gives back the place that it took in this cycle.
     fn time_out(&mut self, pod: &Pod, cycle: u64) {
-        let call = Call { cycle: CycleId(cycle), now: Time::default(), pod, table: self.cluster.table() };
+        let call = self.cluster.call(cycle, pod);
         Reserve::unreserve(&mut self.plugin, &call, NodeIdx(0));
     }
 
     /// The member fits nowhere.
     fn fail(&mut self, pod: &Pod) {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), now: Time::default(), pod, table: self.cluster.table() };
+        let call = self.cluster.call(self.n_cycles, pod);
         PreFilter::pre_filter(&mut self.plugin, &call).unwrap();
         PostFilter::post_filter(&mut self.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
     }
 
     fn member(&mut self, group: &str, name: &str) -> Pod {
-        self.cluster.pending(&format!(
-            r#"{{"metadata": {{"namespace": "default", "name": "{name}", "uid": "{name}",
-                "labels": {{"scheduling.x-k8s.io/pod-group": "{group}"}}}}}}"#
-        ))
+        self.cluster.intern(&pod(name).label(LABEL, group).build())
     }
 
     /// PreFilter, and if that passes Reserve and Permit.
     fn place(&mut self, pod: &Pod) -> Result<(PermitVerdict, Vec<Effect>), Status> {
         self.n_cycles += 1;
-        let call = Call { cycle: CycleId(self.n_cycles), now: Time::default(), pod, table: self.cluster.table() };
+        let call = self.cluster.call(self.n_cycles, pod);
         PreFilter::pre_filter(&mut self.plugin, &call)?;
         assert!(Reserve::reserve(&mut self.plugin, &call, NodeIdx(0)).is_success());
         Ok(Permit::permit(&mut self.plugin, &call, NodeIdx(0)))
@@ -106,10 +103,7 @@ fn members_wait_until_enough_are_there() {
 #[test]
 fn members_on_nodes_count() {
     let mut scene = Scene::with_groups(&[("a", 2)]);
-    scene.cluster.pod(
-        r#"{"metadata": {"namespace": "default", "name": "a0", "uid": "a0",
-            "labels": {"scheduling.x-k8s.io/pod-group": "a"}}, "spec": {"nodeName": "n"}}"#,
-    );
+    scene.cluster.set_pod(&pod("a0").label(LABEL, "a").on("n").build()).unwrap();
     let pod = scene.member("a", "a1");
     assert_eq!(scene.place(&pod), Ok((PermitVerdict::Allow, Vec::new())));
 }
@@ -131,7 +125,7 @@ fn a_group_that_gave_up_makes_room_for_the_next() {
     let mut scene = Scene::with_groups(&[("a", 2), ("b", 2)]);
     let (a1, b1) = (scene.member("a", "a1"), scene.member("b", "b1"));
     scene.place(&a1).unwrap();
-    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &a1, table: scene.cluster.table() };
+    let call = scene.cluster.call(1, &a1);
     Reserve::unreserve(&mut scene.plugin, &call, NodeIdx(0));
     assert_eq!(scene.place(&b1), Ok((PermitVerdict::Wait(10_000), Vec::new())));
 }
@@ -142,7 +136,7 @@ fn a_member_that_fits_nowhere_sends_the_others_back() {
     let [a1, a2, a3] = ["a1", "a2", "a3"].map(|name| scene.member("a", name));
     scene.place(&a1).unwrap();
     scene.place(&a2).unwrap();
-    let call = Call { cycle: CycleId(9), now: Time::default(), pod: &a3, table: scene.cluster.table() };
+    let call = scene.cluster.call(9, &a3);
     let outcome = PostFilter::post_filter(&mut scene.plugin, &call, &Failure::default(), &mut NoDryRun).unwrap();
     let uids: Vec<_> = outcome
         .effects
@@ -210,14 +204,14 @@ fn a_rest_ends_when_there_is_more_room() {
     assert_eq!(scene.place(&a1), WAIT, "a pod left");
     scene.time_out(&a1, scene.n_cycles);
     assert_eq!(scene.place(&a1), rests("a"));
-    scene.cluster.node(r#"{"metadata": {"name": "n2"}}"#);
+    scene.cluster.set_node(&node("n2").build());
     assert_eq!(scene.place(&a1), WAIT, "a node came");
 }
 
 #[test]
 fn pods_without_a_group_pass_and_those_of_an_unknown_one_wait() {
     let mut scene = Scene::with_groups(&[]);
-    let alone = scene.cluster.pending(r#"{"metadata": {"namespace": "default", "name": "p", "uid": "p"}}"#);
+    let alone = scene.cluster.intern(&pod("p").build());
     assert_eq!(scene.place(&alone), Ok((PermitVerdict::Allow, Vec::new())));
     let lost = scene.member("nowhere", "l");
     let unknown = Status::unresolvable("waiting for pod group default/nowhere to be created");

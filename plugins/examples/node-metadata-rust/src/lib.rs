@@ -80,18 +80,21 @@ impl NodePlugin for NodeMetadata {
 
 #[cfg(test)]
 mod tests {
-    use berth_sdk::{framework::Configure, testing::Cluster};
+    use berth_sdk::{
+        framework::Configure,
+        testing::{TestCluster, node, pod},
+    };
 
     use super::*;
 
     #[test]
     fn nodes_are_ranked_by_the_label() {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         for (name, rank) in [("low", "-10"), ("middle", "0"), ("high", "90")] {
-            cluster.node(&format!(r#"{{"metadata": {{"name": "{name}", "labels": {{"rank": "{rank}"}}}}}}"#));
+            cluster.set_node(&node(name).label("rank", rank).build());
         }
-        cluster.node(r#"{"metadata": {"name": "without"}}"#);
-        let pod = cluster.pending(r#"{"metadata": {"name": "p", "namespace": "default"}}"#);
+        cluster.set_node(&node("without").build());
+        let pod = cluster.intern(&pod("p").build());
         let mut plugin = PerNode::<NodeMetadata>::configure(r#"{"key": "rank", "require": true}"#).unwrap();
         let answers = cluster.ask(&mut plugin, &pod).unwrap();
         let scores: Vec<_> = answers.scores.iter().map(|(name, score)| (name.as_str(), *score)).collect();

@@ -67,16 +67,13 @@ fn rank(json: Option<&[u8]>) -> i64 {
 
 #[cfg(test)]
 mod tests {
-    use berth_sdk::testing::Cluster;
+    use berth_sdk::testing::{TestCluster, pod};
 
     use super::*;
 
     fn key(priority: i32, class: &str, queued_at: i64) -> (i64, i64) {
-        let json = format!(
-            r#"{{"metadata": {{"name": "p", "namespace": "default"}}, "spec": {{"priority": {priority}}},
-                "status": {{"qosClass": "{class}"}}}}"#
-        );
-        let pod = Cluster::default().pending(&json);
+        let pod = pod("p").priority(priority).status("qosClass", class.into()).build_with_json();
+        let pod = TestCluster::default().intern(&pod);
         QosSort::configure("null").unwrap().sort_key(&pod, queued_at)
     }
 

@@ -54,17 +54,20 @@ impl NodePlugin for {{name}} {
 
 #[cfg(test)]
 mod tests {
-    use berth_sdk::{framework::Configure, testing::Cluster};
+    use berth_sdk::{
+        framework::Configure,
+        testing::{TestCluster, node, pod},
+    };
 
     use super::*;
 
     #[test]
     fn the_avoided_zone_is_left_out() {
-        let mut cluster = Cluster::default();
-        cluster.node(r#"{"metadata": {"name": "a", "labels": {"topology.kubernetes.io/zone": "east"}}}"#);
-        cluster.node(r#"{"metadata": {"name": "b", "labels": {"topology.kubernetes.io/zone": "west"}}}"#);
-        cluster.node(r#"{"metadata": {"name": "c"}, "spec": {"unschedulable": true}}"#);
-        let pod = cluster.pending(r#"{"metadata": {"name": "p", "namespace": "default"}}"#);
+        let mut cluster = TestCluster::default();
+        cluster.set_node(&node("a").label("topology.kubernetes.io/zone", "east").build());
+        cluster.set_node(&node("b").label("topology.kubernetes.io/zone", "west").build());
+        cluster.set_node(&node("c").unschedulable().build());
+        let pod = cluster.intern(&pod("p").build());
         let mut plugin = PerNode::<{{name}}>::configure(r#"{"avoid": "west"}"#).unwrap();
         let answers = cluster.ask(&mut plugin, &pod).unwrap();
         assert_eq!((answers.scores["a"], answers.scores["c"]), (100, 0));

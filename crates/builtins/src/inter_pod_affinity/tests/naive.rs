@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use berth_model::api::{LabelSelector, NodeSelectorRequirement, Pod, PodAffinity, PodAffinityTerm, StringMap};
 
-use super::two_form_cluster::TwoFormCluster;
+use super::two_form_cluster::ApiObjects;
 
 pub(super) const AFFINITY: &str = "UnschedulableAndUnresolvable: node(s) didn't match pod affinity rules";
 pub(super) const OWN_ANTI: &str = "Unschedulable: node(s) didn't match pod anti-affinity rules";
@@ -37,7 +37,7 @@ fn names_namespace(term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
 }
 
 /// Whether a term of the existing pod `owner` matches the incoming pod `pod`.
-fn existing_term_matches(cluster: &TwoFormCluster, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+fn existing_term_matches(cluster: &ApiObjects, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let namespace_labels = cluster.namespaces.get(&pod.metadata.namespace).cloned().unwrap_or_default();
     (names_namespace(term, owner, pod) || selects(term.namespace_selector.as_ref(), &namespace_labels))
         && selects(term.label_selector.as_ref(), &pod.metadata.labels)
@@ -45,7 +45,7 @@ fn existing_term_matches(cluster: &TwoFormCluster, term: &PodAffinityTerm, owner
 
 /// Whether a term of the incoming pod `owner` matches `pod`. The namespace selector is applied to namespaces that exist.
 /// Recorded answers of kube-scheduler show that it is also applied to an empty set of labels, which is not documented.
-fn incoming_term_matches(cluster: &TwoFormCluster, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
+fn incoming_term_matches(cluster: &ApiObjects, term: &PodAffinityTerm, owner: &Pod, pod: &Pod) -> bool {
     let selector = term.namespace_selector.as_ref();
     let listed = cluster.namespaces.get(&pod.metadata.namespace).is_some_and(|labels| selects(selector, labels));
     (names_namespace(term, owner, pod) || listed || selects(selector, &StringMap::new()))
@@ -70,13 +70,13 @@ fn preferred(affinity: Option<&PodAffinity>) -> impl Iterator<Item = (&PodAffini
 }
 
 /// The value of `key` at both nodes if they share it.
-fn together(cluster: &TwoFormCluster, key: &str, one: u32, other: u32) -> bool {
+fn together(cluster: &ApiObjects, key: &str, one: u32, other: u32) -> bool {
     let value = |node| cluster.nodes.get(&node).and_then(|labels| labels.get(key));
     value(one).is_some() && value(one) == value(other)
 }
 
 /// Why `node` does not pass; empty if it does.
-pub(super) fn verdict(cluster: &TwoFormCluster, pod: &Pod, node: u32) -> &'static str {
+pub(super) fn verdict(cluster: &ApiObjects, pod: &Pod, node: u32) -> &'static str {
     let terms = required(affinity(pod));
     let matches_all = |other: &Pod| terms.iter().all(|term| incoming_term_matches(cluster, term, pod, other));
     let has_key = |node: u32, key: &str| cluster.nodes.get(&node).is_some_and(|labels| labels.contains_key(key));
@@ -103,14 +103,14 @@ pub(super) fn verdict(cluster: &TwoFormCluster, pod: &Pod, node: u32) -> &'stati
 }
 
 /// Whether required anti-affinity of an existing pod keeps the incoming pod off the node.
-pub(super) fn repels(cluster: &TwoFormCluster, (placed, on): (&Pod, u32), (pod, node): (&Pod, u32)) -> bool {
+pub(super) fn repels(cluster: &ApiObjects, (placed, on): (&Pod, u32), (pod, node): (&Pod, u32)) -> bool {
     required(anti_affinity(placed)).iter().any(|term| {
         together(cluster, &term.topology_key, on, node) && existing_term_matches(cluster, term, placed, pod)
     })
 }
 
 /// Whether PreFilter says Skip.
-pub(super) fn skips(cluster: &TwoFormCluster, pod: &Pod) -> bool {
+pub(super) fn skips(cluster: &ApiObjects, pod: &Pod) -> bool {
     let repelled =
         |(other, on): &(Pod, u32)| cluster.nodes.keys().any(|node| repels(cluster, (other, *on), (pod, *node)));
     required(affinity(pod)).is_empty()
@@ -119,12 +119,7 @@ pub(super) fn skips(cluster: &TwoFormCluster, pod: &Pod) -> bool {
 }
 
 /// The raw score of every node; `None` if no term matches a pod.
-pub(super) fn scores(
-    cluster: &TwoFormCluster,
-    pod: &Pod,
-    required_weight: i64,
-    ignores_others: bool,
-) -> Option<Vec<i64>> {
+pub(super) fn scores(cluster: &ApiObjects, pod: &Pod, required_weight: i64, ignores_others: bool) -> Option<Vec<i64>> {
     let own: Vec<(&PodAffinityTerm, i64)> =
         preferred(affinity(pod)).chain(preferred(anti_affinity(pod)).map(|(term, weight)| (term, -weight))).collect();
     if ignores_others && own.is_empty() {

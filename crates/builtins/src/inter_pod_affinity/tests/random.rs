@@ -2,11 +2,15 @@
 //! pods often.
 
 use berth_framework::{DryRunCase, Filter, PreFilter, Status};
-use berth_model::{NodeIdx, NodeSet, Pod, PodIdx, api};
+use berth_model::{NodeIdx, NodeSet, Pod, api};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{naive, plugin, scores, two_form_cluster::TwoFormCluster, verdicts};
+use super::{
+    naive, plugin, scores,
+    two_form_cluster::{ApiObjects, TwoFormCluster},
+    verdicts,
+};
 use crate::{
     inter_pod_affinity::{ClusterView, InterPodAffinity},
     testing::show,
@@ -119,7 +123,7 @@ impl TwoFormCluster {
     fn apply(&mut self, step: Step) {
         match step {
             // The node table holds no pods of nodes that it does not know.
-            Step::Place { node, .. } if !self.nodes.contains_key(&node) => {}
+            Step::Place { node, .. } if !self.objects.nodes.contains_key(&node) => {}
             Step::Place { slot, pod, node } => self.place(slot, *pod, node),
             Step::Remove(slot) => self.remove(slot),
             Step::SetNode(node, labels) => self.set_node(node, labels),
@@ -129,7 +133,7 @@ impl TwoFormCluster {
     }
 
     fn naive_verdicts(&self, pod: &api::Pod) -> Vec<&'static str> {
-        self.nodes.keys().map(|node| naive::verdict(self, pod, *node)).collect()
+        self.objects.nodes.keys().map(|node| naive::verdict(&self.objects, pod, *node)).collect()
     }
 }
 
@@ -140,12 +144,10 @@ fn steps_and_args() -> impl Strategy<Value = (Vec<api::StringMap>, Vec<(Step, ap
 }
 
 /// The verdict on a node with some of its pods removed and others added.
-fn naive_case(cluster: &TwoFormCluster, pod: &api::Pod, node: u32, gone: &[u32], come: &[api::Pod]) -> &'static str {
-    let mut other = cluster.clone();
-    gone.iter().for_each(|slot| other.remove(*slot));
-    for (slot, pod) in (100..).zip(come) {
-        other.place(slot, pod.clone(), node);
-    }
+fn naive_case(objects: &ApiObjects, pod: &api::Pod, node: u32, gone: &[u32], come: &[api::Pod]) -> &'static str {
+    let mut other = objects.clone();
+    other.pods.retain(|slot, _| !gone.contains(slot));
+    other.pods.extend((100..).zip(come).map(|(slot, pod)| (slot, (pod.clone(), node))));
     naive::verdict(&other, pod, node)
 }
 
@@ -158,21 +160,22 @@ fn dry_runs_agree(
 ) -> Result<(), TestCaseError> {
     let mut pods: Vec<Pod> = vec![cluster.intern(added)];
     let (mut cases, mut expected) = (Vec::new(), Vec::new());
-    for &node in cluster.nodes.keys() {
-        let here: Vec<u32> = cluster.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
+    for &node in cluster.objects.nodes.keys() {
+        let here: Vec<u32> =
+            cluster.objects.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
         for (stride, n_added) in [(1, 0), (2, 0), (1, 1), (2, 1), (usize::MAX, 1)] {
             let gone: Vec<u32> = here.iter().copied().skip(stride / 2).step_by(stride).collect();
             let mut minus = Vec::new();
             for slot in &gone {
                 minus.push(u32::try_from(pods.len()).unwrap());
-                pods.push((**cluster.table.pods().get(PodIdx(*slot)).unwrap().0).clone());
+                pods.push(cluster.placed(*slot).clone());
             }
-            cases.push(DryRunCase { node: NodeIdx(node), minus, plus: (0..n_added).collect() });
-            expected.push(naive_case(cluster, pod, node, &gone, &vec![added.clone(); n_added as usize]));
+            cases.push(DryRunCase { node: cluster.row(node), minus, plus: (0..n_added).collect() });
+            expected.push(naive_case(&cluster.objects, pod, node, &gone, &vec![added.clone(); n_added as usize]));
         }
     }
     let pods: Vec<&Pod> = pods.iter().collect();
-    let statuses = plugin.dry_run(&super::call(&cluster.table, interned), &pods, &cases).unwrap();
+    let statuses = plugin.dry_run(&cluster.cluster.call(1, interned), &pods, &cases).unwrap();
     prop_assert_eq!(statuses.iter().map(show).collect::<Vec<_>>(), expected);
     Ok(())
 }
@@ -192,12 +195,12 @@ proptest! {
         for (step, pod) in steps {
             cluster.apply(step);
             let interned = cluster.intern(&pod);
-            let is_skipped = plugin.pre_filter(&super::call(&cluster.table, &interned)) == Err(Status::skip());
-            prop_assert_eq!(is_skipped, naive::skips(&cluster, &pod));
+            let is_skipped = plugin.pre_filter(&cluster.cluster.call(1, &interned)) == Err(Status::skip());
+            prop_assert_eq!(is_skipped, naive::skips(&cluster.objects, &pod));
             prop_assert_eq!(verdicts(&mut plugin, &cluster, &interned), cluster.naive_verdicts(&pod));
             dry_runs_agree(&mut plugin, &mut cluster, (&pod, &interned), &added)?;
             let raw = scores(&mut plugin, &cluster, &interned).map(|(raw, _)| raw);
-            prop_assert_eq!(raw, naive::scores(&cluster, &pod, weight, ignores_others));
+            prop_assert_eq!(raw, naive::scores(&cluster.objects, &pod, weight, ignores_others));
             added = pod;
         }
     }
@@ -212,11 +215,11 @@ proptest! {
             if at % 3 == 0 {
                 continue;
             }
-            kept.follow(&cluster.table);
+            kept.follow(cluster.cluster.table());
             let mut rebuilt = ClusterView::new(weight);
-            rebuilt.follow(&cluster.table);
+            rebuilt.follow(cluster.cluster.table());
             prop_assert_eq!(describe(&kept), describe(&rebuilt));
-            let symbols = &cluster.table.symbols;
+            let symbols = &cluster.cluster.table().symbols;
             for term in interned.affinity.required.iter().chain(&interned.affinity.anti_required) {
                 let Some(selector) = &term.namespace_selector else { continue };
                 let matching = |view: &mut ClusterView| view.namespaces.matching(selector, symbols).to_vec();
@@ -238,19 +241,20 @@ proptest! {
         let mut plugin = plugin(&json!({}));
         for (slot, (pod, choice)) in (0..).zip(pods) {
             let interned = cluster.intern(&pod);
-            let mut nodes: NodeSet = cluster.table.nodes().clone();
-            let call = super::call(&cluster.table, &interned);
+            let mut nodes: NodeSet = cluster.cluster.table().nodes().clone();
+            let call = cluster.cluster.call(1, &interned);
             if plugin.pre_filter(&call) != Err(Status::skip()) {
                 plugin.filter(&call, &mut nodes).unwrap();
             }
             let passed: Vec<NodeIdx> = nodes.iter().collect();
             if !passed.is_empty() {
+                // No node is removed here: row and number of a node are the same.
                 cluster.place(slot, pod, choice.get(&passed).0);
             }
         }
-        for (slot, (pod, on)) in &cluster.pods {
-            for (other_slot, (other, other_on)) in cluster.pods.iter().filter(|(it, _)| *it != slot) {
-                let violated = naive::repels(&cluster, (pod, *on), (other, *other_on));
+        for (slot, (pod, on)) in &cluster.objects.pods {
+            for (other_slot, (other, other_on)) in cluster.objects.pods.iter().filter(|(it, _)| *it != slot) {
+                let violated = naive::repels(&cluster.objects, (pod, *on), (other, *other_on));
                 prop_assert!(!violated, "pod {} must not share a domain with pod {}", slot, other_slot);
             }
         }

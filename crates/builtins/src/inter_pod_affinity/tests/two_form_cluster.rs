@@ -1,18 +1,26 @@
-//! A cluster in two forms: as the cluster table that the plugin reads, and as API objects for the naive implementation.
+//! A cluster in two forms: as plugins see it, and as API objects for the naive implementation.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
-use berth_model::{ClusterTable, Delta, NodeIdx, ObjectChange, PodIdx, api, intern};
+use berth_model::{NodeIdx, Pod, api};
 use serde_json::{Value, json};
 
-/// Nodes and pods by slot.
+use crate::testing::TestCluster;
+
+/// The cluster as API objects: nodes by number, pods by slot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct TwoFormCluster {
+pub(super) struct ApiObjects {
     pub(super) nodes: BTreeMap<u32, api::StringMap>,
     /// Labels of namespaces.
     pub(super) namespaces: BTreeMap<String, api::StringMap>,
     pub(super) pods: BTreeMap<u32, (api::Pod, u32)>,
-    pub(super) table: ClusterTable,
+}
+
+/// The same nodes and pods in both forms. Node 3 is called `n3`.
+#[derive(Debug, Default)]
+pub(super) struct TwoFormCluster {
+    pub(super) objects: ApiObjects,
+    pub(super) cluster: TestCluster,
 }
 
 pub(super) fn labels(pairs: &[(&str, &str)]) -> api::StringMap {
@@ -28,53 +36,65 @@ pub(super) fn pod(namespace: &str, labels: &[(&str, &str)], affinity: &Value) ->
 
 impl TwoFormCluster {
     pub(super) fn set_node(&mut self, node: u32, labels: api::StringMap) {
-        let mut interned: Vec<_> = labels
-            .iter()
-            .map(|(key, value)| (self.table.symbols.intern(key), self.table.symbols.intern(value)))
-            .collect();
+        let mut interned: Vec<_> =
+            labels.iter().map(|(key, value)| (self.cluster.sym(key), self.cluster.sym(value))).collect();
         interned.sort_unstable();
-        self.table.add_node(NodeIdx(node));
-        self.table.set_labels(NodeIdx(node), &interned);
-        self.nodes.insert(node, labels);
+        self.cluster.edit_node(&format!("n{node}"), |node| node.labels = interned);
+        self.objects.nodes.insert(node, labels);
     }
 
     /// Removes the node and its pods.
     pub(super) fn remove_node(&mut self, node: u32) {
-        let gone: Vec<u32> = self.pods.iter().filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
+        let pods = self.objects.pods.iter();
+        let gone: Vec<u32> = pods.filter(|(_, (_, on))| *on == node).map(|(slot, _)| *slot).collect();
         gone.into_iter().for_each(|slot| self.remove(slot));
-        self.table.remove_node(NodeIdx(node));
-        self.nodes.remove(&node);
+        self.cluster.remove_node(&format!("n{node}"));
+        self.objects.nodes.remove(&node);
     }
 
     pub(super) fn place(&mut self, slot: u32, pod: api::Pod, node: u32) {
-        let interned = intern::pod(&pod, &mut self.table.symbols);
-        self.table.pods_mut().place(PodIdx(slot), Arc::new(interned), NodeIdx(node));
-        self.pods.insert(slot, (pod, node));
+        let interned = Pod { uid: format!("slot-{slot}").into(), ..self.cluster.intern(&pod) };
+        self.cluster.place(self.row(node), interned);
+        self.objects.pods.insert(slot, (pod, node));
     }
 
     pub(super) fn remove(&mut self, slot: u32) {
-        self.table.pods_mut().remove(PodIdx(slot));
-        self.pods.remove(&slot);
+        self.cluster.remove_pod(&format!("slot-{slot}"));
+        self.objects.pods.remove(&slot);
+    }
+
+    /// The pod in a slot, as plugins see it.
+    pub(super) fn placed(&self, slot: u32) -> &Pod {
+        self.cluster.cache().pod(&format!("slot-{slot}")).unwrap().pod()
     }
 
     /// `None` deletes the namespace.
     pub(super) fn set_namespace(&mut self, name: &str, labels: Option<api::StringMap>) {
-        let json = labels.as_ref().map(|labels| json!({ "metadata": { "name": name, "labels": labels } }).to_string());
-        let change = ObjectChange {
-            api_version: "v1".to_owned(),
-            kind: "Namespace".to_owned(),
-            namespace: String::new(),
-            name: name.to_owned(),
-            json: json.map(|json| Arc::from(json.as_bytes())),
-        };
-        self.table.apply(&Delta { objects: vec![change], ..Delta::default() });
+        let object = json!({ "apiVersion": "v1", "kind": "Namespace", "metadata": { "name": name, "labels": labels } });
         match labels {
-            Some(labels) => self.namespaces.insert(name.to_owned(), labels),
-            None => self.namespaces.remove(name),
-        };
+            Some(labels) => {
+                self.cluster.set_object(&object);
+                self.objects.namespaces.insert(name.to_owned(), labels);
+            }
+            None => {
+                self.cluster.remove_object(&object);
+                self.objects.namespaces.remove(name);
+            }
+        }
     }
 
-    pub(super) fn intern(&mut self, pod: &api::Pod) -> berth_model::Pod {
-        intern::pod(pod, &mut self.table.symbols)
+    pub(super) fn intern(&mut self, pod: &api::Pod) -> Pod {
+        self.cluster.intern(pod)
+    }
+
+    /// The row of a node. A node that comes back may get another one.
+    pub(super) fn row(&self, node: u32) -> NodeIdx {
+        self.cluster.node(&format!("n{node}")).unwrap()
+    }
+
+    /// Answers in the order of rows, put into the order of nodes' numbers.
+    pub(super) fn by_number<T>(&self, by_row: Vec<T>) -> Vec<T> {
+        let mut by_row: BTreeMap<NodeIdx, T> = self.cluster.table().nodes().iter().zip(by_row).collect();
+        self.objects.nodes.keys().map(|node| by_row.remove(&self.row(*node)).unwrap()).collect()
     }
 }

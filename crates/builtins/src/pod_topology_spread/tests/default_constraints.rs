@@ -25,10 +25,10 @@ fn owned(api_version: &str, kind: &str) -> Value {
 fn default_verdicts(objects: &[Value], pod: &Value) -> Result<Vec<String>, Status> {
     let mut world = World::zones(&["a", "b"]);
     world.place_web(0, 1);
-    objects.iter().for_each(|object| world.object(object));
+    objects.iter().for_each(|object| world.cluster.set_object(object));
     let pod = world.pod(pod);
     let mut plugin = plugin(LIST);
-    plugin.pre_filter(&world.cluster.call(&pod))?;
+    plugin.pre_filter(&world.cluster.call(1, &pod))?;
     Ok(verdicts(&mut plugin, &world.cluster, &pod))
 }
 
@@ -80,9 +80,9 @@ fn services_are_followed() {
     world.place_web(0, 1);
     let mut plugin = plugin(LIST);
     let pod = world.pod(&web(&json!([])));
-    assert_eq!(plugin.pre_filter(&world.cluster.call(&pod)), Err(Status::skip()));
-    world.object(&object("v1", "Service", "service", &json!({ "tier": "front" })));
-    assert_eq!(plugin.pre_filter(&world.cluster.call(&pod)), Err(Status::skip()));
+    assert_eq!(plugin.pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
+    world.cluster.set_object(&object("v1", "Service", "service", &json!({ "tier": "front" })));
+    assert_eq!(plugin.pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
     // The service's label becomes known with the first pod that carries it.
     let mut front = web(&json!([]));
     front["metadata"]["labels"]["tier"] = json!("front");
@@ -90,8 +90,8 @@ fn services_are_followed() {
     assert_eq!(verdicts(&mut plugin, &world.cluster, &pod), ["", ""]);
     world.place(0, &front);
     assert_eq!(verdicts(&mut plugin, &world.cluster, &pod), [SKEWED, ""]);
-    world.object(&object("v1", "Service", "service", &json!({ "tier": "back" })));
-    assert_eq!(plugin.pre_filter(&world.cluster.call(&pod)), Err(Status::skip()));
+    world.cluster.set_object(&object("v1", "Service", "service", &json!({ "tier": "back" })));
+    assert_eq!(plugin.pre_filter(&world.cluster.call(1, &pod)), Err(Status::skip()));
 }
 
 #[test]
@@ -112,7 +112,7 @@ fn system_defaults_score_nodes_without_a_zone() {
     }
     world.place_web(0, 2);
     world.place_web(1, 1);
-    world.object(&object("v1", "Service", "service", &json!({ "app": "web" })));
+    world.cluster.set_object(&object("v1", "Service", "service", &json!({ "app": "web" })));
     let pod = world.pod(&web(&json!([])));
     // On n0: 2 ln 5 + 2 on the host and 2 ln 4 + 4 in the zone; elsewhere the zone adds nothing.
     let expected = (vec![12, 4, 2], vec![16, 83, 100]);

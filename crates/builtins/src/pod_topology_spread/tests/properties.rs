@@ -249,23 +249,17 @@ impl Twins {
         match step {
             Step::Place(slot, node, pod) => {
                 let node = node % self.nodes.len();
-                let interned = Arc::new(self.world.pod(&pod.to_json()));
-                let node_idx = NodeIdx(u32::try_from(node).unwrap());
-                self.world.cluster.table.pods_mut().place(PodIdx(slot), interned, node_idx);
+                let interned = Pod { uid: format!("slot-{slot}").into(), ..self.world.pod(&pod.to_json()) };
+                self.world.cluster.place(NodeIdx(u32::try_from(node).unwrap()), interned);
                 self.placed.insert(slot, (node, pod));
             }
             Step::Remove(slot) => {
-                self.world.cluster.table.pods_mut().remove(PodIdx(slot));
+                self.world.cluster.remove_pod(&format!("slot-{slot}"));
                 self.placed.remove(&slot);
             }
             Step::Change(at, node) => {
                 let at = at % self.nodes.len();
-                let interned = serde_json::from_value(node.to_json(at)).unwrap();
-                let table = &mut self.world.cluster.table;
-                let interned = intern::node(&interned, &mut table.symbols);
-                let idx = NodeIdx(u32::try_from(at).unwrap());
-                table.set_labels(idx, &interned.labels);
-                table.set_taints(idx, &interned.taints);
+                self.world.node(&node.to_json(at));
                 self.nodes[at] = node;
             }
             Step::Add(node) => {
@@ -332,7 +326,7 @@ proptest! {
         };
         let interned = twins.world.pod(&pod.to_json());
         let mut plugin = plugin("null");
-        let call = twins.world.cluster.call(&interned);
+        let call = twins.world.cluster.call(1, &interned);
         plugin.pre_filter(&call).unwrap();
         let bodies: Vec<&Pod> = bodies.iter().collect();
         let tried = plugin.dry_run(&call, &bodies, &[case.clone(), DryRunCase { node, ..DryRunCase::default() }]).unwrap();

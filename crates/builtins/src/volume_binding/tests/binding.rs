@@ -1,18 +1,17 @@
 //! From Reserve to bound claims: assumptions, patches, waiting, and what can go wrong on the way.
 
 use berth_framework::ObjectRef;
-use berth_model::Time;
 
 use super::*;
 
 const TIMEOUT: &str = "binding volumes: context deadline exceeded";
 
-fn effects(plugin: &mut VolumeBinding, cluster: &Cluster, pod: &Pod) -> Result<Vec<Effect>, String> {
-    plugin.pre_bind(&cluster.call(pod), NodeIdx(0)).map_err(|status| crate::testing::show(&status))
+fn effects(plugin: &mut VolumeBinding, cluster: &TestCluster, pod: &Pod) -> Result<Vec<Effect>, String> {
+    plugin.pre_bind(&cluster.call(1, pod), NodeIdx(0)).map_err(|status| crate::testing::show(&status))
 }
 
-fn reserve(plugin: &mut VolumeBinding, cluster: &Cluster, pod: &Pod) {
-    let call = cluster.call(pod);
+fn reserve(plugin: &mut VolumeBinding, cluster: &TestCluster, pod: &Pod) {
+    let call = cluster.call(1, pod);
     plugin.pre_filter(&call).unwrap();
     assert!(plugin.reserve(&call, NodeIdx(0)).is_success());
 }
@@ -35,53 +34,53 @@ fn version(object: Value, version: &str) -> Value {
 #[test]
 fn what_one_pod_takes_no_other_gets() {
     let mut cluster = cluster();
-    put(&mut cluster, &volume("pv", "local", "1Gi"));
-    put(&mut cluster, &claim("one", "local", "1Gi"));
-    put(&mut cluster, &claim("two", "local", "1Gi"));
+    cluster.set_object(&volume("pv", "local", "1Gi"));
+    cluster.set_object(&claim("one", "local", "1Gi"));
+    cluster.set_object(&claim("two", "local", "1Gi"));
     let (first, second) = (pod(&mut cluster, "first", &["one"]), pod(&mut cluster, "second", &["two"]));
     let mut plugin = plugin();
     let nothing = [rejected(&[UNSATISFIED]), rejected(&[UNSATISFIED])];
     reserve(&mut plugin, &cluster, &first);
-    let next = Call { cycle: CycleId(2), now: Time::default(), pod: &second, table: &cluster.table };
+    let next = cluster.call(2, &second);
     plugin.pre_filter(&next).unwrap();
-    let mut nodes = cluster.table.nodes().clone();
+    let mut nodes = cluster.table().nodes().clone();
     plugin.filter(&next, &mut nodes).unwrap();
     assert!(nodes.is_empty());
-    plugin.unreserve(&cluster.call(&first), NodeIdx(0));
+    plugin.unreserve(&cluster.call(1, &first), NodeIdx(0));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "unreserve gives it back");
     reserve(&mut plugin, &cluster, &first);
     assert_eq!(verdicts(&mut plugin, &cluster, &second), nothing);
     EndCycle::end_cycle(&mut plugin, CycleId(1));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "so does the end of the cycle");
     reserve(&mut plugin, &cluster, &first);
-    put(&mut cluster, &version(volume("pv", "local", "1Gi"), "1"));
+    cluster.set_object(&version(volume("pv", "local", "1Gi"), "1"));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), nothing, "the version that was assumed upon changes nothing");
-    put(&mut cluster, &version(volume("pv", "local", "1Gi"), "2"));
+    cluster.set_object(&version(volume("pv", "local", "1Gi"), "2"));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""], "what a newer version says counts");
-    plugin.unreserve(&cluster.call(&first), NodeIdx(0));
-    plugin.unreserve(&cluster.call(&first), NodeIdx(0));
+    plugin.unreserve(&cluster.call(1, &first), NodeIdx(0));
+    plugin.unreserve(&cluster.call(1, &first), NodeIdx(0));
     assert_eq!(verdicts(&mut plugin, &cluster, &second), ["", ""]);
 }
 
 #[test]
 fn an_assumed_node_counts_for_other_pods_of_the_claim() {
     let mut cluster = cluster();
-    put(&mut cluster, &claim("data", "made", "1Gi"));
+    cluster.set_object(&claim("data", "made", "1Gi"));
     let pod_of_claim = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     reserve(&mut plugin, &cluster, &pod_of_claim);
     let other = pod(&mut cluster, "other", &["data"]);
     assert_eq!(verdicts(&mut plugin, &cluster, &other), [String::new(), rejected(&[UNSATISFIED])]);
     let newer = version(claim("data", "made", "1Gi"), "2");
-    put(&mut cluster, &newer);
+    cluster.set_object(&newer);
     assert_eq!(verdicts(&mut plugin, &cluster, &other), ["", ""]);
 }
 
 #[test]
 fn a_chosen_volume_is_written_and_waited_for() {
     let mut cluster = cluster();
-    put(&mut cluster, &volume("pv", "local", "1Gi"));
-    put(&mut cluster, &claim("data", "local", "1Gi"));
+    cluster.set_object(&volume("pv", "local", "1Gi"));
+    cluster.set_object(&claim("data", "local", "1Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     reserve(&mut plugin, &cluster, &pod);
@@ -97,9 +96,9 @@ fn a_chosen_volume_is_written_and_waited_for() {
     assert_eq!(waits_for(&first[1]), objects);
     assert_eq!(waits_for(&effects(&mut plugin, &cluster, &pod).unwrap()[0]), objects, "the patch is not seen yet");
     let written = version(merged(volume("pv", "local", "1Gi"), &expected), "2");
-    put(&mut cluster, &written);
+    cluster.set_object(&written);
     assert_eq!(waits_for(&effects(&mut plugin, &cluster, &pod).unwrap()[0]), objects, "the claim is not bound yet");
-    put(&mut cluster, &version(bound(claim("data", "local", "1Gi"), "pv"), "3"));
+    cluster.set_object(&version(bound(claim("data", "local", "1Gi"), "pv"), "3"));
     assert_eq!(effects(&mut plugin, &cluster, &pod), Ok(Vec::new()));
 }
 
@@ -107,8 +106,8 @@ fn a_chosen_volume_is_written_and_waited_for() {
 fn a_volume_that_names_the_claim_already_is_not_changed() {
     let mut cluster = cluster();
     let claim_ref = json!({"namespace": "default", "name": "data", "uid": "uid-of-data"});
-    put(&mut cluster, &merged(volume("pv", "local", "1Gi"), &json!({"spec": {"claimRef": claim_ref}})));
-    put(&mut cluster, &claim("data", "local", "1Gi"));
+    cluster.set_object(&merged(volume("pv", "local", "1Gi"), &json!({"spec": {"claimRef": claim_ref}})));
+    cluster.set_object(&claim("data", "local", "1Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     reserve(&mut plugin, &cluster, &pod);
@@ -116,14 +115,14 @@ fn a_volume_that_names_the_claim_already_is_not_changed() {
     let patch = patch(&first[0]).1;
     assert_eq!(patch["metadata"], json!({"resourceVersion": "1"}));
     assert_eq!(patch["spec"]["claimRef"].get("resourceVersion"), None);
-    put(&mut cluster, &version(bound(claim("data", "local", "1Gi"), "pv"), "2"));
+    cluster.set_object(&version(bound(claim("data", "local", "1Gi"), "pv"), "2"));
     assert_eq!(effects(&mut plugin, &cluster, &pod), Ok(Vec::new()), "no newer version has to come");
 }
 
 #[test]
 fn a_volume_is_made_and_waited_for() {
     let mut cluster = cluster();
-    put(&mut cluster, &claim("data", "made", "1Gi"));
+    cluster.set_object(&claim("data", "made", "1Gi"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     reserve(&mut plugin, &cluster, &pod);
@@ -133,18 +132,18 @@ fn a_volume_is_made_and_waited_for() {
     assert_eq!(patch(&first[0]), ("v1/PersistentVolumeClaim default/data".to_owned(), expected.clone()));
     assert_eq!(waits_for(&first[1]), ["v1/PersistentVolumeClaim default/data"]);
     let selected = merged(claim("data", "made", "1Gi"), &expected);
-    put(&mut cluster, &version(bound(selected, "new"), "3"));
+    cluster.set_object(&version(bound(selected, "new"), "3"));
     let objects = ["v1/PersistentVolumeClaim default/data", "v1/PersistentVolume /new"];
     assert_eq!(waits_for(&effects(&mut plugin, &cluster, &pod).unwrap()[0]), objects);
-    put(&mut cluster, &volume("new", "made", "1Gi"));
+    cluster.set_object(&volume("new", "made", "1Gi"));
     assert_eq!(effects(&mut plugin, &cluster, &pod), Ok(Vec::new()));
 }
 
 #[test]
 fn pods_without_unbound_claims_have_nothing_to_bind() {
     let mut cluster = cluster();
-    put(&mut cluster, &volume("pv", "", "1Gi"));
-    put(&mut cluster, &bound(claim("data", "", "1Gi"), "pv"));
+    cluster.set_object(&volume("pv", "", "1Gi"));
+    cluster.set_object(&bound(claim("data", "", "1Gi"), "pv"));
     let pod = pod(&mut cluster, "pod", &["data"]);
     let mut plugin = plugin();
     assert_eq!(effects(&mut plugin, &cluster, &pod), Err("Skip: ".to_owned()));
@@ -191,14 +190,14 @@ fn binding_fails_when_somebody_interferes() {
     ];
     for (events, expected) in cases {
         let mut cluster = cluster();
-        put(&mut cluster, &volume("pv", "local", "1Gi"));
-        put(&mut cluster, &claim("data", "local", "1Gi"));
-        put(&mut cluster, &claim("new", "made", "1Gi"));
+        cluster.set_object(&volume("pv", "local", "1Gi"));
+        cluster.set_object(&claim("data", "local", "1Gi"));
+        cluster.set_object(&claim("new", "made", "1Gi"));
         let pod = pod(&mut cluster, "pod", &["data", "new"]);
         let mut plugin = plugin();
         reserve(&mut plugin, &cluster, &pod);
         assert_eq!(effects(&mut plugin, &cluster, &pod).unwrap().len(), 3);
-        events.iter().for_each(|event| put(&mut cluster, event));
+        events.iter().for_each(|event| cluster.set_object(event));
         let got = effects(&mut plugin, &cluster, &pod);
         assert_eq!(got, Err(format!("Error: binding volumes: {expected}")));
     }
@@ -212,18 +211,18 @@ fn binding_fails_when_volume_claim_or_node_is_gone() {
     for (index, expected) in [volume_gone, claim_gone, node_gone].into_iter().enumerate() {
         let mut cluster = cluster();
         let (pv, data) = (volume("pv", "local", "1Gi"), claim("data", "local", "1Gi"));
-        put(&mut cluster, &pv);
-        put(&mut cluster, &data);
+        cluster.set_object(&pv);
+        cluster.set_object(&data);
         let pod = pod(&mut cluster, "pod", &["data"]);
         let mut plugin = plugin();
         reserve(&mut plugin, &cluster, &pod);
         effects(&mut plugin, &cluster, &pod).unwrap();
-        put(&mut cluster, &version(pv.clone(), "2"));
+        cluster.set_object(&version(pv.clone(), "2"));
         match index {
-            0 => crate::storage::testing::remove(&mut cluster, &pv),
-            1 => crate::storage::testing::remove(&mut cluster, &data),
-            _ => cluster.table.remove_node(NodeIdx(0)),
-        }
+            0 => cluster.remove_object(&pv),
+            1 => cluster.remove_object(&data),
+            _ => cluster.remove_node("n0"),
+        };
         assert_eq!(effects(&mut plugin, &cluster, &pod), Err(format!("Error: binding volumes: {expected}")));
     }
 }

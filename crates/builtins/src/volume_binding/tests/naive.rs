@@ -97,14 +97,14 @@ proptest! {
         claims in prop::collection::vec(test_claim(), 1..4),
         replaced in prop::option::of((0..8usize, test_volume())),
     ) {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         HOSTS.iter().for_each(|host| { node(&mut cluster, host, &[]); });
         for class_name in CLASSES {
-            put(&mut cluster, &class(class_name, "kubernetes.io/no-provisioner", "WaitForFirstConsumer"));
+            cluster.set_object(&class(class_name, "kubernetes.io/no-provisioner", "WaitForFirstConsumer"));
         }
         let mut volumes = volumes;
-        volumes.iter().enumerate().for_each(|(at, spec)| put(&mut cluster, &volume_of(at, spec)));
-        claims.iter().enumerate().for_each(|(at, claim_spec)| put(&mut cluster, &claim_of(at, claim_spec)));
+        volumes.iter().enumerate().for_each(|(at, spec)| cluster.set_object(&volume_of(at, spec)));
+        claims.iter().enumerate().for_each(|(at, claim_spec)| cluster.set_object(&claim_of(at, claim_spec)));
         let names: Vec<String> = (0..claims.len()).map(|at| format!("claim{at}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let pod = pod(&mut cluster, "pod", &names);
@@ -112,7 +112,7 @@ proptest! {
         check(&mut plugin, &cluster, &pod, &volumes, &claims)?;
         // The same plugin follows a volume that changes.
         if let Some((at, spec)) = replaced.filter(|(at, _)| *at < volumes.len()) {
-            put(&mut cluster, &volume_of(at, &spec));
+            cluster.set_object(&volume_of(at, &spec));
             volumes[at] = spec;
             check(&mut plugin, &cluster, &pod, &volumes, &claims)?;
         }
@@ -121,7 +121,7 @@ proptest! {
 
 fn check(
     plugin: &mut VolumeBinding,
-    cluster: &Cluster,
+    cluster: &TestCluster,
     pod: &Pod,
     volumes: &[TestVolume],
     claims: &[TestClaim],

@@ -1,23 +1,23 @@
 //! A handful of objects in place of an API server.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use berth_framework::{
-    Call, ClusterEvent, CycleId, DryRun, DryRunCase, Effect, EventSubject, Failure, HintCall, Plugin, Removal, Status,
+    Call, ClusterEvent, CycleId, DryRun, Effect, EventSubject, Failure, HintCall, Plugin, Removal, Status,
 };
-use berth_model::{Delta, Node, NodeIdx, ObjectChange, Pod, Time, api, intern};
+use berth_model::{NodeIdx, ObjectKey, Pod, Time};
 use serde_json::{Value, json};
 
 use crate::{
     BuiltIn,
     dynamic_resources::DynamicResources,
     dynamic_resources::objects,
-    testing::{Cluster, show},
+    testing::{TestCluster, merge, show},
 };
 
 /// Nodes, pods and the plugin. The effects that the plugin returns are applied to the objects, as the API server would.
-pub(super) struct TestCluster {
-    pub(super) cluster: Cluster,
+pub(super) struct DeviceCluster {
+    pub(super) cluster: TestCluster,
     pub(super) plugin: Box<dyn Plugin>,
     pub(super) now: Time,
     /// By kind, namespace and name.
@@ -34,22 +34,22 @@ impl DryRun for NoDryRun {
     }
 }
 
-impl TestCluster {
+impl DeviceCluster {
     /// Nodes `node-1` and `node-2`, and the class `gpu`.
     pub(super) fn new() -> Self {
         Self::with_args("null")
     }
 
     pub(super) fn with_args(args: &str) -> Self {
-        let mut cluster = Cluster::default();
+        let mut cluster = TestCluster::default();
         for name in ["node-1", "node-2"] {
-            cluster.node(name, |_: &mut Node| {});
+            cluster.edit_node(name, |_| ());
         }
         let plugin = Box::new(DynamicResources::new(args).unwrap());
-        let mut test_cluster =
+        let mut devices =
             Self { cluster, plugin, now: Time(1_795_327_200_700), objects: BTreeMap::new(), n_versions: 0 };
-        test_cluster.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
-        test_cluster
+        devices.put("DeviceClass", json!({"metadata": {"name": "gpu"}}));
+        devices
     }
 
     /// A slice on `node-1` with these devices.
@@ -85,15 +85,15 @@ impl TestCluster {
 
     pub(super) fn announce(&mut self, key: &(String, String, String), object: Option<&Value>) {
         let (kind, namespace, name) = key.clone();
-        let json = object.map(|object| Arc::from(object.to_string().into_bytes()));
-        let change = ObjectChange { api_version: objects::API_VERSION.to_owned(), kind, namespace, name, json };
-        self.cluster.table.apply(&Delta { objects: vec![change], ..Delta::default() });
+        let key = ObjectKey { api_version: objects::API_VERSION.to_owned(), kind, namespace, name };
+        let json = object.map(|object| object.to_string().into_bytes().into());
+        self.cluster.cache_mut().set_object(key, json);
     }
 
     /// Whether the plugin finds an event worth another attempt of `pod`.
     pub(super) fn hint(&mut self, pod: &Pod, subject: EventSubject<'_>) -> bool {
         let event = ClusterEvent::new("resource.k8s.io/ResourceClaim", ClusterEvent::UPDATE);
-        let call = HintCall { table: &self.cluster.table, pod, event: &event, subject };
+        let call = HintCall { table: self.cluster.table(), pod, event: &event, subject };
         self.plugin.queueing_hint().unwrap().queueing_hint(&call)
     }
 
@@ -156,12 +156,11 @@ impl TestCluster {
     }
 
     pub(super) fn decode_pod(&mut self, pod: Value) -> Pod {
-        let pod: api::Pod = serde_json::from_value(pod).unwrap();
-        intern::pod(&pod, &mut self.cluster.table.symbols)
+        self.cluster.intern(&serde_json::from_value(pod).unwrap())
     }
 
     pub(super) fn call<R>(&mut self, cycle: u64, pod: &Pod, ask: impl FnOnce(&mut dyn Plugin, &Call<'_>) -> R) -> R {
-        let call = Call { cycle: CycleId(cycle), now: self.now, pod, table: &self.cluster.table };
+        let call = Call { cycle: CycleId(cycle), now: self.now, pod, table: self.cluster.table() };
         ask(self.plugin.as_mut(), &call)
     }
 
@@ -177,22 +176,14 @@ impl TestCluster {
             return vec![turned_down];
         }
         self.call(cycle, pod, |plugin, call| {
-            let all = call.table.nodes();
-            let mut candidates = all.clone();
-            if let Err(status) = plugin.filter().unwrap().filter(call, &mut candidates) {
-                return vec![show(&status)];
+            let nodes = call.table.nodes();
+            match berth_testing::filter(plugin, call, &mut nodes.clone()) {
+                Ok(rejected) => {
+                    let name = |node| call.table.symbols.text(call.table.name(node));
+                    nodes.iter().map(|node| rejected.get(name(node)).map_or_else(String::new, show)).collect()
+                }
+                Err(status) => vec![show(&status)],
             }
-            let cases: Vec<_> = all.iter().map(|node| DryRunCase { node, ..DryRunCase::default() }).collect();
-            let statuses = plugin.filter().unwrap().dry_run(call, &[], &cases).unwrap();
-            let mut rejected = all.clone();
-            rejected.subtract(&candidates);
-            let explanations = plugin.filter().unwrap().explain(call, &rejected).unwrap();
-            for (node, status) in all.iter().zip(&statuses) {
-                assert_eq!(candidates.contains(node), status.is_success());
-                let explained = explanations.iter().find(|it| it.nodes.contains(node)).map(|it| &it.status);
-                assert_eq!(explained, Some(status).filter(|status| !status.is_success()));
-            }
-            statuses.iter().map(show).collect()
         })
     }
 
@@ -224,20 +215,5 @@ impl TestCluster {
             self.perform(&effect);
         }
         self.plugin.end_cycle(CycleId(cycle));
-    }
-}
-
-/// RFC 7386.
-fn merge(target: &mut Value, patch: &Value) {
-    let Some(fields) = patch.as_object() else { return *target = patch.clone() };
-    if !target.is_object() {
-        *target = json!({});
-    }
-    for (name, value) in fields {
-        if value.is_null() {
-            target.as_object_mut().unwrap().remove(name);
-        } else {
-            merge(&mut target[name], value);
-        }
     }
 }

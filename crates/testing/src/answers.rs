@@ -1,0 +1,144 @@
+//! What a plugin answers about every node in one cycle, and whether its calls agree with one another.
+
+use std::collections::BTreeMap;
+
+use berth_framework::{Call, DryRunCase, Explanation, Plugin, Status};
+use berth_model::{NodeIdx, NodeSet};
+
+/// The answers of one cycle, by the names of nodes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Answers {
+    /// Why PreFilter rejects the pod; no node is looked at then.
+    pub pre_filter: Option<Status>,
+    /// Why a node does not pass Filter.
+    pub rejected: BTreeMap<String, Status>,
+    /// Scores of the nodes that pass; normalised if the plugin normalises.
+    pub scores: BTreeMap<String, i64>,
+}
+
+/// Scores of some nodes, in ascending order of their rows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Scores {
+    /// As Score gave them.
+    pub raw: Vec<i64>,
+    /// After Normalize; the same as `raw` if the plugin does not normalise.
+    pub normalized: Vec<i64>,
+}
+
+/// Calls PreFilter, Filter, PreScore, Score and Normalize.
+pub(crate) fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
+    let mut answers = Answers::default();
+    let mut passed = call.table.nodes().clone();
+    let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
+        None => (true, None),
+        Some(Ok(restriction)) => (true, restriction),
+        Some(Err(status)) if status == Status::skip() => (false, None),
+        Some(Err(status)) if status.code.is_rejected() => {
+            answers.pre_filter = Some(status);
+            return Ok(answers);
+        }
+        Some(Err(status)) => return Err(status),
+    };
+    if let Some(names) = restriction {
+        let symbols = &call.table.symbols;
+        passed.retain(|node| names.iter().any(|name| name == symbols.text(call.table.name(node))));
+    }
+    if filters {
+        answers.rejected = filter(plugin, call, &mut passed)?;
+    }
+    if !passed.is_empty() {
+        let scores = score(plugin, call, &passed)?.unwrap_or_default().normalized;
+        answers.scores = passed.iter().map(|node| name(call, node)).zip(scores).collect();
+    }
+    Ok(answers)
+}
+
+/// Calls Filter for `nodes`, which keeps those that pass. The others with their reasons, by name.
+///
+/// # Errors
+/// The plugin fails, `explain` does not cover the nodes that do not pass, or `dry_run` without any change of pods says
+/// something else than Filter.
+pub fn filter(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    nodes: &mut NodeSet,
+) -> Result<BTreeMap<String, Status>, Status> {
+    let Some(point) = plugin.filter() else { return Ok(BTreeMap::new()) };
+    let all = nodes.clone();
+    point.filter(call, nodes)?;
+    if let Some(node) = nodes.iter().find(|node| !all.contains(*node)) {
+        return Err(Status::error(format!("filter adds {}, which was no candidate", name(call, node))));
+    }
+    let mut rejected = all;
+    rejected.subtract(nodes);
+    let explanations = if rejected.is_empty() { Vec::new() } else { point.explain(call, &rejected)? };
+    covers(call, &explanations, &rejected)?;
+    agrees_with_dry_run(plugin, call, nodes, &explanations)?;
+    let by_node = explanations.into_iter().flat_map(|Explanation { status, nodes }| {
+        nodes.iter().map(|node| (name(call, node), status.clone())).collect::<Vec<_>>()
+    });
+    Ok(by_node.collect())
+}
+
+/// `explain` gives a reason for every node that did not pass, and for no other.
+fn covers(call: &Call<'_>, explanations: &[Explanation], rejected: &NodeSet) -> Result<(), Status> {
+    let explained: NodeSet = explanations.iter().flat_map(|explanation| explanation.nodes.iter()).collect();
+    let missing = rejected.iter().find(|node| !explained.contains(*node));
+    let extra = explained.iter().find(|node| !rejected.contains(*node));
+    match (missing, extra) {
+        (Some(node), _) => Err(Status::error(format!("explain has no reason for {}", name(call, node)))),
+        (None, Some(node)) => {
+            Err(Status::error(format!("explain has a reason for {}, which passed", name(call, node))))
+        }
+        (None, None) => Ok(()),
+    }
+}
+
+/// With no pods taken away or added, a dry run is Filter once more.
+fn agrees_with_dry_run(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    passed: &NodeSet,
+    explanations: &[Explanation],
+) -> Result<(), Status> {
+    let Some(point) = plugin.filter() else { return Ok(()) };
+    let explained = explanations.iter().flat_map(|explanation| {
+        explanation.nodes.iter().map(|node| (node, explanation.status.clone())).collect::<Vec<_>>()
+    });
+    let expected: Vec<(NodeIdx, Status)> =
+        passed.iter().map(|node| (node, Status::success())).chain(explained).collect();
+    let cases: Vec<DryRunCase> =
+        expected.iter().map(|(node, _)| DryRunCase { node: *node, ..DryRunCase::default() }).collect();
+    for ((node, expected), tried) in expected.into_iter().zip(point.dry_run(call, &[], &cases)?) {
+        if tried != expected {
+            let node = name(call, node);
+            return Err(Status::error(format!("dry-run of {node} says {tried:?} where filter says {expected:?}")));
+        }
+    }
+    Ok(())
+}
+
+/// Calls PreScore, Score and Normalize for `nodes`; `None` if PreScore skips.
+///
+/// # Errors
+/// The plugin fails.
+pub fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Result<Option<Scores>, Status> {
+    match plugin.pre_score().map(|point| point.pre_score(call, nodes)) {
+        Some(Err(status)) if status == Status::skip() => return Ok(None),
+        Some(Err(status)) => return Err(status),
+        Some(Ok(())) | None => {}
+    }
+    let mut raw = Vec::new();
+    if let Some(point) = plugin.score() {
+        point.score(call, nodes, &mut raw)?;
+    }
+    let mut normalized = raw.clone();
+    if let Some(point) = plugin.normalize() {
+        point.normalize(call, nodes, &mut normalized)?;
+    }
+    Ok(Some(Scores { raw, normalized }))
+}
+
+fn name(call: &Call<'_>, node: NodeIdx) -> String {
+    call.table.symbols.text(call.table.name(node)).to_owned()
+}
