@@ -204,7 +204,7 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
     bench.serves(&digest(1)).await;
     bench.create("trapping", Behavior::Trap).await;
     let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
-    let reason = "3 faults within 600 s, the last: trapped in filter: out of luck";
+    let reason = "3 faults within 600 s, the last: trapped in filter: a test trap";
     assert_eq!(entry["lastReason"], reason);
     assert_eq!(entry["faults"]["trap"], 3);
     bench
@@ -241,7 +241,7 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.delete("trapping").await;
     let entry = bench.serves(&digest(1)).await;
     assert_eq!(entry["refusedDigest"], digest(2));
-    let reason = "1 faults on probation, the last: trapped in filter: out of luck";
+    let reason = "1 faults on probation, the last: trapped in filter: a test trap";
     assert_eq!(entry["lastReason"], reason);
     let swaps = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"rolled_back\"} 1";
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;

@@ -118,7 +118,7 @@ async fn events_tell_what_happens_to_plugins() {
     bench.put(2);
     bench.serves(&digest(2)).await;
     bench.create("trapping-too", Behavior::Trap).await;
-    bench.event("PluginRolledBack", "trapped in filter: out of luck").await;
+    bench.event("PluginRolledBack", "trapped in filter: a test trap").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

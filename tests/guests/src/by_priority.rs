@@ -1,4 +1,4 @@
-//! A plugin that does what the priority of the pod says.
+//! A plugin whose behaviour in a cycle is chosen by the priority of the pod.
 
 use anyhow::Result;
 
@@ -12,15 +12,15 @@ pub enum Behavior {
     Normal = 0,
     /// Logs an error and traps in filter.
     Trap = 1,
-    /// Never comes back from filter.
+    /// Loops forever in filter.
     Loop = 2,
-    /// Grows its memory in filter until it may not.
+    /// Grows its memory in filter up to the limit.
     ExhaustMemory = 3,
     /// Passes a node in filter that is no candidate, and gives one score too few.
     WrongAnswers = 4,
     /// Answers filter with 64 MiB.
     HugeAnswer = 5,
-    /// Scores with the time that the host tells.
+    /// Scores with what `host.now` returns.
     ScoreWithTime = 6,
     /// Answers filter with an error of code success.
     ErrorOfSuccess = 7,
@@ -100,7 +100,7 @@ const FUNCTIONS: &str = r#"
   (global $nodes (mut i32) (i32.const 0))
   (global $behavior (mut i32) (i32.const 0))
   (global $reserved (mut i32) (i32.const 0))
-  (data (i32.const 512) "out of luck")
+  (data (i32.const 512) "a test trap")
   (data (i32.const 528) "begun")
   (data (i32.const 544) "whole")
   ;; The delta lies in memory: generation, full, and the lists, of which removed is the fourth and added the fifth.

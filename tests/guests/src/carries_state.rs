@@ -4,12 +4,12 @@ use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin `Keeper`: scores every node with the number of pods that it or binaries before it were shown. Takes over
+/// The plugin `CarriesState`: scores every node with the number of pods that it was shown, or a binary before it. Restores
 /// states of four bytes only.
 ///
 /// # Errors
 /// The text does not assemble.
-pub fn keeper() -> Result<Vec<u8>> {
+pub fn carries_state() -> Result<Vec<u8>> {
     let items = [
         "export berth:scheduler/lifecycle@0.1.0",
         "export berth:scheduler/sync@0.1.0",
@@ -17,7 +17,7 @@ pub fn keeper() -> Result<Vec<u8>> {
         "export berth:scheduler/score@0.1.0",
         "export berth:scheduler/state@0.1.0",
     ];
-    encode::component(&items, &[], &encode::module("Keeper", "", FUNCTIONS))
+    encode::component(&items, &[], &encode::module("CarriesState", "", FUNCTIONS))
 }
 
 const FUNCTIONS: &str = r#"

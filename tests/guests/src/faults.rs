@@ -8,11 +8,11 @@ use crate::points::{self, At};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     Trap,
-    /// Never comes back.
+    /// Loops forever.
     Loop,
-    /// Grows its memory until it may not.
+    /// Grows its memory up to the limit.
     ExhaustMemory,
-    /// Calls itself until the stack is used up.
+    /// Recurses until the stack is used up.
     ExhaustStack,
     /// Answers with a reason of 5,000 bytes. Where the answer is a `result` only.
     LongReason,

@@ -1,21 +1,21 @@
-//! Small plugins that misbehave on demand, for tests of whatever runs components.
+//! Small plugins that fail in a given way, for tests of the plugin host.
 //!
 //! Each is a core module in text, wrapped into a component against the real `wit/` when asked for: no toolchain for wasm
-//! is needed, and what a guest does wrong is there to read, down to the bytes.
+//! is needed, and the text shows what a guest does wrong.
 
 mod by_priority;
+mod carries_state;
 mod effects;
 mod encode;
 mod faults;
-mod keeper;
 mod other;
 mod points;
 mod shows_objects;
 
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
+pub use carries_state::carries_state;
 pub use effects::{WantedEffect, asks_for};
 pub use faults::{Fault, faults_at};
-pub use keeper::keeper;
 pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
@@ -31,7 +31,7 @@ mod tests {
     fn every_guest_assembles() {
         for guest in [
             super::by_priority(),
-            super::keeper(),
+            super::carries_state(),
             super::core_module(),
             super::imports_wasi(),
             super::of_another_world(),

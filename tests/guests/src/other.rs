@@ -14,7 +14,7 @@ pub fn core_module() -> Result<Vec<u8>> {
     Ok(wat::parse_str("(module)")?)
 }
 
-/// A plugin that wants to open files.
+/// A plugin that imports WASI files.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -30,7 +30,7 @@ pub fn opens_files(name: &str) -> Result<Vec<u8>> {
     imports(name, "wasi:filesystem", "preopens", "get-directories")
 }
 
-/// The plugin of this name that wants to reach the network.
+/// The plugin of this name that imports WASI sockets.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -38,7 +38,7 @@ pub fn opens_sockets(name: &str) -> Result<Vec<u8>> {
     imports(name, "wasi:sockets", "instance-network", "instance-network")
 }
 
-/// The plugin of this name that wants to know its environment.
+/// The plugin of this name that imports the WASI environment.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -53,7 +53,7 @@ fn imports(name: &str, package: &str, interface: &str, function: &str) -> Result
     encode::component(&[&import, LIFECYCLE], &[&text], &encode::module(name, &module, ""))
 }
 
-/// A component that has nothing to do with scheduling.
+/// A component that exports nothing of the contract.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -63,7 +63,7 @@ pub fn of_another_world() -> Result<Vec<u8>> {
     encode::foreign_component(&["export example:greeter/greet@1.0.0"], &[package], module)
 }
 
-/// A plugin that sorts the queue but does not describe itself.
+/// A plugin with `queue-sort` and without `lifecycle`.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -73,16 +73,20 @@ pub fn sorts_without_lifecycle() -> Result<Vec<u8>> {
     encode::component(&["export berth:scheduler/queue-sort@0.1.0"], &[], &encode::module("Sorter", "", sort_key))
 }
 
-/// A plugin that scores pods that it is never shown.
+/// A plugin with `score` and without `cycle`, so that it never sees the pod that it scores nodes for.
 ///
 /// # Errors
 /// The text does not assemble.
 pub fn without_cycle() -> Result<Vec<u8>> {
     let score = r#"(func (export "berth:scheduler/score@0.1.0#score") (param i64 i32 i32) (result i32) unreachable)"#;
-    encode::component(&[LIFECYCLE, "export berth:scheduler/score@0.1.0"], &[], &encode::module("Blind", "", score))
+    encode::component(
+        &[LIFECYCLE, "export berth:scheduler/score@0.1.0"],
+        &[],
+        &encode::module("WithoutCycle", "", score),
+    )
 }
 
-/// A component whose idea of the contract differs: `configure` takes a number.
+/// A component whose `configure` takes a number, which differs from the contract.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -95,7 +99,7 @@ pub fn wrong_signature() -> Result<Vec<u8>> {
     encode::foreign_component(&[LIFECYCLE], &[package], module)
 }
 
-/// A plugin named `Sleepy` that never finishes describing itself.
+/// A plugin whose `describe` never returns.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -103,7 +107,7 @@ pub fn loops_in_describe() -> Result<Vec<u8>> {
     encode::component(&[LIFECYCLE], &[], &lifecycle("(loop $forever (br $forever)) (i32.const 0)"))
 }
 
-/// A plugin that traps before it has said its name.
+/// A plugin that traps in `describe`.
 ///
 /// # Errors
 /// The text does not assemble.

@@ -34,7 +34,7 @@ fn faults(factory: &ComponentFactory) -> Vec<FaultKind> {
 
 #[test]
 fn a_trap_is_told_with_the_last_words() {
-    check_fault(Behavior::Trap, FaultKind::Trap, "trapped in filter: out of luck");
+    check_fault(Behavior::Trap, FaultKind::Trap, "trapped in filter: a test trap");
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn calls_after_a_fault_wait_for_the_next_cycle() {
     let pod = Pod::default();
     let mut scores = Vec::new();
     let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
-    assert!(status.message().ends_with("out of luck, and starts afresh in the next cycle"), "{}", status.message());
+    assert!(status.message().ends_with("a test trap, and starts afresh in the next cycle"), "{}", status.message());
     plugin.end_cycle(cluster.call(1, &pod).cycle);
     assert_eq!(factory.stats().faults(FaultKind::Trap), 1);
 }
@@ -173,7 +173,7 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     cluster.try_cycle(&mut *plugin, 1, Behavior::Trap).unwrap_err();
     let report = reports.try_recv().unwrap();
     assert_eq!((report.plugin.as_str(), report.digest), ("ByPriority", binary.digest()));
-    assert_eq!((report.kind, report.reason.as_str()), (FaultKind::Trap, "trapped in filter: out of luck"));
+    assert_eq!((report.kind, report.reason.as_str()), (FaultKind::Trap, "trapped in filter: a test trap"));
 
     cluster.try_cycle(&mut *plugin, 2, Behavior::Normal).unwrap();
     plugin.answered_badly("a score of 1000");

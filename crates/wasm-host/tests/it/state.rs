@@ -7,8 +7,8 @@ use berth_wasm_host::Binary;
 
 use crate::cluster::{Cluster, build, by_priority, engine};
 
-fn keeper() -> Box<dyn Plugin> {
-    build(&engine().load(&Binary::new("Keeper", guests::keeper().unwrap())).unwrap())
+fn carries_state() -> Box<dyn Plugin> {
+    build(&engine().load(&Binary::new("CarriesState", guests::carries_state().unwrap())).unwrap())
 }
 
 /// How many pods the plugin knows of, this one included.
@@ -24,17 +24,17 @@ fn pods_seen(plugin: &mut dyn Plugin, cycle: u64) -> i64 {
 
 #[test]
 fn what_one_instance_knows_another_takes_over() {
-    let mut old = keeper();
+    let mut old = carries_state();
     assert_eq!((pods_seen(&mut *old, 1), pods_seen(&mut *old, 2)), (1, 2));
     let state = old.state().unwrap().snapshot();
-    let mut new = keeper();
+    let mut new = carries_state();
     new.state().unwrap().restore(&state).unwrap();
     assert_eq!(pods_seen(&mut *new, 3), 3);
 }
 
 #[test]
 fn a_state_that_is_refused_costs_nothing_but_itself() {
-    let mut plugin = keeper();
+    let mut plugin = carries_state();
     assert_eq!(plugin.state().unwrap().restore(b"not mine").unwrap_err().to_string(), "no state of mine");
     assert_eq!(pods_seen(&mut *plugin, 1), 1);
 }
@@ -47,7 +47,7 @@ fn most_plugins_have_none() {
 
 #[test]
 fn an_instance_that_faulted_has_none() {
-    let mut plugin = keeper();
+    let mut plugin = carries_state();
     pods_seen(&mut *plugin, 1);
     plugin.answered_badly("nonsense");
     assert!(plugin.state().is_none());
