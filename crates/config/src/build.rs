@@ -4,6 +4,7 @@
 //! configuration. This is the only way from the one to the other.
 
 use berth_framework::{Grants, Plugin};
+use berth_model::PluginName;
 
 use crate::{point::configurable_points, profile::Profile};
 
@@ -28,7 +29,7 @@ impl Profile {
     /// The first error of `provide`.
     pub fn build<E>(
         &self,
-        mut provide: impl FnMut(&str, &str) -> Result<Option<ProvidedPlugin>, E>,
+        mut provide: impl FnMut(&PluginName, &str) -> Result<Option<ProvidedPlugin>, E>,
     ) -> Result<berth_framework::Profile, E> {
         let mut profile = berth_framework::Profile::new(&self.scheduler_name);
         profile.percentage_of_nodes_to_score = self.percentage_of_nodes_to_score.map(i32::from);
@@ -92,10 +93,10 @@ mod tests {
         let configured = Profile::from_json(Some(&entry), &in_tree()).expect("valid");
         let mut args_of_affinity = String::new();
         let profile = configured.build(|name, args| {
-            if name == "InterPodAffinity" {
+            if *name == "InterPodAffinity" {
                 args.clone_into(&mut args_of_affinity);
             }
-            Ok::<_, ()>((name != "NodePorts").then(|| provided(name)))
+            Ok::<_, ()>((*name != "NodePorts").then(|| provided(name)))
         });
         let profile = profile.expect("nothing fails");
         assert_eq!((profile.scheduler_name.as_str(), profile.percentage_of_nodes_to_score), ("main", Some(30)));

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::Point;
+use berth_model::PluginName;
 
 use crate::error::Problems;
 use crate::merge::{ALL_PLUGINS, EnabledPlugin, PluginSelection, PluginSet};
@@ -16,10 +17,10 @@ use crate::point::{PluginCatalogue, configurable_points, points_with_keys};
 /// Names are as configured: whether the running program has the plugin is for the caller to check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSets {
-    by_point: BTreeMap<Point, Vec<String>>,
-    wanted_by_point: BTreeMap<Point, Vec<String>>,
-    score_weights: BTreeMap<String, i64>,
-    named: Vec<String>,
+    by_point: BTreeMap<Point, Vec<PluginName>>,
+    wanted_by_point: BTreeMap<Point, Vec<PluginName>>,
+    score_weights: BTreeMap<PluginName, i64>,
+    named: Vec<PluginName>,
 }
 
 /// The highest score of one plugin for one node, after normalising.
@@ -30,14 +31,14 @@ const NOT_FOUND_ADVICE: &str = "correct the name, or install the plugin";
 impl PluginSets {
     /// The plugins at `point`, in the order in which they run.
     #[must_use]
-    pub fn at(&self, point: Point) -> &[String] {
+    pub fn at(&self, point: Point) -> &[PluginName] {
         self.by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
     /// The plugins that would run at `point`, in order, if those of `multiPoint` implemented every point: one that is
     /// replaced may come to implement it. Only those that do so already sort the queue.
     #[must_use]
-    pub fn wanted_at(&self, point: Point) -> &[String] {
+    pub fn wanted_at(&self, point: Point) -> &[PluginName] {
         self.wanted_by_point.get(&point).map_or(&[], Vec::as_slice)
     }
 
@@ -54,7 +55,7 @@ impl PluginSets {
 
     /// Every plugin that the profile enables, once each, including those that end up running at no point.
     #[must_use]
-    pub fn named(&self) -> &[String] {
+    pub fn named(&self) -> &[PluginName] {
         &self.named
     }
 }
@@ -91,7 +92,7 @@ pub(crate) fn expand(selection: &PluginSelection, context: Context<'_>) -> Plugi
     sets
 }
 
-fn plugins_at(own: &PluginSet, multi_point: &PluginSet, implements: impl Fn(&str) -> bool) -> Vec<String> {
+fn plugins_at(own: &PluginSet, multi_point: &PluginSet, implements: impl Fn(&str) -> bool) -> Vec<PluginName> {
     let is_inherited =
         |plugin: &EnabledPlugin| !own.disables(ALL_PLUGINS) && !own.disables(&plugin.name) && implements(&plugin.name);
     let is_overriding =
@@ -169,7 +170,7 @@ fn check_outcome(sets: &PluginSets, context: Context<'_>) {
         let required = "only one queue sort plugin required for profile with scheduler name";
         problems.add(path, format!("{required} {scheduler_name:?}, but got {n_queue_sorts}"));
     }
-    let may_bind = |name: &String| context.catalogue.awaits(name);
+    let may_bind = |name: &PluginName| context.catalogue.awaits(name);
     if sets.at(Point::Bind).is_empty() && !sets.wanted_at(Point::Bind).iter().any(may_bind) {
         problems.add(
             path,

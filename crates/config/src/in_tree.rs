@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use berth_framework::{PluginFactory, Point, Points};
+use berth_model::PluginName;
 
 use crate::merge::{EnabledPlugin, PluginSet};
 use crate::point::PluginCatalogue;
@@ -14,7 +15,7 @@ use crate::point::PluginCatalogue;
 /// The catalogue of the plugins that ship with kube-scheduler.
 #[derive(Clone, Debug)]
 pub struct InTree {
-    built_ins: BTreeMap<String, Points>,
+    built_ins: BTreeMap<PluginName, Points>,
 }
 
 /// Plugins of earlier releases that a configuration may no longer name.
@@ -61,7 +62,7 @@ impl InTree {
     /// kube-scheduler's plugins, of which `built_ins` are part of this program.
     #[must_use]
     pub fn new(built_ins: &[Arc<dyn PluginFactory>]) -> Self {
-        let points = built_ins.iter().map(|factory| (factory.manifest().name.clone(), factory.points()));
+        let points = built_ins.iter().map(|factory| (factory.manifest().name.as_str().into(), factory.points()));
         Self { built_ins: points.collect() }
     }
 }
@@ -84,7 +85,7 @@ pub fn points_of_missing_plugin(plugin: &str) -> Option<Points> {
 
 /// What `plugins.multiPoint` holds before the operator says anything.
 pub(crate) fn default_multi_point() -> PluginSet {
-    let enabled = DEFAULT_PROFILE.map(|(name, weight)| EnabledPlugin { name: name.to_owned(), weight });
+    let enabled = DEFAULT_PROFILE.map(|(name, weight)| EnabledPlugin { name: name.into(), weight });
     PluginSet { enabled: enabled.into(), disabled: Vec::new() }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_framework::Point;
+use berth_model::PluginName;
 
 /// In a `disabled` list: everything that is enabled by default.
 pub(crate) const ALL_PLUGINS: &str = "*";
@@ -13,7 +14,7 @@ pub(crate) const ALL_PLUGINS: &str = "*";
 /// A plugin to run, with the weight as written; zero means that none was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct EnabledPlugin {
-    pub(crate) name: String,
+    pub(crate) name: PluginName,
     pub(crate) weight: i32,
 }
 
@@ -21,7 +22,8 @@ pub(crate) struct EnabledPlugin {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PluginSet {
     pub(crate) enabled: Vec<EnabledPlugin>,
-    pub(crate) disabled: Vec<String>,
+    /// Names, or [`ALL_PLUGINS`].
+    pub(crate) disabled: Vec<PluginName>,
 }
 
 impl PluginSet {
@@ -76,8 +78,8 @@ pub(crate) struct PluginSelection {
 
 impl PluginSelection {
     /// Every plugin enabled anywhere, once each, `multiPoint` first.
-    pub(crate) fn enabled_names(&self) -> Vec<String> {
-        let mut names: Vec<String> = Vec::new();
+    pub(crate) fn enabled_names(&self) -> Vec<PluginName> {
+        let mut names: Vec<PluginName> = Vec::new();
         for set in std::iter::once(&self.multi_point).chain(self.points.values()) {
             for plugin in &set.enabled {
                 if !names.contains(&plugin.name) {

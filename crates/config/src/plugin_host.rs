@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use berth_framework::{ObjectKind, Permission};
+use berth_model::PluginName;
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
 use self::file::{Document, PluginEntry};
@@ -42,7 +43,7 @@ const PROBATION_FAULTS: u32 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHostSettings {
     defaults: PluginSettings,
-    plugins: BTreeMap<String, PluginSettings>,
+    plugins: BTreeMap<PluginName, PluginSettings>,
     execution_of_profiles: BTreeMap<String, Execution>,
 }
 
@@ -141,7 +142,7 @@ impl PluginHostSettings {
         let over_defaults = |entry: PluginEntry| {
             // Grants and execution of `defaults` do not become the plugin's own: other sources come before them.
             let base = PluginSettings { grants: None, execution: None, ..defaults.clone() };
-            (entry.name.0, entry.settings.over(&base))
+            (PluginName::from(entry.name.0), entry.settings.over(&base))
         };
         let plugins = document.plugins.0.into_iter().map(over_defaults).collect();
         let execution_of_profiles =
@@ -174,8 +175,8 @@ impl PluginHostSettings {
     }
 
     /// The plugins that have an entry.
-    pub fn named(&self) -> impl Iterator<Item = &str> {
-        self.plugins.keys().map(String::as_str)
+    pub fn named(&self) -> impl Iterator<Item = &PluginName> {
+        self.plugins.keys()
     }
 
     /// Whether any plugin may see pending pods whole by what is said here.

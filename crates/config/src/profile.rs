@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use berth_model::PluginName;
 use serde_json::{Value, json};
 
 use crate::args::{complete_args, has_args};
@@ -29,7 +30,7 @@ pub struct Profile {
     /// Which plugins run where.
     pub plugins: PluginSets,
     /// Arguments by plugin name: complete for built-in plugins, without `apiVersion` and `kind`; as written for others.
-    pub plugin_config: BTreeMap<String, Value>,
+    pub plugin_config: BTreeMap<PluginName, Value>,
     selection: PluginSelection,
 }
 
@@ -139,12 +140,12 @@ fn read_set(fields: Fields<'_>) -> PluginSet {
     set
 }
 
-fn read_name(plugin: &Fields<'_>) -> Option<String> {
+fn read_name(plugin: &Fields<'_>) -> Option<PluginName> {
     let name = plugin.text("name").filter(|name| !name.is_empty());
     if name.is_none() {
         plugin.required("name", "the name of a plugin");
     }
-    name.map(str::to_owned)
+    name.map(PluginName::from)
 }
 
 fn refuse_removed(path: &str, set: &PluginSet, problems: &Problems) {
@@ -161,7 +162,7 @@ fn removed_message() -> String {
     format!("was invalid in version {API_VERSION:?}, use NodeVolumeLimits instead")
 }
 
-fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<String, Value> {
+fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<PluginName, Value> {
     let mut plugin_config = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for entry in fields.objects("pluginConfig") {
@@ -180,7 +181,7 @@ fn read_plugin_config(fields: &Fields<'_>) -> BTreeMap<String, Value> {
     plugin_config
 }
 
-fn add_default_args(plugin_config: &mut BTreeMap<String, Value>, plugins: &[String]) {
+fn add_default_args(plugin_config: &mut BTreeMap<PluginName, Value>, plugins: &[PluginName]) {
     // Defaults have nothing to complain about.
     let no_problems = Problems::default();
     for name in plugins {
@@ -193,7 +194,7 @@ fn add_default_args(plugin_config: &mut BTreeMap<String, Value>, plugins: &[Stri
 
 fn set_to_json(set: &PluginSet) -> Value {
     let enabled: Vec<Value> = set.enabled.iter().map(enabled_to_json).collect();
-    let disabled: Vec<Value> = set.disabled.iter().map(|name| json!({ "name": name })).collect();
+    let disabled: Vec<Value> = set.disabled.iter().map(|name| json!({ "name": name.as_str() })).collect();
     let mut lists = BTreeMap::new();
     if !enabled.is_empty() {
         lists.insert("enabled", enabled);
@@ -206,8 +207,8 @@ fn set_to_json(set: &PluginSet) -> Value {
 
 fn enabled_to_json(plugin: &EnabledPlugin) -> Value {
     match plugin.weight {
-        0 => json!({ "name": plugin.name }),
-        weight => json!({ "name": plugin.name, "weight": weight }),
+        0 => json!({ "name": plugin.name.as_str() }),
+        weight => json!({ "name": plugin.name.as_str(), "weight": weight }),
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use berth_framework::Point;
+use berth_model::PluginName;
 use serde_json::{Map, Value, json};
 
 use crate::error::{ConfigError, Problems};
@@ -337,6 +338,7 @@ fn check_together(profiles: &[Profile], problems: &Problems) {
         let found = other.plugins.at(Point::QueueSort);
         if found != queue_sort {
             let why = "queue sort plugins must be the same for all profiles";
+            let found: Vec<&str> = found.iter().map(PluginName::as_str).collect();
             problems.invalid(&format!("profiles[{idx}].plugins.queueSort"), found, why);
         }
         for name in queue_sort {

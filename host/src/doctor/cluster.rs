@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use berth_cluster::{Client, ConnectError, ConnectOptions, ResourceAccess, connect, has_access, server_info};
 use berth_framework::Permission;
+use berth_model::PluginName;
 
 use super::{Area, Doctor, Findings, files::Setup};
 use crate::{failure::chain, user_agent::USER_AGENT, watching};
@@ -129,14 +130,14 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
         }
     }
     let Some(Setup { settings, plugins }) = setup else { return wanted };
-    let names: BTreeSet<&String> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
+    let names: BTreeSet<&PluginName> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
     for name in names {
         let Some(manifest) = plugins.inventory.manifest(name) else { continue };
         for kind in watching::wanted(&manifest).into_iter().filter(|kind| !kind.plural.is_empty()) {
             want(&kind.group, &kind.plural, &["list", "watch"], name);
         }
         for (plugin, group, resource, verbs) in BY_PLUGIN {
-            if plugin == name {
+            if *name == plugin {
                 want(group, resource, verbs, name);
             }
         }

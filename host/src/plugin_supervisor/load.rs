@@ -173,19 +173,18 @@ impl Plugins {
         Ok(profiles)
     }
 
-    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<String>) -> Result<Profile> {
+    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<PluginName>) -> Result<Profile> {
         let scheduler_name = &configured.scheduler_name;
-        configured.build(|plugin, args| {
-            let name = PluginName::from(plugin);
-            if self.inventory.points(plugin).is_none() && points_of_missing_plugin(plugin).is_some() {
-                self.inventory.registry.add_left_out(&name);
-                missing.insert(plugin.to_owned());
+        configured.build(|name, args| {
+            if self.inventory.points(name).is_none() && points_of_missing_plugin(name).is_some() {
+                self.inventory.registry.add_left_out(name);
+                missing.insert(name.clone());
             }
-            let factory = self.inventory.join_profile(&name, scheduler_name);
+            let factory = self.inventory.join_profile(name, scheduler_name);
             let plugin = factory
                 .build(args)
-                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {plugin}: {reason}")))?;
-            Ok(Some(ProvidedPlugin { plugin, grants: self.inventory.grants(&name) }))
+                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
+            Ok(Some(ProvidedPlugin { plugin, grants: self.inventory.grants(name) }))
         })
     }
 }
@@ -209,7 +208,7 @@ fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
 
 /// By name, the limits of plugins that have an entry.
 pub(super) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
-    rules.settings.named().map(|name| (name.to_owned(), limits(rules.plugin(name).limits))).collect()
+    rules.settings.named().map(|name| (name.to_string(), limits(rules.plugin(name).limits))).collect()
 }
 
 pub(super) fn limits(limits: PluginLimits) -> Limits {

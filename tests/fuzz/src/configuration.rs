@@ -24,7 +24,7 @@ pub(crate) fn plugin_host(bytes: &[u8]) {
     let Ok(text) = str::from_utf8(bytes) else { return };
     match PluginHostSettings::from_text("plugins.yaml", text) {
         Ok(settings) => {
-            for name in settings.named().chain(["Other"]) {
+            for name in settings.named().map(|name| name.as_str()).chain(["Other"]) {
                 let _ = (settings.plugin(name), settings.execution(name, "default-scheduler", None));
             }
         }

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use anyhow::{Result, anyhow, ensure};
 use berth_config::{InTree, ProvidedPlugin};
 use berth_framework::{Grants, PluginIdx, Point, Profile};
+use berth_model::PluginName;
 use serde_json::Value;
 
 use crate::execution::Execution;
@@ -14,9 +15,9 @@ use crate::execution::Execution;
 pub struct Subject {
     pub profile: Profile,
     /// Plugins that the configuration enables and the execution does not have.
-    missing: BTreeSet<String>,
+    missing: BTreeSet<PluginName>,
     /// All Filter plugins in order, missing ones included.
-    filters: Vec<String>,
+    filters: Vec<PluginName>,
     /// Weights of all Score plugins, missing ones included.
     pub(crate) weights: BTreeMap<String, i64>,
 }
@@ -33,7 +34,7 @@ impl Subject {
         let profile = config.build(|name, args| {
             let Some(factory) = execution.factory(name) else {
                 ensure!(berth_builtins::factory(name).is_none(), "{name}: this execution has no binary of it");
-                missing.insert(name.to_owned());
+                missing.insert(name.clone());
                 return Ok(None);
             };
             let plugin = factory.build(args).map_err(|error| anyhow!("{name}: {error}"))?;
@@ -49,7 +50,7 @@ impl Subject {
     }
 
     /// The plugins whose answers cannot be compared.
-    pub(crate) fn missing(&self) -> impl Iterator<Item = &String> {
+    pub(crate) fn missing(&self) -> impl Iterator<Item = &PluginName> {
         self.missing.iter()
     }
 

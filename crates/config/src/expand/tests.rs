@@ -1,6 +1,7 @@
 //! Expansion of plugin lists, against kube-scheduler's rules and error texts.
 
 use berth_framework::{Point, Points};
+use berth_model::PluginName;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -123,7 +124,7 @@ fn disabling_reaches_as_far_as_its_list() {
     let only_fit_scores = profile(&json!({
         "score": { "disabled": [{ "name": "*" }], "enabled": [{ "name": "NodeResourcesFit", "weight": 1 }] },
     }));
-    assert!(only_fit_scores.plugins.at(Point::PreScore).contains(&"NodeResourcesFit".to_owned()));
+    assert!(only_fit_scores.plugins.at(Point::PreScore).contains(&"NodeResourcesFit".into()));
 
     let no_preemption = profile(&json!({ "multiPoint": { "disabled": [{ "name": "DefaultPreemption" }] } }));
     assert_eq!(no_preemption.plugins.at(Point::PostFilter), ["DynamicResources"]);
@@ -136,7 +137,7 @@ fn disabling_reaches_as_far_as_its_list() {
     assert!(bare.plugins.at(Point::Filter).is_empty());
 
     let nowhere = profile(&json!({ "score": { "disabled": [{ "name": "ImageLocality" }] } }));
-    assert!(nowhere.plugins.named().contains(&"ImageLocality".to_owned()));
+    assert!(nowhere.plugins.named().contains(&"ImageLocality".into()));
 }
 
 #[test]
@@ -195,11 +196,11 @@ fn plugin_set() -> impl Strategy<Value = PluginSet> {
     let disabled = prop::collection::vec(prop::sample::select(vec!["a", "b", "c", "d", "e", "f", "*"]), 0..3);
     (enabled, disabled, any::<bool>()).prop_map(|(enabled, disabled, backwards)| {
         let mut enabled: Vec<_> =
-            enabled.into_iter().map(|name| EnabledPlugin { name: name.to_owned(), weight: 0 }).collect();
+            enabled.into_iter().map(|name| EnabledPlugin { name: name.into(), weight: 0 }).collect();
         if backwards {
             enabled.reverse();
         }
-        PluginSet { enabled, disabled: disabled.into_iter().map(str::to_owned).collect() }
+        PluginSet { enabled, disabled: disabled.into_iter().map(PluginName::from).collect() }
     })
 }
 
@@ -234,9 +235,9 @@ fn plugins_that_may_come_later_are_wanted_wherever_they_are_named() {
     let wanted = |point| profile.plugins.wanted_at(point).iter().any(|name| name == "Later");
     assert!(wanted(Point::PreFilter) && wanted(Point::Bind) && wanted(Point::Score));
     assert!(!wanted(Point::QueueSort) && !wanted(Point::PostFilter));
-    assert_eq!(profile.plugins.wanted_at(Point::Filter).first().map(String::as_str), Some("Later"));
+    assert_eq!(profile.plugins.wanted_at(Point::Filter).first().map(PluginName::as_str), Some("Later"));
     assert_eq!(profile.plugins.weight("Later"), 7);
-    assert!(!profile.plugins.at(Point::Score).contains(&"Later".to_owned()));
+    assert!(!profile.plugins.at(Point::Score).contains(&"Later".into()));
     let alone = json!({"bind": {"disabled": [{"name": "*"}], "enabled": [{"name": "Later"}]}});
     Profile::from_json(Some(&json!({ "plugins": alone })), &WithLater).expect("it may bind once it is there");
     let twice = json!({"score": {"enabled": [{"name": "Later"}, {"name": "Later"}]}});
@@ -252,7 +253,7 @@ fn what_runs_is_what_is_wanted_as_far_as_it_is_implemented() {
     });
     let plugins = profile(&plugins).plugins;
     for point in configurable_points() {
-        let implemented = |name: &&String| WithMine.points(name).is_some_and(|points| points.contains(point));
+        let implemented = |name: &&PluginName| WithMine.points(name).is_some_and(|points| points.contains(point));
         let wanted: Vec<_> = plugins.wanted_at(point).iter().filter(implemented).collect();
         assert_eq!(wanted, plugins.at(point).iter().collect::<Vec<_>>(), "{point:?}");
     }

@@ -1,5 +1,6 @@
 //! Reading single profiles: representative entries, arguments, and what is refused.
 
+use berth_model::PluginName;
 use serde_json::{Value, json};
 
 use crate::{Profile, in_tree::testing::in_tree};
@@ -54,7 +55,7 @@ fn enabled_plugins_have_complete_arguments() {
             { "name": "Elsewhere", "args": { "any": ["thing"], "apiVersion": "mine/v1" } },
         ],
     }));
-    let names: Vec<_> = profile.plugin_config.keys().map(String::as_str).collect();
+    let names: Vec<_> = profile.plugin_config.keys().map(PluginName::as_str).collect();
     assert_eq!(
         names,
         [

@@ -11,7 +11,7 @@ use berth_framework::{
     Code, Effect, PluginIdx, Removal, Status,
     run::{self, Diagnosis, NoNode, NodeSearch, PostFilterRun, Rejection},
 };
-use berth_model::NodeSet;
+use berth_model::{NodeSet, PluginName};
 
 use super::{CYCLE, Check, show, show_status};
 use crate::{
@@ -62,10 +62,10 @@ impl Check<'_> {
     }
 
     /// A missing plugin that has something to say about this pod.
-    fn missing_filter(&self) -> Option<String> {
+    fn missing_filter(&self) -> Option<PluginName> {
         let plugins = self.case.expect.prefilter.as_ref().map(|prefilter| &prefilter.plugins);
         let skips = |name: &str| plugins.and_then(|it| it.get(name)).is_some_and(|verdict| verdict.code == "Skip");
-        let speaks = |name: &&String| *name == PREEMPTION || self.subject.has_filter(name) && !skips(name);
+        let speaks = |name: &&PluginName| **name == PREEMPTION || self.subject.has_filter(name) && !skips(name);
         self.subject.missing().find(speaks).cloned()
     }
 
