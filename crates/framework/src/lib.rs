@@ -14,6 +14,7 @@ pub mod hooks;
 mod macros;
 pub mod manifest;
 pub mod meter;
+mod per_point;
 pub mod plugin;
 pub mod points;
 pub mod profile;

@@ -7,6 +7,7 @@
 use std::{fmt::Debug, sync::Arc, time::Duration};
 
 use crate::{
+    per_point::PerPoint,
     plugin::{PluginIdx, Point},
     points::CycleId,
     status::{Code, Status},
@@ -56,14 +57,14 @@ pub struct Measured {
     pub points: Vec<PointTime>,
     /// Calls of plugins, of some attempts.
     pub plugins: Vec<PluginTime>,
-    calls: [Vec<u64>; Point::ALL.len()],
+    calls: PerPoint<Vec<u64>>,
 }
 
 impl Measured {
     /// How often `plugin` was asked at `point`: about a pod, or, by Filter and Score, about a pod and a node.
     #[must_use]
     pub fn calls(&self, point: Point, plugin: PluginIdx) -> u64 {
-        self.calls.get(point as usize).and_then(|calls| calls.get(plugin.index())).copied().unwrap_or(0)
+        self.calls[point].get(plugin.index()).copied().unwrap_or(0)
     }
 
     /// Forgets everything; the buffers stay.
@@ -77,14 +78,20 @@ impl Measured {
 /// Measures the plugins of one profile.
 #[derive(Debug, Default)]
 pub struct Meter {
-    clock: Option<Arc<dyn Clock>>,
-    seed: u64,
-    /// Whether plugins are timed in this attempt, and when the last one had answered.
-    lap: Option<Duration>,
+    /// `None`: nothing is timed.
+    timer: Option<Timer>,
     measured: Measured,
 }
 
-/// When a run of an extension point began.
+#[derive(Debug)]
+struct Timer {
+    clock: Arc<dyn Clock>,
+    seed: u64,
+    /// When the last plugin had answered; `None` while plugins are not timed.
+    lap: Option<Duration>,
+}
+
+/// When a run of an extension point began; `None` if the meter had no clock.
 #[derive(Debug)]
 pub struct Start(Option<Duration>);
 
@@ -92,7 +99,7 @@ impl Meter {
     /// `seed` decides which attempts have their plugins timed.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, seed: u64) -> Self {
-        Self { clock: Some(clock), seed, ..Self::default() }
+        Self { timer: Some(Timer { clock, seed, lap: None }), measured: Measured::default() }
     }
 
     /// What was measured since it was last cleared.
@@ -102,50 +109,47 @@ impl Meter {
 
     /// An extension point begins, in an attempt.
     pub fn start(&mut self, cycle: CycleId) -> Start {
-        let Some(clock) = &self.clock else { return Start(None) };
-        let now = clock.now();
-        self.lap = mix(self.seed ^ cycle.0).is_multiple_of(SAMPLED).then_some(now);
+        let Some(timer) = &mut self.timer else { return Start(None) };
+        let now = timer.clock.now();
+        timer.lap = mix(timer.seed ^ cycle.0).is_multiple_of(SAMPLED).then_some(now);
         Start(Some(now))
     }
 
     /// An extension point begins that belongs to no attempt.
     pub fn start_outside(&mut self) -> Start {
-        let Some(clock) = &self.clock else { return Start(None) };
-        let sample = u64::try_from(clock.now().as_nanos()).unwrap_or(u64::MAX);
+        let Some(timer) = &self.timer else { return Start(None) };
+        let sample = u64::try_from(timer.clock.now().as_nanos()).unwrap_or(u64::MAX);
         self.start(CycleId(sample))
     }
 
-    /// The extension point is done.
+    /// The extension point is done. It is not timed if the profile was replaced since by one without a clock, or the other
+    /// way round.
     pub fn end(&mut self, start: Start, point: &'static str, code: Code) {
-        self.lap = None;
-        if let (Start(Some(start)), Some(clock)) = (start, &self.clock)
-            && self.measured.points.len() < MAX_KEPT
-        {
-            let duration = clock.now().saturating_sub(start);
+        let (Some(timer), Start(Some(start))) = (&mut self.timer, start) else { return };
+        timer.lap = None;
+        if self.measured.points.len() < MAX_KEPT {
+            let duration = timer.clock.now().saturating_sub(start);
             self.measured.points.push(PointTime { point, code, duration });
         }
     }
 
     /// A plugin has answered; it was called when the one before had answered.
     pub fn answered(&mut self, plugin: PluginIdx, point: Point, code: Code) {
-        let (Some(lap), Some(clock)) = (self.lap, &self.clock) else { return };
+        let Some(Timer { clock, lap: Some(lap), .. }) = &mut self.timer else { return };
         let now = clock.now();
-        self.lap = Some(now);
+        let duration = now.saturating_sub(std::mem::replace(lap, now));
         if self.measured.plugins.len() < MAX_KEPT {
-            let duration = now.saturating_sub(lap);
             self.measured.plugins.push(PluginTime { plugin, point: point.as_str(), code, duration });
         }
     }
 
     /// A plugin was asked about so many pods or nodes.
     pub(crate) fn asked(&mut self, plugin: PluginIdx, point: Point, n: usize) {
-        let Some(calls) = self.measured.calls.get_mut(point as usize) else { return };
+        let calls = &mut self.measured.calls[point];
         if plugin.index() >= calls.len() {
             calls.resize(plugin.index() + 1, 0);
         }
-        if let Some(calls) = calls.get_mut(plugin.index()) {
-            *calls += n as u64;
-        }
+        calls[plugin.index()] += n as u64;
     }
 }
 

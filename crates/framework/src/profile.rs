@@ -10,6 +10,7 @@ use crate::{
     hooks::DeltaSource,
     manifest::Manifest,
     meter::Meter,
+    per_point::PerPoint,
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
     points::CycleId,
     status::Status,
@@ -50,7 +51,7 @@ impl FromIterator<Permission> for Grants {
 /// Which plugins run at each point, in order, and what their scores weigh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginSet {
-    order: [Vec<PluginIdx>; Point::ALL.len()],
+    order: PerPoint<Vec<PluginIdx>>,
     weights: Vec<i64>,
 }
 
@@ -58,21 +59,17 @@ impl PluginSet {
     /// The plugins of `point`, first to last.
     #[must_use]
     pub fn at(&self, point: Point) -> &[PluginIdx] {
-        self.order.get(point as usize).map_or(&[], |plugins| plugins)
+        &self.order[point]
     }
 
     /// Puts `plugin` last at `point`.
     pub fn enable(&mut self, point: Point, plugin: PluginIdx) {
-        if let Some(plugins) = self.order.get_mut(point as usize) {
-            plugins.push(plugin);
-        }
+        self.order[point].push(plugin);
     }
 
     /// Who runs at `point`, first to last.
     fn set(&mut self, point: Point, order: Vec<PluginIdx>) {
-        if let Some(plugins) = self.order.get_mut(point as usize) {
-            *plugins = order;
-        }
+        self.order[point] = order;
     }
 
     /// The weight of the plugin's scores; 1 unless it was set.
@@ -86,9 +83,7 @@ impl PluginSet {
         if plugin.index() >= self.weights.len() {
             self.weights.resize(plugin.index() + 1, 1);
         }
-        if let Some(slot) = self.weights.get_mut(plugin.index()) {
-            *slot = weight;
-        }
+        self.weights[plugin.index()] = weight;
     }
 }
 

@@ -50,7 +50,8 @@ impl InFlight {
         self.events.iter().skip(skip).cloned().collect()
     }
 
-    /// The attempt is over; events that no attempt can ask for are dropped.
+    /// The attempt is over; events that no attempt can ask for are dropped. Nothing happens if the pod is not in flight: an
+    /// attempt is over before PreBind, and the pod leaves the scheduler later.
     pub(crate) fn end(&mut self, uid: &str) {
         let Some((uid, since)) = self.since.remove_entry(uid) else { return };
         self.begun.remove(&(since, uid));

@@ -29,14 +29,16 @@ impl Nominator {
         self.set(new, node);
     }
 
-    /// The pod is nominated to no node any more.
+    /// The pod is nominated to no node any more, if it was.
     pub fn remove(&mut self, uid: &str) {
         let Some(node) = self.nodes.remove(uid) else { return };
-        if let Some(pods) = self.pods.get_mut(&node) {
-            pods.retain(|pod| *pod.uid != *uid);
-            if pods.is_empty() {
-                self.pods.remove(&node);
-            }
+        let Some(pods) = self.pods.get_mut(&node) else {
+            debug_assert!(false, "pod {uid} is nominated to a node that no pod is nominated to");
+            return;
+        };
+        pods.retain(|pod| *pod.uid != *uid);
+        if pods.is_empty() {
+            self.pods.remove(&node);
         }
     }
 

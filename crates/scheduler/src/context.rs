@@ -171,7 +171,7 @@ impl Context {
         self.outbox.request(pod_ref, Request::PatchStatus(change));
     }
 
-    /// What was asked for was not written: the next attempt asks again.
+    /// What was asked for was not written: the next attempt asks again, if the pod is still there.
     pub(crate) fn status_patch_failed(&mut self, uid: &str) {
         let Some(known) = self.pending_pods.get_mut(uid) else { return };
         let shown = self.cache.table().symbols.text(known.pod.nominated_node_name);

@@ -109,7 +109,10 @@ impl Context {
     }
 
     fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure) {
-        let Some(pending) = self.pending_pods.get(&pod.uid) else { return };
+        let Some(pending) = self.pending_pods.get(&pod.uid) else {
+            debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
+            return;
+        };
         let reason = if failure.status.code.is_rejected() { "Unschedulable" } else { "SchedulerError" };
         let old = pending.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
         let condition = api::Condition {

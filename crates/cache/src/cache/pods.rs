@@ -204,9 +204,12 @@ impl Cache {
         self.relist(&pod.uid);
     }
 
-    /// Enters a pod, whose node has a row, into the table's list of pods.
+    /// Enters a pod of the cache, whose node has a row, into the table's list of pods.
     pub(super) fn list(&mut self, uid: &str, node: NodeIdx) {
-        let Some(cached) = self.pods.get_mut(uid) else { return };
+        let Some(cached) = self.pods.get_mut(uid) else {
+            debug_assert!(false, "pod {uid} is to be listed and is not in the cache");
+            return;
+        };
         let slot = PodIdx(self.pod_slots.take());
         cached.slot = Some(slot);
         self.table.pods_mut().place(slot, Arc::clone(&cached.pod), node);
@@ -214,6 +217,7 @@ impl Cache {
         self.table.set_generation(generation);
     }
 
+    /// Takes a pod out of the table's list. A pod whose node has no row is not in it.
     pub(super) fn unlist(&mut self, uid: &str) {
         let Some(slot) = self.pods.get_mut(uid).and_then(|cached| cached.slot.take()) else { return };
         self.table.pods_mut().remove(slot);
@@ -231,7 +235,7 @@ impl Cache {
         }
     }
 
-    /// Adds the pod to the sums of its node, or with `sign` -1 takes it away.
+    /// Adds the pod to the sums of its node, or with `sign` -1 takes it away. A node without a row has no sums.
     fn count(&mut self, pod: &Pod, node: Sym, sign: i64) {
         let Some(entry) = self.nodes.get(&node) else { return };
         let Some(idx) = entry.idx() else { return };

@@ -71,7 +71,10 @@ impl Queue {
             self.places.pool_rejected_by(self.registrations.hearing(&occurrence.event))
         };
         for uid in affected {
-            let Some((record, _)) = self.places.get(&uid) else { continue };
+            let Some((record, _)) = self.places.get(&uid) else {
+                debug_assert!(false, "pod {uid} is in the pool and has no place");
+                continue;
+            };
             if !concerned(&record.pod) || !self.opens_gate(record, occurrence) {
                 continue;
             }
@@ -126,7 +129,10 @@ impl Queue {
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
         let timeout = Occurrence::wildcard("UnschedulableTimeout", None);
         for uid in self.places.pool() {
-            let Some((record, _)) = self.places.get(&uid) else { continue };
+            let Some((record, _)) = self.places.get(&uid) else {
+                debug_assert!(false, "pod {uid} is in the pool and has no place");
+                continue;
+            };
             let is_due = now.since(record.queued_at) > self.settings.max_in_unschedulable_pool;
             if is_due
                 && record.gated_by.is_none()

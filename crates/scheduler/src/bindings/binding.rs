@@ -113,17 +113,18 @@ impl Binding {
         matches!(self.stage, Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. })
     }
 
-    /// PreBind or Bind begins, or with `None` neither; what was there before has succeeded.
+    /// PreBind or Bind begins, or with `None` neither; what was there before has succeeded. Nothing is timed once the
+    /// profiles were replaced and none serves the pod any more.
     pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
         self.leave(Code::Success, context);
-        let Some(profile) = context.profiles.get_mut(self.pod().scheduler_name) else { return };
-        self.timed = point.map(|point| (point, profile.meter().start(self.cycle)));
+        let profile = context.profiles.get_mut(self.pod().scheduler_name);
+        self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.cycle)));
     }
 
-    /// The extension point that is being timed is over.
+    /// The extension point that is being timed, if there is one, is over.
     pub(super) fn leave(&mut self, code: Code, context: &mut Context) {
-        let Some((point, start)) = self.timed.take() else { return };
-        if let Some(profile) = context.profiles.get_mut(self.pod().scheduler_name) {
+        let profile = context.profiles.get_mut(self.pod().scheduler_name);
+        if let Some(((point, start), profile)) = self.timed.take().zip(profile) {
             profile.meter().end(start, point.as_str(), code);
         }
     }
