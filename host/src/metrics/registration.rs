@@ -41,7 +41,8 @@ impl Registration {
         (name, help): (&'static str, &str),
         labels: &[&str],
     ) -> IntCounterVec {
-        let counter = IntCounterVec::new(Opts::new(name, with_stability(stability, help)), labels).expect("a counter");
+        let counter = IntCounterVec::new(Opts::new(name, with_stability(stability, help)), labels)
+            .expect("the name and the labels of a counter are valid");
         if labels.is_empty() {
             // Shown from the start.
             counter.with_label_values::<&str>(&[]);
@@ -56,7 +57,8 @@ impl Registration {
         (name, help): (&'static str, &str),
         labels: &[&str],
     ) -> IntGaugeVec {
-        let gauge = IntGaugeVec::new(Opts::new(name, with_stability(stability, help)), labels).expect("a gauge");
+        let gauge = IntGaugeVec::new(Opts::new(name, with_stability(stability, help)), labels)
+            .expect("the name and the labels of a gauge are valid");
         self.add(&gauge, (name, "gauge", stability), labels, &[]);
         gauge
     }
@@ -69,7 +71,8 @@ impl Registration {
         buckets: Vec<f64>,
     ) -> HistogramVec {
         let options = HistogramOpts::new(name, with_stability(stability, help)).buckets(buckets.clone());
-        let histogram = HistogramVec::new(options, labels).expect("a histogram");
+        let histogram =
+            HistogramVec::new(options, labels).expect("the name, the labels and the buckets of a histogram are valid");
         if labels.is_empty() {
             histogram.with_label_values::<&str>(&[]);
         }
@@ -84,7 +87,7 @@ impl Registration {
         labels: &[&str],
         buckets: &[f64],
     ) {
-        self.registry.register(Box::new(collector.clone())).expect("a name that nothing else has");
+        self.registry.register(Box::new(collector.clone())).expect("no other metric has the name");
         let mut labels = labels.to_vec();
         labels.sort_unstable();
         let buckets = match buckets {

@@ -330,5 +330,5 @@ fn doubling(start: f64, n: usize) -> Vec<f64> {
 
 pub(super) fn buckets(start: f64, factor: f64, n: usize) -> Vec<f64> {
     #[expect(clippy::expect_used, reason = "the arguments are constants in range")]
-    exponential_buckets(start, factor, n).expect("buckets")
+    exponential_buckets(start, factor, n).expect("start > 0, factor > 1, n > 0")
 }

@@ -20,7 +20,7 @@ use super::{EventType, NewEvent, ObjectReference};
 const SERIES_END: Span = Span::from_mins(6);
 
 /// Events remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six minutes, of which few repeat.
-const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).unwrap();
+const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
 /// The API server's bound on a note, in bytes.
 const MAX_NOTE: usize = 1024;
