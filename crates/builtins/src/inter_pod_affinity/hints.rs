@@ -1,8 +1,8 @@
 //! Queueing hints: which events may help a pod whose required terms were not met
 //! (`pkg/scheduler/framework/plugins/interpodaffinity/plugin.go` in kube-scheduler).
 //!
-//! As there, a namespace selector is compared with no labels at all: a pod in a namespace that is selected by its labels
-//! alone moves nobody.
+//! As there, a namespace selector is compared with no labels at all. So a change of a pod does not retry pods whose terms
+//! match its namespace only by the namespace's labels.
 
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Node, Pod, Sym, pod::PodTerm};
