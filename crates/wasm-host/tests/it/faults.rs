@@ -55,7 +55,7 @@ fn a_stack_that_is_used_up_is_a_trap() {
     let cluster = Cluster::new(3);
     let pod = Pod::default();
     for cycle in 1..=2 {
-        plugin.sync(&cluster).unwrap();
+        plugin.sync(cluster.cache()).unwrap();
         let call = cluster.call(cycle, &pod);
         let status = plugin.filter().unwrap().filter(&call, &mut cluster.nodes().clone()).unwrap_err();
         assert!(
@@ -97,7 +97,7 @@ fn there_is_one_score_a_node() {
     let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
-    plugin.sync(&cluster).unwrap();
+    plugin.sync(cluster.cache()).unwrap();
     let pod = Pod { priority: Behavior::WrongAnswers.priority(), ..Pod::default() };
     let mut scores = Vec::new();
     let status = plugin.score().unwrap().score(&cluster.call(1, &pod), cluster.nodes(), &mut scores).unwrap_err();
@@ -110,7 +110,7 @@ fn there_is_one_status_a_case() {
     let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
-    plugin.sync(&cluster).unwrap();
+    plugin.sync(cluster.cache()).unwrap();
     let pod = Pod::default();
     let call = cluster.call(1, &pod);
     let status = plugin.filter().unwrap().dry_run(&call, &[&pod], &[DryRunCase::default()]).unwrap_err();
@@ -136,7 +136,7 @@ fn reservations_outlive_the_instance() {
     let factory = by_priority(&engine());
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
-    plugin.sync(&cluster).unwrap();
+    plugin.sync(cluster.cache()).unwrap();
     let pod = Pod::default();
     let node = berth_model::NodeIdx(0);
     for cycle in [1, 2] {

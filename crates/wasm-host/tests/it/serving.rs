@@ -55,7 +55,7 @@ fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
         let factory = engine().load(&Binary::new("WantsPodJson", bytes.unwrap())).unwrap();
         let mut plugin = build(&factory);
         let cluster = Cluster::new(1);
-        plugin.sync(&cluster).unwrap();
+        plugin.sync(cluster.cache()).unwrap();
         let pod = Pod { json: Some(b"{}".as_slice().into()), ..Pod::default() };
         plugin.filter().unwrap().filter(&cluster.call(1, &pod), &mut cluster.nodes().clone()).unwrap();
         assert_eq!(factory.stats().custom().get("whole").copied(), n_shown);

@@ -15,7 +15,7 @@ fn carries_state() -> Box<dyn Plugin> {
 fn pods_seen(plugin: &mut dyn Plugin, cycle: u64) -> i64 {
     let cluster = Cluster::new(1);
     let pod = Pod::default();
-    plugin.sync(&cluster).unwrap();
+    plugin.sync(cluster.cache()).unwrap();
     let mut scores = Vec::new();
     let nodes: NodeSet = cluster.nodes().clone();
     plugin.score().unwrap().score(&cluster.call(cycle, &pod), &nodes, &mut scores).unwrap();
