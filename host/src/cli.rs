@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
+    compiler::CompileComponent,
     doctor::Doctor,
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
@@ -51,6 +52,9 @@ pub(crate) enum Command {
     /// See and steer the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(plugin_command::Command),
+    /// Compile a component from standard input to standard output, for a scheduler
+    #[command(hide = true)]
+    CompileComponent(CompileComponent),
     /// Print a completion script for a shell
     Completions {
         /// The shell to complete for

@@ -6,6 +6,7 @@ mod cache_dump;
 mod cli;
 mod client_metrics;
 mod clock;
+mod compiler;
 mod configuration;
 mod decision;
 mod demo;
@@ -65,6 +66,7 @@ fn start() -> Result<()> {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Plugin(command) => plugin_command::run(command),
+        Command::CompileComponent(arguments) => compiler::run(&arguments),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

@@ -40,8 +40,8 @@ pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::{InTree, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use plugin_host::{
-    Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginHostConfigError, PluginHostSettings,
-    PluginLimits, PluginSettings, Probation, ProbationSpan, Quarantine,
+    Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginHostConfigError,
+    PluginHostSettings, PluginLimits, PluginSettings, Probation, ProbationSpan, Quarantine,
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;

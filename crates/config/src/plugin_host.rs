@@ -39,9 +39,15 @@ const PROBATION_PERIOD: Duration = Duration::from_secs(60);
 /// One timeout on a loaded machine is not reason enough to go back to the old version.
 const PROBATION_FAULTS: u32 = 2;
 
+/// Several times what a plugin takes that brings an interpreter of Python or JavaScript.
+const FILE_BYTES: u64 = 128 << 20;
+const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
+const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
+
 /// What the operator decided about plugins, complete and validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHostSettings {
+    files: FileSettings,
     defaults: PluginSettings,
     plugins: BTreeMap<PluginName, PluginSettings>,
     execution_of_profiles: BTreeMap<String, Execution>,
@@ -77,6 +83,16 @@ pub struct PluginLimits {
     pub output_elements: u32,
     /// Further lines are dropped and counted.
     pub log_lines_per_second: u32,
+}
+
+/// What a file of the plugins directory may take before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileSettings {
+    pub max_bytes: u64,
+    /// On all processors together.
+    pub compile_cpu_time: Duration,
+    /// Address space of the process that compiles the file.
+    pub compile_memory_bytes: u64,
 }
 
 /// What a plugin may ask for.
@@ -118,6 +134,12 @@ impl Default for PluginSettings {
     }
 }
 
+impl Default for FileSettings {
+    fn default() -> Self {
+        Self { max_bytes: FILE_BYTES, compile_cpu_time: COMPILE_CPU_TIME, compile_memory_bytes: COMPILE_MEMORY_BYTES }
+    }
+}
+
 impl Default for PluginLimits {
     fn default() -> Self {
         Self {
@@ -147,7 +169,8 @@ impl PluginHostSettings {
         let plugins = document.plugins.0.into_iter().map(over_defaults).collect();
         let execution_of_profiles =
             document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution));
-        Ok(Self { plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
+        let files = document.files.over_default();
+        Ok(Self { files, plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
     }
 
     /// What holds for the plugin of this name.
@@ -155,6 +178,12 @@ impl PluginHostSettings {
     pub fn plugin(&self, name: &str) -> PluginSettings {
         let own = self.plugins.get(name).cloned();
         own.unwrap_or_else(|| PluginSettings { grants: None, execution: None, ..self.defaults.clone() })
+    }
+
+    /// What holds for the files of the plugins directory.
+    #[must_use]
+    pub fn files(&self) -> FileSettings {
+        self.files
     }
 
     /// What `defaults` grants to plugins that have no grants of their own.

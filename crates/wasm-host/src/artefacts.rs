@@ -2,34 +2,50 @@
 //!
 //! wasmtime trusts an artefact as it trusts itself: one that was tampered with runs as native code in the scheduler. So
 //! artefacts live in a directory that only this user can enter, only files of this user are read, and each begins with
-//! a hash over its content, the component's digest and the engine's settings, so that a torn, renamed or stale file is
-//! compiled anew instead of loaded. The hash guards against accidents, the directory's permissions against people.
+//! a MAC (HMAC-SHA-256) over its content, the component's digest and the engine's settings: a torn, renamed or stale file,
+//! or one that came from elsewhere, is compiled anew instead of loaded. The key is made with the directory and stays
+//! there. The directory takes no more than a given size: what was used longest ago goes first.
 
 use std::{
     fs,
     hash::{DefaultHasher, Hash, Hasher},
-    io::{self, Write},
+    io::{self, Read as _, Write},
     os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt},
     path::{Path, PathBuf},
     process,
-    time::{SystemTime, UNIX_EPOCH},
+    time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use sha2::{Digest, Sha256};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
 use wasmtime::component::Component;
 
 use crate::binary::Binary;
 
-const HASH_BYTES: usize = 32;
+const MAC_BYTES: usize = 32;
+
+/// A block of the hash, the longest key that is taken as it is.
+const KEY_BYTES: usize = 64;
+
+/// Holds the key of the MACs.
+const KEY_FILE: &str = "key";
+
+const EXTENSION: &str = "compiled";
+
+/// What all artefacts together may take. All built-ins take some 60 MB, a plugin in Python or JavaScript as much.
+const MAX_BYTES: u64 = 2 << 30;
+
+/// What a process that was killed left behind is not being written any more after this time.
+const UNFINISHED: Duration = Duration::from_secs(3600);
 
 /// A directory of compiled components.
-#[derive(Debug)]
 pub(crate) struct Artefacts {
     dir: PathBuf,
     /// Who made the directory: this user.
     owner: u32,
     /// Tells apart versions and settings of the compiler.
     compiler: u64,
+    key: [u8; KEY_BYTES],
 }
 
 /// Why a directory is not fit for artefacts.
@@ -53,6 +69,12 @@ pub fn check_artefacts(dir: &Path) -> Result<(), ArtefactError> {
     }
 }
 
+impl std::fmt::Debug for Artefacts {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Artefacts").field("dir", &self.dir).finish_non_exhaustive()
+    }
+}
+
 impl Artefacts {
     /// Makes the directory, or takes an existing one of this user over, with access for this user alone.
     pub(crate) fn open(dir: PathBuf, engine: &wasmtime::Engine) -> Result<Self, ArtefactError> {
@@ -60,34 +82,38 @@ impl Artefacts {
         let Some(owner) = owner else { return Err(ArtefactError::Owner { dir }) };
         let mut hasher = DefaultHasher::new();
         engine.precompile_compatibility_hash().hash(&mut hasher);
-        Ok(Self { dir, owner, compiler: hasher.finish() })
+        let key = key(&dir).map_err(|source| ArtefactError::Io { dir: dir.join(KEY_FILE), source })?;
+        Ok(Self { dir, owner, compiler: hasher.finish(), key })
     }
 
     /// The compiled component of the same bytes, if it was stored by the same compiler and is intact.
     pub(crate) fn load(&self, engine: &wasmtime::Engine, binary: &Binary) -> Option<Component> {
         let path = self.path(binary);
-        let metadata = fs::symlink_metadata(&path).ok()?;
+        let mut options = fs::OpenOptions::new();
+        let mut file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path).ok()?;
+        let metadata = file.metadata().ok()?;
         if !metadata.is_file() || metadata.uid() != self.owner {
             return None;
         }
-        let content = fs::read(&path).ok()?;
-        let (hash, artefact) = content.split_first_chunk::<HASH_BYTES>()?;
-        if *hash != self.hash(binary, artefact) {
+        let mut content = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);
+        file.read_to_end(&mut content).ok()?;
+        let (mac, artefact) = content.split_first_chunk::<MAC_BYTES>()?;
+        if self.mac(binary, artefact).verify(mac.into()).is_err() {
             tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it anew");
             return None;
         }
-        #[expect(unsafe_code, reason = "this user wrote these bytes, and they hash to what it wrote")]
-        // SAFETY: the bytes came from `Component::serialize` in `store`: the file is ours, in a directory that nobody
-        // else can enter, and its hash covers the content as it is in memory here.
+        // What is used stays longest. A directory that may be read alone still serves.
+        let _ = file.set_modified(SystemTime::now());
+        #[expect(unsafe_code, reason = "this user wrote these bytes, as their MAC shows")]
+        // SAFETY: the bytes came from the compiler by way of `store`: the file is ours, in a directory that nobody else
+        // can enter, and the MAC, whose key lies there too, covers the content as it is in memory here.
         let component = unsafe { Component::deserialize(engine, artefact) };
         component.inspect_err(|error| tracing::debug!("a compiled plugin does not fit this engine: {error}")).ok()
     }
 
     /// Keeps a compiled component; a failure costs only the next start some time.
-    pub(crate) fn store(&self, binary: &Binary, component: &Component) {
-        let written =
-            component.serialize().map_err(io::Error::other).and_then(|artefact| self.write(binary, &artefact));
-        if let Err(error) = written {
+    pub(crate) fn store(&self, binary: &Binary, artefact: &[u8]) {
+        if let Err(error) = self.write(binary, artefact).and_then(|()| prune(&self.dir, MAX_BYTES)) {
             tracing::warn!(plugin = binary.name(), "the compiled plugin cannot be kept: {error}");
         }
     }
@@ -96,22 +122,67 @@ impl Artefacts {
         let path = self.path(binary);
         let unfinished = path.with_extension(format!("{}.tmp", process::id()));
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&self.hash(binary, artefact))?;
+        file.write_all(&self.mac(binary, artefact).finalize().into_bytes())?;
         file.write_all(artefact)?;
         fs::rename(unfinished, path)
     }
 
-    fn hash(&self, binary: &Binary, artefact: &[u8]) -> [u8; HASH_BYTES] {
-        let mut hash = Sha256::new();
-        hash.update(binary.digest().to_string());
-        hash.update(self.compiler.to_le_bytes());
-        hash.update(artefact);
-        hash.finalize().into()
+    fn mac(&self, binary: &Binary, artefact: &[u8]) -> Hmac<Sha256> {
+        let mut mac = Hmac::new((&self.key).into());
+        mac.update(binary.digest().to_string().as_bytes());
+        mac.update(&self.compiler.to_le_bytes());
+        mac.update(artefact);
+        mac
     }
 
     fn path(&self, binary: &Binary) -> PathBuf {
-        self.dir.join(format!("{}-{:016x}.compiled", binary.digest(), self.compiler))
+        self.dir.join(format!("{}-{:016x}.{EXTENSION}", binary.digest(), self.compiler))
     }
+}
+
+/// The directory's key, which is made if there is none yet.
+fn key(dir: &Path) -> io::Result<[u8; KEY_BYTES]> {
+    let path = dir.join(KEY_FILE);
+    let mut key = [0; KEY_BYTES];
+    getrandom::fill(&mut key).map_err(io::Error::other)?;
+    // In one step and only where there is none: of two processes that start at once, both have to end up with one key.
+    let unfinished = dir.join(format!("{KEY_FILE}.{}.tmp", process::id()));
+    fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?.write_all(&key)?;
+    match fs::hard_link(&unfinished, &path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+        Ok(()) | Err(_) => {}
+    }
+    fs::remove_file(unfinished)?;
+    let found = fs::read(&path)?;
+    found.try_into().map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "holds no key; delete the file"))
+}
+
+/// Deletes artefacts, those used longest ago first, until all together take no more than `max_bytes`, and files that a
+/// process left unfinished.
+fn prune(dir: &Path, max_bytes: u64) -> io::Result<()> {
+    let mut artefacts = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let path = entry?.path();
+        // Another process may be pruning as well.
+        let Ok(metadata) = fs::symlink_metadata(&path) else { continue };
+        let used = metadata.modified()?;
+        match path.extension().and_then(|extension| extension.to_str()) {
+            Some(EXTENSION) => artefacts.push((used, metadata.len(), path)),
+            Some("tmp" | "probe") if used.elapsed().is_ok_and(|age| age > UNFINISHED) => {
+                let _ = fs::remove_file(path);
+            }
+            _ => {}
+        }
+    }
+    artefacts.sort_unstable_by(|left, right| right.cmp(left));
+    let mut total = 0;
+    for (_, size, path) in artefacts {
+        total += size;
+        if total > max_bytes {
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
 }
 
 /// The directory's owner, if that is the user this process runs as.
@@ -129,4 +200,40 @@ fn make_private(dir: &Path) -> io::Result<Option<u32>> {
     }
     fs::set_permissions(dir, fs::Permissions::from_mode(0o700))?;
     Ok(Some(owner))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_used_longest_ago_goes_first() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let now = SystemTime::now();
+        let file = |name: &str, age: u64| {
+            let file = fs::File::create(dir.path().join(name)).expect("a file");
+            file.set_len(10).expect("a size");
+            file.set_modified(now - Duration::from_secs(age)).expect("a time");
+        };
+        file("old.compiled", 30);
+        file("new.compiled", 10);
+        file("middle.compiled", 20);
+        file(KEY_FILE, 10_000);
+        file("being-written.tmp", 5);
+        file("left-behind.tmp", 10_000);
+        prune(dir.path(), 20).expect("a folder");
+        let left = fs::read_dir(dir.path()).expect("a folder").map(|entry| entry.expect("an entry").file_name());
+        let mut left: Vec<_> = left.map(|name| name.into_string().expect("text")).collect();
+        left.sort_unstable();
+        assert_eq!(left, ["being-written.tmp", "key", "middle.compiled", "new.compiled"]);
+    }
+
+    #[test]
+    fn a_directory_keeps_its_key() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let first = key(dir.path()).expect("a key");
+        assert_eq!(key(dir.path()).expect("a key"), first);
+        assert_eq!(fs::metadata(dir.path().join(KEY_FILE)).expect("a file").permissions().mode() & 0o777, 0o600);
+        assert_ne!(key(tempfile::tempdir().expect("a folder").path()).expect("a key"), first);
+    }
 }

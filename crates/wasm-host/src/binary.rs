@@ -5,17 +5,20 @@ use std::sync::Arc;
 use berth_model::Digest;
 use sha2::{Digest as _, Sha256};
 
+use crate::compiler_process::CompileError;
+
 /// A plugin's bytes under the name by which they came: the file's name without `.wasm`, or a built-in's.
 #[derive(Clone)]
 pub struct Binary {
     name: String,
     bytes: Arc<[u8]>,
     digest: Digest,
+    is_embedded: bool,
 }
 
 impl std::fmt::Debug for Binary {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { name, bytes, digest } = self;
+        let Self { name, bytes, digest, .. } = self;
         write!(formatter, "Binary({name}, {} bytes, {digest})", bytes.len())
     }
 }
@@ -24,7 +27,13 @@ impl Binary {
     #[must_use]
     pub fn new(name: impl Into<String>, bytes: impl Into<Arc<[u8]>>) -> Self {
         let bytes = bytes.into();
-        Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes }
+        Self { name: name.into(), digest: Digest::new(Sha256::digest(&bytes).into()), bytes, is_embedded: false }
+    }
+
+    /// The same for bytes that are a part of this program, and are trusted as it is.
+    #[must_use]
+    pub fn embedded(name: impl Into<String>, bytes: &'static [u8]) -> Self {
+        Self { is_embedded: true, ..Self::new(name, bytes) }
     }
 
     #[must_use]
@@ -43,6 +52,10 @@ impl Binary {
         self.digest
     }
 
+    pub(crate) fn is_embedded(&self) -> bool {
+        self.is_embedded
+    }
+
     /// Whether these are the bytes of a component, by their first eight.
     pub(crate) fn check_format(&self) -> Result<(), LoadError> {
         let header = self.bytes.first_chunk::<8>().ok_or(LoadError::NotWasm)?;
@@ -59,12 +72,18 @@ impl Binary {
 pub enum LoadError {
     #[error("cannot be read")]
     Read(#[source] std::io::Error),
+    #[error("is no regular file")]
+    NotAFile,
+    #[error("has {size} bytes, more than the {limit} that a plugin may have")]
+    TooLarge { size: u64, limit: u64 },
     #[error("is not a WebAssembly file")]
     NotWasm,
     #[error("is a core module, not a component: run `wasm-tools component new`")]
     CoreModule,
     #[error("is no valid component: {0}")]
     Invalid(String),
+    #[error(transparent)]
+    Compile(#[from] CompileError),
     #[error("imports {import}; plugins get nothing but berth:scheduler/host@0.1.0")]
     Import { import: String },
     #[error("exports no berth:scheduler interface of version 0.1.0; its exports: {exports}")]

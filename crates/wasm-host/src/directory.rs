@@ -9,8 +9,9 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    fs, io,
-    os::unix::fs::MetadataExt,
+    fs,
+    io::{self, Read as _},
+    os::unix::fs::{MetadataExt, OpenOptionsExt as _},
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, PoisonError, Weak,
@@ -218,7 +219,7 @@ impl PluginsDirectory {
         let old = self.known.insert(name.to_owned(), Known { fingerprint: Some(fingerprint), digest });
         let binary = match binary {
             Ok(binary) => binary,
-            Err(error) => return Some(DirectoryChange::Refused { digest, error: LoadError::Read(error) }),
+            Err(error) => return Some(DirectoryChange::Refused { digest, error }),
         };
         if old.is_some_and(|old| old.digest == digest) {
             return None;
@@ -229,8 +230,9 @@ impl PluginsDirectory {
         })
     }
 
-    fn read(&self, name: &str) -> io::Result<Binary> {
-        Ok(Binary::new(name, fs::read(self.dir.join(format!("{name}.wasm")))?))
+    fn read(&self, name: &str) -> Result<Binary, LoadError> {
+        let path = self.dir.join(format!("{name}.wasm"));
+        Ok(Binary::new(name, read_bounded(&path, self.engine.shared().file_limits().max_bytes)?))
     }
 }
 
@@ -301,6 +303,27 @@ impl Fingerprint {
     }
 }
 
+/// The bytes of a regular file that is no larger than `limit`. What is opened is what is looked at: between the listing
+/// of the directory and here, a pipe or a device may have taken the file's place.
+fn read_bounded(path: &Path, limit: u64) -> Result<Vec<u8>, LoadError> {
+    // Otherwise opening a pipe would wait for somebody to write into it.
+    let mut options = fs::OpenOptions::new();
+    let file = options.read(true).custom_flags(libc::O_NONBLOCK).open(path).map_err(LoadError::Read)?;
+    let metadata = file.metadata().map_err(LoadError::Read)?;
+    if !metadata.is_file() {
+        return Err(LoadError::NotAFile);
+    }
+    // A sparse file takes no space on disk, but all of its size in memory.
+    let too_large = |size| LoadError::TooLarge { size, limit };
+    if metadata.len() > limit {
+        return Err(too_large(metadata.len()));
+    }
+    let mut bytes = Vec::with_capacity(usize::try_from(metadata.len()).unwrap_or_default());
+    file.take(limit + 1).read_to_end(&mut bytes).map_err(LoadError::Read)?;
+    let size = bytes.len() as u64;
+    if size > limit { Err(too_large(size)) } else { Ok(bytes) }
+}
+
 /// Lets `duration` pass whatever happens; false once the watch is dropped.
 fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
     let end = Instant::now() + duration;
@@ -315,8 +338,42 @@ fn wait_out(woken: &Receiver<()>, duration: Duration) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::process::Command;
+
     use super::*;
     use crate::EngineOptions;
+
+    fn directory(dir: &Path, options: EngineOptions) -> PluginsDirectory {
+        PluginsDirectory::new(Engine::new(options).expect("an engine"), dir)
+    }
+
+    /// What becomes of the one file in a directory.
+    fn refusal(directory: &mut PluginsDirectory) -> String {
+        let mut events = directory.scan().expect("a folder");
+        match (events.pop(), events.is_empty()) {
+            (Some(DirectoryEvent { change: DirectoryChange::Refused { error, .. }, .. }), true) => error.to_string(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_too_large_is_not_read() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = fs::File::create(dir.path().join("Sparse.wasm")).expect("a file");
+        file.set_len(6 << 30).expect("a sparse file");
+        let mut directory = directory(dir.path(), EngineOptions::default());
+        assert_eq!(refusal(&mut directory), "has 6442450944 bytes, more than the 134217728 that a plugin may have");
+    }
+
+    #[test]
+    fn a_pipe_in_the_place_of_a_file_is_refused_at_once() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let made = Command::new("mkfifo").arg(dir.path().join("Pipe.wasm")).status().expect("mkfifo");
+        assert!(made.success());
+        let directory = directory(dir.path(), EngineOptions::default());
+        let error = directory.read("Pipe").expect_err("no file");
+        assert_eq!(error.to_string(), "is no regular file");
+    }
 
     #[test]
     fn a_file_is_read_once_two_looks_agree() {

@@ -2,33 +2,45 @@
 //!
 //! A call is bounded by an epoch deadline. Epochs advance every [`TICK`]; the thread that advances them ends once the
 //! engine and everything made from it is gone. Components are compiled on the thread that calls [`Engine::load`], which
-//! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread.
+//! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread; those that are no part of the
+//! program are compiled in a process of their own, if there is one for it.
 
 use std::{
     collections::BTreeMap,
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
     thread,
+    time::Duration,
 };
 
-use wasmtime::{
-    Config,
-    component::{HasSelf, Linker},
-};
+use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
     artefacts::{ArtefactError, Artefacts},
     bindings::All,
     clock::{Clock, TICK},
+    compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
     host_state::HostState,
     limits::Limits,
+    settings,
 };
 
-/// How deep components may call: bytes of the calling thread's stack. A component that uses up its share traps. Two
-/// components may lie on one stack, one that asks and one that answers a dry run, below and above the host's own frames:
-/// threads that call components need a good deal more than twice as much.
-pub const MAX_STACK: usize = 512 << 10;
+/// What a file may take before it runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileLimits {
+    pub max_bytes: u64,
+    /// Where there is a [`CompilerProcess`].
+    pub compile: CompileLimits,
+}
+
+impl Default for FileLimits {
+    /// Several times what a plugin takes that brings an interpreter of Python or JavaScript.
+    fn default() -> Self {
+        let compile = CompileLimits { cpu_time: Duration::from_secs(120), memory_bytes: 4 << 30 };
+        Self { max_bytes: 128 << 20, compile }
+    }
+}
 
 /// What an [`Engine`] is made with.
 #[derive(Clone, Debug, Default)]
@@ -40,6 +52,10 @@ pub struct EngineOptions {
     /// Where compiled artefacts are kept over restarts; `None` compiles at each start. The directory is made, or taken
     /// over, for this user alone: whoever can write there can run code in the scheduler.
     pub artefacts: Option<PathBuf>,
+    /// What files of a plugins directory may take.
+    pub files: FileLimits,
+    /// What compiles binaries that are no part of this program; `None` compiles them in this process.
+    pub compiler: Option<CompilerProcess>,
     /// Told of faults of plugins in service; faults while a binary is loaded or an instance built come back as errors.
     pub faults: FaultSink,
 }
@@ -65,13 +81,19 @@ pub(crate) struct Shared {
     pub(crate) linker: Linker<HostState>,
     pub(crate) clock: Arc<Clock>,
     pub(crate) artefacts: Option<Artefacts>,
+    pub(crate) compiler: Option<CompilerProcess>,
     pub(crate) faults: FaultSink,
     limits: RwLock<LimitsByName>,
+    files: RwLock<FileLimits>,
 }
 
 impl Shared {
     pub(crate) fn limits_of(&self, plugin: &str) -> Limits {
         self.limits.read().unwrap_or_else(PoisonError::into_inner).of(plugin).clone()
+    }
+
+    pub(crate) fn file_limits(&self) -> FileLimits {
+        *self.files.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -98,16 +120,23 @@ impl Engine {
     /// # Errors
     /// When wasmtime refuses this machine, or the artefact directory cannot be made private.
     pub fn new(options: EngineOptions) -> Result<Self, EngineError> {
-        let wasmtime = wasmtime::Engine::new(&config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
+        let wasmtime =
+            wasmtime::Engine::new(&settings::config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let mut linker = Linker::new(&wasmtime);
         All::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let clock = Arc::new(Clock::default());
         spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
-        let EngineOptions { limits, plugin_limits, faults, .. } = options;
+        let EngineOptions { limits, plugin_limits, faults, compiler, files, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
-        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, faults, limits }) })
+        let files = RwLock::new(files);
+        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, files }) })
+    }
+
+    /// Other limits for the files that are read from here on.
+    pub fn set_file_limits(&self, files: FileLimits) {
+        *self.shared.files.write().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
     /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.
@@ -125,15 +154,6 @@ impl Engine {
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
-}
-
-fn config() -> Config {
-    let mut config = Config::new();
-    config.concurrency_support(false).epoch_interruption(true).wasm_component_model(true);
-    config.max_wasm_stack(MAX_STACK);
-    // Backtraces name functions, not places in their code, so artefacts can do without the map of the latter.
-    config.generate_address_map(false);
-    config
 }
 
 fn spawn_ticker(engine: &wasmtime::Engine, clock: Arc<Clock>) -> std::io::Result<()> {

@@ -69,10 +69,16 @@ fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadEr
     if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary)) {
         return Ok((component, true));
     }
-    let component = Component::from_binary(engine, binary.bytes());
-    let component = component.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
+    let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));
+    let artefact = match &shared.compiler {
+        Some(compiler) if !binary.is_embedded() => compiler.compile(binary.bytes(), shared.file_limits().compile)?,
+        Some(_) | None => engine.precompile_component(binary.bytes()).map_err(invalid)?,
+    };
+    #[expect(unsafe_code, reason = "these bytes were made by this engine, or by the same program on its behalf")]
+    // SAFETY: the bytes are what the compiler of this program wrote, and nobody else had them in between.
+    let component = unsafe { Component::deserialize(engine, &artefact) }.map_err(invalid)?;
     if let Some(artefacts) = &shared.artefacts {
-        artefacts.store(binary, &component);
+        artefacts.store(binary, &artefact);
     }
     Ok((component, false))
 }

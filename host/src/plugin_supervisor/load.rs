@@ -11,13 +11,14 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_config::{
-    PluginCatalogue, PluginHostSettings, PluginLimits, ProvidedPlugin, Settings, points_of_missing_plugin,
+    FileSettings, PluginCatalogue, PluginHostSettings, PluginLimits, ProvidedPlugin, Settings, points_of_missing_plugin,
 };
 use berth_framework::{Points, profile::Profile};
 use berth_lifecycle::{Component, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
-    Binary as Bytes, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, Limits, PluginsDirectory,
+    Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
+    Limits, PluginsDirectory,
 };
 use tokio::sync::mpsc;
 use tracing::{info, warn};
@@ -32,6 +33,7 @@ use super::{
 };
 use crate::{
     clock::now,
+    compiler::compiler_process,
     failure::{Usage, chain},
     options::Scheduling,
 };
@@ -90,6 +92,8 @@ impl Plugins {
             limits: limits(rules.plugin("").limits),
             plugin_limits: plugin_limits(&rules),
             artefacts: artifacts.map(Path::to_owned),
+            files: file_limits(rules.settings.files()),
+            compiler: Some(compiler_process()),
             faults,
         })?;
         let inventory = PluginInventory::new(rules);
@@ -118,7 +122,7 @@ impl Plugins {
         let Some(embedded) = found.filter(|_| self.inventory.rules.may_run_as_component(name)) else {
             return Ok(None);
         };
-        let factory = self.engine.load(&Bytes::new(embedded.name, embedded.bytes));
+        let factory = self.engine.load(&Bytes::embedded(embedded.name, embedded.bytes));
         let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
         self.totals.add(name, factory.stats());
         Ok(Some(component(factory)))
@@ -221,6 +225,11 @@ pub(super) fn limits(limits: PluginLimits) -> Limits {
         log_lines_per_second: limits.log_lines_per_second,
         ..Limits::default()
     }
+}
+
+pub(super) fn file_limits(files: FileSettings) -> FileLimits {
+    let compile = CompileLimits { cpu_time: files.compile_cpu_time, memory_bytes: files.compile_memory_bytes };
+    FileLimits { max_bytes: files.max_bytes, compile }
 }
 
 /// Where compiled plugins are kept; `None` when nobody says and there is no home.

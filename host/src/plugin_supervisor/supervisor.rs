@@ -25,7 +25,7 @@ use tracing::{error, info, warn};
 use super::{
     announcer::Announcer,
     inventory::{PluginInventory, factory},
-    load::{Plugins, limits, plugin_limits},
+    load::{Plugins, file_limits, limits, plugin_limits},
     message::{HostSettings, Message, Order, OrderRefusal},
     ready_binary::{ReadyBinary, component},
     report::{self, PluginReport},
@@ -207,6 +207,7 @@ impl Supervisor {
             self.inventory.settings_changed(settings, now(), |rules, name| limits(rules.plugin(name).limits));
         let rules = &self.inventory.rules;
         self.engine.set_limits(limits(rules.plugin("").limits), plugin_limits(rules));
+        self.engine.set_file_limits(file_limits(rules.settings.files()));
         if let Some((_, watch)) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
         }

@@ -4,4 +4,5 @@
 mod bench;
 mod effects;
 mod faults;
+mod files;
 mod reads;

@@ -20,7 +20,7 @@ pub use other::{
     core_module, imports_wasi, loops_in_describe, of_another_world, opens_files, opens_sockets, reads_environment,
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
 };
-pub use points::{At, harmless, holds};
+pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::shows_objects;
 
 #[cfg(test)]
@@ -43,6 +43,7 @@ mod tests {
             super::opens_sockets("Sockets"),
             super::reads_environment("Environment"),
             super::holds("Holder"),
+            super::slow_to_compile("Slow"),
             super::shows_objects("ShowsObjects", "v1", "Secret"),
             super::asks_for("Effects", At::Bind, &[WantedEffect::Bind, WantedEffect::Activate("uid".to_owned())]),
             super::faults_at("LongReason", At::Filter, Fault::LongReason),

@@ -142,6 +142,28 @@ pub fn harmless(name: &str, at: At) -> Result<Vec<u8>> {
     plugin(name, at, "", (0, 0), "")
 }
 
+/// A plugin of this name for Filter that does nothing and takes a compiler many seconds: a function of many loops within
+/// each other, each of which hands on all of many values.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn slow_to_compile(name: &str) -> Result<Vec<u8>> {
+    const VALUES: usize = 2_000;
+    const LOOPS: usize = 300;
+    let change = |value: usize| {
+        let other = (value * 7 + 1) % VALUES;
+        format!("local.get {value} local.get {other} i32.mul i32.const {value} i32.xor local.set {value}\n")
+    };
+    let rest = format!(
+        "(func (export \"never-called\") (result i32) (local{})\n{}{}{}local.get 0)",
+        " i32".repeat(VALUES),
+        "loop\n".repeat(LOOPS),
+        (0..VALUES).map(change).collect::<String>(),
+        (0..LOOPS).map(|value| format!("local.get {value} br_if 0 end\n")).collect::<String>(),
+    );
+    plugin(name, At::Filter, "", (0, 0), &rest)
+}
+
 /// The plugin of this name that holds every pod at Permit for ten minutes.
 ///
 /// # Errors

@@ -11,8 +11,8 @@ use berth_framework::{ObjectKind, Permission};
 use serde::{Deserialize, Deserializer, de::Error as _};
 
 use super::{
-    Execution, FailurePolicy, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings, Probation,
-    ProbationSpan, Quarantine,
+    Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
+    Probation, ProbationSpan, Quarantine,
 };
 
 const KIND: &str = "PluginHostConfiguration";
@@ -45,6 +45,8 @@ pub(super) struct Document {
     _api_version: ApiVersion,
     #[serde(rename = "kind")]
     _kind: Kind,
+    #[serde(default)]
+    pub(super) files: FileFields,
     #[serde(default)]
     pub(super) defaults: SettingsFields,
     #[serde(default)]
@@ -109,6 +111,14 @@ pub(super) struct SettingsFields {
     execution: Option<Execution>,
     quarantine: Option<QuarantineFields>,
     probation: Option<CheckedProbation>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct FileFields {
+    max_size: Option<Bytes>,
+    compile_seconds: Option<Count>,
+    compile_memory: Option<Bytes>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -201,6 +211,18 @@ impl SettingsFields {
             execution: self.execution.or(base.execution),
             quarantine,
             probation,
+        }
+    }
+}
+
+impl FileFields {
+    pub(super) fn over_default(&self) -> FileSettings {
+        let default = FileSettings::default();
+        let seconds = |count: Count| Duration::from_secs(u64::from(count.0));
+        FileSettings {
+            max_bytes: self.max_size.map_or(default.max_bytes, |bytes| bytes.0),
+            compile_cpu_time: self.compile_seconds.map_or(default.compile_cpu_time, seconds),
+            compile_memory_bytes: self.compile_memory.map_or(default.compile_memory_bytes, |bytes| bytes.0),
         }
     }
 }

@@ -51,6 +51,17 @@ fn an_empty_document_is_the_default() {
 }
 
 #[test]
+fn files_may_take_what_is_said() {
+    let files = read("files: {maxSize: 1Mi, compileSeconds: 5, compileMemory: 1Gi}\n").expect("valid").files();
+    let said =
+        FileSettings { max_bytes: 1 << 20, compile_cpu_time: Duration::from_secs(5), compile_memory_bytes: 1 << 30 };
+    assert_eq!(files, said);
+    let some = read("files: {maxSize: 1Mi}\n").expect("valid").files();
+    assert_eq!(some, FileSettings { max_bytes: 1 << 20, ..FileSettings::default() });
+    check_error("files: {compileSeconds: 0}\n", &["line 3", "must be at least 1"]);
+}
+
+#[test]
 fn the_json_of_pods_is_granted_by_name_or_to_all() {
     let own = read("plugins:\n- name: Nosy\n  grants: {podJson: true}\n").expect("valid");
     assert!(own.grants_pod_json() && own.plugin("Nosy").grants.is_some_and(|grants| grants.pod_json));

@@ -101,7 +101,9 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
 
     assert!(!load().is_from_artefact());
     assert_eq!(artefacts.metadata().unwrap().permissions().mode() & 0o777, 0o700);
-    let stored: Vec<_> = artefacts.read_dir().unwrap().map(|entry| entry.unwrap().path()).collect();
+    let stored = artefacts.read_dir().unwrap().map(|entry| entry.unwrap().path());
+    let stored: Vec<_> =
+        stored.filter(|path| path.extension().is_some_and(|extension| extension == "compiled")).collect();
     let [stored] = stored.as_slice() else { panic!("{stored:?}") };
     assert_eq!(stored.metadata().unwrap().permissions().mode() & 0o777, 0o600);
 
@@ -114,4 +116,8 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
     std::fs::write(stored, content).unwrap();
     assert!(!load().is_from_artefact());
     assert!(load().is_from_artefact());
+
+    // What another directory's key vouches for does not count here.
+    std::fs::write(artefacts.join("key"), [7; 64]).unwrap();
+    assert!(!load().is_from_artefact());
 }

@@ -22,7 +22,7 @@ pub(super) struct Guest {
     pub name: String,
     pub at: At,
     pub bytes: Vec<u8>,
-    /// Whether the binary comes once the scheduler runs. One that is refused keeps it from starting.
+    /// Whether the binary comes once the scheduler runs.
     pub is_late: bool,
 }
 
@@ -72,7 +72,7 @@ impl Bench {
              profiles:\n- schedulerName: healthy\n{sections}"
         );
         let rules = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{rules}");
-        fs::create_dir(path("plugins")).expect("a folder");
+        fs::create_dir_all(path("plugins")).expect("a folder");
         fs::write(path("config.yaml"), config).expect("a file");
         fs::write(path("rules.yaml"), rules).expect("a file");
         for guest in guests.iter().filter(|guest| !guest.is_late) {

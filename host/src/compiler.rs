@@ -1,0 +1,47 @@
+//! The process that compiles the files of a plugins directory: this program once more, with a command of its own.
+
+use std::{
+    ffi::OsString,
+    io::{self, Write as _},
+    process,
+    time::Duration,
+};
+
+use berth_wasm_host::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
+use clap::Args;
+
+use crate::failure::chain;
+
+/// The command's name.
+const COMMAND: &str = "compile-component";
+
+/// How the scheduler starts this program to compile a file.
+pub(crate) fn compiler_process() -> CompilerProcess {
+    CompilerProcess {
+        // Not the file's path: an upgrade may have put another version there.
+        program: "/proc/self/exe".into(),
+        arg0: OsString::from("berth"),
+        arguments: vec![OsString::from(COMMAND)],
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CompileComponent {
+    /// Processor time
+    seconds: u64,
+    /// Address space
+    bytes: u64,
+}
+
+/// What is wrong with the component goes to standard error as it stands: the scheduler that asked makes a message of it.
+pub(crate) fn run(arguments: &CompileComponent) -> ! {
+    let CompileComponent { seconds, bytes } = *arguments;
+    let limits = CompileLimits { cpu_time: Duration::from_secs(seconds), memory_bytes: bytes };
+    let reason = match compile_for_parent(limits) {
+        Ok(()) => process::exit(0),
+        Err(CompileError::Invalid(reason)) => reason,
+        Err(error) => chain(&error),
+    };
+    let _ = writeln!(io::stderr().lock(), "{reason}");
+    process::exit(1)
+}

@@ -1,0 +1,56 @@
+//! Files that are no plugins, or cost much before they are one: they lie in the directory when the scheduler starts.
+
+use std::fs;
+
+use berth_test_guests::{At, harmless, slow_to_compile};
+use serde_json::json;
+
+use super::bench::{Bench, Guest, name_of};
+use crate::cluster::Cluster;
+
+const RULES: &str = "files: {compileSeconds: 2}\n";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bad_file_costs_itself_alone() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let plugins = cluster.dir.path().join("plugins");
+    fs::create_dir(&plugins).expect("a folder");
+    let sparse = fs::File::create(plugins.join("Sparse.wasm")).expect("a file");
+    sparse.set_len(6 << 30).expect("a sparse file");
+    let guests = vec![
+        Guest::new("Sparse", At::Filter, Vec::new()).late(),
+        Guest::new("Text", At::Filter, b"not a plugin".to_vec()),
+        Guest::new("Slow", At::Filter, slow_to_compile("Slow").expect("a component")),
+        Guest::new("Good", At::Filter, harmless("Good", At::Filter).expect("a component")),
+    ];
+    let bench = Bench::start(cluster, guests, RULES).await;
+    let reasons = [
+        ("Sparse", "has 6442450944 bytes, more than the 134217728 that a plugin may have"),
+        ("Text", "is not a WebAssembly file"),
+        ("Slow", "takes more than 2 s of processor time to compile"),
+    ];
+    bench.binds_healthy(5).await;
+    bench.create("Good", 1).await;
+    bench.cluster.node_of(&name_of("Good", 0)).await;
+    for (name, reason) in reasons {
+        bench.shows([(name, json!({"state": "refused", "lastReason": reason}))]).await;
+        bench.create(name, 1).await;
+        let says = |message: &String| message.contains(name) && message.contains(reason);
+        let pod = name_of(name, 0);
+        bench.cluster.until(reason, |seen| seen.messages.get(&pod).is_some_and(says)).await;
+    }
+    for (name, _) in reasons {
+        bench.place(name, &harmless(name, At::Filter).expect("a component"));
+        bench.cluster.node_of(&name_of(name, 0)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_takes_much_memory_to_compile_is_refused() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let guest = Guest::new("Large", At::Filter, slow_to_compile("Large").expect("a component"));
+    let bench = Bench::start(cluster, vec![guest], "files: {compileMemory: 600Mi}\n").await;
+    bench.binds_healthy(5).await;
+    let reason = "takes more than 629145600 bytes of memory to compile";
+    bench.shows([("Large", json!({"state": "refused", "lastReason": reason}))]).await;
+}
