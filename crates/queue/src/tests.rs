@@ -1,10 +1,12 @@
-//! The queue's promises: order, backoff, who is moved by what, and that no pod is lost.
+//! The queue's promises, one by one: order, backoff, who is moved by what. `model` holds the queue against a plain account of it.
 
-use std::{collections::BTreeMap, sync::Arc};
+mod model;
+mod reference;
+
+use std::sync::Arc;
 
 use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Sym, Time};
-use proptest::prelude::*;
 
 use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject};
 
@@ -212,154 +214,4 @@ fn a_nomination_in_memory_outlives_updates_without_one() {
     assert_eq!(queue.nominator().pods_on(Sym(77)).iter().map(|pod| pod.priority).collect::<Vec<_>>(), [3]);
     let _gone = queue.delete("p");
     assert!(queue.nominator().is_empty());
-}
-
-#[derive(Clone, Debug)]
-enum Op {
-    Add(u8, i8),
-    Update(u8, bool),
-    Delete(u8),
-    Pop,
-    Finish,
-    Fail(u8),
-    Happen(bool),
-    Activate(u8),
-    Replace,
-    Advance(u32),
-    Gate(bool),
-    Hint(bool),
-}
-
-fn op() -> impl Strategy<Value = Op> {
-    prop_oneof![
-        4 => (0..6u8, any::<i8>()).prop_map(|(pod, priority)| Op::Add(pod, priority)),
-        2 => (0..6u8, any::<bool>()).prop_map(|(pod, happens)| Op::Update(pod, happens)),
-        1 => (0..6u8).prop_map(Op::Delete),
-        5 => Just(Op::Pop),
-        1 => Just(Op::Finish),
-        4 => (0..4u8).prop_map(Op::Fail),
-        2 => any::<bool>().prop_map(Op::Happen),
-        1 => (0..6u8).prop_map(Op::Activate),
-        1 => Just(Op::Replace),
-        3 => (0..40_000u32).prop_map(Op::Advance),
-        1 => any::<bool>().prop_map(Op::Gate),
-        1 => any::<bool>().prop_map(Op::Hint),
-    ]
-}
-
-/// The queue beside the simplest account of it: who waits, who is in flight.
-struct Model {
-    queue: Queue,
-    policy: Fake,
-    now: Time,
-    waiting: BTreeMap<String, ()>,
-    in_flight: Vec<QueuedPod>,
-}
-
-impl Model {
-    fn is_in_flight(&self, uid: &str) -> bool {
-        self.in_flight.iter().any(|record| *record.pod.uid == *uid)
-    }
-
-    fn perform(&mut self, op: &Op) {
-        let Self { queue, policy, now, .. } = self;
-        match *op {
-            Op::Add(uid, priority) => {
-                let uid = format!("p{uid}");
-                queue.add(pod(&uid, i32::from(priority)), *now, policy);
-                if !self.is_in_flight(&uid) {
-                    self.waiting.insert(uid, ());
-                }
-            }
-            Op::Update(uid, happens) => {
-                let uid = format!("p{uid}");
-                let occurrences = if happens { vec![node_event(ClusterEvent::ADD)] } else { Vec::new() };
-                queue.update(&pod(&uid, 0), &occurrences, *now, policy);
-                if !self.is_in_flight(&uid) {
-                    self.waiting.insert(uid, ());
-                }
-            }
-            Op::Delete(uid) => {
-                let uid = format!("p{uid}");
-                assert_eq!(queue.delete(&uid).is_some(), self.waiting.remove(&uid).is_some());
-            }
-            Op::Pop => {
-                if let Some(record) = queue.pop(*now) {
-                    assert!(self.waiting.remove(&*record.pod.uid).is_some(), "popped what does not wait");
-                    self.in_flight.push(record);
-                }
-            }
-            Op::Finish => {
-                if let Some(record) = self.in_flight.pop() {
-                    queue.done(&record.pod.uid);
-                }
-            }
-            Op::Fail(how) => {
-                if let Some(record) = self.in_flight.pop() {
-                    let failure = match how {
-                        0 => Failure::default(),
-                        1 => rejected_by("Fit"),
-                        2 => rejected_by("Unknown"),
-                        _ => Failure { rejectors: Vec::new(), pending: vec![Arc::from("Claims")] },
-                    };
-                    self.waiting.insert(record.pod.uid.to_string(), ());
-                    fail(queue, record, failure, *now, policy);
-                }
-            }
-            Op::Happen(adds) => {
-                let action = if adds { ClusterEvent::ADD } else { ClusterEvent::UPDATE_NODE_LABEL };
-                queue.move_all(&node_event(action), |_| true, *now, policy);
-            }
-            Op::Activate(uid) => queue.activate(&[PodUid::from(format!("p{uid}"))], *now, policy),
-            Op::Replace => queue.plugin_replaced("Fit", *now, policy),
-            Op::Advance(milliseconds) => {
-                *now = *now + u64::from(milliseconds);
-                queue.flush(*now, policy);
-            }
-            Op::Gate(closed) => policy.gate = closed,
-            Op::Hint(yes) => policy.hint = yes,
-        }
-    }
-
-    fn check(&self) {
-        let mut names: Vec<String> = self.queue.iter().map(|(record, _)| record.pod.uid.to_string()).collect();
-        names.sort();
-        assert!(names.iter().eq(self.waiting.keys()), "waits: {names:?}, should: {:?}", self.waiting);
-        let pending = self.queue.pending_pods();
-        let n_pending = pending.active + pending.backoff + pending.unschedulable + pending.gated;
-        assert_eq!(n_pending, names.len(), "each in one place");
-        assert!(names.iter().all(|name| !self.is_in_flight(name) && !self.queue.is_in_flight(name)));
-        let metrics = self.queue.metrics();
-        assert_eq!(metrics.in_flight_pods, self.in_flight.len());
-        assert!(!self.in_flight.is_empty() || metrics.in_flight_events.is_empty(), "events are held for nobody");
-        assert!(metrics.unschedulable.values().all(|count| *count >= 0));
-    }
-}
-
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
-
-    #[test]
-    fn no_pod_is_lost(ops in proptest::collection::vec(op(), 1..150)) {
-        let policy = Fake::default();
-        let mut model =
-            Model { queue: queue(), policy, now: NOON, waiting: BTreeMap::new(), in_flight: Vec::new() };
-        for op in &ops {
-            model.perform(op);
-            model.check();
-        }
-        model.policy = Fake::default();
-        for _ in 0..2 {
-            model.perform(&Op::Happen(false));
-            model.perform(&Op::Advance(400_000));
-        }
-        model.perform(&Op::Advance(20_000));
-        for _ in 0..model.waiting.len() {
-            model.now = model.now + 1;
-            model.perform(&Op::Pop);
-            model.check();
-        }
-        prop_assert!(model.waiting.is_empty(), "not poppable: {:?}", model.waiting);
-        prop_assert_eq!(model.queue.metrics().unschedulable.values().sum::<i64>(), 0);
-    }
 }
