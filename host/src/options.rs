@@ -96,6 +96,9 @@ pub(crate) struct Sandbox {
     /// How long a bound pod takes to turn Running
     #[arg(long, default_value = "100ms", value_parser = duration, value_name = "DURATION")]
     pub pod_start_delay: Duration,
+    /// Rules by which requests fail once the nodes are there, YAML or JSON; the same as POST /faults takes
+    #[arg(long, value_name = "FILE")]
+    pub faults: Option<PathBuf>,
     #[command(flatten)]
     pub scheduling: Scheduling,
 }

@@ -1,19 +1,20 @@
 //! `berth sandbox`: a Kubernetes API in memory, with nodes and, unless told otherwise, the scheduler.
 
 use std::{
+    fmt::Display,
     io::{self, Write as _},
     path::Path,
 };
 
 use anyhow::{Context as _, Result};
 use berth_cluster::{Client, ConnectOptions, Connection, Creator, connect};
-use berth_sandbox::Options;
+use berth_sandbox::{Options, Rule};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde_json::Value;
 
 use crate::{
     configuration,
-    failure::chain,
+    failure::{Usage, chain},
     options,
     progress::Progress,
     run::{block_on, until_told_to_stop},
@@ -34,6 +35,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     } else {
         Some(Plan::new(&arguments.scheduling, configuration::alone()).await?)
     };
+    let faults = arguments.faults.as_deref().map_or(Ok(Vec::new()), read_faults)?;
     let options =
         Options { listen: arguments.listen, pod_start_delay: arguments.pod_start_delay, ..Options::default() };
     let sandbox = start(options).await?;
@@ -41,6 +43,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     let connection = connection(&arguments.kubeconfig).await?;
     let nodes: Vec<Value> = berth_sandbox::nodes(arguments.nodes, usize::from(arguments.zones)).collect();
     create(&connection.client, nodes, "nodes", CREATES).await?;
+    sandbox.faults().add(faults).context("--faults")?;
     let session = match plan {
         Some(plan) => Some(Session::start(connection, plan, &arguments.scheduling, None).await?),
         None => None,
@@ -59,6 +62,12 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     }
     sandbox.stop().await;
     Ok(())
+}
+
+fn read_faults(path: &Path) -> Result<Vec<Rule>> {
+    let usage = |problem: &dyn Display| Usage(format!("--faults {}: {problem}", path.display()));
+    let text = std::fs::read_to_string(path).map_err(|error| usage(&error))?;
+    Ok(berth_sandbox::read_rules(&text).map_err(|error| usage(&error))?)
 }
 
 pub(crate) async fn start(options: Options) -> Result<berth_sandbox::Sandbox> {

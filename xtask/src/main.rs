@@ -19,6 +19,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   test             run all tests
   swap-storm [ARG ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options
+  chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
+                   run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
   check            formatting, tidiness, lints and documentation, without tests
   tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
   ci               check, then test
@@ -36,7 +38,8 @@ fn main() -> ExitCode {
     let outcome = match command {
         "demo" => demo(rest),
         "test" => test(),
-        "swap-storm" => swap_storm(rest),
+        "swap-storm" => harness("swap-storm", rest),
+        "chaos" => harness("chaos", rest),
         "check" => checks::all(),
         "tidy" => checks::tidy(),
         "ci" => checks::all().and_then(|()| test()),
@@ -91,10 +94,11 @@ fn is_first_build() -> bool {
     !target.join("debug/berth").exists()
 }
 
-fn swap_storm(arguments: &[String]) -> Result<()> {
+/// Runs a program that drives `berth`, which must be beside it.
+fn harness(program: &str, arguments: &[String]) -> Result<()> {
     setup()?;
-    cargo(&["build", "--bin", "berth", "--bin", "swap-storm"])?;
-    let mut command = vec!["run", "--bin", "swap-storm", "--"];
+    cargo(&["build", "--bin", "berth", "--bin", program])?;
+    let mut command = vec!["run", "--bin", program, "--"];
     command.extend(arguments.iter().map(String::as_str));
     cargo(&command)
 }

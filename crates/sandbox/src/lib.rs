@@ -3,7 +3,8 @@
 //! [`Sandbox::start`] gives a server that `kubectl` and client libraries take for a cluster's API server: the kinds
 //! that a scheduler reads and writes, custom resources, watches, patches, selectors, admission of pods, eviction. Bound
 //! pods become `Running` and deleted ones are removed, after delays that the caller chooses. The controllers that a scheduler
-//! works with are simulated: volumes, device claims, disruption budgets, and workloads as far as examples need them.
+//! works with are simulated: volumes, device claims, disruption budgets, and workloads as far as examples need them. By rules
+//! given at `/faults`, requests and watches fail as they do in clusters (`berth-faults`).
 //!
 //! Reading order, from the top: `server` wires everything; a request enters in `api`, which calls the operations in
 //! `objects`; these follow the `rules` and write the `storage` behind `state`; `controllers` use the same operations and
@@ -28,5 +29,6 @@ mod controllers;
 mod nodes;
 mod server;
 
+pub use berth_faults::{Faults, Rule, RuleError, read_rules};
 pub use nodes::nodes;
 pub use server::{Error, Options, Sandbox};

@@ -1,13 +1,11 @@
 //! The running server: started with options, reached by URL or kubeconfig, stopped.
 
-use std::future::IntoFuture;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::Request;
-use axum::serve::ListenerExt;
+use berth_faults::Faults;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
@@ -68,6 +66,7 @@ pub enum Error {
 #[derive(Debug)]
 pub struct Sandbox {
     address: SocketAddr,
+    faults: Arc<Faults>,
     stopping: watch::Sender<bool>,
     tasks: Vec<JoinHandle<()>>,
 }
@@ -87,16 +86,21 @@ impl Sandbox {
         }
         state.compact();
         let (start_delay, stop_delay) = (options.pod_start_delay, options.pod_stop_delay);
-        let api = Api::new(Arc::clone(&state), receiver.clone());
+        let api = Arc::new(Api::new(Arc::clone(&state), receiver.clone()));
+        let faults = Arc::new(Faults::default());
+        let handler = move |request: Request| {
+            let (parts, body) = request.into_parts();
+            router::handle(Arc::clone(&api), parts, body)
+        };
         let mut tasks = vec![
             tokio::spawn(kubelet::run(Arc::clone(&state), receiver.clone(), start_delay, stop_delay)),
             tokio::spawn(namespaces::run(Arc::clone(&state), receiver.clone(), stop_delay)),
-            tokio::spawn(serve(listener, Arc::new(api), receiver.clone())),
+            tokio::spawn(berth_faults::serve(listener, Arc::clone(&faults), receiver.clone(), handler)),
         ];
         if options.controllers {
             tasks.push(tokio::spawn(manager::run(state, receiver, options.workloads)));
         }
-        Ok(Self { address, stopping, tasks })
+        Ok(Self { address, faults, stopping, tasks })
     }
 
     /// The address that the server listens on, with the port it has taken.
@@ -107,6 +111,11 @@ impl Sandbox {
     /// The URL for clients.
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
+    }
+
+    /// The rules by which requests fail, which clients reach at `/faults`. There are none at first.
+    pub fn faults(&self) -> &Faults {
+        &self.faults
     }
 
     /// A kubeconfig file for `kubectl` and other clients, as YAML text.
@@ -124,27 +133,5 @@ impl Sandbox {
             // A task that panicked has nothing left to wait for.
             let _ = task.await;
         }
-    }
-}
-
-async fn serve(listener: TcpListener, api: Arc<Api>, mut stopping: watch::Receiver<bool>) {
-    let router: Router = Router::new().fallback(move |request: Request| {
-        let api = Arc::clone(&api);
-        async move {
-            let (parts, body) = request.into_parts();
-            router::handle(api, parts, body).await
-        }
-    });
-    let listener = listener.tap_io(|stream| {
-        if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "cannot set TCP_NODELAY");
-        }
-    });
-    let stopped = async move {
-        // An error means that the handle is gone, which also ends the server.
-        let _ = stopping.wait_for(|stopping| *stopping).await;
-    };
-    if let Err(error) = axum::serve(listener, router).with_graceful_shutdown(stopped).into_future().await {
-        tracing::error!(%error, "server failed");
     }
 }

@@ -47,6 +47,14 @@ async fn command_line_that_makes_no_sense() {
 }
 
 #[tokio::test]
+async fn rules_for_faults_that_make_no_sense() {
+    let files: &[(&str, &[u8])] = &[("rules.yaml", b"fault: {type: Status, code: 42}")];
+    let parts = ["--faults {dir}/rules.yaml: faults[0].fault.code: 42: want an HTTP status from 400 to 599"];
+    check(files, &["sandbox", "--faults", "{dir}/rules.yaml"], 2, &parts).await;
+    check(&[], &["sandbox", "--faults", "{dir}/none.yaml"], 2, &["--faults {dir}/none.yaml: No such file"]).await;
+}
+
+#[tokio::test]
 async fn manifest_that_is_no_yaml() {
     let files: &[(&str, &[u8])] = &[("pods.yaml", b"kind: Pod\nspec: [1, {")];
     check(files, &["demo", "{dir}/pods.yaml"], 2, &["{dir}/pods.yaml: not valid YAML or JSON", "line"]).await;

@@ -45,7 +45,8 @@ const RULES: &[Rule] = &[
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
     rule("berth-cluster", &["berth-model"], KUBERNETES),
-    rule("berth-sandbox", &[], &["axum", "hyper", "k8s-openapi", "tokio"]),
+    rule("berth-faults", &[], &["axum", "hyper", "tokio"]),
+    rule("berth-sandbox", &["berth-faults"], &["axum", "hyper", "k8s-openapi", "tokio"]),
     rule("berth-plugin-builder", &[], &[]),
     rule("berth-components", &[], &[]),
     rule(
@@ -69,6 +70,11 @@ const RULES: &[Rule] = &[
     ),
     rule("berth-testing", &["berth-cache", "berth-framework", "berth-model"], &[]),
     rule("berth-test-components", &[], &[]),
+    rule(
+        "berth-chaos",
+        &["berth-faults", "berth-sandbox", "berth-test-control-plane", "berth-test-processes"],
+        &["axum", "clap", "hyper", "k8s-openapi", "kube", "tokio"],
+    ),
     rule("berth-test-control-plane", &["berth-test-processes"], KUBERNETES),
     rule("berth-test-guests", &[], &[]),
     rule(

@@ -6,6 +6,7 @@ mod budgets;
 mod claims;
 mod cluster;
 mod compare;
+mod faults;
 mod http;
 mod life;
 mod recorded;

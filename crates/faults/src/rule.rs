@@ -1,0 +1,272 @@
+//! What a rule says, and how it is read from JSON or YAML.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::request_info::{RequestInfo, VERBS};
+
+/// Which requests meet which fault, how often, and for how long.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Rule {
+    /// Under which the rule is listed and removed; empty: `fault-1`, `fault-2` and so on.
+    #[serde(default)]
+    pub name: String,
+    /// The requests that the rule is about; without it, all of them.
+    #[serde(default, rename = "match")]
+    pub matches: Match,
+    /// What happens to them.
+    pub fault: Fault,
+    /// The share of these requests, or of the events for [`Fault::DuplicateEvents`], that the fault hits.
+    #[serde(default = "always")]
+    pub probability: f64,
+    /// The rule is over once it has hit so often.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// The rule is over so many seconds after it was added.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_seconds: Option<f64>,
+    /// Decides which of the matching requests are hit.
+    #[serde(default)]
+    pub seed: u64,
+}
+
+fn always() -> f64 {
+    1.0
+}
+
+/// Which requests a rule is about. An empty field leaves it open.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Match {
+    /// The API's verbs: `get`, `list`, `watch`, `create`, `update`, `patch`, `delete`, `deletecollection`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub verbs: Vec<String>,
+    /// Plural names, as in RBAC: `pods` without its subresources, `pods/binding`, `pods/*` for all subresources.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub resources: Vec<String>,
+    /// Requests in one of these namespaces.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub namespaces: Vec<String>,
+    /// How the header `User-Agent` begins: `kubectl/`, `berth/`.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub user_agent: String,
+}
+
+/// What happens to a request or a watch that is hit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all_fields = "camelCase", deny_unknown_fields)]
+pub enum Fault {
+    /// The request is refused with this HTTP status and not carried out. 429 comes in plain text, as from API Priority and
+    /// Fairness; 410 is for lists and watches that name a `resourceVersion` and, on a watch, comes as its first event.
+    Status {
+        /// 400 to 599.
+        code: u16,
+        /// The header `Retry-After`; of 429 it is 1 unless said otherwise.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        retry_after_seconds: Option<u32>,
+    },
+    /// The request is carried out this much later.
+    Latency {
+        /// How much.
+        milliseconds: u64,
+    },
+    /// The request is carried out; its connection is closed without an answer.
+    LostAnswer {},
+    /// The connection of a watch breaks in the middle of the answer.
+    CutWatch {
+        /// How long after the beginning of the watch, or after the rule was added to a watch that was open.
+        #[serde(default)]
+        after_milliseconds: u64,
+    },
+    /// The connection of a watch stays open and nothing comes any more, not even its end.
+    SilentWatch {
+        /// As of [`Fault::CutWatch`].
+        #[serde(default)]
+        after_milliseconds: u64,
+    },
+    /// Events of a watch come twice.
+    DuplicateEvents {},
+    /// Nobody is there: connections are closed without an answer, open watches are cut.
+    Outage {},
+}
+
+/// Why rules are not taken.
+#[derive(Debug, thiserror::Error)]
+pub enum RuleError {
+    /// Neither JSON nor YAML.
+    #[error("not YAML or JSON: {0}")]
+    Syntax(Box<serde_saphyr::Error>),
+    /// A field has a value that it can't have.
+    #[error("{field}: {problem}")]
+    Field {
+        /// Where, such as `faults[0].match.verbs[1]`.
+        field: String,
+        /// What is wrong and what to write.
+        problem: String,
+    },
+    /// A rule of this name is there already.
+    #[error("a rule of the name `{0}` is there already: remove it first (DELETE /faults/{0}), or choose another name")]
+    NameTaken(String),
+}
+
+/// Reads one rule, a list of them, or an object with the list under `faults`; JSON or YAML.
+///
+/// # Errors
+/// It says which field is wrong and what to write there.
+pub fn read_rules(text: &str) -> Result<Vec<Rule>, RuleError> {
+    let document: Value = serde_saphyr::from_str(text).map_err(|error| RuleError::Syntax(Box::new(error)))?;
+    let rules = match document {
+        Value::Object(mut object) if object.len() == 1 && object.contains_key("faults") => {
+            object.remove("faults").unwrap_or_default()
+        }
+        rule @ Value::Object(_) => Value::Array(vec![rule]),
+        other => other,
+    };
+    let Value::Array(rules) = rules else {
+        return Err(field("faults", "want a list of rules, each an object with `fault`"));
+    };
+    rules.into_iter().enumerate().map(|(index, rule)| read_rule(rule, &format!("faults[{index}]"))).collect()
+}
+
+fn read_rule(value: Value, path: &str) -> Result<Rule, RuleError> {
+    let rule: Rule = serde_path_to_error::deserialize(value).map_err(|error| {
+        let inner = error.path().to_string();
+        let at = if inner == "." { path.to_owned() } else { format!("{path}.{inner}") };
+        field(&at, &error.into_inner().to_string())
+    })?;
+    rule.check(path)?;
+    Ok(rule)
+}
+
+fn field(field: &str, problem: &str) -> RuleError {
+    RuleError::Field { field: field.to_owned(), problem: problem.to_owned() }
+}
+
+impl Rule {
+    /// How long the rule lasts; `None`: until it is removed.
+    pub(crate) fn duration(&self) -> Option<Duration> {
+        self.duration_seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok())
+    }
+
+    /// Checks what the types leave open; `path` is where the rule stands, for the error.
+    pub(crate) fn check(&self, path: &str) -> Result<(), RuleError> {
+        let at = |name: &str| format!("{path}.{name}");
+        let is_name = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || "-.".contains(letter);
+        if !self.name.chars().all(is_name) {
+            return Err(field(&at("name"), &format!("`{}`: use small letters, digits, `-` and `.`", self.name)));
+        }
+        if !(self.probability > 0.0 && self.probability <= 1.0) {
+            return Err(field(&at("probability"), &format!("{}: want more than 0, at most 1", self.probability)));
+        }
+        if self.count == Some(0) {
+            return Err(field(&at("count"), "0: want at least 1; leave it out for a rule without a limit"));
+        }
+        if self.duration_seconds.is_some_and(|seconds| !(seconds > 0.0 && seconds <= 1e9)) {
+            return Err(field(&at("durationSeconds"), "want more than 0; leave it out for a rule that stays"));
+        }
+        self.matches.check(&at("match"))?;
+        self.check_fault(path)
+    }
+
+    fn check_fault(&self, path: &str) -> Result<(), RuleError> {
+        let verbs = |allowed: &[&str]| {
+            let other = self.matches.verbs.iter().position(|verb| !allowed.contains(&verb.as_str()));
+            other.map_or(Ok(()), |index| {
+                let problem = format!("this fault is for {}: name these, or none", allowed.join(" and "));
+                Err(field(&format!("{path}.match.verbs[{index}]"), &problem))
+            })
+        };
+        match &self.fault {
+            Fault::Status { code, .. } if !(400..=599).contains(code) => {
+                Err(field(&format!("{path}.fault.code"), &format!("{code}: want an HTTP status from 400 to 599")))
+            }
+            Fault::Status { code: 410, .. } => verbs(&["list", "watch"]),
+            Fault::CutWatch { .. } | Fault::SilentWatch { .. } | Fault::DuplicateEvents {} => verbs(&["watch"]),
+            Fault::Outage {} if self.probability < 1.0 || self.count.is_some() => {
+                let problem =
+                    "an outage hits every request of its time: give `durationSeconds`, no `probability` or `count`";
+                Err(field(&format!("{path}.fault"), problem))
+            }
+            Fault::Status { .. } | Fault::Latency { .. } | Fault::LostAnswer {} | Fault::Outage {} => Ok(()),
+        }
+    }
+}
+
+impl Match {
+    fn check(&self, path: &str) -> Result<(), RuleError> {
+        for (index, verb) in self.verbs.iter().enumerate() {
+            if !VERBS.contains(&verb.as_str()) {
+                let problem = format!("`{verb}` is no verb of the API: use {}", VERBS.join(", "));
+                return Err(field(&format!("{path}.verbs[{index}]"), &problem));
+            }
+        }
+        for (index, resource) in self.resources.iter().enumerate() {
+            let (plural, subresource) = resource.split_once('/').unwrap_or((resource, "status"));
+            let is_word = |word: &str| !word.is_empty() && word.chars().all(|letter| letter.is_ascii_lowercase());
+            if !is_word(plural) || !is_word(subresource) && subresource != "*" {
+                let problem = format!(
+                    "`{resource}`: write the plural in small letters without its group, as in pods, pods/binding, pods/*, leases"
+                );
+                return Err(field(&format!("{path}.resources[{index}]"), &problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the rule is about this request.
+    pub(crate) fn covers(&self, request: &RequestInfo) -> bool {
+        let is_resource = |wanted: &String| match wanted.strip_suffix("/*") {
+            Some(plural) => request.resource.split_once('/').is_some_and(|(of, _)| of == plural),
+            None => *wanted == request.resource,
+        };
+        (self.verbs.is_empty() || self.verbs.iter().any(|verb| verb == request.verb))
+            && (self.resources.is_empty() || self.resources.iter().any(is_resource))
+            && (self.namespaces.is_empty() || self.namespaces.contains(&request.namespace))
+            && request.user_agent.starts_with(&self.user_agent)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_wrong_rule_is_refused_with_the_field_and_the_fix() {
+        for (text, wanted) in [
+            ("fault: {type: Status}", "faults[0].fault: missing field `code`"),
+            ("fault: {type: Status, code: 200}", "faults[0].fault.code: 200: want an HTTP status from 400 to 599"),
+            (
+                "fault: {type: Flood}",
+                "faults[0].fault.type: unknown variant `Flood`, expected one of `Status`, `Latency`",
+            ),
+            ("{fault: {type: Outage}, match: {verb: get}}", "faults[0].match.verb: unknown field `verb`"),
+            (
+                "{fault: {type: Outage}, match: {verbs: [bind]}}",
+                "faults[0].match.verbs[0]: `bind` is no verb of the API: use get",
+            ),
+            (
+                "{fault: {type: Outage}, match: {resources: [Pods]}}",
+                "faults[0].match.resources[0]: `Pods`: write the plural",
+            ),
+            ("{fault: {type: Outage}, count: 3}", "faults[0].fault: an outage hits every request"),
+            ("{fault: {type: CutWatch}, match: {verbs: [list]}}", "faults[0].match.verbs[0]: this fault is for watch"),
+            ("[{fault: {type: LostAnswer}}, {fault: {type: LostAnswer}, probability: 2}]", "faults[1].probability: 2"),
+            ("faults: 7", "faults: want a list of rules"),
+            ("{{", "not YAML or JSON"),
+        ] {
+            let error = read_rules(text).expect_err(text).to_string();
+            assert!(error.starts_with(wanted), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_rule_says_as_json_what_was_read() {
+        let text = "faults: [{fault: {type: Status, code: 429}, match: {resources: [pods/binding]}, count: 2}]";
+        let rules = read_rules(text).expect("a rule");
+        let json = serde_json::to_string(&rules).expect("JSON");
+        assert_eq!(read_rules(&json).expect("the same"), rules);
+    }
+}

@@ -1,0 +1,177 @@
+//! The scheduler processes: several that elect a leader, killed by the plan, and started again whenever they are gone.
+
+use std::{
+    fs,
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use berth_test_processes::{Endpoints, Process, free_addresses};
+
+use crate::{plan::Victim, site::Site};
+
+/// A leader that is gone costs six seconds, not fifteen. Requests are as fast as the API server takes them.
+const CONFIG: &str = "\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {qps: -1}
+leaderElection: {leaseDuration: 6s, renewDeadline: 4s, retryPeriod: 1s}
+";
+
+const LEADING: &str = "leader_election_master_status{name=\"kube-scheduler\"} 1";
+const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
+
+/// What a process says when it ends because another may schedule.
+const LOST: &str = "leader election lost";
+
+/// All replicas; they end with this value.
+pub(crate) struct Replicas {
+    replicas: Vec<Replica>,
+    config: PathBuf,
+    /// Where the output of each process goes once it is gone.
+    logs: Option<PathBuf>,
+    n_started: u32,
+    pub(crate) n_killed: u32,
+    /// Those that ended by themselves, as one that loses the Lease must.
+    pub(crate) n_ended: u32,
+}
+
+enum Replica {
+    Running(Scheduler),
+    Down { until: Instant },
+}
+
+struct Scheduler {
+    process: Process,
+    endpoints: Endpoints,
+    /// Counts all processes of the run, from 1.
+    number: u32,
+}
+
+impl Replicas {
+    pub(crate) fn start(site: &Site, n: usize, logs: Option<PathBuf>) -> Result<Self> {
+        let config = site.write_config(CONFIG)?;
+        if let Some(logs) = &logs {
+            fs::create_dir_all(logs).with_context(|| format!("--logs {}", logs.display()))?;
+        }
+        let mut replicas = Self { replicas: Vec::new(), config, logs, n_started: 0, n_killed: 0, n_ended: 0 };
+        for _ in 0..n {
+            let scheduler = replicas.scheduler(site)?;
+            replicas.replicas.push(Replica::Running(scheduler));
+        }
+        Ok(replicas)
+    }
+
+    fn scheduler(&mut self, site: &Site) -> Result<Scheduler> {
+        let [address] = free_addresses()?;
+        let (mut command, kubeconfig) = site.scheduler()?;
+        command
+            .args(["run", "--log", "info", "--metrics-address", &address.to_string(), "--kubeconfig"])
+            .arg(kubeconfig);
+        command.arg("--config").arg(&self.config);
+        self.n_started += 1;
+        let process = Process::start(command)?;
+        Ok(Scheduler { process, endpoints: Endpoints::new(address), number: self.n_started })
+    }
+
+    /// Kills one. Nothing happens if it is down already, or nobody leads.
+    pub(crate) fn kill(&mut self, whom: Victim, pause: Duration) {
+        let index = match whom {
+            Victim::Leader => self.leader(),
+            Victim::Replica(index) => Some(index),
+        };
+        let Some(replica @ Replica::Running(_)) = index.and_then(|index| self.replicas.get_mut(index)) else { return };
+        // Dropping the process kills it.
+        if let Replica::Running(gone) = std::mem::replace(replica, Replica::Down { until: Instant::now() + pause }) {
+            keep_log(self.logs.as_ref(), &gone);
+        }
+        self.n_killed += 1;
+    }
+
+    /// Starts what is to be started again, and looks at what has ended by itself.
+    ///
+    /// # Errors
+    /// A replica ended for another reason than a lost Lease.
+    pub(crate) fn tend(&mut self, site: &Site) -> Result<()> {
+        for index in 0..self.replicas.len() {
+            let begins = match &mut self.replicas[index] {
+                Replica::Down { until } => *until <= Instant::now(),
+                Replica::Running(scheduler) => {
+                    if scheduler.process.has_ended()? {
+                        keep_log(self.logs.as_ref(), scheduler);
+                        let last = scheduler.process.last_lines(20);
+                        ensure!(last.contains(LOST), "replica {index} ended by itself:\n{last}");
+                        self.n_ended += 1;
+                        true
+                    } else {
+                        false
+                    }
+                }
+            };
+            if begins {
+                self.replicas[index] = Replica::Running(self.scheduler(site)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// The replica that says that it leads.
+    pub(crate) fn leader(&self) -> Option<usize> {
+        let leads = |it: &Scheduler| it.endpoints.get("/metrics").is_ok_and(|text| text.contains(LEADING));
+        self.running().find(|(_, scheduler)| leads(scheduler)).map(|(index, _)| index)
+    }
+
+    /// How many pods each replica has assumed on nodes.
+    ///
+    /// # Errors
+    /// One does not answer.
+    pub(crate) fn assumed(&self) -> Result<Vec<u64>> {
+        let mut assumed = Vec::new();
+        for (index, scheduler) in self.running() {
+            let text = scheduler.endpoints.get("/metrics").with_context(|| format!("replica {index}"))?;
+            let line = text.lines().find_map(|line| line.strip_prefix(ASSUMED)).context(ASSUMED)?;
+            assumed.push(line.trim().parse()?);
+        }
+        Ok(assumed)
+    }
+
+    /// Has each replica compare its cache and queue with the API server.
+    ///
+    /// # Errors
+    /// One does not agree.
+    pub(crate) async fn compare(&self) -> Result<()> {
+        for (index, scheduler) in self.running() {
+            scheduler.process.signal("-USR2")?;
+            // Whether it agrees or differs.
+            let line = scheduler.process.line("what the API server lists").await?;
+            if !line.contains("agree with") {
+                bail!("replica {index}: {line}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps what those wrote that still run.
+    pub(crate) fn keep_logs(&self) {
+        for (_, scheduler) in self.running() {
+            keep_log(self.logs.as_ref(), scheduler);
+        }
+    }
+
+    fn running(&self) -> impl Iterator<Item = (usize, &Scheduler)> {
+        self.replicas.iter().enumerate().filter_map(|(index, replica)| match replica {
+            Replica::Running(scheduler) => Some((index, scheduler)),
+            Replica::Down { .. } => None,
+        })
+    }
+}
+
+/// A log that can't be written is missing, and the run goes on.
+fn keep_log(logs: Option<&PathBuf>, scheduler: &Scheduler) {
+    let Some(logs) = logs else { return };
+    let file = logs.join(format!("scheduler-{:03}.log", scheduler.number));
+    if let Err(error) = fs::write(&file, scheduler.process.text()) {
+        eprintln!("cannot write {}: {error}", file.display());
+    }
+}
