@@ -1,16 +1,74 @@
-//! The scheduler's configuration file.
+//! The scheduler's configuration: where it comes from, and what holds at the moment.
 
-use std::path::Path;
+use std::{
+    path::{Path, PathBuf},
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use anyhow::Result;
 use berth_config::{Overrides, PluginCatalogue, Settings};
+use berth_queue::Backoff;
 use serde_json::{Value, json};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::failure::Usage;
 
 /// kube-scheduler's: a file that repeats it asks for nothing.
 const DEFAULT_PARALLELISM: u64 = 16;
+
+/// Where the configuration comes from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ConfigurationSource {
+    pub file: Option<PathBuf>,
+    /// What the command line says beside it.
+    pub overrides: Overrides,
+}
+
+/// The configuration that holds at the moment. Clones share it.
+#[derive(Clone, Debug)]
+pub(crate) struct RunningConfiguration(Arc<RwLock<Settings>>);
+
+impl ConfigurationSource {
+    /// What it says at the moment.
+    ///
+    /// # Errors
+    /// As for [`read`].
+    pub(crate) fn read(&self, plugins: &dyn PluginCatalogue) -> Result<Settings> {
+        read(self.file.as_deref(), &self.overrides, plugins)
+    }
+}
+
+impl RunningConfiguration {
+    pub(crate) fn new(settings: Settings) -> Self {
+        Self(Arc::new(RwLock::new(settings)))
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// These hold from here on.
+    pub(crate) fn set(&self, settings: Settings) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = settings;
+    }
+}
+
+/// What the scheduler makes of the settings, profiles aside. `longest_unschedulable` is what the command line says.
+pub(crate) fn scheduler_settings(
+    settings: &Settings,
+    longest_unschedulable: Option<Duration>,
+) -> berth_scheduler::Settings {
+    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
+    let backoff =
+        Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
+    let queue = berth_queue::Settings::default();
+    let max_in_unschedulable_pool = longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
+    berth_scheduler::Settings {
+        percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
+        queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
+    }
+}
 
 /// Reads the configuration file, or gives what holds without one.
 ///
@@ -35,8 +93,6 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn Plu
     for (field, why) in without_effect(&given) {
         warn!(field, "has no effect: {why}");
     }
-    let profiles: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
-    info!(scheduler_names = profiles.join(", "), "configuration loaded");
     Ok(settings)
 }
 

@@ -18,7 +18,7 @@ use berth_scheduler::{
 };
 use berth_wasm_host::threads;
 use tokio::{
-    sync::{mpsc, oneshot},
+    sync::{mpsc, oneshot, watch},
     task::{JoinError, JoinSet},
 };
 use tracing::{debug, error, info, warn};
@@ -41,7 +41,8 @@ pub(crate) struct Executor {
     /// Hears how swaps went.
     pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
-    pub extenders: Option<Arc<HttpExtenders>>,
+    /// Those of the configuration that holds at the moment.
+    pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
 }
 
 impl Executor {
@@ -98,7 +99,8 @@ impl Executor {
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
             Request::BindByExtender { cycle, node, extender } => {
-                let result = match &self.extenders {
+                let extenders = self.extenders.borrow().clone();
+                let result = match extenders {
                     Some(extenders) => extenders.bind(extender, &pod, &node).await,
                     None => Err(ExtenderError::new("there are no extenders")),
                 };

@@ -10,13 +10,17 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result};
 use berth_cluster::{JsonService, JsonServiceError, JsonServiceOptions};
 use berth_config::ExtenderTls;
-use berth_framework::{Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders};
+use berth_framework::{
+    Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders, Manifest, ObjectKind,
+};
 use berth_model::{NodeIdx, Pod};
 use berth_scheduler::PodRef;
 use futures::future::join_all;
 use serde_json::Value;
 use tokio::runtime::Handle;
 use tracing::{debug, error, info};
+
+use crate::health::Health;
 
 /// An answer holds at most the nodes that were sent; some thousands of them, whole, stay below this.
 const MAX_ANSWER: usize = 256 << 20;
@@ -28,6 +32,8 @@ pub(crate) struct HttpExtenders {
     /// In the same order.
     extenders: Vec<HttpExtender>,
     runtime: Handle,
+    /// Is told that the scheduling loop waits here.
+    health: Health,
 }
 
 #[derive(Debug)]
@@ -41,7 +47,7 @@ impl HttpExtenders {
     ///
     /// # Errors
     /// The address or the certificates of one cannot be used.
-    pub(crate) async fn connect(configured: &[berth_config::Extender]) -> Result<Option<Arc<Self>>> {
+    pub(crate) async fn connect(configured: &[berth_config::Extender], health: &Health) -> Result<Option<Arc<Self>>> {
         if configured.is_empty() {
             return Ok(None);
         }
@@ -53,20 +59,27 @@ impl HttpExtenders {
         }
         extenders.sort_by_key(|extender| extender.settings.ignorable);
         let profiles = extenders.iter().map(HttpExtender::profile).collect();
-        Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current() })))
+        Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current(), health: health.clone() })))
     }
 
-    /// Whether one of them must be sent whole nodes.
-    pub(crate) fn need_nodes(&self) -> bool {
-        self.extenders.iter().any(HttpExtender::needs_nodes)
+    /// What they must be sent, as if they were a plugin: some of them whole nodes.
+    pub(crate) fn manifest(&self) -> Manifest {
+        let mut manifest = Manifest { name: "extenders".to_owned(), requeue: Some(Vec::new()), ..Manifest::default() };
+        if self.extenders.iter().any(HttpExtender::needs_nodes) {
+            let node = ObjectKind { api_version: "v1".to_owned(), kind: "Node".to_owned() };
+            manifest.needs.objects.push(node);
+        }
+        manifest
     }
 
-    /// Has an extender bind the pod.
+    /// Has an extender bind the pod: this one, or the one that binds if the configuration has changed since.
     ///
     /// # Errors
     /// It refused, or gave no usable answer.
     pub(crate) async fn bind(&self, extender: ExtenderIdx, pod: &PodRef, node: &str) -> Result<(), ExtenderError> {
-        let extender = self.get(extender)?;
+        let binds = |extender: &&HttpExtender| !extender.settings.bind_verb.is_empty();
+        let extender = self.extenders.get(extender.0).filter(binds).or_else(|| self.extenders.iter().find(binds));
+        let extender = extender.ok_or_else(|| ExtenderError::new("no extender binds any more"))?;
         let body = wire::binding(&pod.namespace, &pod.name, &pod.uid, node);
         wire::binding_result(&extender.post(&extender.settings.bind_verb, body).await?)
     }
@@ -92,7 +105,7 @@ impl Extenders for HttpExtenders {
         nodes: &[NodeIdx],
     ) -> Result<ExtenderVerdict, ExtenderError> {
         let extender = self.get(extender)?;
-        let verdict = self.runtime.block_on(extender.filter(call, nodes));
+        let verdict = self.runtime.block_on(self.health.while_waiting(extender.filter(call, nodes)));
         if let Err(error) = &verdict
             && extender.settings.ignorable
         {
@@ -118,7 +131,8 @@ impl Extenders for HttpExtenders {
                 }
             }
         };
-        self.runtime.block_on(join_all(extenders.iter().map(ask))).into_iter().flatten().collect()
+        let answers = self.health.while_waiting(join_all(extenders.iter().map(ask)));
+        self.runtime.block_on(answers).into_iter().flatten().collect()
     }
 }
 

@@ -14,6 +14,9 @@ use berth_cluster::Leadership;
 /// may look at until its deadline, takes seconds.
 const LONGEST_TURN: Duration = Duration::from_secs(60);
 
+/// How often a wait is told of.
+const BEAT_EVERY: Duration = Duration::from_secs(1);
+
 /// Shared by those who report and those who ask. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Health(Arc<Mutex<State>>);
@@ -90,6 +93,19 @@ impl Health {
     /// The scheduling loop has turned.
     pub(crate) fn beat(&self, now: Instant) {
         self.state().last_turn = now;
+    }
+
+    /// Waits for an answer that is bounded otherwise: the scheduling loop, which waits for it, does not hang.
+    pub(crate) async fn while_waiting<T>(&self, answer: impl Future<Output = T>) -> T {
+        let mut answer = std::pin::pin!(answer);
+        let mut every = tokio::time::interval(BEAT_EVERY);
+        loop {
+            tokio::select! {
+                biased;
+                _ = every.tick() => self.beat(Instant::now()),
+                answer = &mut answer => return answer,
+            }
+        }
     }
 
     /// What the endpoint looks at. That nobody else leads is no fault of a replica that stands by.

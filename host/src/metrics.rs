@@ -13,7 +13,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::PluginVersion;
+use berth_framework::{PluginVersion, Profile};
 use prometheus::{
     HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
 };
@@ -46,6 +46,8 @@ pub(crate) struct Metrics {
     plugin_dropped_log_lines: IntCounterVec,
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
+    config_reloads: IntCounterVec,
+    credential_renewals: IntCounterVec,
     leader: IntGaugeVec,
     client_requests: IntCounterVec,
     client_latency: HistogramVec,
@@ -146,6 +148,19 @@ impl Metrics {
                 ("berth_events_dropped_total", "Events lost because the API server was too slow."),
                 &[],
             ),
+            config_reloads: add.counter(
+                own,
+                ("berth_config_reloads_total", "Looks at a changed KubeSchedulerConfiguration, by result."),
+                &["result"],
+            ),
+            credential_renewals: add.counter(
+                own,
+                (
+                    "berth_credential_renewals_total",
+                    "New clients for the API server made of changed credentials, by result.",
+                ),
+                &["result"],
+            ),
             refused: Mutex::default(),
             serving: Mutex::default(),
             registry: add.registry.clone(),
@@ -190,6 +205,23 @@ impl Metrics {
             self.forget(&old);
         }
         self.plugin_info.with_label_values(&info).set(1);
+    }
+
+    /// From here on, these plugins answer in the profile.
+    pub(crate) fn set_plugins(&self, profile: &Profile) {
+        for version in profile.versions().filter(|version| version.binary.is_some()) {
+            self.set_plugin(&profile.scheduler_name, version);
+        }
+    }
+
+    /// The configuration was looked at again: `applied`, `unchanged` or `refused`.
+    pub(crate) fn config_reloaded(&self, result: &str) {
+        self.config_reloads.with_label_values(&[result]).inc();
+    }
+
+    /// A client was made of other credentials: `renewed`, or `failed`.
+    pub(crate) fn credentials_renewed(&self, result: &str) {
+        self.credential_renewals.with_label_values(&[result]).inc();
     }
 
     /// From here on, nothing answers for the plugin in `profile`.

@@ -1,13 +1,14 @@
 //! The plugins of a process: loaded at the start, watched over while the scheduler runs.
 //!
 //! Which binary serves where is decided in `berth-lifecycle`, without I/O. Here is what surrounds it: `load` compiles what is
-//! there at the start and makes the profiles, `rules` says what the operator allows, `inventory` holds both, and
+//! there at the start, `rules` says what the operator allows, `inventory` holds both, `profiles` makes profiles of them, and
 //! `supervisor` is the task that tells the registry what happens and carries out what it decides.
 
 mod announcer;
 mod inventory;
 mod load;
 mod message;
+mod profiles;
 mod ready_binary;
 mod report;
 mod rules;
@@ -17,8 +18,9 @@ mod supervisor;
 mod totals;
 
 pub(crate) use self::{
+    announcer::Announcer,
     load::{Plugins, UnusableFile, artifact_cache},
-    message::{HostSettings, Message, Order},
+    message::{HostSettings, Message, Order, Proposal},
     report::PluginReport,
     rules::Rules,
     supervisor::{Surroundings, start},

@@ -6,7 +6,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_cluster::{ConnectError, ConnectOptions, connect};
+use berth_cluster::{ConnectError, ConnectOptions, connect_for_long};
 use berth_config::{Overrides, Program};
 use serde_json::{Map, json};
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,12 +77,13 @@ async fn schedule(invocation: Invocation) -> Result<()> {
         (!named.is_empty()).then(|| named.into())
     });
     let options = ConnectOptions { kubeconfig, context, server, user_agent: USER_AGENT.to_owned() };
-    let connection = connect(&options).await.map_err(|error| match error {
+    let (connection, renewal) = connect_for_long(&options).await.map_err(|error| match error {
         ConnectError::NoCluster => Usage(format!("{error} with --kubeconfig FILE")),
         error => Usage(chain(&error)),
     })?;
     info!(server = connection.server, origin = %connection.origin, "connecting");
-    let session = Session::start(connection, plan, &scheduling, None).await?;
+    let mut session = Session::start(connection, plan, &scheduling, None).await?;
+    session.renew_credentials(renewal)?;
     session.run_until(until_told_to_stop()).await
 }
 

@@ -12,7 +12,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_framework::Manifest;
+use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
 use berth_wasm_host::threads;
@@ -161,19 +161,33 @@ fn dump(scheduler: &Scheduler, answer: oneshot::Sender<Dump>) {
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    if let Event::PluginReady { factory, .. } = &event {
+    for manifest in manifests(&event) {
         // Nobody watches any more when the process ends.
-        let _ = parts.manifests.send(factory.manifest().clone());
+        let _ = parts.manifests.send(manifest);
     }
     let now = tell_time(parts);
-    if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_)) {
+    if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_) | Event::Reconfigured(_)) {
         return parts.scheduler.handle(event, now);
     }
+    // What was measured of plugins goes with them.
+    observe(parts);
     let start = Instant::now();
     parts.scheduler.handle(event, now);
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
+}
+
+/// Of the plugins that come with the event.
+fn manifests(event: &Event) -> Vec<Manifest> {
+    match event {
+        Event::PluginReady { factory, .. } => vec![factory.manifest().clone()],
+        Event::Reconfigured(reconfiguration) => {
+            let profiles = reconfiguration.profiles.iter().flatten();
+            profiles.flat_map(Profile::instances).map(|instance| instance.plugin.manifest().clone()).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 /// The present moment, told to components as well.

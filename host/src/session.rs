@@ -8,18 +8,22 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use axum::Router;
-use berth_cluster::{Connection, EventRecorder, Kinds, RequestRate, Writer, observed};
-use berth_config::Overrides;
+use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer, observed};
+use berth_config::{Overrides, Settings};
 use berth_framework::Profile;
-use berth_queue::Backoff;
-use berth_scheduler::{Event, Scheduler, Settings};
-use tokio::{sync::mpsc, task::spawn_blocking};
+use berth_scheduler::{Event, Scheduler};
+use tokio::{
+    sync::{mpsc, watch},
+    task::spawn_blocking,
+};
 use tracing::{error, info, warn};
 
 use crate::{
     admin, cache_dump,
     client_metrics::ClientMetrics,
-    clock, configuration,
+    clock,
+    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    credentials,
     decision::Decision,
     endpoints::{
         self,
@@ -32,6 +36,7 @@ use crate::{
     metrics::Metrics,
     options::Scheduling,
     plugin_supervisor::{self, Plugins, Surroundings},
+    reload::Reload,
     scheduling::{ACTIONS_BOUND, EVENTS_BOUND, Parts, SchedulingThread},
     tasks::{EndedEarly, Tasks},
     watching::WatchPlan,
@@ -54,12 +59,23 @@ pub(crate) struct Session {
     recorder: EventRecorder,
     health: Health,
     election: Election,
+    metrics: Arc<Metrics>,
     tasks: Tasks,
+}
+
+/// What speaks to the API server, and what is counted of it.
+struct Outside {
+    client: Client,
+    hostname: String,
+    writer: Writer,
+    recorder: EventRecorder,
+    metrics: Arc<Metrics>,
 }
 
 /// The settings and plugins of a session, ready to start.
 pub(crate) struct Plan {
-    pub settings: berth_config::Settings,
+    pub settings: Settings,
+    source: ConfigurationSource,
     plugins: Plugins,
 }
 
@@ -72,11 +88,60 @@ impl Plan {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
             let plugins = Plugins::load(&scheduling)?;
-            let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins)?;
-            Ok(Self { settings, plugins })
+            let source = ConfigurationSource { file: scheduling.config, overrides };
+            let settings = source.read(&plugins.inventory)?;
+            let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
+            info!(scheduler_names = names.join(", "), "configuration loaded");
+            Ok(Self { settings, source, plugins })
         })
         .await
         .context("loading the plugins")?
+    }
+}
+
+impl Outside {
+    fn new(connection: Connection, settings: &Settings) -> Self {
+        let metrics = Arc::new(Metrics::new());
+        let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
+        let limits = &settings.client_connection;
+        let rate = RequestRate { per_second: limits.qps, burst: limits.burst };
+        let writer = Writer::new(client.clone()).with_rate(rate);
+        let hostname = hostname();
+        let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
+        Self { client, hostname, writer, recorder, metrics }
+    }
+
+    fn executor(
+        &self,
+        events: &mpsc::Sender<Event>,
+        plugins: &Plugins,
+        extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
+    ) -> Executor {
+        Executor {
+            writer: self.writer.clone(),
+            kinds: Kinds::new(self.client.clone()),
+            recorder: self.recorder.clone(),
+            events: events.clone(),
+            plugins: plugins.inbox.0.clone(),
+            metrics: Arc::clone(&self.metrics),
+            extenders,
+        }
+    }
+
+    /// Starts the plugin supervisor, and waits for an end of the writer of events.
+    fn supervise(
+        &self,
+        events: &mpsc::Sender<Event>,
+        plugins: Plugins,
+        scheduling: &Scheduling,
+        tasks: &mut Tasks,
+    ) -> Result<()> {
+        let writing = self.recorder.clone();
+        tasks.spawn("the writer of events", async move { writing.closed().await });
+        let (metrics, recorder) = (Arc::clone(&self.metrics), self.recorder.clone());
+        let surroundings = Surroundings { events: events.clone(), metrics, recorder };
+        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
+        Ok(())
     }
 }
 
@@ -88,50 +153,49 @@ impl Session {
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
-        let Plan { mut settings, mut plugins } = plan;
+        let Plan { mut settings, source, mut plugins } = plan;
         settings.ignore_managed_resources();
-        let extenders = HttpExtenders::connect(&settings.extenders).await?;
-        let metrics = Arc::new(Metrics::new());
-        let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
+        let running = RunningConfiguration::new(settings.clone());
+        let outside = Outside::new(connection, &settings);
+        let Outside { client, metrics, recorder, .. } = &outside;
         let health = Health::new();
         let mut tasks = Tasks::default();
-        let routes = endpoints::routes(Arc::clone(&metrics), &health);
-        let admin = |address| admin::routes(address, plugins.inbox.0.clone(), &client);
-        serve(scheduling, &settings, routes, admin, &mut tasks).await?;
-        let profiles = plugins.profiles(&settings)?;
-        for profile in &profiles {
-            for version in profile.versions().filter(|version| version.binary.is_some()) {
-                metrics.set_plugin(&profile.scheduler_name, version);
-            }
-        }
+        let routes = endpoints::routes(Arc::clone(metrics), &health);
+        let admin = |address| admin::routes(address, plugins.inbox.0.clone(), client);
+        serve(scheduling, &running, routes, admin, &mut tasks).await?;
+        let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
+        let profiles = plugins.inventory.profiles(&settings)?;
+        profiles.iter().for_each(|profile| metrics.set_plugins(profile));
         let (events, incoming) = mpsc::channel(EVENTS_BOUND);
         let (actions, to_do) = mpsc::channel(ACTIONS_BOUND);
-        let limits = &settings.client_connection;
-        let rate = RequestRate { per_second: limits.qps, burst: limits.burst };
-        let writer = Writer::new(client.clone()).with_rate(rate);
-        let hostname = hostname();
-        let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
-        let (election, turn) = Election::start(&client, &settings, &hostname);
-        election.report(&settings.leader_election.resource_name, &health, &metrics, &mut tasks);
-        let executor = Executor {
-            writer,
-            kinds: Kinds::new(client.clone()),
-            recorder: recorder.clone(),
-            events: events.clone(),
-            plugins: plugins.inbox.0.clone(),
-            metrics: Arc::clone(&metrics),
-            extenders: extenders.clone(),
-        };
+        let (election, turn) = Election::start(client, &settings, &outside.hostname);
+        election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
+        let (set_extenders, current_extenders) = watch::channel(extenders.clone());
+        let executor = outside.executor(&events, &plugins, current_extenders);
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
         let (manifests, later) = mpsc::unbounded_channel();
+        let reload = Reload {
+            source,
+            running,
+            longest_unschedulable: scheduling.longest_unschedulable,
+            supervisor: plugins.inbox.0.clone(),
+            extenders: set_extenders,
+            keeps_pods_whole: watch_plan.keeps_pods_whole(),
+            manifests: manifests.clone(),
+            writer: outside.writer.clone(),
+            recorder: recorder.clone(),
+            health: health.clone(),
+            metrics: Arc::clone(metrics),
+        };
+        tasks.spawn("the reader of the configuration", reload.start()?);
         let thread = SchedulingThread::spawn(Parts {
             scheduler: new_scheduler(&settings, scheduling, profiles, extenders),
             events: incoming,
             actions,
-            metrics: Arc::clone(&metrics),
+            metrics: Arc::clone(metrics),
             health: health.clone(),
             plugins: plugins.engine.clone(),
             decisions,
@@ -139,13 +203,21 @@ impl Session {
             pause: Duration::ZERO,
             manifests,
         })?;
-        let watching = watch_plan.run(client, events.clone(), later, health.clone(), turn);
+        let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), turn);
         tasks.spawn("the watch of the cluster", watching);
-        let writing = recorder.clone();
-        tasks.spawn("the writer of events", async move { writing.closed().await });
-        let surroundings = Surroundings { events: events.clone(), metrics, recorder: recorder.clone() };
-        tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
-        Ok(Self { events, thread, recorder, health, election, tasks })
+        outside.supervise(&events, plugins, scheduling, &mut tasks)?;
+        let Outside { metrics, recorder, .. } = outside;
+        Ok(Self { events, thread, recorder, health, election, metrics, tasks })
+    }
+
+    /// Has requests go out with other credentials when these change.
+    ///
+    /// # Errors
+    /// The signal for it cannot be watched.
+    pub(crate) fn renew_credentials(&mut self, renewal: Renewal) -> Result<()> {
+        let following = credentials::follow(renewal, Arc::clone(&self.metrics))?;
+        self.tasks.spawn("the renewal of credentials", following);
+        Ok(())
     }
 
     /// Schedules until `work` is done, then finishes the bindings under way, or gives them up after a while: those pods
@@ -223,7 +295,7 @@ async fn write_events(recorder: &EventRecorder) {
 /// process.
 async fn serve(
     scheduling: &Scheduling,
-    settings: &berth_config::Settings,
+    running: &RunningConfiguration,
     routes: Router,
     admin: impl FnOnce(SocketAddr) -> Router,
     tasks: &mut Tasks,
@@ -233,15 +305,14 @@ async fn serve(
         tasks.spawn("the server of the endpoints", serving);
     }
     if let Some(secure) = &scheduling.secure_serving {
-        let configuration = settings.to_json();
-        let about = About { configuration, flags: secure.flags.clone(), started: Instant::now() };
+        let about = About { configuration: running.clone(), flags: secure.flags.clone(), started: Instant::now() };
         tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about::routes(about))).await?);
     }
     Ok(())
 }
 
 fn new_scheduler(
-    settings: &berth_config::Settings,
+    settings: &Settings,
     scheduling: &Scheduling,
     profiles: Vec<Profile>,
     extenders: Option<Arc<HttpExtenders>>,
@@ -251,18 +322,6 @@ fn new_scheduler(
     match extenders {
         Some(extenders) => scheduler.with_extenders(extenders),
         None => scheduler,
-    }
-}
-
-fn scheduler_settings(settings: &berth_config::Settings, longest_unschedulable: Option<Duration>) -> Settings {
-    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-    let backoff =
-        Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
-    let queue = berth_queue::Settings::default();
-    let max_in_unschedulable_pool = longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
-    Settings {
-        percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
-        queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
     }
 }
 

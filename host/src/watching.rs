@@ -42,15 +42,17 @@ enum Progress {
 impl WatchPlan {
     /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes.
     pub(crate) fn new(pod_json: bool, profiles: &[Profile], extenders: Option<&HttpExtenders>) -> Self {
-        let manifests = || profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
-        let mut kinds: BTreeSet<KindRef> = manifests().flat_map(wanted).collect();
-        let mut read: BTreeSet<ObjectKind> =
-            manifests().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
-        if extenders.is_some_and(HttpExtenders::need_nodes) {
-            kinds.insert(KindRef::of_kind("v1", "Node"));
-            read.insert(ObjectKind { api_version: "v1".to_owned(), kind: "Node".to_owned() });
-        }
+        let plugins = profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
+        let of_extenders = extenders.map(HttpExtenders::manifest);
+        let manifests: Vec<&Manifest> = plugins.chain(&of_extenders).collect();
+        let kinds = manifests.iter().flat_map(|manifest| wanted(manifest)).collect();
+        let read = manifests.iter().flat_map(|manifest| manifest.needs.objects.iter().cloned()).collect();
         Self { pod_json: pod_json || extenders.is_some(), kinds, read }
+    }
+
+    /// Whether pending pods are kept whole.
+    pub(crate) fn keeps_pods_whole(&self) -> bool {
+        self.pod_json
     }
 
     /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `manifests` are those

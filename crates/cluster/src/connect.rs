@@ -16,9 +16,11 @@ use kube::{
 use tracing::{info, warn};
 
 pub use error::{ConnectError, Origin};
+pub use renewal::{Renewal, RenewalError, connect_for_long};
 
 mod error;
 mod proxy;
+mod renewal;
 #[cfg(test)]
 mod tests;
 

@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use post::Poster;
 
-use crate::RequestRate;
+use crate::rate::{RequestRate, Throttle};
 
 mod post;
 mod series;
@@ -70,6 +70,7 @@ pub struct EventRecorder {
     n_dropped: Arc<AtomicU64>,
     /// Requests under way, and those that wait between two tries.
     n_in_flight: Arc<AtomicUsize>,
+    throttle: Arc<Throttle>,
 }
 
 #[derive(Debug)]
@@ -87,9 +88,14 @@ impl EventRecorder {
     pub fn spawn(client: Client, hostname: impl Into<String>, rate: RequestRate) -> Self {
         let (queue, commands) = mpsc::channel(QUEUE_LEN);
         let poster = Poster::new(client, hostname.into(), rate);
-        let n_in_flight = poster.n_in_flight();
+        let (n_in_flight, throttle) = (poster.n_in_flight(), poster.throttle());
         tokio::spawn(poster.run(commands));
-        Self { queue, n_dropped: Arc::default(), n_in_flight }
+        Self { queue, n_dropped: Arc::default(), n_in_flight, throttle }
+    }
+
+    /// From here on events go out no faster than this.
+    pub async fn set_rate(&self, rate: RequestRate) {
+        self.throttle.set(rate).await;
     }
 
     /// Queues an event, or drops it if 50,000 are waiting already. Never waits.

@@ -28,7 +28,7 @@ mod write;
 #[cfg(test)]
 mod test_server;
 
-pub use connect::{ConnectError, ConnectOptions, Connection, Origin, connect};
+pub use connect::{ConnectError, ConnectOptions, Connection, Origin, Renewal, RenewalError, connect, connect_for_long};
 pub use create::{CreateError, Creator};
 pub use event::{EventRecorder, EventType, NewEvent, ObjectReference};
 pub use json_service::{JsonService, JsonServiceError, JsonServiceOptions};

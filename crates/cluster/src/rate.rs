@@ -20,34 +20,48 @@ impl RequestRate {
 
 /// Makes requests wait for their turn.
 #[derive(Debug)]
-pub(crate) struct Throttle {
+pub(crate) struct Throttle(Mutex<Pace>);
+
+#[derive(Debug)]
+struct Pace {
     interval: Duration,
     /// How far ahead of an even pace requests may run.
     slack: Duration,
     /// When the next request would be due if all came at an even pace.
-    due: Mutex<Option<Instant>>,
+    due: Option<Instant>,
 }
 
 impl Throttle {
     pub(crate) fn new(rate: RequestRate) -> Self {
-        let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or_default();
-        Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: Mutex::new(None) }
+        Self(Mutex::new(Pace::new(rate)))
+    }
+
+    /// From here on this rate holds; requests that wait already go as they were told.
+    pub(crate) async fn set(&self, rate: RequestRate) {
+        *self.0.lock().await = Pace::new(rate);
     }
 
     /// Waits until one more request may be sent. Whoever came first goes first.
     pub(crate) async fn wait(&self) {
-        let turn = {
-            let mut due = self.due.lock().await;
+        let (turn, slack) = {
+            let mut pace = self.0.lock().await;
             let now = Instant::now();
-            let turn = due.map_or(now, |due| due.max(now));
-            *due = turn.checked_add(self.interval);
-            turn
+            let turn = pace.due.map_or(now, |due| due.max(now));
+            pace.due = turn.checked_add(pace.interval);
+            (turn, pace.slack)
         };
         // Timers have whole milliseconds: even one that is due already would wait for the next.
-        let earliest = turn.checked_sub(self.slack).filter(|earliest| *earliest > Instant::now());
+        let earliest = turn.checked_sub(slack).filter(|earliest| *earliest > Instant::now());
         if let Some(earliest) = earliest {
             tokio::time::sleep_until(earliest).await;
         }
+    }
+}
+
+impl Pace {
+    fn new(rate: RequestRate) -> Self {
+        let interval = Duration::try_from_secs_f64(1.0 / rate.per_second).unwrap_or_default();
+        Self { interval, slack: interval.saturating_mul(rate.burst.saturating_sub(1)), due: None }
     }
 }
 
@@ -72,6 +86,14 @@ mod tests {
         assert!(seconds_for(20, rate).await < 0.01);
         let seconds = seconds_for(50, rate).await;
         assert!((2.9..3.2).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_rate_holds_from_then_on() {
+        let throttle = Throttle::new(RequestRate { per_second: 0.1, burst: 1 });
+        throttle.wait().await;
+        throttle.set(RequestRate::UNLIMITED).await;
+        assert!(throttle.wait().now_or_never().is_some());
     }
 
     #[tokio::test(start_paused = true)]

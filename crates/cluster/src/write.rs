@@ -158,6 +158,13 @@ impl Writer {
         Self { throttle: Some(Arc::new(Throttle::new(rate))), ..self }
     }
 
+    /// From here on no faster than this, for all clones of a writer that has a rate.
+    pub async fn set_rate(&self, rate: RequestRate) {
+        if let Some(throttle) = &self.throttle {
+            throttle.set(rate).await;
+        }
+    }
+
     /// Assigns the pod to the node.
     ///
     /// If the answer to one try is lost and a later one finds the pod bound to this very node, it was bound by us and

@@ -13,6 +13,8 @@
 
 mod settings;
 
+mod changes;
+
 mod plugin_host;
 
 mod args;
@@ -33,6 +35,7 @@ mod fields;
 mod names;
 
 pub use build::ProvidedPlugin;
+pub use changes::Change;
 pub use duration::parse_duration;
 pub use error::{ConfigError, Problem};
 pub use expand::PluginSets;

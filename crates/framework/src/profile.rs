@@ -200,6 +200,35 @@ impl Profile {
         Some(old)
     }
 
+    /// Goes on with the instances of `before` that come from the same binary and have the same arguments, in place of its
+    /// own. The plugins that answer otherwise than there: with another instance, or at other points.
+    pub fn continue_from(&mut self, before: &mut Self) -> Vec<PluginIdx> {
+        let mut different = Vec::new();
+        for (index, instance) in (0u32..).map(PluginIdx).zip(&mut self.instances) {
+            let place = before.instances.iter().position(|old| old.name == instance.name);
+            let goes_on = place.and_then(|place| before.instances.get_mut(place)).is_some_and(|old| {
+                let (is_old, is_new) = (old.plugin.version(), instance.plugin.version());
+                // What stands in for a binary that is not there says why: the newer one knows better.
+                let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
+                if is_same {
+                    std::mem::swap(&mut old.plugin, &mut instance.plugin);
+                }
+                is_same
+            });
+            let place = place.and_then(|place| u32::try_from(place).ok()).map_or(PluginIdx::NOBODY, PluginIdx);
+            let stands = |plugins: &PluginSet, plugin| Point::ALL.map(|point| plugins.at(point).contains(&plugin));
+            if !goes_on || stands(&before.plugins, place) != stands(&self.plugins, index) {
+                different.push(index);
+            }
+        }
+        different
+    }
+
+    /// The plugins themselves, to be dropped where nobody waits for that.
+    pub fn into_plugins(self) -> impl Iterator<Item = Box<dyn Plugin>> {
+        self.instances.into_iter().map(|instance| instance.plugin)
+    }
+
     /// From here on the plugin may ask for this, and nothing else.
     pub fn set_grants(&mut self, plugin: PluginIdx, grants: Grants) {
         if let Some(instance) = self.instances.get_mut(plugin.index()) {

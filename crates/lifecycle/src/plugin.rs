@@ -88,6 +88,13 @@ impl<B: Clone + CountCalls> Plugin<B> {
         service
     }
 
+    /// Forgets the profiles for which `stays` does not hold, and names them.
+    pub(crate) fn leave(&mut self, stays: impl Fn(&str) -> bool) -> Vec<String> {
+        let gone: Vec<String> = self.profiles.keys().filter(|name| !stays(name)).cloned().collect();
+        self.profiles.retain(|name, _| !gone.contains(name));
+        gone
+    }
+
     /// Something happened.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
         let mut decisions = self.apply(event, now, policy);

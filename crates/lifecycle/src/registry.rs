@@ -66,6 +66,21 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).join(scheduler_name, policy)
     }
 
+    /// Who would serve in a profile that may be built.
+    pub fn offer(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
+        self.plugin(name).service(scheduler_name, policy)
+    }
+
+    /// Profiles no longer use plugins: those of which `stays` says so, by plugin and `schedulerName`. What was left.
+    pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
+        let mut left = Vec::new();
+        for (name, plugin) in &mut self.plugins {
+            let gone = plugin.leave(|scheduler_name| stays(name, scheduler_name));
+            left.extend(gone.into_iter().map(|scheduler_name| (name.clone(), scheduler_name)));
+        }
+        left
+    }
+
     /// A component came into the plugins directory, is a new version, or is to be tried once more.
     pub fn found(
         &mut self,

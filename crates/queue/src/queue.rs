@@ -107,6 +107,18 @@ impl Queue {
         self.places.next_backoff_over().into_iter().chain(leftover).min()
     }
 
+    /// Has QueueSort order the waiting pods anew. Pods that it holds for equal stay in the order of their arrival.
+    pub fn sort(&mut self, policy: &mut dyn Policy) {
+        let sorted = |place| matches!(place, SubQueue::Active | SubQueue::Backoff);
+        let uids: Vec<_> =
+            self.iter().filter(|(_, place)| sorted(*place)).map(|(record, _)| record.pod.uid.clone()).collect();
+        for uid in uids {
+            if let Some((record, place)) = self.take(&uid) {
+                self.put_back(record, place, policy);
+            }
+        }
+    }
+
     /// Whether the pod waits here; a pod in flight does not.
     #[must_use]
     pub fn contains(&self, uid: &str) -> bool {

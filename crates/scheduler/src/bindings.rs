@@ -16,7 +16,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::{CycleId, Effect, PluginIdx, Point, run};
+use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point};
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
@@ -123,20 +123,16 @@ impl Bindings {
         for_host
     }
 
-    /// Tells a new instance, or with `None` all plugins of a profile, of every pod between Reserve and PostBind. They
-    /// cannot refuse: the decision was made.
-    pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: Option<PluginIdx>, context: &mut Context) {
+    /// Tells a new instance of every pod between Reserve and PostBind. It cannot refuse: the decision was made.
+    pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
         let mut served: Vec<&Binding> =
             self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name).collect();
         served.sort_unstable_by(|left, right| left.uid().cmp(right.uid()));
         for binding in served {
-            let refused = binding.call(context, |profile, call, row| match plugin {
-                None => run::reserve(profile, call, row).is_err(),
-                Some(plugin) if profile.plugins.at(Point::Reserve).contains(&plugin) => {
-                    let point = profile.get(plugin).and_then(|plugin| plugin.reserve());
-                    point.is_some_and(|point| !point.reserve(call, row).is_success())
-                }
-                Some(_) => false,
+            let refused = binding.call(context, |profile, call, row| {
+                let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);
+                let point = profile.get(plugin).filter(|_| is_asked).and_then(|plugin| plugin.reserve());
+                point.is_some_and(|point| !point.reserve(call, row).is_success())
             });
             if refused == Some(true) {
                 let name = context.full_name(binding.pod());
@@ -156,6 +152,24 @@ impl Bindings {
             if let Stage::PreBindEffects { next, .. } | Stage::PreBindObjects { next, .. } = &mut binding.stage {
                 let done = before.get(..*next).unwrap_or(before);
                 *next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
+            }
+        }
+    }
+
+    /// The plugins of this profile stand at other places: `places` says where those before stand now.
+    pub(crate) fn move_plugins(&mut self, scheduler_name: Sym, places: &[PluginIdx]) {
+        for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
+            if let Stage::BindEffects { plugin, .. } | Stage::BindRequest { plugin } = &mut binding.stage {
+                *plugin = places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
+            }
+        }
+    }
+
+    /// The extenders are others: one that is binding a pod has the last word on that.
+    pub(crate) fn forget_extenders(&mut self) {
+        for binding in self.waiting.values_mut() {
+            if let Stage::ExtenderBind { extender } = &mut binding.stage {
+                *extender = ExtenderIdx(usize::MAX);
             }
         }
     }

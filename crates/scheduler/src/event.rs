@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, Grants, PluginFactory, Profile};
+use berth_framework::{CycleId, Grants, PluginFactory};
 use berth_model::{ObjectKey, PodUid, api};
 
-use crate::{action::RequestError, preparation::Prepared, settings::Settings};
+use crate::{action::RequestError, preparation::Prepared, reconfiguration::Reconfiguration};
 
 /// Something that happened, in the order in which the host learned of it.
 #[derive(Debug)]
@@ -84,10 +84,8 @@ pub enum Event {
     },
     /// How [`crate::Action::PreparePlugin`] went.
     PluginPrepared(Prepared),
-    /// New profiles, complete, instead of all that there are.
-    ProfilesChanged(Vec<Profile>),
-    /// Other settings, from here on.
-    SettingsChanged(Settings),
+    /// The operator's configuration is another from here on.
+    Reconfigured(Box<Reconfiguration>),
     /// No more cycles and no more bindings. [`crate::Scheduler::outstanding`] bindings are still on their way.
     Shutdown,
 }

@@ -27,6 +27,7 @@ mod policy;
 mod preemptions;
 mod preparation;
 mod profiles;
+mod reconfiguration;
 mod scheduler;
 mod settings;
 mod swaps;
@@ -39,5 +40,6 @@ pub use action::{
 pub use event::Event;
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation};
 pub use preparation::{Preparation, Prepared, SwapError};
+pub use reconfiguration::Reconfiguration;
 pub use scheduler::Scheduler;
 pub use settings::Settings;

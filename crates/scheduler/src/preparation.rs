@@ -21,8 +21,15 @@ pub(crate) struct Swap {
     pub(crate) grants: Option<Grants>,
 }
 
-/// By profile, an instance or why there is none.
-pub(crate) type Instances = BTreeMap<String, Result<Box<dyn Plugin>, SwapError>>;
+/// By profile.
+pub(crate) type Instances = BTreeMap<String, PreparedInstance>;
+
+/// An instance, or why there is none, for these arguments.
+#[derive(Debug)]
+pub(crate) struct PreparedInstance {
+    pub(crate) args: String,
+    pub(crate) instance: Result<Box<dyn Plugin>, SwapError>,
+}
 
 /// Why a binary does not take its plugin's place. The one that serves goes on.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
@@ -99,15 +106,16 @@ impl Preparation {
             }
             Ok(instance)
         };
-        let instances = args.into_iter().map(|(scheduler_name, args)| (scheduler_name, prepare(&args))).collect();
+        let prepare = |args: String| PreparedInstance { instance: prepare(&args), args };
+        let instances = args.into_iter().map(|(scheduler_name, args)| (scheduler_name, prepare(args))).collect();
         Prepared { swap, instances }
     }
 
     /// The answer for a preparation that ended without one.
     #[must_use]
     pub fn failed(self, reason: &str) -> Prepared {
-        let failed = || Err(SwapError::NotPrepared(reason.to_owned()));
-        let instances = self.args.into_keys().map(|scheduler_name| (scheduler_name, failed())).collect();
+        let failed = |args| PreparedInstance { args, instance: Err(SwapError::NotPrepared(reason.to_owned())) };
+        let instances = self.args.into_iter().map(|(scheduler_name, args)| (scheduler_name, failed(args))).collect();
         Prepared { swap: self.swap, instances }
     }
 }

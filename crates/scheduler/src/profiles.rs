@@ -23,13 +23,13 @@ impl Profiles {
         Self { list, by_name, clock: None }
     }
 
-    /// These profiles take the place of all that there are; they are measured as those were.
-    pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) {
-        let clock = self.clock.take();
-        *self = Self::new(list, symbols);
-        if let Some((clock, seed)) = clock {
+    /// These profiles take the place of all that there are, which it gives back; they are measured as those were.
+    pub(crate) fn replace(&mut self, list: Vec<Profile>, symbols: &mut Symbols) -> Vec<Profile> {
+        let before = std::mem::replace(self, Self::new(list, symbols));
+        if let Some((clock, seed)) = before.clock {
             self.measure_with(clock, seed);
         }
+        before.list
     }
 
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {
@@ -58,11 +58,6 @@ impl Profiles {
 
     pub(crate) fn get(&self, scheduler_name: Sym) -> Option<&Profile> {
         self.list.get(*self.by_name.get(&scheduler_name)?)
-    }
-
-    /// The profiles in the order of the configuration.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Profile> {
-        self.list.iter()
     }
 
     /// Their names in the order of the configuration.

@@ -134,13 +134,10 @@ impl Scheduler {
                     cycle.plugins_replaced();
                 }
             }
-            Event::ProfilesChanged(profiles) => {
-                swaps.change_profiles(profiles, bindings, context);
+            Event::Reconfigured(reconfiguration) => {
+                *settings = reconfiguration.settings;
+                reconfiguration.take_over(swaps, bindings, context);
                 cycle.plugins_replaced();
-            }
-            Event::SettingsChanged(changed) => {
-                context.queue.set_settings(changed.queue);
-                *settings = changed;
             }
             Event::Shutdown => context.phase = Phase::ShuttingDown,
         }

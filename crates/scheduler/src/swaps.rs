@@ -7,7 +7,9 @@ use std::{
     sync::Arc,
 };
 
-use berth_framework::{DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, State};
+use berth_framework::{
+    DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, RestoreError, State,
+};
 use berth_model::{Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
@@ -17,7 +19,7 @@ use crate::{
     bindings::Bindings,
     context::Context,
     failure::EXTENDER,
-    preparation::{Instances, Preparation, Prepared, Swap, SwapError, build, fill},
+    preparation::{Instances, Preparation, Prepared, PreparedInstance, Swap, SwapError, build, fill},
 };
 
 /// Swaps that are under way, and what they replaced.
@@ -70,37 +72,9 @@ impl Swaps {
         is_replaced
     }
 
-    /// Other profiles serve from here on. Pods that only they serve join the queue, pods that nobody serves leave it.
-    pub(crate) fn change_profiles(&mut self, profiles: Vec<Profile>, bindings: &mut Bindings, context: &mut Context) {
-        install_profiles(profiles, context);
-        for name in context.profiles.names() {
-            let synced = context.profiles.get_mut(name).map(|profile| profile.sync(&context.cache));
-            if let Some(Err((plugin, status))) = synced
-                && !status.code.is_rejected()
-            {
-                let plugin = context.plugin_name(name, plugin);
-                context.outbox.log(Level::Error, format!("syncing plugin {plugin}: {}", status.message()));
-            }
-            bindings.announce(name, None, context);
-        }
-        let now = context.outbox.now();
-        for pod in context.pending_pods.sorted() {
-            if bindings.contains(&pod.uid) || context.cache.pod(&pod.uid).is_some() {
-                continue;
-            }
-            if context.profiles.serves(pod.scheduler_name) {
-                context.with_queue(|queue, policy| queue.add(pod, now, policy));
-            } else {
-                context.queue.delete(&pod.uid);
-            }
-        }
-        let names = |profile: &Profile| {
-            profile.instances().iter().map(|instance| Arc::clone(instance.name())).collect::<Vec<_>>()
-        };
-        let plugins: Vec<Arc<str>> = context.profiles.iter().flat_map(names).collect();
-        for plugin in plugins {
-            context.with_queue(|queue, policy| queue.plugin_replaced(&plugin, now, policy));
-        }
+    /// These instances serve nobody any more.
+    pub(crate) fn retire(&mut self, plugins: impl IntoIterator<Item = Box<dyn Plugin>>) {
+        self.retired.extend(plugins);
     }
 
     pub(crate) fn take_retired(&mut self) -> Vec<Box<dyn Plugin>> {
@@ -154,14 +128,15 @@ impl Swaps {
             let after = profile.plugins.at(Point::PreBind).to_vec();
             bindings.reorder_pre_bind(scheduler_name, &before, &after);
         }
-        bindings.announce(scheduler_name, Some(plugin), context);
+        bindings.announce(scheduler_name, plugin, context);
     }
 }
 
-/// Puts these profiles in the place of all that there are.
-pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) {
-    context.profiles.replace(profiles, context.cache.symbols_mut());
+/// Puts these profiles in the place of all that there are, which it gives back.
+pub(crate) fn install_profiles(profiles: Vec<Profile>, context: &mut Context) -> Vec<Profile> {
+    let before = context.profiles.replace(profiles, context.cache.symbols_mut());
     register_events(context);
+    before
 }
 
 /// Tells the queue which events bring back the pods that each plugin rejected. Nobody knows what may change an extender's
@@ -187,23 +162,34 @@ fn successor(
     scheduler_name: Sym,
     plugin: PluginIdx,
     factory: &dyn PluginFactory,
-    prepared: Option<Result<Box<dyn Plugin>, SwapError>>,
+    prepared: Option<PreparedInstance>,
     context: &mut Context,
 ) -> Result<Box<dyn Plugin>, SwapError> {
     let profile = context.profiles.get_mut(scheduler_name).ok_or(SwapError::NoProfile)?;
     let (_, args) = args_of(profile, plugin).ok_or(SwapError::NoProfile)?;
+    // The arguments may have changed while the instance was prepared.
+    let prepared = prepared.filter(|prepared| prepared.args == args).map(|prepared| prepared.instance);
     let mut new = prepared.unwrap_or_else(|| build(factory, &args))?;
-    let state = profile.get(plugin).and_then(|old| old.state().map(State::snapshot));
-    let state = state.filter(|state| !state.is_empty());
-    let restored = state.map(|state| match new.state() {
-        Some(point) => point.restore(&state).map_err(|error| error.to_string()),
-        None => Err("it takes over none".to_owned()),
-    });
-    if let Some(Err(reason)) = restored {
+    if let Some(old) = profile.get(plugin)
+        && let Err(reason) = hand_over_state(old, &mut *new)
+    {
         let name = profile.name(plugin);
         let message = format!("plugin {name} starts without the state of the binary before it: {reason}");
         context.outbox.log(Level::Warn, message);
     }
     fill(&mut *new, &context.cache)?;
     Ok(new)
+}
+
+/// Gives the new instance what the old one wants to hand on, if anything.
+///
+/// # Errors
+/// Why the new one goes without.
+pub(crate) fn hand_over_state(old: &mut dyn Plugin, new: &mut dyn Plugin) -> Result<(), RestoreError> {
+    let state = old.state().map(State::snapshot).filter(|state| !state.is_empty());
+    match (state, new.state()) {
+        (None, _) => Ok(()),
+        (Some(state), Some(point)) => point.restore(&state),
+        (Some(_), None) => Err("it takes over none".into()),
+    }
 }

@@ -9,6 +9,7 @@ mod model;
 mod permit;
 mod placing;
 mod preemption;
+mod reconfiguration;
 mod swap;
 mod timing;
 mod waiting;

@@ -40,7 +40,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
     }
     directory(scheduling, &plugins, findings);
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
-    let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins) {
+    let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
         Ok(settings) => settings,
         Err(error) => {
             findings.problem(Area::Configuration, format!("{error:#}"), "correct the field that is named");
@@ -109,7 +109,7 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         }
     }
     // Building the instances has each plugin look at its arguments.
-    match plugins.profiles(settings) {
+    match plugins.inventory.profiles(settings) {
         Err(error) => findings.problem(Area::Configuration, format!("{error:#}"), "correct the plugin's pluginConfig"),
         Ok(profiles) if is_complete => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();

@@ -11,6 +11,8 @@ use std::{
 use axum::{Json, Router, routing::get};
 use serde_json::{Value, json};
 
+use crate::configuration::RunningConfiguration;
+
 const WARNING: &str = "Warning: This endpoint is not meant to be machine parseable, has no formatting compatibility \
                        guarantees and is for debugging purposes only.";
 
@@ -20,8 +22,8 @@ const PATHS: &str = "/configz /flagz /healthz /livez /metrics /readyz /statusz /
 /// What is told.
 #[derive(Debug)]
 pub(crate) struct About {
-    /// The complete configuration.
-    pub configuration: Value,
+    /// The complete configuration, as it is at the moment.
+    pub configuration: RunningConfiguration,
     /// The flags that were given, with their values.
     pub flags: Vec<(String, String)>,
     pub started: Instant,
@@ -32,7 +34,10 @@ pub(crate) fn routes(about: About) -> Router {
     let about = Arc::new(about);
     let (status, flags) = (Arc::clone(&about), Arc::clone(&about));
     Router::new()
-        .route("/configz", get(async move || Json(json!({ "componentconfig": about.configuration }))))
+        .route(
+            "/configz",
+            get(async move || Json(json!({ "componentconfig": about.configuration.settings().to_json() }))),
+        )
         .route("/flagz", get(async move || flagz(&flags.flags)))
         .route("/statusz", get(async move || statusz(status.started.elapsed())))
         .route("/version", get(async || Json(version())))

@@ -6,7 +6,7 @@ use axum::{Json, Router, extract::Path, routing::patch, routing::post};
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use serde_json::json;
-use tokio::{net::TcpListener, sync::watch};
+use tokio::net::TcpListener;
 
 use super::*;
 
@@ -49,7 +49,7 @@ impl Bench {
             events: sender,
             plugins,
             metrics: Arc::new(Metrics::new()),
-            extenders: None,
+            extenders: watch::channel(None).1,
         };
         tokio::spawn(executor.run(to_do));
         Self { actions, events, release, _plugins: inbox }

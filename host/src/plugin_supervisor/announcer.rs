@@ -1,4 +1,4 @@
-//! Kubernetes events about plugins, for whoever looks with kubectl.
+//! Kubernetes events about plugins and configuration, for whoever looks with kubectl.
 //!
 //! An event is about an object. Where the scheduler runs as a pod and was told so (`POD_NAME`, `POD_NAMESPACE`, `POD_UID`,
 //! from the downward API), that is its pod; elsewhere the namespace `kube-system`, or the one named by `POD_NAMESPACE`, which
@@ -60,6 +60,12 @@ impl Announcer {
     pub(crate) fn settings_refused(&self, reason: &str) {
         let note = format!("{reason}; the settings before it hold");
         self.record(None, EventType::Warning, "PluginSettingsRefused", note);
+    }
+
+    /// The scheduler's configuration cannot be used.
+    pub(crate) fn configuration_refused(&self, reason: &str) {
+        let note = format!("{reason}; the configuration before it holds");
+        self.record(None, EventType::Warning, "ConfigurationRefused", note);
     }
 
     fn announce(&self, plugin: &str, type_: EventType, reason: &str, note: String) {

@@ -96,11 +96,6 @@ impl PluginInventory {
         )
     }
 
-    /// Who makes the plugin's instances in a profile that is being built. From here on the profile is kept up to date.
-    pub(crate) fn join_profile(&mut self, name: &PluginName, scheduler_name: &str) -> Arc<dyn PluginFactory> {
-        factory(name, &self.registry.join_profile(name, scheduler_name, &self.rules))
-    }
-
     /// A component came into the plugins directory, is a new version, or is to be tried once more.
     pub(crate) fn found(
         &mut self,

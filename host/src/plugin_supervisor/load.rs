@@ -1,19 +1,16 @@
-//! Loading all plugins before anything is scheduled, and making the profiles of them.
+//! Loading all plugins before anything is scheduled.
 //!
 //! A name is looked up in the plugins directory, then among the built-ins, which run natively or as the embedded
-//! component. Plugins of the default set that this build does not have are left out, and said so once.
+//! component.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
 use anyhow::{Context as _, Result};
-use berth_config::{
-    FileSettings, PluginCatalogue, PluginHostSettings, PluginLimits, ProvidedPlugin, Settings, points_of_missing_plugin,
-};
-use berth_framework::{Points, profile::Profile};
+use berth_config::{FileSettings, PluginHostSettings, PluginLimits};
 use berth_lifecycle::{Component, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
@@ -21,7 +18,7 @@ use berth_wasm_host::{
     Limits, PluginsDirectory,
 };
 use tokio::sync::mpsc;
-use tracing::{info, warn};
+use tracing::info;
 
 use super::{
     inventory::PluginInventory,
@@ -160,48 +157,6 @@ impl Plugins {
         let decisions = registry.refused(name, digest, &reason.to_string(), now(), rules);
         debug_assert!(decisions.swaps.is_empty(), "there are no profiles yet");
         self.notices.extend(decisions.notices);
-    }
-
-    /// Builds the profiles of `settings`, which the supervisor keeps up to date from here on.
-    ///
-    /// # Errors
-    /// A plugin that refuses its arguments.
-    pub(crate) fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>> {
-        let mut missing = BTreeSet::new();
-        let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
-        let profiles = profiles.collect::<Result<_>>()?;
-        if !missing.is_empty() {
-            let names: Vec<_> = missing.into_iter().collect();
-            warn!(plugins = names.join(", "), "enabled, but not in this build: their rules do not apply");
-        }
-        Ok(profiles)
-    }
-
-    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<PluginName>) -> Result<Profile> {
-        let scheduler_name = &configured.scheduler_name;
-        configured.build(|name, args| {
-            if self.inventory.points(name).is_none() && points_of_missing_plugin(name).is_some() {
-                self.inventory.registry.add_left_out(name);
-                missing.insert(name.clone());
-            }
-            let factory = self.inventory.join_profile(name, scheduler_name);
-            let plugin = factory
-                .build(args)
-                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
-            Ok(Some(ProvidedPlugin { plugin, grants: self.inventory.grants(name) }))
-        })
-    }
-}
-
-/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
-/// other name may come to be that of a file of the plugins directory.
-impl PluginCatalogue for Plugins {
-    fn points(&self, plugin: &str) -> Option<Points> {
-        self.inventory.points(plugin).or_else(|| points_of_missing_plugin(plugin))
-    }
-
-    fn awaits(&self, _plugin: &str) -> bool {
-        self.inventory.rules.directory.is_some()
     }
 }
 

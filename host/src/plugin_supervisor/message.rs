@@ -1,9 +1,9 @@
 //! What the supervisor is told and asked, by the parts of the process around it.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, sync::Arc};
 
-use berth_config::PluginHostSettings;
-use berth_framework::PluginVersion;
+use berth_config::{PluginHostSettings, Settings};
+use berth_framework::{Extenders, PluginVersion};
 use berth_lifecycle::OrderError;
 use berth_scheduler::SwapError;
 use berth_wasm_host::{DirectoryEvent, FaultReport};
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::{report::PluginReport, settings_file::SettingsFileError};
+use crate::configuration::ConfigurationSource;
 
 /// Messages come one at a time; this many at once is a plugin that fails in every call.
 pub(super) const INBOX_BOUND: usize = 256;
@@ -36,6 +37,27 @@ pub(crate) enum Message {
         order: Order,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     },
+    /// What does the scheduler's configuration say at the moment? Only the supervisor knows which plugins there are.
+    ReadConfiguration {
+        source: ConfigurationSource,
+        answer: oneshot::Sender<anyhow::Result<Settings>>,
+    },
+    /// Another configuration is to hold: nothing changes if one of its plugins cannot be built.
+    Reconfigure {
+        proposal: Box<Proposal>,
+        answer: oneshot::Sender<anyhow::Result<()>>,
+    },
+}
+
+/// A configuration that was read and can be taken over, as far as is known without building its plugins.
+#[derive(Debug)]
+pub(crate) struct Proposal {
+    pub settings: Settings,
+    /// What the scheduler makes of them, profiles aside.
+    pub scheduler_settings: berth_scheduler::Settings,
+    /// Whether the profiles differ from those that run.
+    pub has_other_profiles: bool,
+    pub extenders: Option<Arc<dyn Extenders>>,
 }
 
 /// What an operator wants done with a plugin.

@@ -17,7 +17,7 @@ use berth_config::PluginHostSettings;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Decisions, OrderError, PluginNotice, PluginNoticeKind};
 use berth_model::PluginName;
-use berth_scheduler::{Event, SwapError};
+use berth_scheduler::{Event, Reconfiguration, SwapError};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, FaultReport};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
@@ -26,13 +26,19 @@ use super::{
     announcer::Announcer,
     inventory::{PluginInventory, factory},
     load::{Plugins, file_limits, limits, plugin_limits},
-    message::{HostSettings, Message, Order, OrderRefusal},
+    message::{HostSettings, Message, Order, OrderRefusal, Proposal},
     ready_binary::{ReadyBinary, component},
     report::{self, PluginReport},
-    settings_file::{self, SettingsFileError, SettingsWatch},
+    settings_file::{self, SettingsFileError},
     totals::PluginTotals,
 };
-use crate::{clock::now, failure::chain, metrics::Metrics, options::Scheduling};
+use crate::{
+    clock::now,
+    failure::chain,
+    file_watch::{self, FileWatch},
+    metrics::Metrics,
+    options::Scheduling,
+};
 
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);
@@ -51,7 +57,7 @@ struct Supervisor {
     /// Loads what comes later.
     engine: Engine,
     settings: HostSettings,
-    _settings_watch: Option<SettingsWatch>,
+    _settings_watch: Option<FileWatch>,
     /// The plugins directory and its watch.
     directory: Option<(PathBuf, DirectoryWatch)>,
     totals: PluginTotals,
@@ -93,15 +99,11 @@ pub(crate) fn start(
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
 /// since it was read.
-fn watch_settings(
-    file: &Path,
-    inventory: &PluginInventory,
-    supervisor: &mpsc::Sender<Message>,
-) -> Result<SettingsWatch> {
-    let inbox = supervisor.clone();
+fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
+    let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread does only when the process ends.
-    let sink = move |settings| drop(inbox.blocking_send(Message::Settings(settings)));
-    let watch = settings_file::watch(file.to_owned(), sink)
+    let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name))));
+    let watch = file_watch::watch(vec![file.to_owned()], changed)
         .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
     let again = settings_file::read(file);
     if again.as_ref() != Ok(&inventory.rules.settings) {
@@ -154,6 +156,17 @@ impl Supervisor {
             }
             Message::Order { plugin, order, answer } => {
                 return self.follow_order(&plugin.into(), order, answer).await;
+            }
+            Message::ReadConfiguration { source, answer } => {
+                // Whoever asked may have left.
+                let _ = answer.send(source.read(&self.inventory));
+                return;
+            }
+            Message::Reconfigure { proposal, answer } => {
+                let outcome = self.reconfigure(*proposal).await;
+                // Whoever asked may have left.
+                let _ = answer.send(outcome);
+                return;
             }
         };
         self.carry_out(decisions).await;
@@ -282,6 +295,29 @@ impl Supervisor {
     fn with_refused_effects(&self, mut report: PluginReport) -> PluginReport {
         report.effects_refused = self.surroundings.metrics.effects_refused(&report.name);
         report
+    }
+
+    /// Has the scheduler take over another configuration, if all its plugins can be built.
+    async fn reconfigure(&mut self, proposal: Proposal) -> Result<(), anyhow::Error> {
+        let Proposal { settings, scheduler_settings, has_other_profiles, extenders } = proposal;
+        let profiles = if has_other_profiles {
+            // Components may take seconds to start.
+            let profiles = tokio::task::block_in_place(|| self.inventory.profiles(&settings))?;
+            let metrics = &self.surroundings.metrics;
+            for (plugin, scheduler_name) in self.inventory.leave_profiles(&profiles) {
+                metrics.remove_plugin(&scheduler_name, &plugin);
+            }
+            for profile in &profiles {
+                metrics.set_plugins(profile);
+            }
+            Some(profiles)
+        } else {
+            None
+        };
+        let reconfiguration = Reconfiguration { settings: scheduler_settings, profiles, extenders };
+        // The scheduling thread ends before this task only when the process does.
+        let _ = self.surroundings.events.send(Event::Reconfigured(Box::new(reconfiguration))).await;
+        Ok(())
     }
 
     /// Has the plugin's file read again: what comes of it is decided when it has been.

@@ -26,5 +26,6 @@ mod plugin_settings;
 mod preemption;
 mod process;
 mod profiles;
+mod reload;
 mod request_rate;
 mod volumes;

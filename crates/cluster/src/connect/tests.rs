@@ -141,3 +141,43 @@ async fn a_client_speaks_plain_http_with_token_and_user_agent() {
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
     assert_eq!(Writer::new(connection.client).bind(&pod, "n1").await, Ok(()));
 }
+
+/// A server that answers each request with the token that it was sent, as the status of a pod's binding.
+async fn tokens() -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
+    let (seen, tokens) = tokio::sync::mpsc::unbounded_channel();
+    let answer = move |request: Request| {
+        let token = request.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
+        let token = token.unwrap_or_default();
+        let code = if token == "Bearer old" { 401 } else { 201 };
+        seen.send(token).unwrap();
+        async move { (http::StatusCode::from_u16(code).unwrap(), Json(json!({}))) }
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+    (server, tokens)
+}
+
+#[tokio::test]
+async fn a_client_goes_on_with_the_credentials_of_now() {
+    let (server, mut seen) = tokens().await;
+    let dir = TempDir::new().unwrap();
+    let path = file(&dir, &kubeconfig(&server, "token: old"));
+    let (connection, renewal) = connect_for_long(&at(&path)).await.unwrap();
+    assert_eq!(renewal.files(), std::slice::from_ref(&path));
+    let writer = Writer::new(connection.client);
+    let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
+    writer.bind(&pod, "n1").await.unwrap_err();
+    assert_eq!(seen.recv().await.unwrap(), "Bearer old");
+    renewal.refused().await;
+
+    file(&dir, "not a kubeconfig: [");
+    renewal.renew().await.unwrap_err();
+    file(&dir, &kubeconfig("http://127.0.0.1:1", "token: new"));
+    let error = renewal.renew().await.unwrap_err().to_string();
+    assert!(error.contains("names another API server, http://127.0.0.1:1/ instead of"), "{error}");
+    file(&dir, &kubeconfig(&server, "token: new"));
+    renewal.renew().await.unwrap();
+    writer.bind(&pod, "n1").await.unwrap();
+    assert_eq!(seen.recv().await.unwrap(), "Bearer new");
+}

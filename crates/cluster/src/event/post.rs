@@ -80,6 +80,10 @@ impl Poster {
         Arc::clone(&self.n_in_flight)
     }
 
+    pub(super) fn throttle(&self) -> Arc<Throttle> {
+        Arc::clone(&self.sender.throttle)
+    }
+
     /// Runs until the last recorder is gone and everything is sent.
     pub(super) async fn run(mut self, mut commands: mpsc::Receiver<Command>) {
         let now = Instant::now();

@@ -562,3 +562,16 @@ fn a_binary_that_nobody_tried_is_nothing_to_go_back_to() {
     bench.fault("Mine", "a", 1);
     assert_eq!(bench.status("Mine").last_reason, Some("trapped in filter"));
 }
+
+#[test]
+fn a_profile_that_is_gone_is_given_nothing() {
+    let mut bench = Bench::with_profiles(strict(), &["main", "other"], &["Mine"]);
+    let left = bench.registry.leave_profiles(|_, profile| profile == "main");
+    assert_eq!(left, [("Mine".into(), "other".to_owned())]);
+    let decisions = bench.registry.found(&"Mine".into(), component("a"), bench.now, &bench.policy);
+    let profiles: Vec<&String> = decisions.swaps.iter().flat_map(|swap| &swap.scheduler_names).collect();
+    assert_eq!(profiles, ["main"]);
+    // What is offered to a profile that may be built changes nothing.
+    bench.registry.offer(&"Mine".into(), "third", &bench.policy);
+    assert_eq!(bench.find("Mine", "b").len(), 1);
+}

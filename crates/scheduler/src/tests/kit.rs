@@ -312,6 +312,12 @@ impl Factory {
     }
 }
 
+impl Factory {
+    pub(super) fn n_built(&self) -> usize {
+        self.n_built.load(Ordering::Relaxed)
+    }
+}
+
 impl PluginFactory for Factory {
     fn manifest(&self) -> &Manifest {
         &self.manifest
@@ -326,7 +332,8 @@ impl PluginFactory for Factory {
         if !self.works {
             return Err(BuildError::Start("bad arguments".to_owned()));
         }
-        if self.builds_left.get().is_some_and(|left| self.n_built.fetch_add(1, Ordering::Relaxed) >= *left) {
+        let n_before = self.n_built.fetch_add(1, Ordering::Relaxed);
+        if self.builds_left.get().is_some_and(|left| n_before >= *left) {
             return Err(BuildError::Start("no more".to_owned()));
         }
         Ok(Box::new(Fake::new("Fake", &self.manifest.version, &self.script)))

@@ -1,8 +1,6 @@
 //! Plugins are replaced while pods are on their way.
 
-use std::sync::Arc;
-
-use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, Profile};
+use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange};
@@ -54,19 +52,6 @@ fn pods_that_the_old_binary_turned_down_are_tried_again() {
     bench.advance(15_000);
     bench.settle();
     assert_eq!(bench.scheduler.metrics().attempts.values().sum::<u64>(), before + 1);
-}
-
-#[test]
-fn other_profiles_take_over() {
-    let mut bench = Bench::with_nodes(1, 4);
-    bench.event(Event::ProfilesChanged(Vec::new()));
-    bench.apply(pod("a", 1));
-    assert!(bench.settle().is_empty());
-    let mut profile = Profile::new("berth");
-    let fake = Fake::new("Fake", "3", &Arc::clone(&bench.script));
-    profile.add_everywhere(Box::new(fake), "null");
-    bench.event(Event::ProfilesChanged(vec![profile]));
-    assert_eq!(binds(&bench.settle()).len(), 1);
 }
 
 #[test]

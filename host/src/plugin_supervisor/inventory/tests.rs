@@ -64,7 +64,7 @@ fn inventory(config: &str, plugins: &[&str]) -> PluginInventory {
     let mut inventory = PluginInventory::new(rules);
     inventory.registry.add_built_in(&"NodeName".into(), binary(Manifest::default()), None);
     for plugin in plugins {
-        inventory.join_profile(&(*plugin).into(), "main");
+        inventory.registry.join_profile(&(*plugin).into(), "main", &inventory.rules);
     }
     inventory
 }
@@ -170,8 +170,9 @@ fn a_stand_in_holds_pods_or_lets_them_pass() {
     let mut inventory = inventory("plugins: [{name: Lax, failurePolicy: Ignore}]\n", &[]);
     let mut says = BTreeMap::new();
     for plugin in ["Mine", "Lax"] {
-        let mut stand_in =
-            inventory.join_profile(&plugin.into(), "main").build("null").expect("stand-ins take everything");
+        let name = plugin.into();
+        let service = inventory.registry.offer(&name, "main", &inventory.rules);
+        let mut stand_in = factory(&name, &service).build("null").expect("stand-ins take everything");
         says.insert(plugin, stand_in.sync(&berth_cache::Cache::new()).map_err(|status| status.message()));
     }
     let missing = "plugin \"Mine\" is missing: no Mine.wasm in /plugins yet";

@@ -1,0 +1,131 @@
+//! Credentials that are replaced on disk while the process runs.
+//!
+//! Token files and what a credential plugin gives are renewed by `kube` itself. Everything else that a client is made of is
+//! read once: the kubeconfig, certificates, keys, authorities. Here a new client is made of them, and takes the place of the
+//! one before for every request that begins from then on. Watches under way end as they would have ended anyway, and go on
+//! with the new client from the version that they had come to.
+
+use std::{
+    path::PathBuf,
+    sync::{Arc, PoisonError, RwLock},
+};
+
+use http::{Request, StatusCode};
+use kube::{Client, client::Body, config::Kubeconfig};
+use tokio::sync::Notify;
+use tower::service_fn;
+
+use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, connect_in, read};
+
+/// Where a pod finds its service account.
+const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// What a long-lived connection is made of, to be made anew.
+pub struct Renewal {
+    options: ConnectOptions,
+    /// The API server's address.
+    server: String,
+    origin: Origin,
+    current: Arc<RwLock<Client>>,
+    refused: Arc<Notify>,
+}
+
+/// Why the client before goes on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RenewalError {
+    /// The files cannot be used at the moment.
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    /// What the process knows is of the cluster that it started with.
+    #[error("{origin} names another API server, {new} instead of {old}: restart to use it")]
+    OtherServer {
+        /// What names it.
+        origin: Origin,
+        /// The address that the client before goes on with.
+        old: String,
+        /// The address that the files name now.
+        new: String,
+    },
+}
+
+impl std::fmt::Debug for Renewal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Renewal").field("origin", &self.origin).field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// As [`super::connect`], for a client that goes on with other credentials after [`Renewal::renew`].
+///
+/// Must be called inside a tokio runtime.
+///
+/// # Errors
+/// As for [`super::connect`].
+pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, Renewal), ConnectError> {
+    let Connection { client, origin, server } = connect_in(options, Environment::of_process()).await?;
+    let namespace = client.default_namespace().to_owned();
+    let current = Arc::new(RwLock::new(client));
+    let refused = Arc::new(Notify::new());
+    let renewal = Renewal {
+        options: options.clone(),
+        server: server.clone(),
+        origin: origin.clone(),
+        current: Arc::clone(&current),
+        refused: Arc::clone(&refused),
+    };
+    let service = service_fn(move |request: Request<Body>| {
+        let client = current.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let refused = Arc::clone(&refused);
+        async move {
+            let answer = client.send(request).await;
+            if answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED) {
+                refused.notify_one();
+            }
+            answer
+        }
+    });
+    Ok((Connection { client: Client::new(service, namespace), origin, server }, renewal))
+}
+
+impl Renewal {
+    /// The files that the client is made of, as far as `kube` does not read them again itself. What the kubeconfig names may
+    /// change with each renewal.
+    #[must_use]
+    pub fn files(&self) -> Vec<PathBuf> {
+        let mut files = self.origin.files().to_vec();
+        if self.origin == Origin::InCluster {
+            files.push(SERVICE_ACCOUNT_CA.into());
+        }
+        if let Ok(kubeconfig) = read(&self.origin) {
+            files.extend(named_files(&kubeconfig));
+        }
+        files
+    }
+
+    /// Makes a client of what the files hold now.
+    ///
+    /// # Errors
+    /// They cannot be used, or name another cluster: the client before goes on.
+    pub async fn renew(&self) -> Result<(), RenewalError> {
+        let Connection { client, server, .. } = connect_in(&self.options, Environment::of_process()).await?;
+        if server != self.server {
+            let (origin, old) = (self.origin.clone(), self.server.clone());
+            return Err(RenewalError::OtherServer { origin, old, new: server });
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = client;
+        Ok(())
+    }
+
+    /// Waits until the API server does not know who asks (401). As client-go does, credentials are worth renewing then.
+    pub async fn refused(&self) {
+        self.refused.notified().await;
+    }
+}
+
+/// Of all contexts: files that are not used are not worth telling apart.
+fn named_files(kubeconfig: &Kubeconfig) -> Vec<PathBuf> {
+    let clusters = kubeconfig.clusters.iter().filter_map(|named| named.cluster.as_ref());
+    let authorities = clusters.filter_map(|cluster| cluster.certificate_authority.clone());
+    let users = kubeconfig.auth_infos.iter().filter_map(|named| named.auth_info.as_ref());
+    let pairs = users.flat_map(|user| [user.client_certificate.clone(), user.client_key.clone()]).flatten();
+    authorities.chain(pairs).map(PathBuf::from).collect()
+}

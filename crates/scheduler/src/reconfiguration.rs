@@ -1,0 +1,145 @@
+//! Another configuration takes over between two cycles, as a whole.
+//!
+//! Plugins whose binary and arguments stay the same go on as they are; the others are filled here. Waiting pods keep their
+//! places, and pods between Reserve and PostBind go on with the plugins that there are from here on.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use berth_framework::{Extenders, PluginIdx, Point, Profile, Status};
+use berth_model::Sym;
+
+use crate::{
+    action::Level,
+    bindings::Bindings,
+    context::Context,
+    failure::EXTENDER,
+    settings::Settings,
+    swaps::{Swaps, hand_over_state, install_profiles, register_events},
+};
+
+/// All that an operator can change while the scheduler runs.
+#[derive(Debug)]
+pub struct Reconfiguration {
+    /// Other than the profiles' own.
+    pub settings: Settings,
+    /// Complete, in the place of all that there are; `None` leaves them as they are.
+    pub profiles: Option<Vec<Profile>>,
+    /// Asked beside the plugins of every profile; `None` if there are none.
+    pub extenders: Option<Arc<dyn Extenders>>,
+}
+
+/// What changes for the pods of one profile.
+struct ProfileChange {
+    scheduler_name: String,
+    /// Where the plugins of the profile before stand now, in its order; [`PluginIdx::NOBODY`] for those that are gone.
+    places: Vec<PluginIdx>,
+    /// The PreBind plugins of the profile before, by their places now.
+    pre_bind: Vec<PluginIdx>,
+    /// Plugins that know nothing of pods on their way.
+    different: Vec<PluginIdx>,
+}
+
+impl Reconfiguration {
+    pub(crate) fn take_over(self, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
+        let Self { settings, profiles, extenders } = self;
+        context.queue.set_settings(settings.queue);
+        let before = std::mem::replace(&mut context.extenders, extenders);
+        let are_same = match (&before, &context.extenders) {
+            (Some(before), Some(after)) => Arc::ptr_eq(before, after),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        if !are_same {
+            bindings.forget_extenders();
+            let now = context.outbox.now();
+            context.with_queue(|queue, policy| queue.plugin_replaced(EXTENDER, now, policy));
+        }
+        match profiles {
+            Some(profiles) => change_profiles(profiles, swaps, bindings, context),
+            None => register_events(context),
+        }
+    }
+}
+
+/// Pods that only the new profiles serve join the queue, pods that nobody serves leave it.
+fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
+    let mut to_retry = BTreeSet::new();
+    let changes: Vec<ProfileChange> =
+        profiles.iter_mut().map(|profile| continue_profile(profile, &mut to_retry, context)).collect();
+    let before = install_profiles(profiles, context);
+    // What is left of them is what nobody goes on with.
+    swaps.retire(before.into_iter().flat_map(Profile::into_plugins));
+    for change in changes {
+        let scheduler_name = context.cache.symbols_mut().intern(&change.scheduler_name);
+        sync(scheduler_name, context);
+        let after = context.profiles.get(scheduler_name).map(|profile| profile.plugins.at(Point::PreBind).to_vec());
+        bindings.move_plugins(scheduler_name, &change.places);
+        bindings.reorder_pre_bind(scheduler_name, &change.pre_bind, &after.unwrap_or_default());
+        for plugin in change.different {
+            bindings.announce(scheduler_name, plugin, context);
+        }
+    }
+    requeue(&to_retry, bindings, context);
+}
+
+/// Has a new profile go on with what serves the same pods now. Plugins whose rejections may no longer hold are added to
+/// `to_retry`.
+fn continue_profile(profile: &mut Profile, to_retry: &mut BTreeSet<Arc<str>>, context: &mut Context) -> ProfileChange {
+    let scheduler_name = profile.scheduler_name.clone();
+    let sym = context.cache.symbols_mut().intern(&scheduler_name);
+    let Some(before) = context.profiles.get_mut(sym) else {
+        let different = (0u32..).map(PluginIdx).zip(profile.instances()).map(|(plugin, _)| plugin).collect();
+        return ProfileChange { scheduler_name, places: Vec::new(), pre_bind: Vec::new(), different };
+    };
+    let place = |name: &str| profile.find(name).unwrap_or(PluginIdx::NOBODY);
+    let places: Vec<PluginIdx> = before.instances().iter().map(|instance| place(instance.name())).collect();
+    let pre_bind = before.plugins.at(Point::PreBind).iter().map(|&plugin| place(before.name(plugin))).collect();
+    let gone = before.instances().iter().zip(&places).filter(|(_, place)| **place == PluginIdx::NOBODY);
+    to_retry.extend(gone.map(|(instance, _)| Arc::clone(instance.name())));
+    let different = profile.continue_from(before);
+    let mut failed = Vec::new();
+    for &plugin in &different {
+        let name = Arc::clone(profile.name(plugin));
+        if let (Some(new), Some(old)) = (profile.get(plugin), before.find(&name))
+            && let Some(old) = before.get(old)
+            && let Err(reason) = hand_over_state(old, new)
+        {
+            failed.push(format!("plugin {name} starts without the state of the one before it: {reason}"));
+        }
+        to_retry.insert(name);
+    }
+    for message in failed {
+        context.outbox.log(Level::Warn, message);
+    }
+    ProfileChange { scheduler_name, places, pre_bind, different }
+}
+
+fn sync(scheduler_name: Sym, context: &mut Context) {
+    let synced = context.profiles.get_mut(scheduler_name).map(|profile| profile.sync(&context.cache));
+    if let Some(Err((plugin, Status { code, .. }))) = &synced
+        && !code.is_rejected()
+    {
+        let plugin = context.plugin_name(scheduler_name, *plugin);
+        context.outbox.log(Level::Error, format!("plugin {plugin} could not be filled; the next cycle tries again"));
+    }
+}
+
+fn requeue(to_retry: &BTreeSet<Arc<str>>, bindings: &Bindings, context: &mut Context) {
+    let now = context.outbox.now();
+    for pod in context.pending_pods.sorted() {
+        if bindings.contains(&pod.uid) || context.cache.pod(&pod.uid).is_some() {
+            continue;
+        }
+        if context.profiles.serves(pod.scheduler_name) {
+            context.with_queue(|queue, policy| queue.add(pod, now, policy));
+        } else {
+            context.queue.delete(&pod.uid);
+        }
+    }
+    context.with_queue(|queue, policy| {
+        queue.sort(policy);
+        for plugin in to_retry {
+            queue.plugin_replaced(plugin, now, policy);
+        }
+    });
+}

@@ -1,0 +1,71 @@
+//! Credentials for the API server, renewed when their files change, when they are refused, and upon SIGHUP.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use berth_cluster::Renewal;
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    sync::mpsc,
+    time::{Instant, sleep_until},
+};
+use tracing::{info, warn};
+
+use crate::{
+    failure::chain,
+    file_watch::{self, FileWatch},
+    metrics::Metrics,
+};
+
+/// An API server that refuses for another reason is not answered with a new client, or a run of a credential plugin, each time.
+const REFUSED_EVERY: Duration = Duration::from_secs(30);
+
+/// Renews from here on. The future never ends.
+///
+/// # Errors
+/// The signal cannot be watched.
+pub(crate) fn follow(renewal: Renewal, metrics: Arc<Metrics>) -> Result<impl Future<Output = ()> + Send + use<>> {
+    let mut hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+    let (changed, mut changes) = mpsc::channel(1);
+    let mut _watch = watch(&renewal, &changed);
+    Ok(async move {
+        let mut refusals_count_from = Instant::now();
+        loop {
+            let why = tokio::select! {
+                Some(()) = changes.recv() => "its files have changed",
+                _ = hangup.recv() => "SIGHUP",
+                () = async { sleep_until(refusals_count_from).await; renewal.refused().await } => {
+                    "the API server does not know who asks (401)"
+                }
+            };
+            refusals_count_from = Instant::now() + REFUSED_EVERY;
+            match renewal.renew().await {
+                Ok(()) => {
+                    info!(why, "requests go out with the credentials of now");
+                    metrics.credentials_renewed("renewed");
+                    // The kubeconfig may name other files.
+                    _watch = watch(&renewal, &changed);
+                }
+                Err(error) => {
+                    let reason = chain(&error);
+                    warn!(why, reason, "no client could be made of the credentials of now; the one before goes on");
+                    metrics.credentials_renewed("failed");
+                }
+            }
+        }
+    })
+}
+
+/// `None` if there is nothing to watch, or no way to.
+fn watch(renewal: &Renewal, changed: &mpsc::Sender<()>) -> Option<FileWatch> {
+    let files = renewal.files();
+    if files.is_empty() {
+        return None;
+    }
+    let changed = changed.clone();
+    // One that waits already stands for this change too.
+    let watch = file_watch::watch(files, move || {
+        let _ = changed.try_send(());
+    });
+    watch.inspect_err(|error| warn!(%error, "changes of credentials are not noticed; SIGHUP has them read again")).ok()
+}

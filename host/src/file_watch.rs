@@ -1,0 +1,76 @@
+//! Files that are looked at again whenever they change.
+//!
+//! What is watched are the files' directories: a file may be replaced, and in a mounted ConfigMap or Secret it is a link into
+//! a directory that is itself swapped. Only what the files hold counts, so that a touch is no change.
+
+use std::{
+    collections::BTreeSet,
+    fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use notify_debouncer_full::{
+    DebounceEventResult, Debouncer, RecommendedCache, new_debouncer,
+    notify::{self, RecommendedWatcher, RecursiveMode},
+};
+
+/// Longer than any pause of a program that writes a file.
+const SETTLE: Duration = Duration::from_millis(250);
+
+/// Watches until it is dropped.
+pub(crate) struct FileWatch {
+    _debouncer: Debouncer<RecommendedWatcher, RecommendedCache>,
+}
+
+impl std::fmt::Debug for FileWatch {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("FileWatch").finish_non_exhaustive()
+    }
+}
+
+/// Calls `changed`, on a thread of its own, when these files hold something else than before.
+///
+/// # Errors
+/// A directory cannot be watched.
+pub(crate) fn watch(
+    files: Vec<PathBuf>,
+    mut changed: impl FnMut() + Send + 'static,
+) -> Result<FileWatch, notify::Error> {
+    let dirs: BTreeSet<PathBuf> = files.iter().map(|file| directory(file)).collect();
+    let mut known = contents(&files);
+    let on_change = move |result: DebounceEventResult| {
+        // Reading a file is an event too.
+        if result.is_ok_and(|events| events.iter().all(|event| event.kind.is_access())) {
+            return;
+        }
+        let new = contents(&files);
+        if new != known {
+            known = new;
+            changed();
+        }
+    };
+    let mut debouncer = new_debouncer(SETTLE, None, on_change)?;
+    for dir in dirs {
+        debouncer.watch(&dir, RecursiveMode::NonRecursive)?;
+    }
+    Ok(FileWatch { _debouncer: debouncer })
+}
+
+fn directory(file: &Path) -> PathBuf {
+    match file.parent() {
+        Some(dir) if !dir.as_os_str().is_empty() => dir.to_owned(),
+        Some(_) | None => PathBuf::from("."),
+    }
+}
+
+/// What the files hold, in a form that keeps no secrets.
+fn contents(files: &[PathBuf]) -> Vec<Option<u64>> {
+    let hash = |file: &PathBuf| {
+        let mut hasher = DefaultHasher::new();
+        fs::read(file).ok()?.hash(&mut hasher);
+        Some(hasher.finish())
+    };
+    files.iter().map(hash).collect()
+}

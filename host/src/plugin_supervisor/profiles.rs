@@ -1,0 +1,73 @@
+//! The profiles of a configuration, made of the plugins that there are.
+//!
+//! Plugins of the default set that this build does not have are left out, and said so once.
+
+use std::collections::BTreeSet;
+
+use anyhow::Result;
+use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, points_of_missing_plugin};
+use berth_framework::{Points, Profile};
+use berth_model::PluginName;
+use tracing::warn;
+
+use super::inventory::{PluginInventory, factory};
+use crate::failure::Usage;
+
+impl PluginInventory {
+    /// Builds the profiles of `settings`, which are kept up to date from here on.
+    ///
+    /// # Errors
+    /// A plugin that refuses its arguments: nothing has changed then.
+    pub(crate) fn profiles(&mut self, settings: &Settings) -> Result<Vec<Profile>> {
+        let mut missing = BTreeSet::new();
+        let profiles = settings.profiles.iter().map(|profile| self.profile(profile, &mut missing));
+        let profiles: Vec<Profile> = profiles.collect::<Result<_>>()?;
+        for profile in &profiles {
+            for instance in profile.instances() {
+                let name = PluginName::from(&**instance.name());
+                self.registry.join_profile(&name, &profile.scheduler_name, &self.rules);
+            }
+        }
+        if !missing.is_empty() {
+            let names: Vec<_> = missing.into_iter().collect();
+            warn!(plugins = names.join(", "), "enabled, but not in this build: their rules do not apply");
+        }
+        Ok(profiles)
+    }
+
+    /// What is not in `profiles` is not kept up to date any more: the plugins, each with the `schedulerName`.
+    pub(crate) fn leave_profiles(&mut self, profiles: &[Profile]) -> Vec<(PluginName, String)> {
+        self.registry.leave_profiles(|plugin, scheduler_name| {
+            let profile = profiles.iter().find(|profile| profile.scheduler_name == scheduler_name);
+            profile.is_some_and(|profile| profile.find(plugin).is_some())
+        })
+    }
+
+    fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<PluginName>) -> Result<Profile> {
+        let scheduler_name = &configured.scheduler_name;
+        configured.build(|name, args| {
+            let is_in_tree = points_of_missing_plugin(name).is_some();
+            if is_in_tree && self.registry.built_in(name).is_none() && PluginInventory::points(self, name).is_none() {
+                self.registry.add_left_out(name);
+                missing.insert(name.clone());
+            }
+            let service = self.registry.offer(name, scheduler_name, &self.rules);
+            let plugin = factory(name, &service)
+                .build(args)
+                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
+            Ok(Some(ProvidedPlugin { plugin, grants: self.grants(name) }))
+        })
+    }
+}
+
+/// Falls back on those plugins of kube-scheduler that this build lacks, so that a file that names them stays valid. Any
+/// other name may come to be that of a file of the plugins directory.
+impl PluginCatalogue for PluginInventory {
+    fn points(&self, plugin: &str) -> Option<Points> {
+        PluginInventory::points(self, plugin).or_else(|| points_of_missing_plugin(plugin))
+    }
+
+    fn awaits(&self, _plugin: &str) -> bool {
+        self.rules.directory.is_some()
+    }
+}

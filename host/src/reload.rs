@@ -1,0 +1,157 @@
+//! The KubeSchedulerConfiguration is read again when its file changes, and upon SIGHUP.
+//!
+//! It is taken over between two cycles, as a whole or not at all: with a mistake in it, the configuration before holds. Fields
+//! that cannot change while the scheduler runs keep their values; the log names them.
+
+use std::{sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result, anyhow};
+use berth_cluster::{EventRecorder, RequestRate, Writer};
+use berth_config::{Change, Settings};
+use berth_framework::Manifest;
+use tokio::{
+    signal::unix::{Signal, SignalKind, signal},
+    sync::{mpsc, oneshot, watch},
+};
+use tracing::{error, info, warn};
+
+use crate::{
+    configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
+    extenders::HttpExtenders,
+    file_watch::{self, FileWatch},
+    health::Health,
+    metrics::Metrics,
+    plugin_supervisor::{Announcer, Message, Proposal},
+};
+
+/// Takes other configurations over.
+pub(crate) struct Reload {
+    pub source: ConfigurationSource,
+    pub running: RunningConfiguration,
+    /// What the command line says about the queue.
+    pub longest_unschedulable: Option<Duration>,
+    pub supervisor: mpsc::Sender<Message>,
+    /// Those that bind, for the executor.
+    pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,
+    /// Whether pods are kept whole, as extenders need them: that is settled at the start.
+    pub keeps_pods_whole: bool,
+    /// Hears of what else must be watched.
+    pub manifests: mpsc::UnboundedSender<Manifest>,
+    pub writer: Writer,
+    pub recorder: EventRecorder,
+    pub health: Health,
+    pub metrics: Arc<Metrics>,
+}
+
+/// A configuration that can be taken over.
+struct Candidate {
+    settings: Settings,
+    extenders: Option<Arc<HttpExtenders>>,
+    /// The fields that differ from what runs.
+    changes: Vec<Change>,
+    /// Those that differ, and keep their values until a restart.
+    left: Vec<Change>,
+}
+
+impl Reload {
+    /// Starts watching. The future takes over what is seen; it never ends.
+    ///
+    /// # Errors
+    /// The file or the signal cannot be watched.
+    pub(crate) fn start(self) -> Result<impl Future<Output = ()> + Send + use<>> {
+        let (changed, changes) = mpsc::channel(1);
+        let watch = self.source.file.clone().map(|file| {
+            let shown = file.display().to_string();
+            // One that waits already stands for this change too.
+            let watch = file_watch::watch(vec![file], move || {
+                let _ = changed.try_send(());
+            });
+            watch.with_context(|| format!("--config {shown}: cannot be watched"))
+        });
+        let hangup = signal(SignalKind::hangup()).context("listening for SIGHUP")?;
+        Ok(self.run(watch.transpose()?, changes, hangup))
+    }
+
+    async fn run(self, _watch: Option<FileWatch>, mut changes: mpsc::Receiver<()>, mut hangup: Signal) {
+        let announcer = Announcer::new(self.recorder.clone());
+        loop {
+            tokio::select! {
+                Some(()) = changes.recv() => {}
+                _ = hangup.recv() => info!("SIGHUP: the configuration is read again"),
+            }
+            match self.reload().await {
+                Ok(has_changed) => self.metrics.config_reloaded(if has_changed { "applied" } else { "unchanged" }),
+                Err(error) => {
+                    let reason = format!("{error:#}");
+                    error!(reason, "the configuration is not taken over; the one before it holds");
+                    announcer.configuration_refused(&reason);
+                    self.metrics.config_reloaded("refused");
+                }
+            }
+        }
+    }
+
+    /// Whether anything has changed.
+    async fn reload(&self) -> Result<bool> {
+        let Candidate { settings, extenders, changes, left } = self.candidate().await?;
+        for Change { field, old, new } in &left {
+            warn!(field, %old, %new, "cannot change while the scheduler runs: restart it for this");
+        }
+        if changes.is_empty() {
+            info!("the configuration is as it was");
+            return Ok(false);
+        }
+        let has_other_profiles = settings.profiles != self.running.settings().profiles;
+        let proposal = Box::new(Proposal {
+            scheduler_settings: scheduler_settings(&settings, self.longest_unschedulable),
+            settings: settings.clone(),
+            has_other_profiles,
+            extenders: extenders.clone().map(|extenders| extenders as _),
+        });
+        let before = self.extenders.send_replace(extenders);
+        let taken = self.ask(|answer| Message::Reconfigure { proposal, answer }).await;
+        if let Err(error) = taken {
+            self.extenders.send_replace(before);
+            return Err(error);
+        }
+        let rate = RequestRate { per_second: settings.client_connection.qps, burst: settings.client_connection.burst };
+        tokio::join!(self.writer.set_rate(rate), self.recorder.set_rate(rate));
+        self.running.set(settings);
+        for Change { field, old, new } in &changes {
+            info!(field, %old, %new, "changed");
+        }
+        info!(fields = changes.len(), "configuration taken over");
+        Ok(true)
+    }
+
+    async fn candidate(&self) -> Result<Candidate> {
+        let source = self.source.clone();
+        let read = self.ask(|answer| Message::ReadConfiguration { source, answer }).await?;
+        let running = self.running.settings();
+        let (mut settings, mut left) = running.take_over(read);
+        let mut extenders = self.extenders.borrow().clone();
+        if settings.extenders != running.extenders {
+            if settings.extenders.is_empty() || self.keeps_pods_whole {
+                extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
+                if let Some(extenders) = &extenders {
+                    // The watch of the cluster ends before this task only when the process ends.
+                    let _ = self.manifests.send(extenders.manifest());
+                }
+            } else {
+                let wanted = settings.clone();
+                settings.extenders.clone_from(&running.extenders);
+                left.extend(settings.changes_to(&wanted));
+            }
+        }
+        settings.ignore_managed_resources();
+        let changes = running.changes_to(&settings);
+        Ok(Candidate { settings, extenders, changes, left })
+    }
+
+    /// Asks the supervisor, who ends before this task only when the process ends.
+    async fn ask<T>(&self, message: impl FnOnce(oneshot::Sender<Result<T>>) -> Message) -> Result<T> {
+        let (answer, outcome) = oneshot::channel();
+        self.supervisor.send(message(answer)).await.map_err(|_| anyhow!("the scheduler stops"))?;
+        outcome.await.context("the scheduler stops")?
+    }
+}
