@@ -155,10 +155,14 @@ impl Executor {
             Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
                 let _ = self.plugins.send(Message::Swapped { scheduler_name, plugin, version, result }).await;
             }
-            Notice::EffectRefused { pod, plugin, permission } => {
+            Notice::EffectRefused { pod, plugin, permission, count } => {
                 let (permission, namespace) = (permission.as_str(), &pod.namespace);
-                warn!(%plugin, permission, pod = pod.name, namespace, "asked for an effect that it was not granted");
-                self.metrics.effect_refused(&plugin, permission);
+                let total = self.metrics.effects_refused_now(&plugin, permission, u64::from(count));
+                // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
+                if (total - u64::from(count)).leading_zeros() != total.leading_zeros() {
+                    let message = "asked for effects that it was not granted";
+                    warn!(%plugin, permission, pod = pod.name, namespace, total, message);
+                }
             }
             Notice::Log { level, message } => match level {
                 Level::Debug => debug!("{message}"),

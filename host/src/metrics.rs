@@ -255,10 +255,13 @@ impl Metrics {
         self.plugin_swaps.with_label_values(&[plugin, result]).inc();
     }
 
-    pub(crate) fn effect_refused(&self, plugin: &str, effect: &str) {
-        self.plugin_effects_refused.with_label_values(&[plugin, effect]).inc();
+    /// So many effects more of a kind were refused to the plugin; how many it is now.
+    pub(crate) fn effects_refused_now(&self, plugin: &str, effect: &str, count: u64) -> u64 {
+        self.plugin_effects_refused.with_label_values(&[plugin, effect]).inc_by(count);
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        *refused.entry(plugin.to_owned()).or_default().entry(effect.to_owned()).or_default() += 1;
+        let total = refused.entry(plugin.to_owned()).or_default().entry(effect.to_owned()).or_default();
+        *total += count;
+        *total
     }
 
     /// `total` counts from the start of the process.

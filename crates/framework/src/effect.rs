@@ -124,7 +124,7 @@ impl Effect {
 }
 
 /// A kind of effect that an operator grants or withholds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
     /// [`Effect::Bind`].
     Bind,

@@ -1,5 +1,7 @@
 //! What a plugin says about a pod, or about a pod on a node.
 
+use std::fmt::Write as _;
+
 /// Kubernetes' status codes, in their order (`Code` in `staging/src/k8s.io/kube-scheduler/framework/interface.go`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Code {
@@ -93,9 +95,61 @@ impl Status {
         self.code == Code::Success
     }
 
-    /// All reasons in one line, as events and conditions show them.
+    /// All reasons in one line, as events and conditions show them. Of very many or very long ones, those that come first.
     #[must_use]
     pub fn message(&self) -> String {
-        self.reasons.join(", ")
+        join_reasons(self.reasons.iter().map(String::as_str))
+    }
+}
+
+/// Bytes of a list of reasons. A condition's message has two lists at most, of nodes and of PostFilter, and stays below the
+/// 32,768 characters that the API allows the message of a `metav1.Condition`; PodCondition, which names no limit, is written
+/// anew with every attempt whose reasons differ.
+const MAX_REASONS_BYTES: usize = 12 << 10;
+
+/// Reasons with commas between them. Those that come after [`MAX_REASONS_BYTES`] are counted, not shown.
+pub(crate) fn join_reasons<'a>(reasons: impl IntoIterator<Item = &'a str>) -> String {
+    let mut text = String::new();
+    let mut n_left_out = 0_usize;
+    for reason in reasons {
+        let separator = if text.is_empty() { "" } else { ", " };
+        let room = MAX_REASONS_BYTES - text.len();
+        if n_left_out == 0 && separator.len() + reason.len() <= room {
+            text.push_str(separator);
+            text.push_str(reason);
+        } else if text.is_empty() {
+            text.push_str(&reason[..reason.floor_char_boundary(room - CUT.len())]);
+            text.push_str(CUT);
+        } else {
+            n_left_out += 1;
+        }
+    }
+    if n_left_out > 0 {
+        let _ = write!(text, " and {n_left_out} more");
+    }
+    text
+}
+
+/// Where a text goes on that is not shown.
+const CUT: &str = "...";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn usual_reasons_are_shown_whole() {
+        assert_eq!(Status::new(Code::Error, ["a", "b, c", ""]).message(), "a, b, c, ");
+        assert_eq!(Status::success().message(), "");
+    }
+
+    #[test]
+    fn too_many_reasons_are_counted_and_long_ones_cut() {
+        let many = Status::new(Code::Unschedulable, (0..5_000).map(|node| format!("reason {node:04}"))).message();
+        assert!(many.starts_with("reason 0000, reason 0001, ") && many.ends_with(" more"), "{many}");
+        let shown = many.matches("reason ").count();
+        assert!(many.contains(&format!(" and {} more", 5_000 - shown)) && many.len() < MAX_REASONS_BYTES + 32);
+        let long = Status::error("é".repeat(1 << 20)).message();
+        assert!(long.ends_with("é...") && long.len() <= MAX_REASONS_BYTES);
     }
 }

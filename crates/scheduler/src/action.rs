@@ -119,6 +119,8 @@ pub enum Notice {
         plugin: Arc<str>,
         /// What it lacks.
         permission: Permission,
+        /// How many such effects one answer had.
+        count: u32,
     },
     /// A line for the log.
     Log {

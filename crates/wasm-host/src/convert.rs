@@ -4,3 +4,4 @@
 
 pub(crate) mod lift;
 pub(crate) mod lower;
+mod names;

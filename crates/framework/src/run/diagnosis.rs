@@ -7,7 +7,7 @@ use berth_model::NodeSet;
 use super::PluginBits;
 use crate::{
     profile::PluginIdx,
-    status::{Code, Status},
+    status::{Code, Status, join_reasons},
 };
 
 /// Nodes that one plugin rejected with the same status.
@@ -89,5 +89,5 @@ pub fn histogram<'a>(statuses: impl IntoIterator<Item = (&'a Status, usize)>) ->
     }
     let mut entries: Vec<String> = counts.into_iter().map(|(reason, count)| format!("{count} {reason}")).collect();
     entries.sort_unstable();
-    entries.join(", ")
+    join_reasons(entries.iter().map(String::as_str))
 }

@@ -1,8 +1,8 @@
 //! What a plugin asked for: checked against its grants, done here if it concerns the scheduler, else left to the host.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, slice, sync::Arc};
 
-use berth_framework::{CycleId, Effect, PluginIdx, Status};
+use berth_framework::{CycleId, Effect, Permission, PluginIdx, Status};
 use berth_model::{Pod, PodUid};
 
 use super::peers::Peers;
@@ -60,15 +60,22 @@ pub(crate) fn carry_out_each(
     effects: Vec<(PluginIdx, Effect)>,
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
+    let mut refused: BTreeMap<(PluginIdx, Permission), u32> = BTreeMap::new();
     for (plugin, effect) in effects {
         let origin = Origin { pod, cycle, plugin };
-        // A refusal has been reported; the other effects stand.
-        for effect in carry_out(context, peers, origin, vec![effect]).unwrap_or_default() {
-            match for_host.last_mut() {
-                Some((last, effects)) if *last == plugin => effects.push(effect),
-                Some(_) | None => for_host.push((plugin, vec![effect])),
-            }
+        if let Some(permission) = first_refused(context, origin, slice::from_ref(&effect)) {
+            *refused.entry((plugin, permission)).or_default() += 1;
+            continue;
         }
+        let name = context.plugin_name(pod.scheduler_name, plugin);
+        let Some(effect) = carry_out_one(context, peers, pod, &name, effect) else { continue };
+        match for_host.last_mut() {
+            Some((last, effects)) if *last == plugin => effects.push(effect),
+            Some(_) | None => for_host.push((plugin, vec![effect])),
+        }
+    }
+    for ((plugin, permission), count) in refused {
+        report_refusal(context, Origin { pod, cycle, plugin }, permission, count);
     }
     for_host
 }
@@ -76,16 +83,24 @@ pub(crate) fn carry_out_each(
 /// # Errors
 /// Which effect the operator did not grant; it is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
+    let Some(permission) = first_refused(context, origin, effects) else { return Ok(()) };
+    let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+    report_refusal(context, origin, permission, 1);
+    Err(Status::error(format!("plugin \"{plugin}\" asked for {}, which it was not granted", permission.as_str())))
+}
+
+/// What the plugin lacks for the first effect that it was not granted.
+fn first_refused(context: &Context, origin: Origin<'_>, effects: &[Effect]) -> Option<Permission> {
     let profile = context.profiles.get(origin.pod.scheduler_name);
     let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
     let grants = instance.map(|instance| instance.grants).unwrap_or_default();
-    let refused = effects.iter().map(Effect::permission).find(|permission| !grants.allows(*permission));
-    let Some(permission) = refused else { return Ok(()) };
+    effects.iter().map(Effect::permission).find(|permission| !grants.allows(*permission))
+}
+
+fn report_refusal(context: &mut Context, origin: Origin<'_>, permission: Permission, count: u32) {
     let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-    let text = format!("plugin \"{plugin}\" asked for {}, which it was not granted", permission.as_str());
     let pod = context.pod_ref(origin.pod);
-    context.outbox.notice(Notice::EffectRefused { pod, plugin, permission });
-    Err(Status::error(text))
+    context.outbox.notice(Notice::EffectRefused { pod, plugin, permission, count });
 }
 
 fn carry_out_one(
@@ -120,10 +135,14 @@ fn carry_out_one(
     None
 }
 
-/// Nothing happens if the pod is not pending any more.
+/// Nothing happens if the pod is not pending any more, or no such node has been heard of: a name that a plugin made up is
+/// not kept.
 fn nominate(context: &mut Context, peers: &Peers<'_>, uid: &str, node: String) {
     let Some(pod) = context.pending_pods.get(uid).map(|pending| Arc::clone(&pending.pod)) else { return };
-    let name = context.cache.symbols_mut().intern(&node);
+    let Some(name) = context.cache.symbols_mut().lookup(&node) else {
+        context.outbox.log(Level::Warn, format!("a plugin nominated node {node:?}, which there is not"));
+        return;
+    };
     if !peers.is_binding(uid) {
         context.queue.nominator_mut().set(&pod, name);
     }

@@ -46,6 +46,17 @@ fn preempting() -> Bench {
 }
 
 #[test]
+fn a_node_that_there_is_not_is_not_nominated() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let nominate = |node: &str| Effect::Nominate { uid: "uid-high".to_owned(), node: Some(node.to_owned()) };
+    let effects = vec![nominate("made-up"), nominate("n0")];
+    let outcome = PostFilterOutcome { status: Status::unschedulable("no"), nominate: None, effects };
+    bench.script(|script| script.post_filter = Some(outcome));
+    bench.apply(pod("high", 5));
+    assert_eq!(nominations(&bench.settle(), "high"), ["n0"]);
+}
+
+#[test]
 fn the_nomination_is_written_before_the_victims_are_told() {
     let mut bench = preempting();
     let actions = bench.settle();

@@ -1,6 +1,6 @@
 //! Plugins are replaced while pods are on their way.
 
-use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point};
+use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, PostFilterOutcome, Status};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange};
@@ -258,6 +258,22 @@ fn a_plugin_that_may_not_bind_does_not() {
     assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Bind)]);
     assert_eq!(events(&actions)[0].1, "plugin \"Fake\" asked for bind, which it was not granted");
     assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
+}
+
+#[test]
+fn many_refused_effects_of_one_answer_are_one_notice() {
+    let mut bench = granted(&[Permission::Bind]);
+    let activate = Effect::Activate { uids: vec!["uid-other".to_owned()] };
+    let outcome =
+        PostFilterOutcome { status: Status::unschedulable("no"), nominate: None, effects: vec![activate; 1000] };
+    bench.script(|script| script.post_filter = Some(outcome));
+    bench.apply(pod("large", 5));
+    let actions = bench.settle();
+    let counts = actions.iter().filter_map(|action| match action {
+        Action::Notice(Notice::EffectRefused { permission: Permission::Activate, count, .. }) => Some(*count),
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [1000]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
-use super::lower::ACTIONS;
+use super::{lower::ACTIONS, names};
 use crate::{
     bindings::{
         berth::scheduler::host,
@@ -114,6 +114,12 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
             return Err(Refused(format!("{length} {what} (limit {MAX_KINDS})")));
         }
     }
+    for event in manifest.requeue.iter().flatten() {
+        names::resource(&event.resource)?;
+    }
+    for kind in &manifest.objects {
+        names::api_version_and_kind(&kind.api_version, &kind.kind)?;
+    }
     let requeue = manifest.requeue.map(|events| events.into_iter().map(cluster_event).collect());
     let objects = manifest.objects.into_iter();
     let mut needs = column_needs(manifest.columns);
@@ -165,26 +171,57 @@ fn cluster_event(event: types::ClusterEvent) -> ClusterEvent {
     ClusterEvent { resource: event.resource, actions: bits.sum() }
 }
 
+/// How long a pod waits in PreBind at most, whatever a component says: an hour.
+const MAX_WAIT_MS: u64 = 3_600_000;
+
+/// kube-apiserver refuses larger requests (`MaxRequestBodyBytes`).
+const MAX_BODY_BYTES: usize = 3 << 20;
+
 fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
     Ok(match effect {
         types::Effect::Bind => Effect::Bind,
         types::Effect::Patch(types::Patch { object, subresource, body }) => {
-            let types::ObjectRef { kind, namespace, name } = object;
-            Effect::Patch { kind, namespace, name, subresource, patch: body }
+            let ObjectRef { kind, namespace, name } = object_ref(object)?;
+            subresource.as_deref().map_or(Ok(()), names::subresource)?;
+            Effect::Patch { kind, namespace, name, subresource, patch: self::body(body)? }
         }
-        types::Effect::Create(types::NewObject { kind, namespace, body }) => Effect::Create { kind, namespace, body },
-        types::Effect::Delete(types::ObjectRef { kind, namespace, name }) => Effect::Delete { kind, namespace, name },
+        types::Effect::Create(types::NewObject { kind, namespace, body }) => {
+            names::kind_ref(&kind)?;
+            names::namespace(&namespace)?;
+            Effect::Create { kind, namespace, body: self::body(body)? }
+        }
+        types::Effect::Delete(object) => {
+            let ObjectRef { kind, namespace, name } = object_ref(object)?;
+            Effect::Delete { kind, namespace, name }
+        }
         types::Effect::Evict(types::Eviction { pod: types::PodRef { namespace, name, uid }, message }) => {
             text("an eviction's message", &message, limits)?;
+            names::namespace(&namespace)?;
+            names::object_name(&name)?;
+            names::uid(&uid)?;
             Effect::Evict { namespace, name, uid, message }
         }
-        types::Effect::Allow(uid) => Effect::Allow { uid },
+        types::Effect::Allow(uid) => {
+            names::uid(&uid)?;
+            Effect::Allow { uid }
+        }
         types::Effect::Reject((uid, reason)) => {
             text("a reason", &reason, limits)?;
+            names::uid(&uid)?;
             Effect::Reject { uid, reason }
         }
-        types::Effect::Activate(uids) => Effect::Activate { uids },
-        types::Effect::Nominate((uid, node)) => Effect::Nominate { uid, node },
+        types::Effect::Activate(uids) => {
+            if uids.len() > limits.list_items {
+                return Err(Refused(format!("{} pods to activate (limit {})", uids.len(), limits.list_items)));
+            }
+            uids.iter().try_for_each(|uid| names::uid(uid))?;
+            Effect::Activate { uids }
+        }
+        types::Effect::Nominate((uid, node)) => {
+            names::uid(&uid)?;
+            node.as_deref().map_or(Ok(()), names::object_name)?;
+            Effect::Nominate { uid, node }
+        }
         types::Effect::Event(types::Event { warning, reason, action, note }) => {
             for (what, text) in [("an event's reason", &reason), ("its action", &action), ("its note", &note)] {
                 self::text(what, text, limits)?;
@@ -196,13 +233,26 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             if objects.len() > limits.list_items {
                 return Err(Refused(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items)));
             }
-            Effect::Wait { objects: objects.into_iter().map(object_ref).collect(), timeout_ms, timeout_message }
+            let objects = objects.into_iter().map(object_ref).collect::<Result<_, _>>()?;
+            Effect::Wait { objects, timeout_ms: timeout_ms.min(MAX_WAIT_MS), timeout_message }
         }
     })
 }
 
-fn object_ref(object: types::ObjectRef) -> ObjectRef {
-    ObjectRef { kind: object.kind, namespace: object.namespace, name: object.name }
+fn object_ref(object: types::ObjectRef) -> Result<ObjectRef, Refused> {
+    let types::ObjectRef { kind, namespace, name } = object;
+    names::kind_ref(&kind)?;
+    names::namespace(&namespace)?;
+    names::object_name(&name)?;
+    Ok(ObjectRef { kind, namespace, name })
+}
+
+/// An object or a patch as JSON.
+fn body(body: Vec<u8>) -> Result<Vec<u8>, Refused> {
+    if body.len() > MAX_BODY_BYTES {
+        return Err(Refused(format!("an object of {} bytes (limit {MAX_BODY_BYTES})", body.len())));
+    }
+    Ok(body)
 }
 
 /// What a component wants to know about nodes as they would be.

@@ -1,0 +1,127 @@
+//! Names of objects and kinds that a component gives: they become parts of paths of the API server's, of keys and of log
+//! lines, so they are checked for form before anything else is done with them.
+//!
+//! See <https://kubernetes.io/docs/concepts/overview/working-with-objects/names/>.
+
+use crate::fault::Refused;
+
+const MAX_NAME: usize = 253;
+const MAX_LABEL: usize = 63;
+/// A uid has 36 characters; tests and mirrors of pods have others.
+const MAX_UID: usize = 128;
+
+/// `apiVersion/kind`, such as `v1/Pod` or `apps/v1/Deployment`.
+pub(super) fn kind_ref(text: &str) -> Result<(), Refused> {
+    let is_right =
+        text.rsplit_once('/').is_some_and(|(api_version, kind)| is_api_version(api_version) && is_word(kind));
+    check(is_right, "a kind", text)
+}
+
+pub(super) fn api_version_and_kind(api_version: &str, kind: &str) -> Result<(), Refused> {
+    check(is_api_version(api_version) && is_word(kind), "a kind", &format!("{api_version}/{kind}"))
+}
+
+/// What events are about: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, or `*`.
+pub(super) fn resource(text: &str) -> Result<(), Refused> {
+    let (group, kind) = text.rsplit_once('/').map_or(("", text), |(group, kind)| (group, kind));
+    let is_right = text == "*" || (group.is_empty() || is_subdomain(group)) && (is_word(kind) || is_subdomain(kind));
+    check(is_right, "a resource", text)
+}
+
+/// Empty for kinds without namespaces.
+pub(super) fn namespace(text: &str) -> Result<(), Refused> {
+    check(text.is_empty() || is_label(text), "a namespace", text)
+}
+
+/// What may be one segment of a path. Some kinds, such as those of RBAC, allow more than a DNS name.
+pub(super) fn object_name(text: &str) -> Result<(), Refused> {
+    let has_length = (1..=MAX_NAME).contains(&text.len());
+    let is_plain = text.bytes().all(|byte| byte.is_ascii_graphic() && !b"/%?#\\".contains(&byte));
+    check(has_length && is_plain && !matches!(text, "." | ".."), "a name", text)
+}
+
+pub(super) fn subresource(text: &str) -> Result<(), Refused> {
+    let is_right = (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_lowercase());
+    check(is_right, "a subresource", text)
+}
+
+pub(super) fn uid(text: &str) -> Result<(), Refused> {
+    let is_right = (1..=MAX_UID).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+    check(is_right, "a uid", text)
+}
+
+fn is_api_version(text: &str) -> bool {
+    let (group, version) = text.split_once('/').unwrap_or(("", text));
+    (group.is_empty() || is_subdomain(group)) && is_label(version)
+}
+
+fn is_subdomain(text: &str) -> bool {
+    text.len() <= MAX_NAME && text.split('.').all(is_label)
+}
+
+fn is_label(text: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
+    (1..=MAX_LABEL).contains(&text.len())
+        && text.bytes().all(is_plain)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
+}
+
+/// The name of a kind: `PersistentVolumeClaim`.
+fn is_word(text: &str) -> bool {
+    (1..=MAX_LABEL).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_alphanumeric())
+}
+
+fn check(is_right: bool, what: &str, text: &str) -> Result<(), Refused> {
+    const SHOWN: usize = 64;
+    if is_right {
+        return Ok(());
+    }
+    let shown = &text[..text.floor_char_boundary(SHOWN)];
+    let rest = if shown.len() < text.len() { "..." } else { "" };
+    Err(Refused(format!("{what} that cannot be one: {shown:?}{rest}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_kubernetes_has_pass() {
+        for kind in ["v1/Pod", "apps/v1/Deployment", "scheduling.x-k8s.io/v1alpha1/PodGroup"] {
+            kind_ref(kind).expect(kind);
+        }
+        for name in ["web-0", "system:kube-scheduler", "a.b.c"] {
+            object_name(name).expect(name);
+        }
+        for name in ["*", "Pod", "storage.k8s.io/CSINode", "podgroups.v1alpha1.scheduling.x-k8s.io"] {
+            resource(name).expect(name);
+        }
+        for (check, text) in [
+            (namespace as fn(&str) -> Result<(), Refused>, ""),
+            (namespace, "kube-system"),
+            (subresource, "status"),
+            (uid, "0b8c5e6e-45c8-4f8e-9d3e-6f3f0e1f2a3b"),
+        ] {
+            check(text).expect(text);
+        }
+    }
+
+    #[test]
+    fn what_would_lead_elsewhere_is_refused() {
+        for kind in ["Pod", "v1/", "/Pod", "v1/Pod/status", "../v1/Secret", "v1/Pod?watch=1", "a b/v1/Pod", "V1/pod s"]
+        {
+            kind_ref(kind).expect_err(kind);
+        }
+        for name in ["", ".", "..", "a/b", "a%2fb", "a?b", "a#b", "a\nb", "ä", &"a".repeat(254)] {
+            object_name(name).expect_err(name);
+        }
+        for name in ["a/b", "A", "-a", "a.", &"a".repeat(64)] {
+            namespace(name).expect_err(name);
+        }
+        subresource("status/../binding").expect_err("a path");
+        uid(&"u".repeat(129)).expect_err("too long");
+        let message = resource(&"x/".repeat(1000)).expect_err("no resource").0;
+        assert!(message.len() < 128, "{message}");
+    }
+}
