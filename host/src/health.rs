@@ -90,6 +90,11 @@ impl Health {
         self.state().leadership = Some(leadership);
     }
 
+    /// Whether this replica schedules, as far as the election goes.
+    pub(crate) fn is_leading(&self) -> bool {
+        self.state().leadership.as_ref().is_none_or(Leadership::is_leading)
+    }
+
     /// The scheduling loop has turned.
     pub(crate) fn beat(&self, now: Instant) {
         self.state().last_turn = now;
@@ -156,6 +161,20 @@ impl Probe {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_loop_that_waits_for_a_bounded_answer_does_not_hang() {
+        let health = Health::new();
+        let long_ago = Instant::now().checked_sub(2 * LONGEST_TURN).expect("the machine is up for longer");
+        health.beat(long_ago);
+        let is_alive = |health: &Health| health.checks(Probe::Livez, Instant::now()).iter().all(|it| it.result.is_ok());
+        assert!(!is_alive(&health));
+        let answer = async {
+            tokio::time::sleep(Duration::from_millis(1500)).await;
+            is_alive(&health)
+        };
+        assert!(health.while_waiting(answer).await);
+    }
 
     /// The check's result, if the endpoint makes it.
     fn result(health: &Health, probe: Probe, name: &str, now: Instant) -> Option<Result<(), Unhealthy>> {

@@ -8,6 +8,7 @@
 use std::{
     path::PathBuf,
     sync::{Arc, PoisonError, RwLock},
+    time::Duration,
 };
 
 use http::{Request, StatusCode};
@@ -15,10 +16,15 @@ use kube::{Client, client::Body, config::Kubeconfig};
 use tokio::sync::Notify;
 use tower::service_fn;
 
+use crate::clock;
+
 use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, connect_in, read};
 
 /// Where a pod finds its service account.
 const SERVICE_ACCOUNT_CA: &str = "/var/run/secrets/kubernetes.io/serviceaccount/ca.crt";
+
+/// How long before its end a certificate is replaced; one that is given anew with less than that is used half as long.
+const EARLY: Duration = Duration::from_secs(60);
 
 /// What a long-lived connection is made of, to be made anew.
 pub struct Renewal {
@@ -113,6 +119,14 @@ impl Renewal {
         }
         *self.current.write().unwrap_or_else(PoisonError::into_inner) = client;
         Ok(())
+    }
+
+    /// Waits until a certificate that a credential plugin gave is about to run out; for ever if there is none.
+    pub async fn runs_out(&self) {
+        let until = *self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
+        let Some(until) = until else { return std::future::pending().await };
+        let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
+        tokio::time::sleep(left.saturating_sub(EARLY).max(EARLY / 2)).await;
     }
 
     /// Waits until the API server does not know who asks (401). As client-go does, credentials are worth renewing then.
