@@ -30,9 +30,13 @@ pub struct ServerInfoError {
     reason: String,
 }
 
-/// A verb on a kind of objects, in all namespaces.
+/// A verb on a kind of objects, or on one of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ResourceAccess {
+    /// Empty for all namespaces.
+    pub namespace: String,
+    /// `metadata.name`; empty for all objects.
+    pub name: String,
     /// Empty for the core group.
     pub group: String,
     /// In the plural.
@@ -54,20 +58,54 @@ impl ResourceAccess {
     pub fn new(group: &str, resource: &str, verb: &str) -> Self {
         let (resource, subresource) = resource.split_once('/').unwrap_or((resource, ""));
         let own = str::to_owned;
-        Self { group: own(group), resource: own(resource), subresource: own(subresource), verb: own(verb) }
+        let (namespace, name) = (String::new(), String::new());
+        Self {
+            namespace,
+            name,
+            group: own(group),
+            resource: own(resource),
+            subresource: own(subresource),
+            verb: own(verb),
+        }
+    }
+
+    /// The same in one namespace; with a name that is not empty, for this object alone.
+    #[must_use]
+    pub fn to_object(self, namespace: &str, name: &str) -> Self {
+        Self { namespace: namespace.to_owned(), name: name.to_owned(), ..self }
+    }
+
+    /// What allows it, as a rule of a ClusterRole or Role.
+    #[must_use]
+    pub fn rule(&self) -> String {
+        let slash = if self.subresource.is_empty() { "" } else { "/" };
+        let resource = format!("{}{slash}{}", self.resource, self.subresource);
+        rule(&self.group, &resource, &self.name, &[&self.verb])
     }
 }
 
 impl std::fmt::Display for ResourceAccess {
     /// `create pods/binding`, `list csinodes.storage.k8s.io`.
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { group, resource, subresource, verb } = self;
+        let Self { namespace, name, group, resource, subresource, verb } = self;
         write!(formatter, "{verb} {resource}")?;
         if !group.is_empty() {
             write!(formatter, ".{group}")?;
         }
-        if subresource.is_empty() { Ok(()) } else { write!(formatter, "/{subresource}") }
+        if !subresource.is_empty() {
+            write!(formatter, "/{subresource}")?;
+        }
+        if !name.is_empty() {
+            write!(formatter, " {name:?}")?;
+        }
+        if namespace.is_empty() { Ok(()) } else { write!(formatter, " in namespace {namespace:?}") }
     }
+}
+
+/// A rule of a ClusterRole or Role. `name` is empty for all objects.
+pub(crate) fn rule(group: &str, resource: &str, name: &str, verbs: &[&str]) -> String {
+    let names = if name.is_empty() { String::new() } else { format!("resourceNames: [{name:?}], ") };
+    format!("{{apiGroups: [{group:?}], resources: [{resource:?}], {names}verbs: [{}]}}", verbs.join(", "))
 }
 
 /// Asks for the server's version and time.
@@ -118,6 +156,8 @@ pub async fn has_access(client: &Client, access: &ResourceAccess) -> Result<bool
         resource: some(&access.resource),
         subresource: some(&access.subresource),
         verb: some(&access.verb),
+        namespace: some(&access.namespace),
+        name: some(&access.name),
         ..ResourceAttributes::default()
     };
     let spec =
@@ -165,6 +205,17 @@ mod tests {
         assert_eq!(ahead("1994-11-06T08:49:37.9Z", "1994-11-06T08:49:38.1Z"), 0);
         assert_eq!(ahead("1994-11-06T08:49:00Z", "1994-11-06T08:49:07Z"), 30);
         assert_eq!(ahead("1994-11-06T08:50:38Z", "1994-11-06T08:50:39Z"), -60);
+    }
+
+    #[test]
+    fn what_allows_an_access_is_a_rule() {
+        let binding = ResourceAccess::new("", "pods/binding", "create");
+        assert_eq!(binding.rule(), r#"{apiGroups: [""], resources: ["pods/binding"], verbs: [create]}"#);
+        let lease = ResourceAccess::new("coordination.k8s.io", "leases", "update").to_object("kube-system", "berth");
+        let rule =
+            r#"{apiGroups: ["coordination.k8s.io"], resources: ["leases"], resourceNames: ["berth"], verbs: [update]}"#;
+        assert_eq!(lease.rule(), rule);
+        assert_eq!(lease.to_string(), "update leases.coordination.k8s.io \"berth\" in namespace \"kube-system\"");
     }
 
     #[test]

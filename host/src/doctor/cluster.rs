@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use berth_cluster::{Client, ConnectError, ConnectOptions, ResourceAccess, connect, has_access, server_info};
+use berth_config::LeaderElection;
 use berth_framework::Permission;
 use berth_model::PluginName;
 
@@ -90,16 +91,11 @@ async fn rights(client: &Client, wanted: BTreeMap<ResourceAccess, BTreeSet<Strin
                 missing += 1;
                 let users: Vec<String> = users.into_iter().collect();
                 let text = format!("this user may not {right}, which is for {}", users.join(", "));
-                let fix = format!(
-                    "add to its ClusterRole: {{apiGroups: [{:?}], resources: [{:?}], verbs: [{}]}}",
-                    right.group,
-                    if right.subresource.is_empty() {
-                        right.resource.clone()
-                    } else {
-                        format!("{}/{}", right.resource, right.subresource)
-                    },
-                    right.verb
-                );
+                let role = match right.namespace.as_str() {
+                    "" => "its ClusterRole".to_owned(),
+                    namespace => format!("a Role for it in the namespace {namespace}"),
+                };
+                let fix = format!("add to {role}: {}", right.rule());
                 findings.problem(Area::Cluster, text, fix);
             }
             Err(error) => {
@@ -130,6 +126,14 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
         }
     }
     let Some(Setup { settings, plugins }) = setup else { return wanted };
+    for access in of_the_election(&settings.leader_election) {
+        wanted.entry(access).or_default().insert("leader election".to_owned());
+    }
+    let mut want = |group: &str, resource: &str, verbs: &[&str], user: &str| {
+        for verb in verbs {
+            wanted.entry(ResourceAccess::new(group, resource, verb)).or_default().insert(user.to_owned());
+        }
+    };
     let names: BTreeSet<&PluginName> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
     for name in names {
         let Some(manifest) = plugins.inventory.manifest(name) else { continue };
@@ -146,4 +150,37 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
         }
     }
     wanted
+}
+
+/// What the election writes. RBAC cannot limit by name who may create.
+fn of_the_election(election: &LeaderElection) -> Vec<ResourceAccess> {
+    if !election.leader_elect {
+        return Vec::new();
+    }
+    let access = |(verb, name): (&str, &str)| {
+        ResourceAccess::new("coordination.k8s.io", "leases", verb).to_object(&election.resource_namespace, name)
+    };
+    let name = &election.resource_name;
+    [("create", ""), ("get", name), ("update", name)].map(access).to_vec()
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_config::{InTree, Settings};
+
+    use super::*;
+
+    #[test]
+    fn the_lease_is_looked_at_if_there_is_an_election() {
+        let mut election = Settings::defaults(&InTree::new(&berth_builtins::factories())).leader_election;
+        let accesses: Vec<String> = of_the_election(&election).iter().map(ToString::to_string).collect();
+        let expected = [
+            "create leases.coordination.k8s.io in namespace \"kube-system\"",
+            "get leases.coordination.k8s.io \"kube-scheduler\" in namespace \"kube-system\"",
+            "update leases.coordination.k8s.io \"kube-scheduler\" in namespace \"kube-system\"",
+        ];
+        assert_eq!(accesses, expected);
+        election.leader_elect = false;
+        assert!(of_the_election(&election).is_empty());
+    }
 }

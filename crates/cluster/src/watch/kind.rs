@@ -59,6 +59,13 @@ impl Kind {
         }
     }
 
+    pub(super) fn group(&self) -> &str {
+        match self {
+            Self::Pods { .. } | Self::Nodes => "",
+            Self::Other(kind) => &kind.group,
+        }
+    }
+
     pub(super) fn applied(&self, json: &str) -> serde_json::Result<(Identity, WatchEvent)> {
         Ok(match self {
             Self::Pods { keep_json } => {

@@ -22,7 +22,7 @@ use serde_json::value::RawValue;
 use tokio::{sync::mpsc, time::Instant};
 use tracing::{debug, error, info, warn};
 
-use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, write::WriteError};
+use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, server_info::rule, write::WriteError};
 
 use super::{
     WatchEvent,
@@ -157,6 +157,12 @@ impl Session {
                     if self.go_without(&reason).await.is_err() {
                         return;
                     }
+                }
+                Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
+                    let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
+                    let fix = format!("add to its ClusterRole: {rule}");
+                    error!(kind, reason = %failure, fix, "this user may not list and watch a kind; a scheduler that starts waits for it");
+                    n_refusals += 1;
                 }
                 Err(error) => {
                     warn!(kind, reason = %error, "watch broke; reconnecting");
