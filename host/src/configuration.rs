@@ -120,7 +120,6 @@ fn without_effect(document: &Value) -> Vec<(&'static str, &'static str)> {
         ("parallelism", "one thread filters and scores", parallelism.is_some_and(|given| given != DEFAULT_PARALLELISM)),
         ("clientConnection.contentType", JSON, is_other("contentType")),
         ("clientConnection.acceptContentTypes", JSON, is_other("acceptContentTypes")),
-        ("enableProfiling", NO_PROFILES, document["enableProfiling"] == true),
         ("enableContentionProfiling", NO_PROFILES, document["enableContentionProfiling"] == true),
     ]
     .into_iter()
@@ -159,7 +158,6 @@ mod tests {
             "parallelism",
             "clientConnection.contentType",
             "clientConnection.acceptContentTypes",
-            "enableProfiling",
             "enableContentionProfiling",
         ];
         assert_eq!(fields(told), expected);

@@ -1,20 +1,34 @@
-//! `/metrics`, `/healthz`, `/livez`, `/readyz`: the routes, and a server for them over plain HTTP.
+//! `/metrics` and the paths below it, `/healthz`, `/livez`, `/readyz`: the routes, and a server for them over plain HTTP.
 
 use std::{net::SocketAddr, sync::Arc};
 
 use anyhow::{Context as _, Result};
-use axum::{Router, extract::State, http::header, response::IntoResponse, routing::get};
+use axum::{
+    Router,
+    extract::State,
+    http::header,
+    response::{IntoResponse, Response},
+    routing::get,
+};
+use berth_cluster::Client;
 use tokio::net::TcpListener;
 use tracing::info;
 
 use crate::{health::Health, metrics::Metrics};
 
 pub(crate) mod about;
+pub(crate) mod debug;
 mod probes;
+mod resources;
 
 /// What is served whichever way.
-pub(crate) fn routes(metrics: Arc<Metrics>, health: &Health) -> Router {
-    Router::new().route("/metrics", get(render)).with_state(metrics).merge(probes::routes(health))
+pub(crate) fn routes(metrics: &Arc<Metrics>, health: &Health, client: &Client) -> Router {
+    Router::new()
+        .route("/metrics", get(render))
+        .route("/metrics/slis", get(render_slis))
+        .with_state(Arc::clone(metrics))
+        .merge(resources::routes(health, client))
+        .merge(probes::routes(health, metrics))
 }
 
 /// Listens; the future serves. It ends only when it cannot go on.
@@ -34,6 +48,14 @@ pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Fu
 }
 
 async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    prometheus_text(metrics.render())
+}
+
+async fn render_slis(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
+    prometheus_text(metrics.render_slis())
+}
+
+fn prometheus_text(text: String) -> Response {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, TEXT)], metrics.render())
+    ([(header::CONTENT_TYPE, TEXT)], text).into_response()
 }

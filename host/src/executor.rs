@@ -1,5 +1,6 @@
 //! Carries out what the scheduler wants done, in order for each pod, and reports back.
 
+mod attempts;
 mod effects;
 mod pod_requests;
 #[cfg(test)]
@@ -24,11 +25,14 @@ use tokio::{
 use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::{extenders::HttpExtenders, metrics::Metrics, plugin_supervisor::Message};
+use crate::{extenders::HttpExtenders, klog::V3, metrics::Metrics, plugin_supervisor::Message};
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.
 const MAX_REQUESTS: usize = 10_000;
+
+/// The plugin whose awaited effects bind volumes.
+const VOLUME_BINDING: &str = "VolumeBinding";
 
 /// What the tasks share.
 #[derive(Clone)]
@@ -87,6 +91,7 @@ impl Executor {
     async fn carry_out(&self, PodRequest { pod, request }: PodRequest) {
         match request {
             Request::Bind { cycle, node } => {
+                debug!(target: V3, pod = pod.name, namespace = pod.namespace, node, "Attempting to bind pod to node");
                 let result = self.writer.bind(&target(&pod), &node).await;
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
@@ -125,8 +130,11 @@ impl Executor {
             }
             Request::Effects(effects) => drop(self.plugin_effects(&pod, effects).await),
             Request::AwaitedEffects(effects) => {
-                let cycle = effects.cycle;
+                let (cycle, plugin) = (effects.cycle, Arc::clone(&effects.plugin));
                 let result = self.plugin_effects(&pod, effects).await;
+                if result.is_err() && *plugin == *VOLUME_BINDING {
+                    self.metrics.volumes_not_bound();
+                }
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
             }
         }
@@ -164,6 +172,8 @@ impl Executor {
                     warn!(%plugin, permission, pod = pod.name, namespace, total, message);
                 }
             }
+            Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),
+            Notice::SlowSearch { pod, total, steps } => attempts::tell_slow_search(&pod, total, &steps),
             Notice::Log { level, message } => match level {
                 Level::Debug => debug!("{message}"),
                 Level::Info => info!("{message}"),

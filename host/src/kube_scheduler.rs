@@ -19,12 +19,12 @@ use std::{
 use anyhow::Result;
 use berth_config::{Overrides, Program};
 use serde_json::{Map, Value, json};
-use tracing::warn;
+use tracing::{info, warn};
 
 use self::flags::{FLAGS, Given, Role};
 use crate::{
     failure::Usage,
-    logging::{LogFormat, start_logging},
+    klog::{self, KlogFormat, Verbosity},
     options::Scheduling,
     run::{ConfigOutput, Invocation, schedule_blocking},
 };
@@ -56,30 +56,25 @@ pub(crate) fn run(arguments: Vec<String>) -> Result<()> {
         writeln!(io::stdout().lock(), "Berth v{}, deciding as Kubernetes v1.36", env!("CARGO_PKG_VERSION"))?;
         return Ok(());
     }
-    start_logging(&log_filter(given.number("v").unwrap_or(0)), log_format(&given)?)?;
+    let verbosity = given.number("v").map_or(Ok(0), u32::try_from);
+    let verbosity = verbosity.map_err(|_| Usage("-v: use a number that is not negative".to_owned()))?;
+    let verbosity = Verbosity::new(verbosity, &given.texts("vmodule"))?;
+    klog::start(&verbosity, log_format(&given)?)?;
     for warning in check(&given)? {
         warn!("{warning}");
     }
-    schedule_blocking(invocation(&given)?)
+    info!(version = concat!("v1.36.2+berth.", env!("CARGO_PKG_VERSION")), "Starting Kubernetes Scheduler");
+    let mut invocation = invocation(&given)?;
+    if let Some(serving) = &mut invocation.scheduling.secure_serving {
+        serving.verbosity = verbosity;
+    }
+    schedule_blocking(invocation)
 }
 
-/// klog's levels: 4 is for debugging, 6 and above show requests.
-fn log_filter(verbosity: i64) -> String {
-    if let Ok(filter) = std::env::var("BERTH_LOG") {
-        return filter;
-    }
-    match verbosity {
-        ..4 => "info",
-        4..6 => "info,berth=debug",
-        6.. => "info,berth=trace",
-    }
-    .to_owned()
-}
-
-fn log_format(given: &Given) -> Result<LogFormat> {
+fn log_format(given: &Given) -> Result<KlogFormat> {
     match given.text("logging-format").unwrap_or("text") {
-        "text" => Ok(LogFormat::Text),
-        "json" => Ok(LogFormat::Json),
+        "text" => Ok(KlogFormat::Text),
+        "json" => Ok(KlogFormat::Json),
         other => Err(Usage(format!("--logging-format {other}: use text or json")).into()),
     }
 }
@@ -222,8 +217,9 @@ mod tests {
         assert!(refused(&["--emulated-version=1.35"]).contains("--emulated-version 1.35: not built"));
         assert!(refused(&["--feature-gates=GangScheduling=true"]).contains("GangScheduling=true"));
         assert_eq!(check(&given(&["--emulated-version=kube=1.36"])).expect("the default"), [""; 0]);
-        let warnings = check(&given(&["--vmodule=a=1", "--feature-gates=KubeletPSI=false"])).expect("accepted");
-        assert!(warnings[0].starts_with("--vmodule has no effect"), "{warnings:?}");
+        let flags = ["--log-flush-frequency=1s", "--feature-gates=KubeletPSI=false"];
+        let warnings = check(&given(&flags)).expect("accepted");
+        assert!(warnings[0].starts_with("--log-flush-frequency has no effect"), "{warnings:?}");
         assert!(warnings[1].starts_with("--feature-gates KubeletPSI=false has no effect"), "{warnings:?}");
     }
 }

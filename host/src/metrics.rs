@@ -4,6 +4,7 @@
 
 mod registration;
 mod scheduler;
+mod slis;
 #[cfg(test)]
 mod tests;
 
@@ -23,6 +24,8 @@ use self::registration::{
     Stability::{self, Alpha, Beta},
 };
 pub(crate) use self::scheduler::SchedulerMetrics;
+use self::slis::Slis;
+use crate::gates::{self, Gate};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -49,8 +52,12 @@ pub(crate) struct Metrics {
     config_reloads: IntCounterVec,
     credential_renewals: IntCounterVec,
     leader: IntGaugeVec,
+    claim_creates: IntCounterVec,
+    volume_stage_errors: IntCounterVec,
     client_requests: IntCounterVec,
     client_latency: HistogramVec,
+    /// What probes found: these have an endpoint of their own.
+    slis: Slis,
     /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// The labels of what serves, by profile and plugin: the one before goes when the next one comes.
@@ -72,6 +79,22 @@ impl Metrics {
                 Alpha,
                 ("leader_election_master_status", "1 for the replica that holds the lease, 0 for one that stands by."),
                 &["name"],
+            ),
+            claim_creates: add.counter(
+                Alpha,
+                (
+                    "scheduler_resourceclaim_creates_total",
+                    "ResourceClaims that were to be created for extended resources, by status.",
+                ),
+                &["status"],
+            ),
+            volume_stage_errors: add.counter(
+                Alpha,
+                (
+                    "scheduler_volume_scheduling_stage_error_total",
+                    "Volumes of pods that could not be dealt with, by stage: `bind` alone can fail here.",
+                ),
+                &["operation"],
             ),
             client_requests: add.counter(
                 Alpha,
@@ -161,6 +184,7 @@ impl Metrics {
                 ),
                 &["result"],
             ),
+            slis: Slis::new(),
             refused: Mutex::default(),
             serving: Mutex::default(),
             registry: add.registry.clone(),
@@ -172,11 +196,17 @@ impl Metrics {
     /// The registry in Prometheus' text format 0.0.4, the one that kube-scheduler answers with whatever is asked for.
     pub(crate) fn render(&self) -> String {
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut text = String::new();
-        if let Err(error) = TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
-            tracing::error!(%error, "the metrics could not be written");
-        }
-        text
+        render(&self.registry)
+    }
+
+    /// What `/metrics/slis` shows (KEP-3466).
+    pub(crate) fn render_slis(&self) -> String {
+        self.slis.render()
+    }
+
+    /// A probe (`livez`) looked at something, and whether that was well.
+    pub(crate) fn probed(&self, probe: &str, check: &str, is_well: bool) {
+        self.slis.probed(probe, check, is_well);
     }
 
     /// A cycle took so long, after a swap of plugins had held it up for so long.
@@ -212,6 +242,16 @@ impl Metrics {
         for version in profile.versions().filter(|version| version.binary.is_some()) {
             self.set_plugin(&profile.scheduler_name, version);
         }
+    }
+
+    /// A ResourceClaim was to be created in the name of a plugin.
+    pub(crate) fn claim_created(&self, is_created: bool) {
+        self.claim_creates.with_label_values(&[if is_created { "success" } else { "failure" }]).inc();
+    }
+
+    /// The volumes of a pod could not be bound.
+    pub(crate) fn volumes_not_bound(&self) {
+        self.volume_stage_errors.with_label_values(&["bind"]).inc();
     }
 
     /// The configuration was looked at again: `applied`, `unchanged` or `refused`.
@@ -288,6 +328,14 @@ impl Metrics {
     }
 }
 
+fn render(registry: &Registry) -> String {
+    let mut text = String::new();
+    if let Err(error) = TextEncoder::new().encode_utf8(&registry.gather(), &mut text) {
+        tracing::error!(%error, "the metrics could not be written");
+    }
+    text
+}
+
 /// What Kubernetes' components show of themselves, and the figures of the process.
 fn register_process(add: &mut Registration) {
     let (major, minor, release) = KUBERNETES;
@@ -307,6 +355,13 @@ fn register_process(add: &mut Registration) {
     let version = format!("{release}+berth.{}", env!("CARGO_PKG_VERSION"));
     let platform = format!("{}/{}", std::env::consts::OS, std::env::consts::ARCH);
     info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
+    let help = "This metric records the data about the stage and enablement of a k8s feature.";
+    let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
+    for Gate { name, stage, is_on } in gates::all() {
+        // What is generally available has no stage.
+        let stage = if stage == "GA" { "" } else { stage };
+        enabled.with_label_values(&[name, stage]).set(is_on.into());
+    }
     if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
         tracing::warn!(%error, "the figures of the process are not shown");
     }

@@ -7,7 +7,7 @@ mod certificates;
 use std::{
     net::{IpAddr, SocketAddr},
     path::PathBuf,
-    sync::Arc,
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
@@ -25,8 +25,12 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
-use self::access::Gate;
-use crate::failure::chain;
+use self::{access::Gate, certificates::Tls};
+use crate::{
+    failure::chain,
+    file_watch::{self, FileWatch},
+    klog::Verbosity,
+};
 
 /// A client that does not get through the handshake in this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
@@ -40,8 +44,12 @@ pub(crate) struct SecureServing {
     /// Where a self-signed certificate is kept; `None`: in memory.
     pub certificate_dir: Option<PathBuf>,
     pub only_tls13: bool,
+    /// Certificates for clients that ask for certain names.
+    pub sni_certificates: Vec<SniCertificate>,
     /// Whose client certificates are trusted.
     pub client_ca: Option<PathBuf>,
+    /// Who may say for whom it asks.
+    pub front_proxy: Option<FrontProxy>,
     /// Who is asked about tokens; `None`: nobody, so every token is invalid.
     pub authentication_kubeconfig: Option<PathBuf>,
     pub token_ttl: Duration,
@@ -53,6 +61,30 @@ pub(crate) struct SecureServing {
     pub open_paths: Vec<String>,
     /// What `/flagz` shows: the flags that were given.
     pub flags: Vec<(String, String)>,
+    /// What `/debug/flags/v` changes.
+    pub verbosity: Verbosity,
+}
+
+/// `--tls-sni-cert-key`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SniCertificate {
+    pub certificate: PathBuf,
+    pub key: PathBuf,
+    /// `*.example.com` stands for any host of the domain; empty: those that the certificate names.
+    pub names: Vec<String>,
+}
+
+/// `--requestheader-*`: a proxy that has authenticated somebody and says so in headers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct FrontProxy {
+    /// Who vouches for its certificate.
+    pub authority: PathBuf,
+    /// The common names that it may have; empty: any.
+    pub allowed_names: Vec<String>,
+    pub username_headers: Vec<String>,
+    pub uid_headers: Vec<String>,
+    pub group_headers: Vec<String>,
+    pub extra_header_prefixes: Vec<String>,
 }
 
 impl SecureServing {
@@ -63,7 +95,9 @@ impl SecureServing {
             certificate: None,
             certificate_dir: None,
             only_tls13: false,
+            sni_certificates: Vec::new(),
             client_ca: None,
+            front_proxy: None,
             authentication_kubeconfig: None,
             token_ttl: Duration::from_secs(10),
             authorization_kubeconfig: None,
@@ -71,6 +105,7 @@ impl SecureServing {
             unauthorized_ttl: Duration::from_secs(10),
             open_paths: ["/healthz", "/readyz", "/livez"].map(str::to_owned).to_vec(),
             flags: Vec::new(),
+            verbosity: Verbosity::default(),
         }
     }
 
@@ -79,21 +114,46 @@ impl SecureServing {
     /// # Errors
     /// The address, a certificate or a kubeconfig cannot be used.
     pub(crate) async fn serve(&self, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
-        let tls = certificates::server_config(self)?;
+        let tls = Arc::new(RwLock::new(Tls::read(self)?));
+        let watch = self.follow_files(&tls);
         let gate = Gate::new(self).await?;
         let listener = TcpListener::bind(self.address)
             .await
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
         info!(address = %listener.local_addr()?, "serving HTTPS");
         let routes = routes.layer(middleware::from_fn_with_state(gate, access::check));
-        Ok(accept(listener, TlsAcceptor::from(Arc::new(tls)), routes))
+        Ok(accept(listener, tls, watch, routes))
+    }
+
+    /// Takes other certificates and authorities from their files, for connections from then on.
+    fn follow_files(&self, tls: &Arc<RwLock<Tls>>) -> Option<FileWatch> {
+        let pairs = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
+        let named = self.sni_certificates.iter().flat_map(|sni| [&sni.certificate, &sni.key]);
+        let authorities = self.client_ca.iter().chain(self.front_proxy.iter().map(|proxy| &proxy.authority));
+        let files: Vec<PathBuf> = pairs.chain(named).chain(authorities).cloned().collect();
+        if files.is_empty() {
+            return None;
+        }
+        let (serving, tls) = (self.clone(), Arc::clone(tls));
+        let changed = move || match Tls::read(&serving) {
+            Ok(read) => {
+                *tls.write().unwrap_or_else(PoisonError::into_inner) = read;
+                info!("other certificates are served and trusted");
+            }
+            Err(error) => warn!(reason = format!("{error:#}"), "the certificates before go on"),
+        };
+        let watch = file_watch::watch(files, changed);
+        watch.inspect_err(|error| warn!(%error, "changes of certificates are not noticed")).ok()
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, routes: Router) {
+async fn accept(listener: TcpListener, tls: Arc<RwLock<Tls>>, _watch: Option<FileWatch>, routes: Router) {
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => drop(tokio::spawn(serve_one(stream, acceptor.clone(), routes.clone()))),
+            Ok((stream, _)) => {
+                let tls = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+                drop(tokio::spawn(serve_one(stream, tls, routes.clone())));
+            }
             Err(error) => {
                 // As a rule the process has no file descriptor left: it comes back.
                 warn!(%error, "no connection accepted");
@@ -103,15 +163,16 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, routes: Router) {
     }
 }
 
-async fn serve_one(stream: TcpStream, acceptor: TlsAcceptor, routes: Router) {
+async fn serve_one(stream: TcpStream, tls: Tls, routes: Router) {
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return debug!(error = chain(&error), "no TLS handshake"),
         Err(_) => return debug!("no TLS handshake in time"),
     };
     let (_, connection) = stream.get_ref();
-    let certificate = connection.peer_certificates().and_then(<[_]>::first).map(|it| certificates::subject(it));
-    let service = TowerToHyperService::new(routes.layer(Extension(access::Peer(certificate.flatten()))));
+    let peer = tls.peer(connection.peer_certificates().unwrap_or_default());
+    let service = TowerToHyperService::new(routes.layer(Extension(peer)));
     let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
     if let Err(error) = served {
         debug!(%error, "a connection broke off");

@@ -28,6 +28,7 @@ use crate::{
     endpoints::{
         self,
         about::{self, About},
+        debug,
     },
     executor::Executor,
     extenders::HttpExtenders,
@@ -160,7 +161,7 @@ impl Session {
         let Outside { client, metrics, recorder, .. } = &outside;
         let health = Health::new();
         let mut tasks = Tasks::default();
-        let routes = endpoints::routes(Arc::clone(metrics), &health);
+        let routes = endpoints::routes(metrics, &health, client);
         let admin = |address| admin::routes(address, plugins.inbox.0.clone(), client);
         serve(scheduling, &running, routes, admin, &mut tasks).await?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
@@ -305,8 +306,13 @@ async fn serve(
         tasks.spawn("the server of the endpoints", serving);
     }
     if let Some(secure) = &scheduling.secure_serving {
-        let about = About { configuration: running.clone(), flags: secure.flags.clone(), started: Instant::now() };
-        tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about::routes(about))).await?);
+        let debug = debug::routes(running.clone(), secure.verbosity.clone());
+        let about = about::routes(About {
+            configuration: running.clone(),
+            flags: secure.flags.clone(),
+            started: Instant::now(),
+        });
+        tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about).merge(debug)).await?);
     }
     Ok(())
 }

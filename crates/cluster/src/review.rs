@@ -62,6 +62,14 @@ impl Caller {
         Self(UserInfo { username: Some(name), groups: Some(groups), ..UserInfo::default() })
     }
 
+    /// The same with what else is known of somebody, as a front proxy says it.
+    #[must_use]
+    pub fn with_details(mut self, uid: Option<String>, extra: BTreeMap<String, Vec<String>>) -> Self {
+        self.0.uid = uid;
+        self.0.extra = Some(extra).filter(|extra| !extra.is_empty());
+        self
+    }
+
     /// Somebody without credentials.
     #[must_use]
     pub fn anonymous() -> Self {

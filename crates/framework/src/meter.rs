@@ -102,6 +102,12 @@ impl Meter {
         Self { timer: Some(Timer { clock, seed, lap: None }), measured: Measured::default() }
     }
 
+    /// The present moment; `None` without a clock.
+    #[must_use]
+    pub fn now(&self) -> Option<Duration> {
+        self.timer.as_ref().map(|timer| timer.clock.now())
+    }
+
     /// What was measured since it was last cleared.
     pub fn measured_mut(&mut self) -> &mut Measured {
         &mut self.measured

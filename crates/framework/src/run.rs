@@ -18,6 +18,8 @@ mod sign;
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
@@ -92,6 +94,8 @@ pub struct Attempt {
     pub feasible_order: Vec<NodeIdx>,
     /// How many candidates Filter has looked at.
     pub n_visited: usize,
+    /// When the search for nodes that pass was over, by the clock of the profile's meter.
+    pub filtered_at: Option<Duration>,
     /// What each Filter plugin removed, in the order of the plugins.
     removed: Vec<NodeSet>,
     /// Nodes that would not pass if the pods nominated to them were there.
@@ -121,6 +125,7 @@ impl Attempt {
         self.restriction = None;
         self.hint = HintOutcome::None;
         self.candidates.clear();
+        self.filtered_at = None;
         self.clear_verdicts();
         self.skipped_scores.clear();
         self.n_scored = 0;

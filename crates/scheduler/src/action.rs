@@ -1,6 +1,6 @@
 //! What the scheduler asks the host to do.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, ExtenderIdx, Permission, PluginVersion};
 use berth_model::{PodUid, api};
@@ -122,11 +122,54 @@ pub enum Notice {
         /// How many such effects one answer had.
         count: u32,
     },
+    /// How an attempt ended.
+    Attempted {
+        /// The pod.
+        pod: PodRef,
+        /// What became of it.
+        outcome: AttemptOutcome,
+    },
+    /// Finding a node took longer than 100 ms (kube-scheduler's `schedulePod` in `pkg/scheduler/schedule_one.go` traces
+    /// it as well).
+    SlowSearch {
+        /// The pod.
+        pod: PodRef,
+        /// From the beginning to the choice.
+        total: Duration,
+        /// What was done, and how long each step took, in order.
+        steps: Vec<(&'static str, Duration)>,
+    },
     /// A line for the log.
     Log {
         /// Its severity.
         level: Level,
         /// One line of text.
+        message: String,
+    },
+}
+
+/// What became of a pod in an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AttemptOutcome {
+    /// It is bound.
+    Bound {
+        /// `metadata.name` of the node.
+        node: String,
+        /// Nodes that were looked at.
+        n_evaluated: usize,
+        /// Nodes that passed.
+        n_feasible: usize,
+    },
+    /// It waits for a node: the cluster has none.
+    EmptyCluster,
+    /// It waits for something to change.
+    Unschedulable {
+        /// As in its condition.
+        message: String,
+    },
+    /// Something broke: it is tried again.
+    Failed {
+        /// As in its condition.
         message: String,
     },
 }

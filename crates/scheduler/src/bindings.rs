@@ -13,18 +13,20 @@ mod steps;
 use std::{
     collections::{BTreeSet, VecDeque},
     sync::Arc,
-    time::Duration,
 };
 
 use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point};
-use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
+use berth_model::{ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
 
-pub(crate) use self::{binding::Input, effects::Origin};
 use self::{
     binding::{Binding, Stage, Step},
     peers::Peers,
+};
+pub(crate) use self::{
+    binding::{Choice, Input},
+    effects::Origin,
 };
 use crate::{action::Level, context::Context};
 
@@ -41,15 +43,8 @@ pub(crate) struct Bindings {
 
 impl Bindings {
     /// Assumes the pod on its node and takes it as far as nothing has to be waited for.
-    /// Its cycle began at the time beside `cycle`.
-    pub(crate) fn begin(
-        &mut self,
-        record: QueuedPod,
-        cycle: (CycleId, Option<Duration>),
-        row: NodeIdx,
-        context: &mut Context,
-    ) {
-        if let Some(binding) = Binding::new(record, cycle, row, context) {
+    pub(crate) fn begin(&mut self, record: QueuedPod, choice: Choice, context: &mut Context) {
+        if let Some(binding) = Binding::new(record, choice, context) {
             self.take_step(binding, context, Binding::reserve_and_permit);
             self.deliver(context);
         }
@@ -63,7 +58,7 @@ impl Bindings {
 
     /// The answer to a request of an attempt; it is late if the attempt is over. Whether the attempt is here.
     pub(crate) fn answer(&mut self, uid: &PodUid, cycle: CycleId, input: Input, context: &mut Context) -> bool {
-        let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle == cycle);
+        let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle() == cycle);
         if is_here {
             self.send(uid.clone(), input, context);
         }

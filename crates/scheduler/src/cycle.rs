@@ -13,12 +13,15 @@ use berth_queue::{Queue, QueuedPod};
 
 use self::batching::Batching;
 use crate::{
-    action::{Action, Level, PodRequest, Request},
-    bindings::{Bindings, Origin},
+    action::{Action, Level, Notice, PodRequest, Request},
+    bindings::{Bindings, Choice, Origin},
     context::{Context, PodEvent},
     failure::{AttemptFailure, Nomination},
     metrics::{BatchMetrics, Observation},
 };
+
+/// A search for a node that takes longer is told of.
+const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// What one attempt leaves for the next.
 #[derive(Debug, Default)]
@@ -50,10 +53,14 @@ impl Cycle {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, failure);
         }
-        match self.find_node(&pod, cycle, percentage_of_nodes_to_score, context) {
-            Ok(node) => {
+        let found = self.find_node(&pod, cycle, percentage_of_nodes_to_score, context);
+        self.tell_if_slow(&pod, started, context);
+        match found {
+            Ok(row) => {
                 context.outbox.time(started, |duration| Observation::Algorithm { duration });
-                bindings.begin(record, (cycle, started), node, context);
+                let n_feasible = self.attempt.feasible_order.len().max(1);
+                let n_evaluated = self.attempt.n_visited.max(n_feasible);
+                bindings.begin(record, Choice { cycle, started, row, n_evaluated, n_feasible }, context);
             }
             Err(no_node) => self.found_none(record, (cycle, started), no_node, bindings, context),
         }
@@ -117,6 +124,20 @@ impl Cycle {
             Err(_) => self.batching.failed(profile),
         }
         result
+    }
+
+    fn tell_if_slow(&self, pod: &Arc<Pod>, started: Option<Duration>, context: &mut Context) {
+        let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
+        let total = now.saturating_sub(started);
+        if total <= SLOW_SEARCH {
+            return;
+        }
+        let filtered = self.attempt.filtered_at.unwrap_or(now);
+        let mut steps = vec![("Computing predicates done", filtered.saturating_sub(started))];
+        if !self.attempt.totals.is_empty() {
+            steps.push(("Prioritizing done", now.saturating_sub(filtered)));
+        }
+        context.outbox.notice(Notice::SlowSearch { pod: context.pod_ref(pod), total, steps });
     }
 
     fn found_none(

@@ -10,7 +10,7 @@ use berth_model::{Pod, Sym, api};
 use berth_queue::{Failure, QueuedPod};
 
 use crate::{
-    action::Level,
+    action::{AttemptOutcome, Level, Notice},
     context::{Context, PodEvent},
     metrics::{AttemptResult, Observation},
 };
@@ -75,7 +75,14 @@ impl Context {
             None if newest.nominated_node_name.is_none() => {}
             None => self.queue.nominator_mut().set(&newest, newest.nominated_node_name),
         }
-        self.pod_event(&newest, &PodEvent::FAILED_SCHEDULING, failure.status.message());
+        let message = failure.status.message();
+        let outcome = match (is_rejected, &failure.diagnosis) {
+            (true, None) => AttemptOutcome::EmptyCluster,
+            (true, Some(_)) => AttemptOutcome::Unschedulable { message: message.clone() },
+            (false, _) => AttemptOutcome::Failed { message: message.clone() },
+        };
+        self.outbox.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
+        self.pod_event(&newest, &PodEvent::FAILED_SCHEDULING, message);
         self.patch_failure(&newest, &failure);
     }
 

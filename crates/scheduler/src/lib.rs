@@ -35,7 +35,8 @@ mod swaps;
 mod tests;
 
 pub use action::{
-    Action, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError, StatusChange,
+    Action, AttemptOutcome, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError,
+    StatusChange,
 };
 pub use event::Event;
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation};

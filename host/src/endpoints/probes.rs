@@ -3,7 +3,7 @@
 //! `?verbose` lists the checks, `?exclude=NAME` leaves one out, `/readyz/NAME` asks for one alone. See
 //! <https://kubernetes.io/docs/reference/using-api/health-checks/>.
 
-use std::{collections::BTreeSet, time::Instant};
+use std::{collections::BTreeSet, sync::Arc, time::Instant};
 
 use axum::{
     Router,
@@ -13,20 +13,25 @@ use axum::{
     routing::get,
 };
 
-use crate::health::{Check, Health, Probe};
+use crate::{
+    health::{Check, Health, Probe},
+    metrics::Metrics,
+};
 
-pub(super) fn routes(health: &Health) -> Router {
-    Router::new()
-        .merge(probe(health, Probe::Healthz))
-        .merge(probe(health, Probe::Livez))
-        .merge(probe(health, Probe::Readyz))
+pub(super) fn routes(health: &Health, metrics: &Arc<Metrics>) -> Router {
+    let probe = |probe| self::probe(health, probe, Arc::clone(metrics));
+    Router::new().merge(probe(Probe::Healthz)).merge(probe(Probe::Livez)).merge(probe(Probe::Readyz))
 }
 
-fn probe(health: &Health, probe: Probe) -> Router {
+fn probe(health: &Health, probe: Probe, metrics: Arc<Metrics>) -> Router {
     let path = format!("/{}", probe.as_str());
     let all = async move |State(health): State<Health>, RawQuery(query): RawQuery| {
         let checks = health.checks(probe, Instant::now());
-        render(probe, &checks, &Query::read(query.as_deref().unwrap_or_default()))
+        let query = Query::read(query.as_deref().unwrap_or_default());
+        for check in checks.iter().filter(|check| !query.excluded.contains(check.name)) {
+            metrics.probed(probe.as_str(), check.name, check.result.is_ok());
+        }
+        render(probe, &checks, &query)
     };
     let one = async move |State(health): State<Health>, Path(name): Path<String>| {
         render_one(&health.checks(probe, Instant::now()), &name)

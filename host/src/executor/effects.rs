@@ -10,6 +10,9 @@ use tracing::info;
 
 use super::{Executor, new_event};
 
+/// Where ResourceClaims live.
+const RESOURCE_GROUP: &str = "resource.k8s.io";
+
 /// Which plugin asked for an effect, and for which pod.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Cause<'a> {
@@ -81,6 +84,9 @@ impl Executor {
                 let object = self.place(&kind, namespace, String::new()).await?;
                 let body: Value = parse("body", &body)?;
                 let created = self.writer.create_object(&object, &body).await;
+                if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
+                    self.metrics.claim_created(created.is_ok());
+                }
                 created.map(drop).map_err(|error| failed("creating", &object, &error))
             }
             Effect::Delete { kind, namespace, name } => {

@@ -3,8 +3,7 @@
 //! Berth decides as kube-scheduler does with the defaults. A gate of the scheduler that is set otherwise is refused; one of
 //! other components, which share one list of gates, is accepted and has no meaning.
 
-/// A gate, its stage and its default a line, as the metric `kubernetes_feature_enabled` lists them.
-const GATES: &str = include_str!("feature_gates_1.36.txt");
+use crate::gates;
 
 /// Gates that change what the scheduler does, beside those whose names begin with `DRA`.
 const OF_THE_SCHEDULER: [&str; 31] = [
@@ -72,10 +71,7 @@ pub(super) fn check<'a>(settings: &[&'a str]) -> Result<Vec<&'a str>, GateError>
 }
 
 fn default_of(name: &str) -> Option<bool> {
-    GATES.lines().find_map(|line| {
-        let mut words = line.split(' ');
-        (words.next() == Some(name)).then(|| words.next_back() == Some("on"))
-    })
+    gates::all().find(|gate| gate.name == name).map(|gate| gate.is_on)
 }
 
 #[cfg(test)]
@@ -101,6 +97,5 @@ mod tests {
         for name in OF_THE_SCHEDULER {
             assert!(default_of(name).is_some(), "{name}");
         }
-        assert_eq!(GATES.lines().count(), 244);
     }
 }

@@ -46,7 +46,6 @@ use Role::{Refused, Used, WithoutConfig, WithoutEffect};
 const ONE_PROTOCOL: &str = "HTTP/1.1 alone is served";
 const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
 const LOOKUP: &str = "client certificates are trusted by --client-ca-file alone";
-const FRONT_PROXY: &str = "no front proxy is trusted to say who asks";
 const METRICS: &str = "all metrics are shown, with all labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
@@ -76,18 +75,18 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("tls-curve-preferences", List, WithoutEffect(CHOICES)),
     flag("tls-min-version", Text, Used),
     flag("tls-private-key-file", Text, Used),
-    flag("tls-sni-cert-key", Repeated, WithoutEffect("one certificate serves all names")),
+    flag("tls-sni-cert-key", Repeated, Used),
     flag("authentication-kubeconfig", Text, Used),
     flag("authentication-skip-lookup", Switch, WithoutEffect(LOOKUP)),
     flag("authentication-token-webhook-cache-ttl", Duration, Used),
     flag("authentication-tolerate-lookup-failure", Switch, WithoutEffect(LOOKUP)),
     flag("client-ca-file", Text, Used),
-    flag("requestheader-allowed-names", List, WithoutEffect(FRONT_PROXY)),
-    flag("requestheader-client-ca-file", Text, WithoutEffect(FRONT_PROXY)),
-    flag("requestheader-extra-headers-prefix", List, WithoutEffect(FRONT_PROXY)),
-    flag("requestheader-group-headers", List, WithoutEffect(FRONT_PROXY)),
-    flag("requestheader-uid-headers", List, WithoutEffect(FRONT_PROXY)),
-    flag("requestheader-username-headers", List, WithoutEffect(FRONT_PROXY)),
+    flag("requestheader-allowed-names", List, Used),
+    flag("requestheader-client-ca-file", Text, Used),
+    flag("requestheader-extra-headers-prefix", List, Used),
+    flag("requestheader-group-headers", List, Used),
+    flag("requestheader-uid-headers", List, Used),
+    flag("requestheader-username-headers", List, Used),
     flag("authorization-always-allow-paths", List, Used),
     flag("authorization-kubeconfig", Text, Used),
     flag("authorization-webhook-cache-authorized-ttl", Duration, Used),
@@ -124,7 +123,7 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("log-text-split-stream", Switch, WithoutEffect(ONE_STREAM)),
     flag("logging-format", Text, Used),
     flag("v", Number, Used),
-    flag("vmodule", List, WithoutEffect("it names Go files; BERTH_LOG takes a filter such as berth_cluster=debug")),
+    flag("vmodule", List, Used),
     flag("version", Text, Used),
     flag("plugins-dir", Text, Used),
     flag("plugin-config", Text, Used),

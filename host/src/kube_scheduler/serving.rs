@@ -1,9 +1,15 @@
 //! The flags about serving HTTPS.
 
-use std::net::{IpAddr, Ipv4Addr};
+use std::{
+    net::{IpAddr, Ipv4Addr},
+    path::PathBuf,
+};
 
 use super::flags::Given;
-use crate::{failure::Usage, secure_serving::SecureServing};
+use crate::{
+    failure::Usage,
+    secure_serving::{FrontProxy, SecureServing, SniCertificate},
+};
 
 const DEFAULT_PORT: u16 = 10259;
 
@@ -35,7 +41,10 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
         Some("VersionTLS13") => true,
         Some(other) => return Err(Usage(format!("--tls-min-version {other}: use VersionTLS12 or VersionTLS13"))),
     };
+    let sni = given.texts("tls-sni-cert-key").into_iter().map(sni_certificate);
+    serving.sni_certificates = sni.collect::<Result<_, _>>()?;
     serving.client_ca = given.path("client-ca-file");
+    serving.front_proxy = given.path("requestheader-client-ca-file").map(|authority| front_proxy(given, authority));
     serving.authentication_kubeconfig = given.path("authentication-kubeconfig");
     serving.authorization_kubeconfig = given.path("authorization-kubeconfig");
     for (flag, ttl) in [
@@ -52,6 +61,33 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     }
     serving.flags = given.all();
     Ok(Some(serving))
+}
+
+/// `CERTIFICATE,KEY` or `CERTIFICATE,KEY:NAME,NAME`.
+fn sni_certificate(text: &str) -> Result<SniCertificate, Usage> {
+    let (files, names) = text.split_once(':').unwrap_or((text, ""));
+    let wrong = || Usage(format!("--tls-sni-cert-key {text}: write CERTIFICATE,KEY or CERTIFICATE,KEY:NAME,NAME"));
+    let (certificate, key) = files.split_once(',').ok_or_else(wrong)?;
+    if certificate.is_empty() || key.is_empty() || key.contains(',') {
+        return Err(wrong());
+    }
+    let names = names.split(',').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    Ok(SniCertificate { certificate: certificate.into(), key: key.into(), names })
+}
+
+fn front_proxy(given: &Given, authority: PathBuf) -> FrontProxy {
+    let list = |flag: &str, default: &[&str]| {
+        let values = if given.is_given(flag) { given.texts(flag) } else { default.to_vec() };
+        values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect()
+    };
+    FrontProxy {
+        authority,
+        allowed_names: list("requestheader-allowed-names", &[]),
+        username_headers: list("requestheader-username-headers", &["x-remote-user"]),
+        uid_headers: list("requestheader-uid-headers", &["x-remote-uid"]),
+        group_headers: list("requestheader-group-headers", &["x-remote-group"]),
+        extra_header_prefixes: list("requestheader-extra-headers-prefix", &["x-remote-extra-"]),
+    }
 }
 
 #[cfg(test)]
@@ -71,11 +107,24 @@ mod tests {
     }
 
     #[test]
+    fn certificates_by_name_and_front_proxies_are_read() {
+        let flags = ["--tls-sni-cert-key=a.crt,a.key", "--tls-sni-cert-key=b.crt,b.key:b.example,*.b.example"];
+        let serving = read(&flags).expect("fine").expect("it serves");
+        let names: Vec<&[String]> = serving.sni_certificates.iter().map(|sni| &*sni.names).collect();
+        assert_eq!(names, [&[][..], &["b.example".to_owned(), "*.b.example".to_owned()]]);
+        assert_eq!(serving.front_proxy, None, "nobody vouches for one");
+        let flags = ["--requestheader-client-ca-file=ca.crt", "--requestheader-allowed-names=front,back"];
+        let proxy = read(&flags).expect("fine").expect("it serves").front_proxy.expect("one is trusted");
+        assert_eq!((proxy.allowed_names.len(), &*proxy.username_headers), (2, &["x-remote-user".to_owned()][..]));
+    }
+
+    #[test]
     fn flags_that_make_no_sense_are_named() {
         for (flag, part) in [
             ("--secure-port=70000", "--secure-port"),
             ("--bind-address=nowhere", "--bind-address nowhere"),
             ("--tls-cert-file=a", "give both or none"),
+            ("--tls-sni-cert-key=a.crt", "write CERTIFICATE,KEY"),
             ("--tls-min-version=VersionSSL3", "--tls-min-version VersionSSL3"),
         ] {
             let error = read(&[flag]).expect_err("refused").to_string();

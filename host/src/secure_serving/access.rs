@@ -1,11 +1,11 @@
-//! Who asks, and may they? As the components of Kubernetes decide it: by client certificate or bearer token, and by asking
-//! the API server (TokenReview, SubjectAccessReview).
+//! Who asks, and may they? As the components of Kubernetes decide it: by what a front proxy says, by client certificate or
+//! bearer token, and by asking the API server (TokenReview, SubjectAccessReview).
 //!
 //! A request without credentials comes from `system:anonymous`. Open paths are for everybody, also when the API server
 //! does not answer; the group `system:masters` may do all.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     hash::Hash,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
@@ -24,7 +24,7 @@ use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ReviewError, connect
 use serde_json::json;
 use tracing::warn;
 
-use super::SecureServing;
+use super::{FrontProxy, SecureServing, certificates::Peer};
 use crate::{
     failure::{Usage, chain},
     user_agent::USER_AGENT,
@@ -35,10 +35,6 @@ const MASTERS: &str = "system:masters";
 /// Answers that are remembered at the same time; beyond that, the oldest are asked for anew.
 const MAX_ANSWERS: usize = 4096;
 
-/// Whom the verified client certificate of a connection names.
-#[derive(Clone, Debug)]
-pub(super) struct Peer(pub(super) Option<Caller>);
-
 /// Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Gate(Arc<Inner>);
@@ -46,6 +42,7 @@ pub(super) struct Gate(Arc<Inner>);
 #[derive(Debug)]
 struct Inner {
     open_paths: Vec<String>,
+    front_proxy: Option<FrontProxy>,
     tokens: Option<AccessReviewer>,
     token_ttl: Duration,
     rights: Option<AccessReviewer>,
@@ -70,6 +67,7 @@ impl Gate {
     pub(super) async fn new(serving: &SecureServing) -> Result<Self> {
         Ok(Self(Arc::new(Inner {
             open_paths: serving.open_paths.clone(),
+            front_proxy: serving.front_proxy.clone(),
             tokens: reviewer(serving.authentication_kubeconfig.as_deref(), "--authentication-kubeconfig").await?,
             token_ttl: serving.token_ttl,
             rights: reviewer(serving.authorization_kubeconfig.as_deref(), "--authorization-kubeconfig").await?,
@@ -100,20 +98,14 @@ pub(super) async fn check(
     next: Next,
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    match gate.0.admit(peer.0, request.headers(), &method, &path).await {
+    match gate.0.admit(&peer, request.headers(), &method, &path).await {
         Ok(()) => next.run(request).await,
         Err(denial) => denial.answer(&method, &path),
     }
 }
 
 impl Inner {
-    async fn admit(
-        &self,
-        peer: Option<Caller>,
-        headers: &HeaderMap,
-        method: &Method,
-        path: &str,
-    ) -> Result<(), Denial> {
+    async fn admit(&self, peer: &Peer, headers: &HeaderMap, method: &Method, path: &str) -> Result<(), Denial> {
         let caller = self.caller(peer, headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
             return Ok(());
@@ -125,9 +117,10 @@ impl Inner {
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }
 
-    async fn caller(&self, peer: Option<Caller>, headers: &HeaderMap) -> Result<Caller, Denial> {
-        if let Some(peer) = peer {
-            return Ok(peer);
+    async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Denial> {
+        let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
+        if let Some(caller) = named.or_else(|| peer.client.clone()) {
+            return Ok(caller);
         }
         let header = headers.get(header::AUTHORIZATION).and_then(|header| header.to_str().ok());
         let token = header.and_then(|header| header.strip_prefix("Bearer ")).map(str::trim);
@@ -166,6 +159,31 @@ impl Inner {
             None => path == open,
         };
         self.open_paths.iter().any(is_it)
+    }
+}
+
+impl FrontProxy {
+    /// For whom the proxy of this name asks; `None` if it may not say, or does not.
+    fn caller(&self, proxy: &str, headers: &HeaderMap) -> Option<Caller> {
+        if !self.allowed_names.is_empty() && !self.allowed_names.iter().any(|name| name == proxy) {
+            return None;
+        }
+        let first = |names: &[String]| {
+            let mut values = names.iter().filter_map(|name| headers.get(name)?.to_str().ok());
+            values.find(|value| !value.is_empty()).map(str::to_owned)
+        };
+        let name = first(&self.username_headers)?;
+        let groups = self.group_headers.iter().flat_map(|name| headers.get_all(name));
+        let groups = groups.filter_map(|value| Some(value.to_str().ok()?.to_owned())).collect();
+        let mut extra: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (header, value) in headers {
+            let mut prefixes = self.extra_header_prefixes.iter();
+            let key = prefixes.find_map(|prefix| header.as_str().strip_prefix(&*prefix.to_lowercase()));
+            if let (Some(key), Ok(value)) = (key, value.to_str()) {
+                extra.entry(key.to_owned()).or_default().push(value.to_owned());
+            }
+        }
+        Some(Caller::named(name, groups).with_details(first(&self.uid_headers), extra))
     }
 }
 
@@ -226,7 +244,8 @@ mod tests {
     }
 
     async fn admits(gate: &Gate, caller: Option<Caller>, path: &str) -> bool {
-        gate.0.admit(caller, &HeaderMap::new(), &Method::GET, path).await.is_ok()
+        let peer = Peer { client: caller, front_proxy: None };
+        gate.0.admit(&peer, &HeaderMap::new(), &Method::GET, path).await.is_ok()
     }
 
     #[tokio::test]
@@ -244,6 +263,34 @@ mod tests {
             assert_eq!(admits(&gate, named("operators"), path).await, is_open, "{path}");
             assert!(admits(&gate, named(MASTERS), path).await, "{path}");
         }
+    }
+
+    #[test]
+    fn a_front_proxy_says_for_whom_it_asks() {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        let proxy = FrontProxy {
+            authority: "ca.crt".into(),
+            allowed_names: own(&["front"]),
+            username_headers: own(&["X-Remote-User"]),
+            uid_headers: own(&["X-Remote-Uid"]),
+            group_headers: own(&["X-Remote-Group"]),
+            extra_header_prefixes: own(&["X-Remote-Extra-"]),
+        };
+        let mut headers = HeaderMap::new();
+        assert_eq!(proxy.caller("front", &headers), None, "nobody is named");
+        for (name, value) in [
+            ("x-remote-user", "ada"),
+            ("x-remote-uid", "7"),
+            ("x-remote-group", "operators"),
+            ("x-remote-group", "readers"),
+            ("x-remote-extra-scopes", "all"),
+        ] {
+            headers.append(name, value.parse().expect("a value"));
+        }
+        assert_eq!(proxy.caller("somebody", &headers), None, "any certificate of the authority will not do");
+        let extra = BTreeMap::from([("scopes".to_owned(), own(&["all"]))]);
+        let expected = Caller::named("ada".to_owned(), own(&["operators", "readers"]));
+        assert_eq!(proxy.caller("front", &headers), Some(expected.with_details(Some("7".to_owned()), extra)));
     }
 
     #[test]

@@ -4,17 +4,18 @@ use std::{fs, io, os::unix::fs::OpenOptionsExt as _, path::Path, sync::Arc};
 
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::Caller;
-use rcgen::{CertifiedKey, generate_simple_self_signed};
+use rcgen::generate_simple_self_signed;
 use rustls::{
     RootCertStore, ServerConfig,
-    crypto::ring,
-    pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
-    server::WebPkiClientVerifier,
+    crypto::{CryptoProvider, ring},
+    pki_types::{CertificateDer, PrivateKeyDer, UnixTime, pem::PemObject as _},
+    server::{ClientHello, ResolvesServerCert, WebPkiClientVerifier, danger::ClientCertVerifier},
+    sign::CertifiedKey,
     version::{TLS12, TLS13},
 };
-use x509_parser::parse_x509_certificate;
+use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-use super::SecureServing;
+use super::{SecureServing, SniCertificate};
 use crate::failure::Usage;
 
 /// The files in `--cert-dir`.
@@ -22,38 +23,132 @@ const NAME: &str = "kube-scheduler";
 
 type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
-/// What TLS connections are made with.
-///
-/// # Errors
-/// A file cannot be read, or does not hold what it should.
-pub(super) fn server_config(serving: &SecureServing) -> Result<ServerConfig> {
-    let (certificates, key) = match (&serving.certificate, &serving.certificate_dir) {
-        (Some((certificate, key)), _) => read(certificate, key)?,
-        (None, Some(dir)) => kept(dir, serving)?,
-        (None, None) => parse(&self_signed(serving)?)?,
-    };
-    let versions = if serving.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
-    let provider = Arc::new(ring::default_provider());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
-    let builder = match &serving.client_ca {
-        None => builder.with_no_client_auth(),
-        Some(file) => {
-            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities(file)?), provider)
-                .allow_unauthenticated()
-                .build()
-                .with_context(|| format!("--client-ca-file {}", file.display()))?;
-            builder.with_client_cert_verifier(verifier)
+/// What TLS connections are made with, and how their clients are told apart.
+#[derive(Clone, Debug)]
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    clients: Option<Arc<dyn ClientCertVerifier>>,
+    front_proxies: Option<Arc<dyn ClientCertVerifier>>,
+}
+
+/// Whom a connection's certificate names.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Peer {
+    /// Somebody for whom the authority of clients vouches.
+    pub(super) client: Option<Caller>,
+    /// The common name of a front proxy, for which its authority vouches.
+    pub(super) front_proxy: Option<String>,
+}
+
+impl Tls {
+    /// Reads all that `serving` names.
+    ///
+    /// # Errors
+    /// A file cannot be read, or does not hold what it should.
+    pub(super) fn read(serving: &SecureServing) -> Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let versions = if serving.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
+        let mut all = RootCertStore::empty();
+        let mut trust = |flag: &str, file: Option<&Path>| {
+            let Some(file) = file else { return Ok(None) };
+            let authorities = authorities(flag, file)?;
+            all.extend(authorities.roots.iter().cloned());
+            verifier(authorities, &provider).with_context(|| format!("{flag} {}", file.display())).map(Some)
+        };
+        let clients = trust("--client-ca-file", serving.client_ca.as_deref())?;
+        let proxy = serving.front_proxy.as_ref().map(|proxy| proxy.authority.as_path());
+        let front_proxies = trust("--requestheader-client-ca-file", proxy)?;
+        let builder = if all.is_empty() {
+            builder.with_no_client_auth()
+        } else {
+            builder.with_client_cert_verifier(verifier(all, &provider)?)
+        };
+        let mut config = builder.with_cert_resolver(Arc::new(ServerNames::read(serving, &provider)?));
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(Self { config: Arc::new(config), clients, front_proxies })
+    }
+
+    /// Whom this chain of certificates, the client's own first, names.
+    pub(super) fn peer(&self, chain: &[CertificateDer<'_>]) -> Peer {
+        let Some((own, others)) = chain.split_first() else { return Peer::default() };
+        let vouches = |verifier: &Option<Arc<dyn ClientCertVerifier>>| {
+            let verifier = verifier.as_ref();
+            verifier.is_some_and(|verifier| verifier.verify_client_cert(own, others, UnixTime::now()).is_ok())
+        };
+        let Some(caller) = subject(own) else { return Peer::default() };
+        Peer {
+            front_proxy: vouches(&self.front_proxies).then(|| caller.name().to_owned()),
+            client: vouches(&self.clients).then_some(caller),
         }
-    };
-    let config = builder.with_single_cert(certificates, key);
-    let mut config = config.map_err(|error| Usage(format!("the server's certificate and its key: {error}")))?;
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    }
+}
+
+/// The server's certificates, by the name that a client asks for.
+#[derive(Debug)]
+struct ServerNames {
+    default: Arc<CertifiedKey>,
+    /// The first that has the name; `*.example.com` stands for one more label.
+    named: Vec<(Vec<String>, Arc<CertifiedKey>)>,
+}
+
+impl ServerNames {
+    fn read(serving: &SecureServing, provider: &CryptoProvider) -> Result<Self> {
+        let key = |(certificates, key): Pair| {
+            let key = CertifiedKey::from_der(certificates, key, provider);
+            key.map(Arc::new).map_err(|error| Usage(format!("the server's certificate and its key: {error}")))
+        };
+        let default = match (&serving.certificate, &serving.certificate_dir) {
+            (Some((certificate, key)), _) => read("--tls-cert-file", certificate, "--tls-private-key-file", key)?,
+            (None, Some(dir)) => kept(dir, serving)?,
+            (None, None) => parse(&self_signed(serving)?)?,
+        };
+        let mut named = Vec::new();
+        for SniCertificate { certificate, key: key_file, names } in &serving.sni_certificates {
+            const FLAG: &str = "--tls-sni-cert-key";
+            let pair = read(FLAG, certificate, FLAG, key_file)?;
+            let names = if names.is_empty() { pair.0.first().map(names_in).unwrap_or_default() } else { names.clone() };
+            named.push((names, key(pair)?));
+        }
+        Ok(Self { default: key(default)?, named })
+    }
+}
+
+impl ResolvesServerCert for ServerNames {
+    fn resolve(&self, client_hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let asked = client_hello.server_name().unwrap_or_default();
+        let found = self.named.iter().find(|(names, _)| names.iter().any(|name| is_for(name, asked)));
+        Some(Arc::clone(found.map_or(&self.default, |(_, key)| key)))
+    }
+}
+
+fn is_for(pattern: &str, name: &str) -> bool {
+    match pattern.strip_prefix("*.") {
+        Some(domain) => name.split_once('.').is_some_and(|(_, rest)| rest.eq_ignore_ascii_case(domain)),
+        None => pattern.eq_ignore_ascii_case(name),
+    }
+}
+
+/// The names of hosts that a certificate is for.
+fn names_in(certificate: &CertificateDer<'static>) -> Vec<String> {
+    let Ok((_, certificate)) = parse_x509_certificate(certificate) else { return Vec::new() };
+    let names = certificate.subject_alternative_name().ok().flatten();
+    let names = names.into_iter().flat_map(|extension| &extension.value.general_names);
+    let dns = names.filter_map(|name| match name {
+        GeneralName::DNSName(name) => Some((*name).to_owned()),
+        _ => None,
+    });
+    dns.collect()
+}
+
+fn verifier(authorities: RootCertStore, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>> {
+    let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider));
+    Ok(builder.allow_unauthenticated().build()?)
 }
 
 /// Who a client's verified certificate says it is: Kubernetes takes the name from the common name, the groups from the
 /// organisations.
-pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
+fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
     let (_, certificate) = parse_x509_certificate(certificate).ok()?;
     let subject = certificate.subject();
     let name = subject.iter_common_name().next()?.as_str().ok()?.to_owned();
@@ -61,9 +156,9 @@ pub(super) fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
     Some(Caller::named(name, groups))
 }
 
-fn authorities(file: &Path) -> Result<RootCertStore> {
+fn authorities(flag: &str, file: &Path) -> Result<RootCertStore> {
     let mut store = RootCertStore::empty();
-    let unusable = |error: &dyn std::fmt::Display| Usage(format!("--client-ca-file {}: {error}", file.display()));
+    let unusable = |error: &dyn std::fmt::Display| Usage(format!("{flag} {}: {error}", file.display()));
     for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unusable(&error))? {
         let certificate = certificate.map_err(|error| unusable(&error))?;
         store.add(certificate).map_err(|error| unusable(&error))?;
@@ -74,13 +169,13 @@ fn authorities(file: &Path) -> Result<RootCertStore> {
     Ok(store)
 }
 
-fn read(certificate: &Path, key: &Path) -> Result<Pair> {
+fn read(certificate_flag: &str, certificate: &Path, key_flag: &str, key: &Path) -> Result<Pair> {
     let unusable =
         |flag: &str, file: &Path, error: &dyn std::fmt::Display| Usage(format!("{flag} {}: {error}", file.display()));
     let certificates = CertificateDer::pem_file_iter(certificate)
         .and_then(Iterator::collect)
-        .map_err(|error| unusable("--tls-cert-file", certificate, &error))?;
-    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable("--tls-private-key-file", key, &error))?;
+        .map_err(|error| unusable(certificate_flag, certificate, &error))?;
+    let key = PrivateKeyDer::from_pem_file(key).map_err(|error| unusable(key_flag, key, &error))?;
     Ok((certificates, key))
 }
 
@@ -94,7 +189,7 @@ fn kept(dir: &Path, serving: &SecureServing) -> Result<Pair> {
             .and_then(|()| write_private(&key, &key_pem));
         written.with_context(|| format!("--cert-dir {}: the self-signed certificate cannot be kept", dir.display()))?;
     }
-    read(&certificate, &key)
+    read("--cert-dir", &certificate, "--cert-dir", &key)
 }
 
 fn write_private(file: &Path, text: &str) -> io::Result<()> {
@@ -109,7 +204,7 @@ fn self_signed(serving: &SecureServing) -> Result<(String, String)> {
     if !address.is_unspecified() && !address.is_loopback() {
         names.push(address.to_string());
     }
-    let CertifiedKey { cert, signing_key } =
+    let rcgen::CertifiedKey { cert, signing_key } =
         generate_simple_self_signed(names).map_err(|error| anyhow!("no self-signed certificate: {error}"))?;
     Ok((cert.pem(), signing_key.serialize_pem()))
 }
@@ -117,4 +212,15 @@ fn self_signed(serving: &SecureServing) -> Result<(String, String)> {
 fn parse((certificate, key): &(String, String)) -> Result<Pair> {
     let certificate = CertificateDer::from_pem_slice(certificate.as_bytes())?;
     Ok((vec![certificate], PrivateKeyDer::from_pem_slice(key.as_bytes())?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_stands_for_one_label() {
+        assert!(is_for("*.example.com", "a.example.com") && is_for("a.example.com", "A.Example.com"));
+        assert!(!is_for("*.example.com", "example.com") && !is_for("*.example.com", "a.b.example.com"));
+    }
 }

@@ -10,10 +10,13 @@ use kube::{Client, Config, config::AuthInfo};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
-use crate::{cluster::Cluster, process::Process};
+use crate::{
+    cluster::{Cluster, pod},
+    process::Process,
+};
 
 struct Bench {
-    _cluster: Cluster,
+    cluster: Cluster,
     process: Process,
     port: u16,
     dir: PathBuf,
@@ -34,7 +37,7 @@ impl Bench {
             |flag: String| flag.replace("{kubeconfig}", &kubeconfig).replace("{dir}", &dir.display().to_string());
         let mut process = Process::berth(flags.map(fill));
         process.line("serving HTTPS").await;
-        Self { _cluster: cluster, process, port, dir }
+        Self { cluster, process, port, dir }
     }
 
     fn client(&self, credentials: AuthInfo) -> Client {
@@ -46,7 +49,11 @@ impl Bench {
 
     /// The answer's text, or its code and message.
     async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
-        let request = http::Request::get(path).body(Vec::new()).expect("a request");
+        self.ask(credentials, http::Request::get(path).body(Vec::new()).expect("a request")).await
+    }
+
+    async fn ask(&self, credentials: AuthInfo, request: http::Request<Vec<u8>>) -> Result<String, (u16, String)> {
+        let path = request.uri().to_string();
         match self.client(credentials).request_text(request).await {
             Ok(text) => Ok(text),
             Err(kube::Error::Api(status)) => Err((status.code, status.message.clone())),
@@ -120,4 +127,92 @@ async fn the_api_server_says_who_may() {
     assert!(bench.get(token("any"), "/version").await.expect("anybody may").contains("1.36"));
     assert_eq!(bench.get(token("any"), "/healthz/leaderElection").await.as_deref(), Ok("ok"));
     assert!(bench.dir.join("certificates/kube-scheduler.crt").exists(), "the next start has the same certificate");
+}
+
+/// A request for `/metrics` that says for whom a proxy asks.
+fn on_behalf_of(name: &str, group: &str) -> http::Request<Vec<u8>> {
+    let request = http::Request::get("/metrics").header("X-Remote-User", name).header("X-Remote-Group", group);
+    request.body(Vec::new()).expect("a request")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_front_proxy_says_who_asks() {
+    let flags = ["--requestheader-client-ca-file={dir}/ca.crt", "--requestheader-allowed-names=ada,front"];
+    let bench = Bench::start(&flags).await;
+    bench.ask(bench.certificate(), on_behalf_of("eve", "system:masters")).await.expect("eve may");
+    let denied = |name: &str| Err((403, format!("forbidden: User {name:?} cannot get path \"/metrics\"")));
+    assert_eq!(bench.ask(bench.certificate(), on_behalf_of("eve", "operators")).await, denied("eve"));
+    assert_eq!(bench.ask(AuthInfo::default(), on_behalf_of("eve", "system:masters")).await, denied("system:anonymous"));
+    // A proxy that names nobody is nobody: its authority does not vouch for clients.
+    assert_eq!(bench.get(bench.certificate(), "/metrics").await, denied("system:anonymous"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
+    let own = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
+    let (dir, path) =
+        (tempfile::tempdir().expect("a folder"), |dir: &Path, name: &str| dir.join(name).display().to_string());
+    let (certificate, key) = (path(dir.path(), "sni.crt"), path(dir.path(), "sni.key"));
+    fs::write(&certificate, own.cert.pem()).expect("a file");
+    fs::write(&key, own.signing_key.serialize_pem()).expect("a file");
+    let bench = Bench::start(&[&format!("--tls-sni-cert-key={certificate},{key}")]).await;
+    let healthz = async |name: &str| {
+        let mut config = Config::new(format!("https://127.0.0.1:{}", bench.port).parse().expect("an address"));
+        config.root_cert = Some(vec![own.cert.der().to_vec()]);
+        config.tls_server_name = Some(name.to_owned());
+        let client = Client::try_from(config).expect("a client");
+        client.request_text(http::Request::get("/healthz").body(Vec::new()).expect("a request")).await
+    };
+    assert_eq!(healthz("scheduler.example").await.expect("its certificate"), "ok");
+    healthz("other.example").await.expect_err("the server's own certificate, which nobody trusts");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
+    let flags = ["--client-ca-file={dir}/ca.crt", "--leader-elect=false"];
+    let mut bench = Bench::start(&flags).await;
+    bench.process.line("\"Starting Kubernetes Scheduler\" version=\"v1.36").await;
+    bench.cluster.create(&pod("quiet", "1", "1Gi")).await;
+    bench.cluster.node_of("quiet").await;
+    assert!(!bench.process.text().contains("Successfully bound"), "{}", bench.process.text());
+    let put = |verbosity: &str| {
+        let request = http::Request::put("/debug/flags/v").body(verbosity.as_bytes().to_vec());
+        bench.ask(bench.certificate(), request.expect("a request"))
+    };
+    assert_eq!(put("2").await.as_deref(), Ok("successfully set klog.logging.verbosity to 2"));
+    assert_eq!(put("high").await.map_err(|(code, _)| code), Err(400));
+    bench.cluster.create(&pod("told", "1", "1Gi")).await;
+    bench.cluster.create(&pod("big", "100", "1Gi")).await;
+    let bound =
+        "\"Successfully bound pod to node\" pod=\"default/told\" node=\"node-00000\" evaluatedNodes=1 feasibleNodes=1";
+    let line = bench.process.line(bound).await;
+    assert!(line.starts_with('I') && line.contains(" attempts.rs:"), "{line}");
+    let waits = "\"Unable to schedule pod; no fit; waiting\" pod=\"default/big\" err=\"0/1 nodes are available: 1 Insufficient cpu.";
+    bench.process.line(waits).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn health_checks_and_pods_resources_are_metrics() {
+    let bench = Bench::start(&["--client-ca-file={dir}/ca.crt", "--leader-elect=false", "--logging-format=json"]).await;
+    assert_eq!(bench.get(bench.certificate(), "/livez").await.as_deref(), Ok("ok"));
+    let slis = bench.get(bench.certificate(), "/metrics/slis").await.expect("ada may");
+    for line in [
+        "# TYPE kubernetes_healthcheck gauge",
+        "kubernetes_healthcheck{name=\"ping\",type=\"livez\"} 1",
+        "kubernetes_healthchecks_total{name=\"ping\",status=\"success\",type=\"livez\"} 1",
+    ] {
+        assert!(slis.lines().any(|it| it == line), "{line} is missing from\n{slis}");
+    }
+    bench.cluster.create(&pod("a", "1500m", "1Gi")).await;
+    let node = bench.cluster.node_of("a").await;
+    let resources = bench.get(bench.certificate(), "/metrics/resources").await.expect("ada may");
+    let labels = format!("namespace=\"default\",node={node:?},pod=\"a\",priority=\"0\",resource=\"cpu\"");
+    let line = format!("kube_pod_resource_request{{{labels},scheduler=\"default-scheduler\",unit=\"cores\"}} 1.5");
+    assert!(resources.lines().any(|it| it == line), "{line} is missing from\n{resources}");
+    let metrics = bench.get(bench.certificate(), "/metrics").await.expect("ada may");
+    assert!(metrics.contains("kubernetes_feature_enabled{name=\"SchedulerQueueingHints\",stage=\"\"} 1"), "{metrics}");
+    let text = bench.process.text();
+    let first = text.lines().next().expect("a line");
+    let line: Value = serde_json::from_str(first).unwrap_or_else(|error| panic!("{error}: {first}"));
+    assert!(line["ts"].is_f64() && line["msg"].is_string() && line["caller"].is_string(), "{line}");
 }

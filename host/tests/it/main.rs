@@ -21,6 +21,7 @@ mod https;
 mod journey;
 mod kubectl;
 mod leader_election;
+mod metrics;
 mod plugin_life;
 mod plugin_settings;
 mod preemption;

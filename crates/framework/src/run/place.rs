@@ -107,6 +107,7 @@ pub fn place(
     };
     filter(profile, call, (search.start, limit), search.nominated, attempt)?;
     extend::filter_by_extenders(search.extenders, call, attempt)?;
+    attempt.filtered_at = profile.meter().now();
     match attempt.feasible_order.as_slice() {
         [] => {
             explain(profile, call, attempt, &mut diagnosis)?;

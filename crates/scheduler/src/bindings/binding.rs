@@ -10,20 +10,29 @@ use berth_queue::QueuedPod;
 use super::{object_wait::ObjectWait, permit::PermitWaits};
 use crate::{action::RequestError, context::Context};
 
+/// The node that a cycle chose.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Choice {
+    pub(crate) cycle: CycleId,
+    /// When the cycle began.
+    pub(crate) started: Option<Duration>,
+    /// The node's row when it was chosen: what plugins are told if the node is gone meanwhile.
+    pub(crate) row: NodeIdx,
+    /// Nodes that were looked at, and those of them that passed.
+    pub(crate) n_evaluated: usize,
+    pub(crate) n_feasible: usize,
+}
+
 /// A pod on its way to a node.
 #[derive(Debug)]
 pub(crate) struct Binding {
     pub(super) record: QueuedPod,
-    pub(super) cycle: CycleId,
+    pub(super) choice: Choice,
     pub(super) node: Sym,
-    /// The node's row when it was chosen: what plugins are told if the node is gone meanwhile.
-    pub(super) row: NodeIdx,
     pub(super) assumed: Assumed,
     pub(super) stage: Stage,
     /// Until when the PreBind plugin before this position may wait in all.
     pub(super) pre_bind_deadline: Option<(usize, Time)>,
-    /// When the cycle began.
-    pub(super) started: Option<Duration>,
     /// The extension point that is being timed, with the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
 }
@@ -96,6 +105,10 @@ pub(super) enum BindingFailure {
 }
 
 impl Binding {
+    pub(super) fn cycle(&self) -> CycleId {
+        self.choice.cycle
+    }
+
     pub(super) fn pod(&self) -> &Arc<Pod> {
         &self.record.pod
     }
@@ -118,7 +131,7 @@ impl Binding {
     pub(super) fn enter(&mut self, point: Option<Point>, context: &mut Context) {
         self.leave(Code::Success, context);
         let profile = context.profiles.get_mut(self.pod().scheduler_name);
-        self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.cycle)));
+        self.timed = point.zip(profile).map(|(point, profile)| (point, profile.meter().start(self.choice.cycle)));
     }
 
     /// The extension point that is being timed, if there is one, is over.
@@ -164,8 +177,8 @@ impl Binding {
     ) -> Option<R> {
         let profile = context.profiles.get_mut(self.pod().scheduler_name)?;
         let table = context.cache.table();
-        let row = table.find(self.node).unwrap_or(self.row);
-        let call = Call { cycle: self.cycle, now: context.outbox.now(), pod: self.pod(), table };
+        let row = table.find(self.node).unwrap_or(self.choice.row);
+        let call = Call { cycle: self.choice.cycle, now: context.outbox.now(), pod: self.pod(), table };
         Some(work(profile, &call, row))
     }
 }

@@ -3,24 +3,24 @@
 //!
 //! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use berth_framework::{
-    Code, CycleId, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
+    Code, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
     run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Time};
 use berth_queue::QueuedPod;
 
 use super::{
-    binding::{Binding, BindingFailure, Input, Stage, Step},
+    binding::{Binding, BindingFailure, Choice, Input, Stage, Step},
     effects::{self, Origin},
     object_wait::{ObjectWait, RequestedWait},
     peers::Peers,
     permit::PermitWaits,
 };
 use crate::{
-    action::{Level, Request, RequestError},
+    action::{AttemptOutcome, Level, Notice, Request, RequestError},
     changes,
     context::{Context, PodEvent},
     failure::{AttemptFailure, Nomination},
@@ -29,24 +29,19 @@ use crate::{
 
 impl Binding {
     /// Assumes the pod on its node. `None` if that cannot be: the attempt has failed then.
-    pub(super) fn new(
-        record: QueuedPod,
-        (cycle, started): (CycleId, Option<Duration>),
-        row: NodeIdx,
-        context: &mut Context,
-    ) -> Option<Self> {
+    pub(super) fn new(record: QueuedPod, choice: Choice, context: &mut Context) -> Option<Self> {
         let pod = Arc::clone(&record.pod);
-        let node = context.cache.table().name(row);
+        let node = context.cache.table().name(choice.row);
         match context.cache.assume(&pod, node) {
             Ok(assumed) => {
                 context.queue.nominator_mut().remove(&pod.uid);
                 let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
-                Some(Self { record, cycle, node, row, assumed, stage, pre_bind_deadline: None, started, timed: None })
+                Some(Self { record, choice, node, assumed, stage, pre_bind_deadline: None, timed: None })
             }
             Err(inconsistency) => {
-                context.end_cycle(pod.scheduler_name, cycle);
+                context.end_cycle(pod.scheduler_name, choice.cycle);
                 let failure = AttemptFailure::error(&Status::error(inconsistency.to_string()));
-                context.fail_attempt(record, started, failure);
+                context.fail_attempt(record, choice.started, failure);
                 None
             }
         }
@@ -62,7 +57,7 @@ impl Binding {
             Some(Ok(run)) => run,
             None => PermitRun::default(),
         };
-        let (pod, cycle) = (Arc::clone(self.pod()), self.cycle);
+        let (pod, cycle) = (Arc::clone(self.pod()), self.cycle());
         let named = |(plugin, timeout)| (context.plugin_name(pod.scheduler_name, plugin), timeout);
         let waits = PermitWaits::new(waits.into_iter().map(named), context.outbox.now());
         let is_held = !waits.is_empty();
@@ -154,7 +149,7 @@ impl Binding {
                 Ok(PreBindRun::Effects { plugin, effects, next }) => (plugin, effects, next),
             };
             let pod = Arc::clone(self.pod());
-            let origin = Origin { pod: &pod, cycle: self.cycle, plugin };
+            let origin = Origin { pod: &pod, cycle: self.cycle(), plugin };
             let mut effects = match effects::carry_out(context, peers, origin, effects) {
                 Ok(effects) => effects,
                 Err(status) => return Step::Failed(self, BindingFailure::Error(status)),
@@ -320,7 +315,7 @@ impl Binding {
 
     fn request_extender(mut self, extender: ExtenderIdx, context: &mut Context) -> Step {
         let node = context.text(self.node).to_owned();
-        let request = Request::BindByExtender { cycle: self.cycle, node, extender };
+        let request = Request::BindByExtender { cycle: self.cycle(), node, extender };
         context.outbox.request(context.pod_ref(self.pod()), request);
         self.stage = Stage::ExtenderBind { extender };
         Step::Waiting(self)
@@ -352,7 +347,7 @@ impl Binding {
             Ok(run) => run,
         };
         let pod = Arc::clone(self.pod());
-        let origin = Origin { pod: &pod, cycle: self.cycle, plugin: run.plugin };
+        let origin = Origin { pod: &pod, cycle: self.cycle(), plugin: run.plugin };
         let then_bind = run.effects.contains(&Effect::Bind);
         let carried_out = effects::check_grants(context, origin, &run.effects).and_then(|()| {
             let others = run.effects.into_iter().filter(|effect| *effect != Effect::Bind).collect();
@@ -374,7 +369,7 @@ impl Binding {
     fn request_binding(mut self, plugin: PluginIdx, context: &mut Context) -> Step {
         let node = context.text(self.node).to_owned();
         let pod = context.pod_ref(self.pod());
-        context.outbox.request(pod, Request::Bind { cycle: self.cycle, node });
+        context.outbox.request(pod, Request::Bind { cycle: self.cycle(), node });
         self.stage = Stage::BindRequest { plugin };
         Step::Waiting(self)
     }
@@ -449,13 +444,16 @@ impl Binding {
     pub(super) fn finish(mut self, context: &mut Context) {
         self.enter(None, context);
         self.call(context, run::post_bind);
-        let Binding { record, cycle, node, assumed, started, .. } = self;
+        let Binding { record, choice, node, assumed, .. } = self;
         assumed.settled();
         let pod = &record.pod;
+        let Choice { n_evaluated, n_feasible, .. } = choice;
+        let outcome = AttemptOutcome::Bound { node: context.text(node).to_owned(), n_evaluated, n_feasible };
+        context.outbox.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
         let note = format!("Successfully assigned {} to {}", context.full_name(pod), context.text(node));
         context.pod_event(pod, &PodEvent::SCHEDULED, note);
-        context.end_cycle(pod.scheduler_name, cycle);
-        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, started);
+        context.end_cycle(pod.scheduler_name, choice.cycle);
+        context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, choice.started);
         let now = context.outbox.now();
         context.outbox.observe(Observation::Scheduled {
             attempts: record.attempts,
@@ -468,9 +466,9 @@ impl Binding {
     pub(super) fn give_back(mut self, failure: BindingFailure, context: &mut Context) {
         self.leave(Code::Error, context);
         self.call(context, run::unreserve);
-        let Binding { record, cycle, assumed, started, .. } = self;
+        let Binding { record, choice, assumed, .. } = self;
         let pod = Arc::clone(&record.pod);
-        context.end_cycle(pod.scheduler_name, cycle);
+        context.end_cycle(pod.scheduler_name, choice.cycle);
         let freed = match context.cache.forget(assumed) {
             Ok(freed) => freed.map(|pod| changes::pod_deleted(&pod)),
             Err(inconsistency) => {
@@ -484,7 +482,7 @@ impl Binding {
         if let Some(freed) = freed.as_ref().filter(|_| !was_rejected) {
             context.move_all(freed);
         }
-        context.fail_attempt(record, started, failure);
+        context.fail_attempt(record, choice.started, failure);
         if let Some(freed) = freed.as_ref().filter(|_| was_rejected) {
             context.move_some(freed, |other| other.uid != pod.uid);
         }
@@ -500,9 +498,9 @@ impl Binding {
     /// Ends the attempt without giving the node back: the cache holds what the API server shows.
     pub(super) fn release(self, context: &mut Context) -> Arc<Pod> {
         self.call(context, run::unreserve);
-        let Binding { record, cycle, assumed, .. } = self;
+        let Binding { record, choice, assumed, .. } = self;
         assumed.settled();
-        context.end_cycle(record.pod.scheduler_name, cycle);
+        context.end_cycle(record.pod.scheduler_name, choice.cycle);
         context.queue.done(&record.pod.uid);
         record.pod
     }

@@ -12,22 +12,80 @@ use std::{
 use berth_framework::{Clock, Point};
 
 use super::kit::{Bench, bind_finished, node, pod};
-use crate::{Event, Observation, metrics::AttemptResult};
+use crate::{Action, AttemptOutcome, Event, Notice, Observation, metrics::AttemptResult};
 
-/// Each look at the clock is a millisecond after the one before.
-#[derive(Debug, Default)]
-struct Ticks(AtomicU64);
+/// Each look at the clock is so many milliseconds after the one before.
+#[derive(Debug)]
+struct Ticks {
+    now: AtomicU64,
+    step: u64,
+}
 
 impl Clock for Ticks {
     fn now(&self) -> Duration {
-        Duration::from_millis(self.0.fetch_add(1, Ordering::Relaxed))
+        Duration::from_millis(self.now.fetch_add(self.step, Ordering::Relaxed))
     }
 }
 
 fn measured_bench() -> Bench {
+    bench_with_step(1)
+}
+
+fn bench_with_step(step: u64) -> Bench {
     let mut bench = Bench::with_nodes(2, 4);
-    bench.scheduler = bench.scheduler.with_clock(Arc::new(Ticks::default()), 0);
+    bench.scheduler = bench.scheduler.with_clock(Arc::new(Ticks { now: AtomicU64::default(), step }), 0);
     bench
+}
+
+/// The pods whose searches were slow, with the steps.
+fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<&'static str>)> {
+    let slow = |action: &Action| match action {
+        Action::Notice(Notice::SlowSearch { pod, total, steps }) => {
+            assert!(steps.iter().map(|(_, duration)| *duration).sum::<Duration>() <= *total);
+            Some((pod.name.clone(), steps.iter().map(|(step, _)| *step).collect()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(slow).collect()
+}
+
+#[test]
+fn a_slow_search_is_told_with_its_steps() {
+    let mut bench = bench_with_step(30);
+    bench.apply(pod("placed", 1));
+    let filtered_and_scored = vec!["Computing predicates done", "Prioritizing done"];
+    assert_eq!(slow_searches(&bench.settle()), [("placed".to_owned(), filtered_and_scored)]);
+    bench.apply(pod("big", 5));
+    assert_eq!(slow_searches(&bench.settle()), [("big".to_owned(), vec!["Computing predicates done"])]);
+    let mut bench = bench_with_step(1);
+    bench.apply(pod("placed", 1));
+    assert_eq!(slow_searches(&bench.settle()), []);
+}
+
+#[test]
+fn each_attempt_says_what_became_of_the_pod() {
+    let outcomes = |actions: &[Action]| -> Vec<AttemptOutcome> {
+        let outcome = |action: &Action| match action {
+            Action::Notice(Notice::Attempted { outcome, .. }) => Some(outcome.clone()),
+            _ => None,
+        };
+        actions.iter().filter_map(outcome).collect()
+    };
+    let mut bench = Bench::with_nodes(2, 4);
+    bench.apply(pod("a", 3));
+    let sent = bench.settle();
+    assert_eq!(outcomes(&sent), []);
+    bench.event(bind_finished(&sent, "a", Ok(())));
+    let node = super::kit::binds(&sent)[0].1.clone();
+    assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Bound { node, n_evaluated: 2, n_feasible: 2 }]);
+    bench.apply(pod("b", 2));
+    let sent = bench.settle();
+    bench.event(bind_finished(&sent, "b", Err("no")));
+    let message = "running Bind plugin \"Fake\": no".to_owned();
+    assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Failed { message }]);
+    bench.apply(pod("big", 5));
+    let message = "0/2 nodes are available: 2 Insufficient cpu.".to_owned();
+    assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Unschedulable { message }]);
 }
 
 #[test]

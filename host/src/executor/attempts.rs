@@ -1,0 +1,101 @@
+//! What the log says of attempts, in kube-scheduler's words.
+
+use std::{
+    fmt::Write as _,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use berth_scheduler::{AttemptOutcome, PodRef};
+use jiff::Timestamp;
+use tracing::{debug, error, info};
+
+use crate::klog::V2;
+
+/// Of a search that takes longer, the log shows the steps that took more than their share of this.
+const SLOW_SEARCH: Duration = Duration::from_millis(100);
+
+/// One line for each attempt.
+pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: AttemptOutcome) {
+    match outcome {
+        AttemptOutcome::Bound { node, n_evaluated, n_feasible } => debug!(
+            target: V2,
+            pod,
+            namespace,
+            node,
+            evaluatedNodes = n_evaluated,
+            feasibleNodes = n_feasible,
+            "Successfully bound pod to node"
+        ),
+        AttemptOutcome::EmptyCluster => debug!(
+            target: V2,
+            pod,
+            namespace,
+            "Unable to schedule pod; no nodes are registered to the cluster; waiting"
+        ),
+        AttemptOutcome::Unschedulable { message } => {
+            debug!(target: V2, pod, namespace, error = message, "Unable to schedule pod; no fit; waiting");
+        }
+        AttemptOutcome::Failed { message } => error!(pod, namespace, error = message, "Error scheduling pod; retrying"),
+    }
+}
+
+/// In the form of `k8s.io/utils/trace`.
+pub(super) fn tell_slow_search(pod: &PodRef, total: Duration, steps: &[(&'static str, Duration)]) {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    info!("{}", trace(pod, now, total, steps));
+}
+
+fn trace(pod: &PodRef, now: Duration, total: Duration, steps: &[(&'static str, Duration)]) -> String {
+    let mut hasher = DefaultHasher::new();
+    (pod.uid.to_string(), now).hash(&mut hasher);
+    // One number for all lines of a trace.
+    let number = hasher.finish() >> 33;
+    let mut at = now.saturating_sub(total);
+    let mut text = format!(
+        "Trace[{number}]: \"Scheduling\" namespace:{},name:{} ({})",
+        pod.namespace,
+        pod.name,
+        time(at, "%d-%b-%Y %H:%M:%S%.3f")
+    );
+    let share = SLOW_SEARCH / u32::try_from(steps.len() + 1).unwrap_or(1);
+    // Writing to a string cannot fail.
+    let _ = write!(text, " (total time: {}ms):", total.as_millis());
+    for (step, duration) in steps {
+        at += *duration;
+        if *duration >= share {
+            let _ = write!(
+                text,
+                "\nTrace[{number}]: ---{step:?} {}ms ({})",
+                duration.as_millis(),
+                time(at, "%H:%M:%S%.3f")
+            );
+        }
+    }
+    let _ = write!(text, "\nTrace[{number}]: [{total:?}] [{total:?}] END");
+    text
+}
+
+fn time(since_1970: Duration, format: &str) -> String {
+    let nanos = i128::try_from(since_1970.as_nanos()).unwrap_or_default();
+    Timestamp::from_nanosecond(nanos).unwrap_or_default().strftime(format).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_shows_the_steps_that_took_their_share() {
+        let pod = PodRef { namespace: "default".to_owned(), name: "a".to_owned(), ..PodRef::default() };
+        let now = Duration::from_millis(1_795_338_060_718);
+        let milliseconds = Duration::from_millis;
+        let steps = [("Computing predicates done", milliseconds(120)), ("Prioritizing done", milliseconds(30))];
+        let text = trace(&pod, now, milliseconds(150), &steps);
+        let number = text.split_once(']').expect("a number").0.replace("Trace[", "");
+        let expected = "Trace[N]: \"Scheduling\" namespace:default,name:a (22-Nov-2026 09:01:00.568) (total time: 150ms):\n\
+             Trace[N]: ---\"Computing predicates done\" 120ms (09:01:00.688)\n\
+             Trace[N]: [150ms] [150ms] END";
+        assert_eq!(text.replace(&format!("[{number}]"), "[N]"), expected);
+    }
+}

@@ -1,0 +1,88 @@
+//! What the scheduler does shows in its metrics: a small story that moves each of them.
+
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::{Api, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, Scheduler, pod};
+
+/// Samples that are above zero at the end of the story, by the beginning of their lines.
+const MOVED: [&str; 33] = [
+    "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"scheduled\"}",
+    "scheduler_schedule_attempts_total{profile=\"default-scheduler\",result=\"unschedulable\"}",
+    "scheduler_scheduling_attempt_duration_seconds_count{",
+    "scheduler_scheduling_algorithm_duration_seconds_count",
+    "scheduler_pod_scheduling_sli_duration_seconds_count{",
+    "scheduler_pod_scheduling_attempts_count",
+    "scheduler_pending_pods{queue=\"gated\"}",
+    "scheduler_pending_pods{queue=\"unschedulable\"}",
+    "scheduler_unschedulable_pods{plugin=\"NodeResourcesFit\"",
+    "scheduler_unschedulable_pods{plugin=\"SchedulingGates\"",
+    "scheduler_queue_incoming_pods_total{event=\"UnschedulablePodAdd\",queue=\"active\"}",
+    "scheduler_queue_incoming_pods_total{event=\"ScheduleAttemptFailure\",queue=\"unschedulable\"}",
+    "scheduler_event_handling_duration_seconds_count{",
+    "scheduler_queueing_hint_execution_duration_seconds_count{",
+    "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Filter\"",
+    "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Bind\"",
+    "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"PostFilter\"",
+    "scheduler_plugin_evaluation_total{",
+    "scheduler_plugin_execution_duration_seconds_count{",
+    "scheduler_preemption_attempts_total",
+    "scheduler_preemption_victims_count",
+    "scheduler_preemption_goroutines_duration_seconds_count{result=\"success\"}",
+    "scheduler_preemption_goroutines_execution_total{result=\"success\"}",
+    "scheduler_cache_size{type=\"nodes\"}",
+    "scheduler_cache_size{type=\"pods\"}",
+    "scheduler_get_node_hint_duration_seconds_count{",
+    "scheduler_store_schedule_results_duration_seconds_count{",
+    "leader_election_master_status{",
+    "rest_client_requests_total{code=\"201\"",
+    "rest_client_request_duration_seconds_count{",
+    "kubernetes_build_info{",
+    "kubernetes_feature_enabled{",
+    "berth_scheduling_cycle_duration_seconds_count",
+];
+
+fn with(mut pod: Value, field: &str, value: Value) -> Value {
+    pod["spec"][field] = value;
+    pod
+}
+
+/// Those of `MOVED` that no line above zero begins with.
+fn unmoved(text: &str) -> Vec<&'static str> {
+    let is_above_zero = |line: &&str| {
+        let value = line.rsplit(' ').next().and_then(|value| value.parse::<f64>().ok());
+        value.is_some_and(|value| value > 0.0)
+    };
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).filter(is_above_zero).collect();
+    MOVED.into_iter().filter(|moved| !lines.iter().any(|line| line.starts_with(moved))).collect()
+}
+
+async fn all_moved(scheduler: &Scheduler) {
+    let text = scheduler.until("/metrics", |text| unmoved(text).is_empty()).await;
+    // Registered, and shown from the first of their kind on.
+    for absent in ["scheduler_resourceclaim_creates_total{", "scheduler_volume_scheduling_stage_error_total{"] {
+        assert!(!text.contains(absent), "nothing has happened that {absent} counts");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_story_moves_each_metric() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let classes: Api<PriorityClass> = Api::all(cluster.pods.clone().into_client());
+    let class = json!({"metadata": {"name": "high"}, "value": 1000, "preemptionPolicy": "PreemptLowerPriority"});
+    let class = serde_json::from_value(class).expect("a class");
+    classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
+    let scheduler = cluster.run(&["--scheduler-name", "default-scheduler"]).await;
+    // One attempt in ten has its plugins timed.
+    cluster.create_all((0..40).map(|index| pod(&format!("small-{index}"), "10m", "1Mi"))).await;
+    cluster.all_bound(40).await;
+    cluster.create(&with(pod("gated", "1", "1Gi"), "schedulingGates", json!([{"name": "example.com/wait"}]))).await;
+    cluster.create(&pod("big", "100", "1Gi")).await;
+    cluster.until("big told", |seen| seen.messages.contains_key("big")).await;
+    cluster.create(&with(pod("low", "12", "1Gi"), "terminationGracePeriodSeconds", json!(0))).await;
+    cluster.node_of("low").await;
+    cluster.create(&with(pod("high", "12", "1Gi"), "priorityClassName", json!("high"))).await;
+    cluster.node_of("high").await;
+    all_moved(&scheduler).await;
+}
