@@ -79,7 +79,6 @@ impl BuiltIn for DynamicResources {
         ],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("resource.k8s.io/ResourceClaim", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("Pod", ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),

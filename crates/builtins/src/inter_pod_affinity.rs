@@ -61,7 +61,6 @@ impl BuiltIn for InterPodAffinity {
         requeue: &[
             ("Pod", ClusterEvent::ADD | ClusterEvent::UPDATE_POD_LABEL | ClusterEvent::DELETE),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
         ],
         ..Descriptor::BLANK
     };

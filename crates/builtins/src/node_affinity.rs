@@ -35,10 +35,7 @@ impl BuiltIn for NodeAffinity {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeAffinity",
         columns: &[Column::Name, Column::Labels],
-        requeue: &[
-            ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
-        ],
+        requeue: &[("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL)],
         ..Descriptor::BLANK
     };
 

@@ -20,7 +20,6 @@ impl BuiltIn for NodeDeclaredFeatures {
         columns: &[Column::DeclaredFeatures],
         requeue: &[
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_DECLARED_FEATURE),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("Pod", ClusterEvent::UPDATE),
         ],
         ..Descriptor::BLANK

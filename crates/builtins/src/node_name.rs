@@ -17,7 +17,7 @@ impl BuiltIn for NodeName {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodeName",
         columns: &[Column::Name],
-        requeue: &[("Node", ClusterEvent::ADD), ("Node", ClusterEvent::UPDATE_NODE_TAINT)],
+        requeue: &[("Node", ClusterEvent::ADD)],
         ..Descriptor::BLANK
     };
 

@@ -24,11 +24,7 @@ impl BuiltIn for NodePorts {
     const DESCRIPTOR: Descriptor = Descriptor {
         name: "NodePorts",
         columns: &[Column::HostPorts],
-        requeue: &[
-            ("Pod", ClusterEvent::DELETE),
-            ("Node", ClusterEvent::ADD),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
-        ],
+        requeue: &[("Pod", ClusterEvent::DELETE), ("Node", ClusterEvent::ADD)],
         ..Descriptor::BLANK
     };
 

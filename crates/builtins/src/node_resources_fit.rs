@@ -69,7 +69,6 @@ impl BuiltIn for NodeResourcesFit {
         requeue: &[
             ("Pod", ClusterEvent::DELETE | ClusterEvent::UPDATE_POD_SCALE_DOWN),
             ("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_ALLOCATABLE),
-            ("Node", ClusterEvent::UPDATE_NODE_TAINT),
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
         ..Descriptor::BLANK

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_model::{Pod, Sym, Time};
-use berth_queue::{Gate, Occurrence, Policy, Subject};
+use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
 
 use crate::{
     metrics::Observation,
@@ -34,8 +34,8 @@ impl PluginPolicy<'_> {
     }
 
     /// Asks the PreEnqueue plugins until one closes the gate.
-    fn ask_gates(&mut self, pod: &Pod, gated_by: Option<&str>) -> (Gate, Code) {
-        let Some(profile) = self.profiles.get(pod.scheduler_name) else { return (Gate::Open, Code::Success) };
+    fn ask_gates(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
+        let Some(profile) = self.profiles.get(pod.scheduler_name) else { return Gate::Open };
         let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
         plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
         for plugin in plugins {
@@ -43,10 +43,10 @@ impl PluginPolicy<'_> {
             let (Some(status), Some(profile)) = (status, self.profiles.get_mut(pod.scheduler_name)) else { continue };
             profile.meter().answered(plugin, Point::PreEnqueue, status.code);
             if !status.is_success() {
-                return (Gate::Closed(Arc::clone(profile.name(plugin))), status.code);
+                return Gate::Closed(Arc::clone(profile.name(plugin)));
             }
         }
-        (Gate::Open, Code::Success)
+        Gate::Open
     }
 
     /// A plugin that has no hint wants every event for which it registered.
@@ -58,6 +58,11 @@ impl PluginPolicy<'_> {
             return false;
         }
         let Some(plugin) = profile.get(plugin) else { return true };
+        let registered = plugin.manifest().requeue.as_ref();
+        if registered.is_some_and(|events| !events.iter().any(|event| matches(event, &occurrence.event))) {
+            // The queue registered for it in the plugin's place (`PluginEvents::new`), so the plugin is not asked.
+            return true;
+        }
         if plugin.queueing_hint().is_none() || plugin.sync(self.cache).is_err() {
             return true;
         }
@@ -94,9 +99,10 @@ impl Policy for PluginPolicy<'_> {
         }
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return Gate::Open };
         let start = profile.meter().start_outside();
-        let (gate, code) = self.ask_gates(pod, gated_by);
+        let gate = self.ask_gates(pod, gated_by);
         if let Some(profile) = self.profiles.get_mut(pod.scheduler_name) {
-            profile.meter().end(start, Point::PreEnqueue.as_str(), code);
+            // As in kube-scheduler, also when a gate is closed.
+            profile.meter().end(start, Point::PreEnqueue.as_str(), Code::Success);
         }
         gate
     }

@@ -210,3 +210,22 @@ fn hints_are_shown_only_what_the_plugin_reads() {
         assert_eq!(calls.last().expect("calls"), &format!("hint big Service {shown}"));
     }
 }
+
+#[test]
+fn a_plugin_that_registered_for_new_nodes_is_not_asked_about_taints() {
+    let script = Shared::default();
+    script.lock().expect("one thread").hints = true;
+    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, Grants::ALL)], script);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
+    bench.event(Event::Synced);
+    bench.apply(pod("big", 5));
+    bench.settle();
+    let attempts = |bench: &Bench| bench.scheduler.metrics().attempts.values().sum::<u64>();
+    let before = attempts(&bench);
+    let tainted = berth_testing::node("n0").allocatable("cpu", "4").taint("dedicated", "", "NoSchedule").build();
+    bench.event(Event::NodeApplied(Box::new(tainted)));
+    bench.settle();
+    bench.advance(10_000);
+    bench.settle();
+    assert_eq!(attempts(&bench), before + 1);
+}
