@@ -104,7 +104,11 @@ pub(crate) fn object_changed(
         (None, None) => return,
     };
     bindings.object_changed(&key, context);
-    context.move_all(&Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new })));
+    let occurrence = Arc::new(Occurrence::new(resource, action, Subject::Object { key, old, new }));
+    // Of other kinds, such as services, plugins read the objects alone: these are no events.
+    if context.queue.hears(&occurrence.event) {
+        context.move_all(&occurrence);
+    }
 }
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {

@@ -32,9 +32,9 @@ impl AttemptResult {
 /// How batching went, for the host to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchMetrics {
-    /// Signed pods that were placed, by profile and by whether the hint named their node.
+    /// Pods that were placed, by profile and by whether the hint named their node.
     pub attempts: BTreeMap<(String, &'static str), u64>,
-    /// Batches that ended, by profile and reason.
+    /// Batches that ended or did not begin, by profile and reason.
     pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 

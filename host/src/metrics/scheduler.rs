@@ -183,7 +183,7 @@ impl SchedulerMetrics {
             ),
             batch_attempts: add.counter(
                 Alpha,
-                ("scheduler_batch_attempts_total", "Placed pods with a signature, by what became of the node hint."),
+                ("scheduler_batch_attempts_total", "Placed pods, by what became of the node hint."),
                 &["profile", "result"],
             ),
             batch_flushes: add.counter(

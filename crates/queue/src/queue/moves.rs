@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Time};
 
 use super::{Queue, requeue::QueueingStrategy};
@@ -53,6 +54,12 @@ impl Queue {
         self.take(uid).map(|(record, _)| record)
     }
 
+    /// Whether a plugin of any profile registered for the event.
+    #[must_use]
+    pub fn hears(&self, event: &ClusterEvent) -> bool {
+        self.registrations.anyone_hears(event)
+    }
+
     /// Moves every unschedulable pod that the event may have made schedulable. `concerned` limits this to some pods; the
     /// event is recorded for attempts under way in any case.
     pub fn move_all(
@@ -62,7 +69,7 @@ impl Queue {
         now: Time,
         policy: &mut dyn Policy,
     ) {
-        if !occurrence.is_wildcard() && !self.registrations.anyone_hears(&occurrence.event) {
+        if !occurrence.is_wildcard() && !self.hears(&occurrence.event) {
             return;
         }
         let affected = if occurrence.is_wildcard() {

@@ -94,7 +94,6 @@ impl Batching {
         if attempt.hint == HintOutcome::NotFull {
             self.flush(&profile.scheduler_name, "node_not_full");
         }
-        let Some(signature) = signature else { return };
         *self.metrics.attempts.entry((profile.scheduler_name.clone(), result)).or_default() += 1;
         let last = table.name(node);
         if let Some(batch) = self.open.as_mut().filter(|_| attempt.hint == HintOutcome::Used) {
@@ -103,8 +102,11 @@ impl Batching {
         }
         self.open = None;
         if attempt.feasible_order.len() < 2 {
-            return;
+            return self.not_opened(&profile.scheduler_name, "empty_list");
         }
+        let Some(signature) = signature else {
+            return self.not_opened(&profile.scheduler_name, "pod_not_batchable");
+        };
         let mut ranking = Ranking::new(&attempt.feasible_order, &attempt.feasible, &attempt.totals);
         // The node that was taken.
         ranking.pop();
@@ -125,9 +127,15 @@ impl Batching {
         self.last_unsigned.clear();
     }
 
+    /// What the attempt found is of no use for the next pod: kube-scheduler counts this as a flush, too
+    /// (`StoreScheduleResults` in `pkg/scheduler/framework/runtime/batch.go`).
+    fn not_opened(&mut self, scheduler_name: &str, reason: &'static str) {
+        *self.metrics.flushes.entry((scheduler_name.to_owned(), reason)).or_default() += 1;
+    }
+
     fn flush(&mut self, scheduler_name: &str, reason: &'static str) {
         if self.open.take().is_some() {
-            *self.metrics.flushes.entry((scheduler_name.to_owned(), reason)).or_default() += 1;
+            self.not_opened(scheduler_name, reason);
         }
     }
 }

@@ -10,6 +10,7 @@ use std::{
 };
 
 use berth_framework::{Clock, Point};
+use berth_model::ObjectKey;
 
 use super::kit::{Bench, bind_finished, node, pod};
 use crate::{Action, AttemptOutcome, Event, Notice, Observation, metrics::AttemptResult};
@@ -143,4 +144,19 @@ fn without_a_clock_nothing_is_timed() {
     bench.apply(pod("a", 1));
     bench.settle();
     assert!(bench.scheduler.drain_observations().is_empty());
+}
+
+#[test]
+fn only_events_that_a_plugin_registered_for_are_measured() {
+    let mut bench = measured_bench();
+    bench.scheduler.drain_observations();
+    let [api_version, namespace, name] = ["v1", "default", "web"].map(str::to_owned);
+    for (kind, is_event) in [("Service", true), ("Namespace", false)] {
+        let (api_version, namespace, name) = (api_version.clone(), namespace.clone(), name.clone());
+        let key = ObjectKey { api_version, kind: kind.to_owned(), namespace, name };
+        bench.event(Event::ObjectApplied { resource: kind.to_owned(), key, json: Arc::from(*b"{}") });
+        let observations = bench.scheduler.drain_observations();
+        let is_handled = observations.iter().any(|it| matches!(it, Observation::EventHandled { .. }));
+        assert_eq!(is_handled, is_event, "{kind}");
+    }
 }
