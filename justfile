@@ -16,6 +16,14 @@ check:
 ci:
     cargo xtask ci
 
+# The berth binary against a real etcd and kube-apiserver, from the folder that KUBEBUILDER_ASSETS names
+e2e:
+    cargo xtask e2e
+
+# The same pods for kube-scheduler and for Berth, and what differs
+differential:
+    cargo xtask differential
+
 # Golden cases recorded from kube-scheduler 1.36, native and wasm
 oracle:
     cargo run --release -p oracle -- tests/oracle/cases

@@ -21,6 +21,12 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options
   chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
                    run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
+  e2e [SCENARIO ...]
+                   the berth binary against a real etcd and kube-apiserver, from the folder that KUBEBUILDER_ASSETS names;
+                   --list for the scenarios
+  differential [ARG ...]
+                   the same pods for kube-scheduler and for Berth, and what differs; --help for its options. Needs a folder
+                   with etcd, kube-apiserver and kube-scheduler in KUBEBUILDER_ASSETS
   check            formatting, tidiness, lints and documentation, without tests
   tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
   ci               check, then test
@@ -40,6 +46,8 @@ fn main() -> ExitCode {
         "test" => test(),
         "swap-storm" => harness("swap-storm", rest),
         "chaos" => harness("chaos", rest),
+        "e2e" => harness("e2e", rest),
+        "differential" => harness("differential", rest),
         "check" => checks::all(),
         "tidy" => checks::tidy(),
         "ci" => checks::all().and_then(|()| test()),

@@ -8,7 +8,9 @@ mod assets;
 mod audit;
 mod certificates;
 mod control_plane;
+mod objects;
 
 pub use assets::Assets;
 pub use audit::AuditEntry;
 pub use control_plane::{ControlPlane, Options, User};
+pub use objects::{Objects, is_refused};

@@ -108,6 +108,16 @@ const RULES: &[Rule] = &[
         &["clap", "notify", "wasmtime"],
     ),
     rule(
+        "berth-differential",
+        &["berth-test-control-plane", "berth-test-processes", "properties"],
+        &["clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+    ),
+    rule(
+        "berth-e2e",
+        &["berth-components", "berth-test-control-plane", "berth-test-processes"],
+        &["axum", "clap", "hyper", "k8s-openapi", "kube", "tokio"],
+    ),
+    rule(
         "berth-storm",
         &["berth-cluster", "berth-components", "berth-test-guests", "berth-testing", "berth-wasm-host"],
         &["clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],

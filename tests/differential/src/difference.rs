@@ -1,0 +1,91 @@
+//! One difference between the schedulers, and how it is shown.
+
+use std::collections::BTreeMap;
+
+use crate::known;
+
+/// What differs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Aspect {
+    /// A pod after a step: its node, nomination, conditions.
+    Pod,
+    Event,
+    Request,
+    Metric,
+}
+
+/// `subject` is the pod, the event's pod or the metric. What one side lacks is empty there.
+#[derive(Clone, Debug)]
+pub(crate) struct Difference {
+    pub(crate) aspect: Aspect,
+    pub(crate) subject: String,
+    pub(crate) kube_scheduler: String,
+    pub(crate) berth: String,
+    /// When it was seen, and what may help to understand it.
+    pub(crate) context: String,
+}
+
+/// Of one aspect so many are shown in full.
+const N_SHOWN: usize = 60;
+
+impl Difference {
+    /// Why it is there, if that is known.
+    pub(crate) fn reason(&self) -> Option<&'static str> {
+        known::reason(self)
+    }
+
+    pub(crate) fn print(title: &str, differences: &[Self]) {
+        let mut by_reason: BTreeMap<(Aspect, Option<&str>), Vec<&Self>> = BTreeMap::new();
+        for difference in differences {
+            by_reason.entry((difference.aspect, difference.reason())).or_default().push(difference);
+        }
+        for ((aspect, reason), differences) in by_reason {
+            let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
+            println!("  {title}, {} of {aspect:?}{reason}", differences.len());
+            for difference in differences.iter().take(if title == "known" { 1 } else { N_SHOWN }) {
+                println!("    {}", difference.subject);
+                println!("      kube-scheduler: {}", difference.kube_scheduler);
+                println!("      berth:          {}", difference.berth);
+                if !difference.context.is_empty() {
+                    println!("      {}", difference.context);
+                }
+            }
+        }
+    }
+
+    /// Compares two tables, key by key.
+    pub(crate) fn between(
+        aspect: Aspect,
+        kube_scheduler: &BTreeMap<String, String>,
+        berth: &BTreeMap<String, String>,
+    ) -> Vec<Self> {
+        let mut keys: Vec<&String> = kube_scheduler.keys().chain(berth.keys()).collect();
+        keys.sort();
+        keys.dedup();
+        let mut differences = Vec::new();
+        for key in keys {
+            let text = |table: &BTreeMap<String, String>| table.get(key).cloned().unwrap_or_default();
+            let (ours, theirs) = (text(berth), text(kube_scheduler));
+            if ours != theirs {
+                let (subject, context) = (key.clone(), String::new());
+                differences.push(Self { aspect, subject, kube_scheduler: theirs, berth: ours, context });
+            }
+        }
+        differences
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_one_side_lacks_is_a_difference() {
+        let table =
+            |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect();
+        let differences = Difference::between(Aspect::Pod, &table(&[("a", "1"), ("b", "2")]), &table(&[("a", "1")]));
+        let shown: Vec<_> =
+            differences.iter().map(|it| (it.subject.as_str(), it.kube_scheduler.as_str(), it.berth.as_str())).collect();
+        assert_eq!(shown, [("b", "2", "")]);
+    }
+}

@@ -1,0 +1,49 @@
+//! Differences that are there for a reason. Everything else is a fault of one of the two.
+
+use crate::difference::{Aspect, Difference};
+
+/// Series that only one of the two has, by the beginning of their names, and why.
+const METRICS: &[(&str, &str)] = &[
+    ("rest_client_", "Berth counts requests and their duration; the rest is about client-go itself"),
+    (
+        "scheduler_plugin_execution_duration_seconds",
+        "one attempt in ten is measured, and Berth asks a plugin about all nodes in one call",
+    ),
+    (
+        "scheduler_queueing_hint_execution_duration_seconds",
+        "the first hint that wants a pod back ends the questions, and kube-scheduler asks in no certain order",
+    ),
+    (
+        "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"PreBindPreFlight",
+        "Berth has no such point: it knows beforehand which plugins have something to do",
+    ),
+    (
+        "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Sign",
+        "kube-scheduler does not measure it at this point",
+    ),
+];
+
+/// Why Berth differs there, if that is known.
+pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
+    match difference.aspect {
+        Aspect::Metric => {
+            METRICS.iter().find(|(name, _)| difference.subject.starts_with(name)).map(|(_, reason)| *reason)
+        }
+        Aspect::Request if difference.subject.starts_with("* get ") => {
+            Some("kube-scheduler asks first whether the server has events.k8s.io/v1")
+        }
+        Aspect::Event if is_same_but_for(difference, &["related to nothing", "related to Pod"]) => {
+            Some("Berth's event names the preemptor as kube-scheduler 1.35's does, whose successor forgets it")
+        }
+        Aspect::Request if is_same_but_for(difference, &[",\"preconditions\":{\"uid\":\"UID\"}"]) => {
+            Some("Berth deletes a victim under its uid, and never another pod of its name")
+        }
+        Aspect::Pod | Aspect::Event | Aspect::Request => None,
+    }
+}
+
+/// Whether both sides say the same once these texts are taken out.
+fn is_same_but_for(difference: &Difference, texts: &[&str]) -> bool {
+    let without = |said: &str| texts.iter().fold(said.to_owned(), |said, text| said.replace(text, ""));
+    without(&difference.kube_scheduler) == without(&difference.berth)
+}

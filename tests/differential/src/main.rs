@@ -1,0 +1,94 @@
+//! `differential`: the same cluster and the same pods for kube-scheduler and for Berth, each on an API server of its own.
+//!
+//! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
+//! time (a pod comes or goes, a node changes), and wait until both schedulers have nothing left to do. `backlog` rounds
+//! create all pods before the schedulers start. In both the order of attempts is forced. With `parallelism: 1`
+//! kube-scheduler visits nodes in one order and breaks ties by it, so nodes of pods are forced as well.
+//!
+//! Compared are the pods after each step (node, nomination, conditions word for word), events, what was written to the
+//! API server, and which metrics moved. Exit code 1 if a difference has no reason in `known.rs`. The same seed gives the
+//! same round.
+
+#![expect(clippy::print_stdout, reason = "the result")]
+
+mod difference;
+mod events;
+mod known;
+mod metrics;
+mod outcomes;
+mod plan;
+mod requests;
+mod rounds;
+mod side;
+
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, ensure};
+use berth_test_control_plane::Assets;
+use clap::Parser;
+
+use crate::{
+    difference::Difference,
+    rounds::{Round, RoundKind},
+};
+
+/// Gives the same pods to kube-scheduler and to Berth, and compares what becomes of them
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// Pods in each round
+    #[arg(long, default_value_t = 300)]
+    pods: u32,
+    /// Nodes in each round
+    #[arg(long, default_value_t = 16)]
+    nodes: u8,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, default_value_t = 4)]
+    rounds: u32,
+    /// Only rounds of this kind [default: both, in turn]
+    #[arg(long, value_enum)]
+    kind: Option<RoundKind>,
+    /// Have both schedulers log in detail, and keep what they wrote in the last round in this folder
+    #[arg(long, value_name = "DIR")]
+    logs: Option<PathBuf>,
+    /// Print each step
+    #[arg(long)]
+    verbose: bool,
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    let Some(assets) = Assets::from_environment()? else {
+        println!("not run: KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kube-scheduler");
+        return Ok(());
+    };
+    tokio::runtime::Runtime::new()?.block_on(compare(&arguments, &assets))
+}
+
+async fn compare(arguments: &Arguments, assets: &Assets) -> Result<()> {
+    let kube_scheduler = assets.kube_scheduler();
+    let kube_scheduler = kube_scheduler
+        .with_context(|| format!("{}: there is no kube-scheduler to compare with", assets.folder().display()))?;
+    let mut n_unexplained = 0;
+    for number in 0..arguments.rounds {
+        let kind = arguments.kind.unwrap_or(if number % 2 == 0 { RoundKind::Steps } else { RoundKind::Backlog });
+        let seed = arguments.seed + u64::from(number);
+        let round = Round {
+            kind,
+            seed,
+            n_pods: arguments.pods,
+            n_nodes: arguments.nodes,
+            is_verbose: arguments.verbose,
+            logs: arguments.logs.as_deref(),
+        };
+        let outcome = round.run(assets, &kube_scheduler).await.with_context(|| format!("{round}"))?;
+        println!("{round}: {}", outcome.summary);
+        let (known, unexplained): (Vec<_>, Vec<_>) =
+            outcome.differences.into_iter().partition(|difference| difference.reason().is_some());
+        Difference::print("known", &known);
+        Difference::print("UNEXPLAINED", &unexplained);
+        n_unexplained += unexplained.len();
+    }
+    ensure!(n_unexplained == 0, "{n_unexplained} differences have no known reason");
+    Ok(())
+}

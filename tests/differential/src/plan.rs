@@ -1,0 +1,257 @@
+//! What happens in a round, from its seed: nodes and pods of `properties::generate`, as an API server takes them.
+
+use properties::generate::{
+    nodes, pods,
+    pods::Place,
+    random::{Random, Recipe},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    outcomes::{condition, is_failing, is_unschedulable, name},
+    side::namespace,
+};
+
+/// One change.
+#[derive(Clone, Debug)]
+pub(crate) enum Step {
+    CreatePod(Value),
+    DeletePod { namespace: String, name: String },
+    OpenGates { namespace: String, name: String },
+    CreateNode(Value),
+    ChangeNode { name: String, patch: Value },
+    ResizeNode { name: String, patch: Value },
+    DeleteNode(String),
+}
+
+/// Draws steps.
+pub(crate) struct Plan {
+    random: Random,
+    n_pods: u32,
+    n_nodes: u8,
+}
+
+/// What a pod may have, of the features of [`pods::pod`]: no volumes and devices, whose objects are not there, nothing
+/// that only a kubelet or a controller writes.
+const POD_FEATURES: [u32; 30] =
+    [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 26, 32, 35, 36, 37, 38];
+/// What a node may have, of the features of [`nodes::node`]: no images. How many nodes have an image is something that
+/// kube-scheduler learns for a node only when the node itself changes, and Berth at once.
+const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19];
+/// Not of CPU, and not beside other amounts: where thousandths or a sum do not fit into 64 bits, kube-scheduler goes on with 0
+/// or with what is left of the number, Berth with the largest number that there is.
+const LARGEST: &str = "9223372036854775807";
+/// Of the features of pods, what brings a pod back when another is bound, which in a backlog depends on how fast that is; and what makes
+/// all taints equal.
+const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
+/// So many of 100 steps create a pod while there are not too many.
+const CREATES: u64 = 62;
+/// With more pods, steps delete some.
+const MANY_PODS: usize = 60;
+
+impl Step {
+    /// In a line.
+    pub(crate) fn describe(&self) -> String {
+        match self {
+            Self::CreatePod(pod) => format!("create pod {}/{} {}", namespace(pod), name(pod), pod["spec"]),
+            Self::DeletePod { namespace, name } => format!("delete pod {namespace}/{name}"),
+            Self::OpenGates { namespace, name } => format!("open the gates of pod {namespace}/{name}"),
+            Self::CreateNode(node) => format!("create node {node}"),
+            Self::ChangeNode { name, patch } | Self::ResizeNode { name, patch } => {
+                format!("change node {name} {patch}")
+            }
+            Self::DeleteNode(name) => format!("delete node {name}"),
+        }
+    }
+}
+
+impl Plan {
+    pub(crate) fn new(seed: u64, n_nodes: u8) -> Self {
+        Self { random: Random::new(seed), n_pods: 0, n_nodes }
+    }
+
+    pub(crate) fn namespaces() -> Vec<Value> {
+        let teams = [("red", "a"), ("green", "b"), ("blue", "a")];
+        let namespace = |(name, team)| json!({"metadata": {"name": name, "labels": {"team": team}}});
+        teams.into_iter().map(namespace).collect()
+    }
+
+    /// The nodes that there are at the beginning.
+    pub(crate) fn nodes(&mut self) -> Vec<Value> {
+        (0..self.n_nodes).map(|number| self.node(number)).collect()
+    }
+
+    /// Larger ones, for many pods, each with another number of taints that pods would rather avoid.
+    pub(crate) fn ranked_nodes(&mut self) -> Vec<Value> {
+        let mut nodes = self.nodes();
+        for (rank, node) in nodes.iter_mut().enumerate() {
+            let taint = |number| json!({"key": format!("rank-{number}"), "effect": "PreferNoSchedule"});
+            let mut taints: Vec<Value> = node["spec"]["taints"].as_array().cloned().unwrap_or_default();
+            taints.retain(|taint| taint["effect"] != "PreferNoSchedule");
+            taints.extend((0..rank).map(taint));
+            node["spec"]["taints"] = json!(taints);
+            node["status"]["images"] = self.images();
+            let allocatable = &mut node["status"]["allocatable"];
+            allocatable["cpu"] = json!(format!("{}m", 8000 + 500 * self.random.below(48)));
+            allocatable["memory"] = json!(format!("{}Mi", 8192 + 700 * self.random.below(64)));
+            allocatable["pods"] = json!((10 + self.random.below(100)).to_string());
+        }
+        nodes
+    }
+
+    /// A pod for a backlog: it preempts nobody, waits for no other pod, and no other has its priority.
+    pub(crate) fn patient_pod(&mut self) -> Value {
+        let features: Vec<u32> =
+            POD_FEATURES.into_iter().filter(|feature| !NOT_IN_BACKLOGS.contains(feature)).collect();
+        let mut pod = self.pod(&features);
+        pod["spec"]["preemptionPolicy"] = json!("Never");
+        pod["spec"]["priority"] = json!(self.random.below(1000) * 100_000 + u64::from(self.n_pods));
+        pod
+    }
+
+    /// The next change, given the pods and nodes that there are.
+    pub(crate) fn step(&mut self, pods: &[Value], nodes: &[Value]) -> Step {
+        let gated: Vec<&Value> =
+            pods.iter().filter(|pod| condition(pod, "PodScheduled")["reason"] == "SchedulingGated").collect();
+        if pods.len() < MANY_PODS && self.random.chance(CREATES) {
+            return Step::CreatePod(self.pod(&POD_FEATURES));
+        }
+        match self.random.below(10) {
+            0..=1 if !gated.is_empty() => {
+                let pod = *self.random.pick(&gated);
+                Step::OpenGates { namespace: namespace(pod).to_owned(), name: name(pod).to_owned() }
+            }
+            0..=5 if !pods.is_empty() => delete(self.random.pick(pods)),
+            6..=8 if !nodes.is_empty() => {
+                let node = self.random.pick(nodes).clone();
+                self.change(&node)
+            }
+            _ => self.come_or_go(nodes),
+        }
+    }
+
+    /// Pods that wait, but for the last one: which of several is tried first when something happens is not forced. And pods
+    /// whose attempts fail.
+    pub(crate) fn superfluous(pods: &[Value]) -> Vec<Step> {
+        let mut waiting: Vec<&Value> = pods.iter().filter(|pod| is_unschedulable(pod)).collect();
+        waiting.sort_by_key(|pod| name(pod));
+        waiting.pop();
+        waiting.extend(pods.iter().filter(|pod| is_failing(pod)));
+        waiting.into_iter().map(delete).collect()
+    }
+
+    fn come_or_go(&mut self, nodes: &[Value]) -> Step {
+        let n_wanted = usize::from(self.n_nodes);
+        if nodes.len() > n_wanted / 2 && (nodes.len() >= n_wanted || self.random.chance(50)) {
+            return Step::DeleteNode(name(self.random.pick(nodes)).to_owned());
+        }
+        let is_free = |number: &u8| nodes.iter().all(|node| name(node) != nodes::name(*number));
+        let free: Vec<u8> = (0..self.n_nodes.saturating_mul(2)).filter(is_free).collect();
+        let number = if free.is_empty() { 0 } else { *self.random.pick(&free) };
+        Step::CreateNode(self.node(number))
+    }
+
+    fn change(&mut self, node: &Value) -> Step {
+        let name = name(node).to_owned();
+        let patch = match self.random.below(6) {
+            0 => json!({"spec": {"unschedulable": self.random.chance(50)}}),
+            1 => json!({"spec": {"taints": []}}),
+            2 => {
+                let effect = self.random.pick(&["NoSchedule", "PreferNoSchedule", "NoExecute"]);
+                json!({"spec": {"taints": [{"key": "dedicated", "value": "x", "effect": effect}]}})
+            }
+            3 => json!({"metadata": {"labels": {"disk": self.random.pick(&["ssd", "hdd"])}}}),
+            4 => {
+                json!({"metadata": {"labels": {"topology.kubernetes.io/zone": self.random.pick(&["z0", "z1", "z2"])}}})
+            }
+            _ => {
+                let cpu = self.random.pick(&["500m", "2", "8", "16"]);
+                let pods = (1 + self.random.below(12)).to_string();
+                let patch = json!({"status": {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": pods}}});
+                return Step::ResizeNode { name, patch };
+            }
+        };
+        Step::ChangeNode { name, patch }
+    }
+
+    /// Images whose sizes are the same wherever they are: the size that counts is that of the node which came first.
+    fn images(&mut self) -> Value {
+        let sizes = [("app:v1", 900_000_000_u64), ("cache:latest", 5_000_000_000), ("app:v2", 300_000_000)];
+        let there = sizes.into_iter().filter(|_| self.random.chance(30)).collect::<Vec<_>>();
+        there.into_iter().map(|(name, size)| json!({"names": [name], "sizeBytes": size})).collect()
+    }
+
+    fn node(&mut self, number: u8) -> Value {
+        let recipe = self.recipe(&NODE_FEATURES, 4);
+        let mut node = nodes::node(number, &recipe);
+        if node["status"]["allocatable"]["cpu"] == LARGEST {
+            node["status"]["allocatable"]["cpu"] = json!("1000000");
+        }
+        node["status"]["capacity"] = node["status"]["allocatable"].clone();
+        as_new(node)
+    }
+
+    fn pod(&mut self, features: &[u32]) -> Value {
+        let recipe = self.recipe(features, 4);
+        let mut pod = pods::pod(0, &recipe, 0, Place::Pending);
+        pod["metadata"]["name"] = json!(format!("p{:05}", self.n_pods));
+        pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
+        let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
+        if requests["cpu"] == LARGEST {
+            requests["cpu"] = json!("1000000");
+        }
+        if requests["memory"] == LARGEST || requests["memory"] == "8Ei" {
+            requests["memory"] = json!("1Pi");
+        }
+        self.n_pods += 1;
+        as_new(pod)
+    }
+
+    /// Up to `most` of these features.
+    fn recipe(&mut self, features: &[u32], most: u64) -> Recipe {
+        let n_features = self.random.below(most + 1);
+        let chosen = (0..n_features).map(|_| 1_u64 << self.random.pick(features)).fold(0, |all, one| all | one);
+        Recipe { seed: self.random.number(), features: chosen }
+    }
+}
+
+fn delete(pod: &Value) -> Step {
+    Step::DeletePod { namespace: namespace(pod).to_owned(), name: name(pod).to_owned() }
+}
+
+/// Without what the API server gives an object.
+fn as_new(mut object: Value) -> Value {
+    if let Some(metadata) = object["metadata"].as_object_mut() {
+        for field in ["uid", "resourceVersion"] {
+            metadata.remove(field);
+        }
+    }
+    object
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_seed_gives_the_same_steps() {
+        let steps = |seed| {
+            let mut plan = Plan::new(seed, 4);
+            let nodes = plan.nodes();
+            (0..30).map(|_| plan.step(&[], &nodes).describe()).collect::<Vec<_>>()
+        };
+        assert_eq!(steps(3), steps(3));
+        assert_ne!(steps(3), steps(4));
+    }
+
+    #[test]
+    fn of_pods_that_wait_the_last_stays() {
+        let waiting = |name: &str| {
+            json!({"metadata": {"name": name, "namespace": "red"}, "spec": {},
+                "status": {"conditions": [{"type": "PodScheduled", "reason": "Unschedulable"}]}})
+        };
+        let bound = json!({"metadata": {"name": "p0"}, "spec": {"nodeName": "n1"}});
+        let steps = Plan::superfluous(&[waiting("p2"), bound, waiting("p1")]);
+        assert_eq!(steps.iter().map(Step::describe).collect::<Vec<_>>(), ["delete pod red/p1"]);
+    }
+}

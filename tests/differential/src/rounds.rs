@@ -1,0 +1,227 @@
+//! One round: both sides, the steps, and what was found.
+
+use std::{
+    cmp::Reverse,
+    collections::BTreeMap,
+    fmt, fs,
+    path::Path,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use berth_test_control_plane::Assets;
+use berth_test_processes::{beside, until};
+use clap::ValueEnum;
+use futures::try_join;
+use serde_json::{Value, json};
+
+use crate::{
+    difference::{Aspect, Difference},
+    events::events,
+    metrics::moved,
+    outcomes::{name, outcomes},
+    plan::{Plan, Step},
+    requests::requests,
+    side::{Applied, PODS, Program, Side},
+};
+
+/// How pods come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum RoundKind {
+    /// One change at a time, with the default profile.
+    Steps,
+    /// All pods before the schedulers start, with weights that leave no ties.
+    Backlog,
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Round<'a> {
+    pub(crate) kind: RoundKind,
+    pub(crate) seed: u64,
+    pub(crate) n_pods: u32,
+    pub(crate) n_nodes: u8,
+    pub(crate) is_verbose: bool,
+    /// Where the schedulers' logs are kept.
+    pub(crate) logs: Option<&'a Path>,
+}
+
+/// What was found.
+#[derive(Debug)]
+pub(crate) struct Outcome {
+    pub(crate) summary: String,
+    pub(crate) differences: Vec<Difference>,
+}
+
+struct Sides {
+    kube_scheduler: Side,
+    berth: Side,
+}
+
+/// A difference that is gone after so many looks was one of time.
+const LOOKS: u32 = 40;
+
+impl fmt::Display for Round<'_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "seed {}, {:?}", self.seed, self.kind)
+    }
+}
+
+impl Round<'_> {
+    pub(crate) async fn run(&self, assets: &Assets, kube_scheduler: &Path) -> Result<Outcome> {
+        let begin = Instant::now();
+        let is_detailed = self.logs.is_some();
+        let kube_scheduler = Program { path: kube_scheduler.to_owned(), command: None, is_detailed };
+        let berth = Program { path: beside("berth")?, command: Some("kube-scheduler"), is_detailed };
+        let (kube_scheduler, berth) = try_join!(Side::start(assets, kube_scheduler), Side::start(assets, berth))?;
+        let mut sides = Sides { kube_scheduler, berth };
+        for namespace in Plan::namespaces() {
+            let create = |side: &Side| {
+                let (objects, namespace) = (side.objects.clone(), namespace.clone());
+                async move { objects.create("/api/v1/namespaces", &namespace).await }
+            };
+            try_join!(create(&sides.kube_scheduler), create(&sides.berth))?;
+        }
+        let mut plan = Plan::new(self.seed, self.n_nodes);
+        let (counts, mut differences) = match self.kind {
+            RoundKind::Steps => self.steps(&mut sides, &mut plan).await?,
+            RoundKind::Backlog => self.backlog(&mut sides, &mut plan).await?,
+        };
+        if let Some(logs) = self.logs {
+            fs::create_dir_all(logs)?;
+            fs::write(logs.join("kube-scheduler.log"), sides.kube_scheduler.log())?;
+            fs::write(logs.join("berth.log"), sides.berth.log())?;
+            fs::write(logs.join("nodes.json"), json!(sides.berth.objects.list("/api/v1/nodes").await?).to_string())?;
+        }
+        // Pods that differ have other events, too.
+        if differences.is_empty() {
+            differences.extend(sides.traces().await?);
+        }
+        let summary = format!("{counts}, {:.0} s", begin.elapsed().as_secs_f64());
+        Ok(Outcome { summary, differences })
+    }
+
+    async fn steps(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
+        // Nodes that are there before the schedulers start come to them in no certain order.
+        sides.start_schedulers(RoundKind::Steps).await?;
+        for node in plan.nodes() {
+            sides.apply(&Step::CreateNode(node)).await?;
+        }
+        let (mut n_steps, mut n_refused, mut n_created) = (0, 0, 0);
+        let mut differences = Vec::new();
+        let (mut pods, mut nodes) = sides.compare("the start", &mut differences).await?;
+        while n_created < self.n_pods && differences.is_empty() {
+            let mut steps = Plan::superfluous(&pods);
+            if steps.is_empty() {
+                steps.push(plan.step(&pods, &nodes));
+            }
+            for step in steps {
+                n_steps += 1;
+                n_created += u32::from(matches!(step, Step::CreatePod(_)));
+                if self.is_verbose {
+                    println!("{n_steps}: {}", step.describe());
+                }
+                if sides.apply(&step).await? == Applied::Refused {
+                    n_refused += 1;
+                    continue;
+                }
+                let context = format!("after step {n_steps}: {}", step.describe());
+                (pods, nodes) = sides.compare(&context, &mut differences).await?;
+                sides.run_pods(&pods, n_steps).await?;
+            }
+        }
+        Ok((format!("{n_steps} steps, of which {n_refused} were refused, {n_created} pods"), differences))
+    }
+
+    async fn backlog(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
+        for node in plan.ranked_nodes() {
+            sides.apply(&Step::CreateNode(node)).await?;
+        }
+        let mut n_refused = 0;
+        let mut pods = BTreeMap::new();
+        for _ in 0..self.n_pods {
+            let pod = plan.patient_pod();
+            let step = Step::CreatePod(pod.clone());
+            n_refused += u32::from(sides.apply(&step).await? == Applied::Refused);
+            pods.insert(name(&pod).to_owned(), pod);
+        }
+        sides.start_schedulers(RoundKind::Backlog).await?;
+        let mut differences = Vec::new();
+        sides.compare("", &mut differences).await?;
+        // The first that was tried is the one whose difference may explain the others.
+        let priority = |it: &Difference| pods.get(&it.subject).and_then(|pod| pod["spec"]["priority"].as_u64());
+        differences.sort_by_key(|it| Reverse(priority(it)));
+        for difference in &mut differences {
+            difference.context = pods.get(&difference.subject).map(|pod| pod["spec"].to_string()).unwrap_or_default();
+        }
+        Ok((format!("{} pods, of which {n_refused} were refused", self.n_pods), differences))
+    }
+}
+
+impl Sides {
+    async fn start_schedulers(&mut self, kind: RoundKind) -> Result<()> {
+        try_join!(self.kube_scheduler.start_scheduler(kind), self.berth.start_scheduler(kind))?;
+        Ok(())
+    }
+
+    async fn apply(&self, step: &Step) -> Result<Applied> {
+        let (theirs, ours) = try_join!(self.kube_scheduler.apply(step), self.berth.apply(step))?;
+        ensure!(theirs == ours, "the API servers disagree about {}", step.describe());
+        Ok(ours)
+    }
+
+    async fn run_pods(&self, pods: &[Value], second: u32) -> Result<()> {
+        try_join!(self.kube_scheduler.run_pods(pods, second), self.berth.run_pods(pods, second))?;
+        Ok(())
+    }
+
+    /// Waits until both are done, and compares their pods. Returns kube-scheduler's pods and nodes.
+    async fn compare(&self, context: &str, found: &mut Vec<Difference>) -> Result<(Vec<Value>, Vec<Value>)> {
+        for look in 1..=LOOKS {
+            let (theirs, ours) = try_join!(self.kube_scheduler.settled(), self.berth.settled())?;
+            let mut differences = Difference::between(Aspect::Pod, &outcomes(&theirs), &outcomes(&ours));
+            if differences.is_empty() || look == LOOKS {
+                for difference in &mut differences {
+                    context.clone_into(&mut difference.context);
+                }
+                found.append(&mut differences);
+                return Ok((theirs, self.kube_scheduler.objects.list("/api/v1/nodes").await?));
+            }
+        }
+        Ok(Default::default())
+    }
+
+    /// What both left behind beside the pods: events, requests and metrics.
+    async fn traces(&self) -> Result<Vec<Difference>> {
+        // Events are written after the fact, and slowly.
+        let mut said = Vec::new();
+        let agreed = until("the same events", async || {
+            let (theirs, ours) = try_join!(events(&self.kube_scheduler.objects), events(&self.berth.objects))?;
+            said = Difference::between(Aspect::Event, &theirs, &ours);
+            Ok(said.is_empty().then_some(()))
+        });
+        // That they differ to the end is what `said` shows.
+        let _ = tokio::time::timeout(Duration::from_secs(10), agreed).await;
+        let mut differences = said;
+        let (theirs, ours) = (self.kube_scheduler.control_plane.audit()?, self.berth.control_plane.audit()?);
+        differences.extend(Difference::between(Aspect::Request, &requests(&theirs), &requests(&ours)));
+        differences.extend(self.metrics().await?);
+        ensure!(!self.kube_scheduler.objects.list(PODS).await?.is_empty(), "there were pods");
+        Ok(differences)
+    }
+
+    /// Gauges are brought up to date now and then: what differs only for a moment does not count.
+    async fn metrics(&self) -> Result<Vec<Difference>> {
+        const LOOKS: u32 = 20;
+        let mut differences = Vec::new();
+        for _ in 0..LOOKS {
+            let (theirs, ours) = try_join!(self.kube_scheduler.metrics(), self.berth.metrics())?;
+            differences = Difference::between(Aspect::Metric, &moved(&theirs), &moved(&ours));
+            if differences.iter().all(|difference| difference.reason().is_some()) {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        Ok(differences)
+    }
+}

@@ -1,0 +1,223 @@
+//! One of the two: an API server with the scheduler that works on it.
+
+use std::{path::Path, process::Command, time::Duration};
+
+use anyhow::{Context as _, Result, bail};
+use berth_test_control_plane::{Assets, ControlPlane, Objects, Options, User, is_refused};
+use berth_test_processes::{Process, free_addresses, until};
+use kube::{Client, Config};
+use serde_json::{Value, json};
+
+use crate::{
+    metrics,
+    outcomes::{Outcomes, is_failing, name, node, outcomes},
+    plan::Step,
+    rounds::RoundKind,
+};
+
+pub(crate) const PODS: &str = "/api/v1/pods";
+const NODES: &str = "/api/v1/nodes";
+
+/// A scheduler has nothing to do if two looks, so long apart, show the same.
+const LOOK: Duration = Duration::from_millis(40);
+
+/// The programs that are compared.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    pub(crate) path: std::path::PathBuf,
+    /// What comes before kube-scheduler's flags.
+    pub(crate) command: Option<&'static str>,
+    /// Whether it logs each score.
+    pub(crate) is_detailed: bool,
+}
+
+pub(crate) struct Side {
+    pub(crate) objects: Objects,
+    pub(crate) control_plane: ControlPlane,
+    program: Program,
+    scheduler: Option<Running>,
+}
+
+/// A scheduler with its endpoints.
+struct Running {
+    process: Process,
+    client: Client,
+}
+
+/// What has come of a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Applied {
+    Done,
+    /// By the API server, whose rules the step breaks.
+    Refused,
+}
+
+impl Side {
+    pub(crate) async fn start(assets: &Assets, program: Program) -> Result<Self> {
+        // Priorities stand in the pods; there are no classes.
+        let flags = vec!["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority".to_owned()];
+        let control_plane = ControlPlane::start(assets, Options { api_server_flags: flags, audit: true }).await?;
+        let objects = Objects::new(control_plane.client(User::Admin).await?);
+        Ok(Self { objects, control_plane, program, scheduler: None })
+    }
+
+    /// Starts the scheduler and waits until it is ready.
+    pub(crate) async fn start_scheduler(&mut self, kind: RoundKind) -> Result<()> {
+        let dir = self.control_plane.dir();
+        let config = dir.join("config.json");
+        let mut document = configuration(&self.control_plane.kubeconfig(User::Scheduler));
+        if kind == RoundKind::Backlog {
+            document["profiles"] =
+                json!([{"schedulerName": "default-scheduler", "plugins": {"score": decisive_weights()}}]);
+        }
+        std::fs::write(&config, document.to_string())?;
+        let [address] = free_addresses()?;
+        let mut command = Command::new(&self.program.path);
+        command.args(self.program.command);
+        command.arg(format!("--config={}", config.display())).arg("--bind-address=127.0.0.1");
+        command.arg(format!("--secure-port={}", address.port())).arg(format!("--cert-dir={}", dir.display()));
+        command.arg("--authorization-always-allow-paths=/metrics,/healthz,/livez,/readyz");
+        if self.program.is_detailed {
+            command.arg("-v=10");
+        }
+        command.env("HOME", dir).env_remove("KUBECONFIG");
+        let mut process = Process::start(command)?;
+        let mut config = Config::new(format!("https://{address}").parse()?);
+        config.accept_invalid_certs = true;
+        let client = Client::try_from(config)?;
+        until("the scheduler ready", async || {
+            if process.has_ended()? {
+                bail!("it ended");
+            }
+            let answer = client.request_text(http::Request::get("/readyz").body(Vec::new())?).await;
+            Ok(answer.ok().filter(|answer| answer.ends_with("ok")))
+        })
+        .await
+        .with_context(|| process.last_lines(20))?;
+        self.scheduler = Some(Running { process, client });
+        Ok(())
+    }
+
+    pub(crate) async fn metrics(&self) -> Result<String> {
+        let scheduler = self.scheduler.as_ref().context("the scheduler runs")?;
+        let answer = scheduler.client.request_text(http::Request::get("/metrics").body(Vec::new())?).await;
+        answer.with_context(|| scheduler.process.last_lines(10))
+    }
+
+    /// Does what a step says.
+    pub(crate) async fn apply(&self, step: &Step) -> Result<Applied> {
+        let done = match step {
+            Step::CreatePod(pod) => self.objects.create(&pods_of(pod), pod).await.map(drop),
+            Step::DeletePod { namespace, name } => self.objects.delete(&pod_path(namespace, name)).await,
+            Step::OpenGates { namespace, name } => {
+                let patch = json!({"spec": {"schedulingGates": []}});
+                self.objects.merge(&pod_path(namespace, name), &patch).await.map(drop)
+            }
+            Step::CreateNode(node) => self.objects.create(NODES, node).await.map(drop),
+            Step::ChangeNode { name, patch } => self.objects.merge(&format!("{NODES}/{name}"), patch).await.map(drop),
+            Step::ResizeNode { name, patch } => {
+                self.objects.merge(&format!("{NODES}/{name}/status"), patch).await.map(drop)
+            }
+            Step::DeleteNode(name) => self.objects.delete(&format!("{NODES}/{name}")).await,
+        };
+        match done {
+            Ok(()) => Ok(Applied::Done),
+            Err(error) if is_refused(&error) => Ok(Applied::Refused),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Waits until the scheduler has nothing to do, and returns all pods.
+    pub(crate) async fn settled(&self) -> Result<Vec<Value>> {
+        let mut before: Option<(Outcomes, String)> = None;
+        let mut busy = String::new();
+        until("the scheduler has nothing to do", async || {
+            tokio::time::sleep(LOOK).await;
+            let samples = metrics::samples(&self.metrics().await?);
+            let of = |name: &str| -> Vec<(&String, &f64)> {
+                samples.iter().filter(|(series, _)| series.starts_with(name)).collect()
+            };
+            let is_busy = |series: &str| series.contains("\"active") || series.contains("\"backoff");
+            let n_waiting: f64 =
+                of("scheduler_pending_pods").iter().filter(|(series, _)| is_busy(series)).map(|(_, n)| **n).sum();
+            let n_binding: f64 = of("scheduler_goroutines").iter().map(|(_, n)| **n).sum();
+            let pods = self.objects.list(PODS).await?;
+            let is_decided = |pod: &Value| node(pod).is_some() || !pod["status"]["conditions"].is_null();
+            let mut attempts = of("scheduler_schedule_attempts_total");
+            attempts.retain(|(series, _)| !series.contains("\"error"));
+            let state = (outcomes(&pods), format!("{attempts:?}"));
+            // They are tried again and again.
+            let n_failing = f64::from(u32::try_from(pods.iter().filter(|pod| is_failing(pod)).count())?);
+            let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
+            let is_quiet = n_waiting <= n_failing && n_binding == 0.0 && undecided.is_empty();
+            busy = format!("{n_waiting} pods wait, {n_binding} are being bound, undecided are {undecided:?}");
+            let is_same = before.replace(state.clone()).is_some_and(|before| before == state);
+            Ok((is_quiet && is_same).then_some(pods))
+        })
+        .await
+        .with_context(|| format!("{busy}\n{}", self.last_lines()))
+    }
+
+    /// Does the kubelet's part: pods with a node run, and have begun to at this second.
+    pub(crate) async fn run_pods(&self, pods: &[Value], second: u32) -> Result<()> {
+        for pod in pods.iter().filter(|pod| node(pod).is_some() && pod["status"]["startTime"].is_null()) {
+            let started = format!("2026-01-01T{:02}:{:02}:{:02}Z", second / 3600 % 24, second / 60 % 60, second % 60);
+            let patch = json!({"status": {"phase": "Running", "startTime": started}});
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
+            self.objects.merge(&format!("{}/status", pod_path(namespace, name(pod))), &patch).await?;
+        }
+        Ok(())
+    }
+
+    /// All that the scheduler wrote.
+    pub(crate) fn log(&self) -> String {
+        self.scheduler.as_ref().map(|scheduler| scheduler.process.text()).unwrap_or_default()
+    }
+
+    pub(crate) fn last_lines(&self) -> String {
+        self.scheduler.as_ref().map(|scheduler| scheduler.process.last_lines(15)).unwrap_or_default()
+    }
+}
+
+/// The defaults, but for speed: requests without a limit, and no long waits after a failed attempt.
+fn configuration(kubeconfig: &Path) -> Value {
+    json!({
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "parallelism": 1,
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+        "leaderElection": {"leaderElect": false},
+        "clientConnection": {
+            "kubeconfig": kubeconfig, "qps": 5000, "burst": 10000, "contentType": "application/json"
+        },
+    })
+}
+
+/// Weights with which TaintToleration, whose scores tell nodes of different ranks apart, decides where the sum of all
+/// others is the same, and only there: the order of nodes, by which ties are broken, is not forced at the start.
+fn decisive_weights() -> Value {
+    let others = [
+        ("NodeAffinity", 2000),
+        ("PodTopologySpread", 2000),
+        ("InterPodAffinity", 2000),
+        ("NodeResourcesFit", 1000),
+        ("NodeResourcesBalancedAllocation", 1000),
+        ("ImageLocality", 1000),
+        ("TaintToleration", 1),
+    ];
+    let enabled = others.map(|(name, weight)| json!({"name": name, "weight": weight}));
+    json!({"disabled": [{"name": "*"}], "enabled": enabled})
+}
+
+pub(crate) fn namespace(object: &Value) -> &str {
+    object["metadata"]["namespace"].as_str().unwrap_or("default")
+}
+
+fn pods_of(pod: &Value) -> String {
+    format!("/api/v1/namespaces/{}/pods", namespace(pod))
+}
+
+fn pod_path(namespace: &str, name: &str) -> String {
+    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+}

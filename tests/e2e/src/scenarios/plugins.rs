@@ -1,0 +1,49 @@
+//! Plugins from a directory, and what the operator's commands say about a cluster.
+
+use anyhow::{Context as _, Result, ensure};
+use berth_test_control_plane::User;
+use serde_json::{Value, json};
+
+use crate::{
+    bench::Bench,
+    objects::{node, pod},
+};
+
+/// A component takes the place of a built-in plugin, and the built-in comes back when its file goes.
+pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
+    bench.nodes(&[node("a", json!({})), node("b", json!({"disk": "ssd"}))]).await?;
+    let plugins = bench.dir().join("plugins");
+    std::fs::create_dir_all(&plugins)?;
+    let folder = plugins.display().to_string();
+    let common = ["--leader-elect=false", "--scheduler-name=default-scheduler", "--plugins-dir", &folder];
+    let scheduler = bench.scheduler_with(&common).await?;
+    let server = scheduler.endpoints.address().to_string();
+    let listed = |page: &str, is_component: bool| {
+        let plugins: Value = serde_json::from_str(page).unwrap_or_default();
+        let found = plugins.as_array().into_iter().flatten().find(|plugin| plugin["name"] == "NodeAffinity").cloned();
+        found.is_some_and(|plugin| plugin["state"] != "absent" && (plugin["digest"] != "native") == is_component)
+    };
+    let file = plugins.join("NodeAffinity.wasm");
+    let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
+    std::fs::write(&file, component.context("the component is built in")?.bytes)?;
+    scheduler.endpoints.until("/admin/plugins", |page| listed(page, true)).await?;
+    bench.create(&pod("by-component", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
+    ensure!(bench.node_of("by-component").await? == "b", "the component filters");
+    let told = bench.ended(&["plugin", "list", "--server", &server]).await?;
+    ensure!(told.status.success() && told.out.contains("NodeAffinity"), "{}{}", told.out, told.err);
+    std::fs::remove_file(&file)?;
+    scheduler.endpoints.until("/admin/plugins", |page| listed(page, false)).await?;
+    bench.create(&pod("natively", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
+    ensure!(bench.node_of("natively").await? == "b", "the built-in filters");
+    Ok(())
+}
+
+/// The doctor finds nothing wrong with the rights that Kubernetes ships.
+pub(super) async fn doctor(bench: &Bench) -> Result<()> {
+    bench.nodes(&[node("a", json!({}))]).await?;
+    let config = bench.configuration(json!({"leaderElection": {"leaderElect": false}}))?;
+    let kubeconfig = bench.kubeconfig(User::Scheduler);
+    let told = bench.ended(&["doctor", "--kubeconfig", &kubeconfig, "--config", &config]).await?;
+    ensure!(told.status.success(), "{}{}", told.out, told.err);
+    Ok(())
+}
