@@ -1,7 +1,8 @@
 //! Which of several replicas schedules: what the configuration's `leaderElection` means for this process.
 //!
 //! A replica competes once its own lists are complete, so that it can schedule at once when it wins; until then it follows
-//! the cluster and starts no cycle. With `delayCacheUntilActive` it competes from the start and lists when it has won.
+//! the cluster and starts no cycle. With `delayCacheUntilActive` it competes from the start and lists when it has won. What it
+//! has followed may be late: once it has won, it lists again before its first cycle, so that no room is given away twice.
 
 use std::sync::Arc;
 
@@ -109,6 +110,14 @@ impl Turn {
         {
             // The elector is gone only when the process ends.
             let _ = listed.send(());
+        }
+    }
+
+    /// Whether others may have scheduled since the lists were made: a watch may be late, and the lists are wanted anew.
+    pub(crate) fn follows_others(&self) -> bool {
+        match self {
+            Self::Now | Self::WatchingElected { .. } => false,
+            Self::Elected { .. } => true,
         }
     }
 

@@ -24,7 +24,9 @@ struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
     watches: WatchHandle,
     kinds: BTreeSet<KindRef>,
-    /// Kinds that are read, and whose first list is not complete. Who only hears of a kind does not wait for it.
+    /// Kinds that are read. Who only hears of a kind does not wait for it.
+    read: BTreeSet<ObjectKind>,
+    /// Of these, the ones whose list is not complete.
     unlisted: BTreeSet<ObjectKind>,
     pods_synced: bool,
     nodes_synced: bool,
@@ -36,6 +38,8 @@ enum Progress {
     Listing,
     /// Everything is listed; it is not this replica's turn.
     StandingBy,
+    /// It is, and everything is listed again.
+    CatchingUp,
     Scheduling,
 }
 
@@ -76,7 +80,8 @@ impl Watching {
         let watches = Watches { pods: true, pod_json, nodes: true, kinds: kinds.iter().cloned().collect() };
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
-        Self { watched, watches, kinds, unlisted: read, pods_synced: false, nodes_synced: false, progress }
+        let unlisted = read.clone();
+        Self { watched, watches, kinds, read, unlisted, pods_synced: false, nodes_synced: false, progress }
     }
 
     async fn run(
@@ -98,23 +103,46 @@ impl Watching {
                     None => return,
                 },
                 () = turn.until_scheduling(), if self.progress == Progress::StandingBy => {
-                    info!("scheduling");
-                    self.progress = Progress::Scheduling;
-                    Some(Event::Synced)
+                    if turn.follows_others() { self.list_again() } else { Some(self.begin()) }
                 }
             };
-            if self.progress == Progress::Listing && self.is_listed() {
-                info!(kinds = self.kinds.len() + 2, "everything is listed");
-                self.progress = Progress::StandingBy;
-                health.synced();
-                turn.listed();
+            // What was listed comes before what follows from it.
+            let mut next = vec![event];
+            if self.is_listed() {
+                match self.progress {
+                    Progress::Listing => {
+                        info!(kinds = self.kinds.len() + 2, "everything is listed");
+                        self.progress = Progress::StandingBy;
+                        health.synced();
+                        turn.listed();
+                    }
+                    Progress::CatchingUp => next.push(Some(self.begin())),
+                    Progress::StandingBy | Progress::Scheduling => {}
+                }
             }
-            if let Some(event) = event
-                && events.send(event).await.is_err()
-            {
-                return;
+            for event in next.into_iter().flatten() {
+                if events.send(event).await.is_err() {
+                    return;
+                }
             }
         }
+    }
+
+    /// Has everything listed again.
+    fn list_again(&mut self) -> Option<Event> {
+        info!("listing again before scheduling");
+        self.progress = Progress::CatchingUp;
+        self.pods_synced = false;
+        self.nodes_synced = false;
+        self.unlisted.clone_from(&self.read);
+        self.watches.relist();
+        None
+    }
+
+    fn begin(&mut self) -> Event {
+        info!("scheduling");
+        self.progress = Progress::Scheduling;
+        Event::Synced
     }
 
     fn want(&mut self, manifest: &Manifest) {

@@ -6,7 +6,8 @@
 //!
 //! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
 //! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied
-//! twice in the same resource version; each kind says once, after its first complete list, that it is synced.
+//! twice in the same resource version; each kind says after its first complete list, and after each that
+//! [`WatchHandle::relist`] asked for, that it is synced.
 //!
 //! `kube::runtime::watcher` isn't used. It relists at resource version 0, which may go back in time after an API
 //! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
@@ -16,7 +17,10 @@ use std::{fmt, sync::Arc};
 
 use berth_model::api;
 use kube::Client;
-use tokio::{sync::mpsc, task::JoinSet};
+use tokio::{
+    sync::{mpsc, watch},
+    task::JoinSet,
+};
 
 use crate::{KindRef, Kinds};
 
@@ -40,7 +44,7 @@ pub enum WatchEvent {
     PodDeleted(Box<api::Pod>),
     NodeApplied(Box<api::Node>),
     NodeDeleted(Box<api::Node>),
-    /// Every pod that existed when the first list was made has been applied.
+    /// Every pod that existed when the list was made has been applied.
     PodsSynced,
     NodesSynced,
     ObjectApplied {
@@ -56,8 +60,7 @@ pub enum WatchEvent {
         namespace: String,
         name: String,
     },
-    /// Every object of the kind that existed when the first list was made has been applied, or the server does not
-    /// serve the kind. Said once of each kind.
+    /// Every object of the kind that existed when the list was made has been applied, or the server does not serve the kind.
     Synced {
         kind: Arc<KindRef>,
     },
@@ -80,6 +83,8 @@ pub struct WatchHandle {
     client: Client,
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
+    /// Counts the wishes for new lists.
+    relists: watch::Sender<u64>,
 }
 
 impl WatchHandle {
@@ -90,9 +95,15 @@ impl WatchHandle {
         self.spawn(Kind::Other(Arc::new(kind)));
     }
 
+    /// Has every kind listed again: what a watch has not told so far, for whatever reason, is told before the kind says once
+    /// more that it is synced. What has not changed is not told again.
+    pub fn relist(&self) {
+        self.relists.send_modify(|wishes| *wishes += 1);
+    }
+
     fn spawn(&mut self, kind: Kind) {
         let (client, kinds, sink) = (self.client.clone(), self.kinds.clone(), self.sink.clone());
-        self.tasks.spawn(Session::new(client, kinds, kind, sink).run());
+        self.tasks.spawn(Session::new(client, kinds, kind, sink, self.relists.subscribe()).run());
     }
 
     /// Waits until a watch ends that goes on for ever unless nobody takes its events; passes its panic on. Dropping the
@@ -130,7 +141,8 @@ pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<Watc
     let nodes = watches.nodes.then_some(Kind::Nodes);
     let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
-    let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone() };
+    let (relists, _) = watch::channel(0);
+    let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone(), relists };
     pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
     handle
 }

@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use k8s_openapi::api::{coordination::v1::Lease, core::v1::Event};
-use kube::api::{Api, ListParams, Patch, PatchParams};
+use kube::api::{Api, ListParams, Patch, PatchParams, PostParams};
 use serde_json::{Value, json};
 
-use crate::cluster::{Cluster, Scheduler, pod};
+use crate::cluster::{Cluster, Scheduler, Seen, pod};
 
 /// A crash costs three seconds, not fifteen.
 const CONFIG: &str = "
@@ -29,7 +29,15 @@ impl Bench {
     }
 
     async fn start_with(config: &str) -> Self {
-        let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+        Self::start_on_with(20, config).await
+    }
+
+    async fn start_on(n_nodes: u32) -> Self {
+        Self::start_on_with(n_nodes, CONFIG).await
+    }
+
+    async fn start_on_with(n_nodes: u32, config: &str) -> Self {
+        let cluster = Cluster::start(&["--no-scheduler", "--nodes", &n_nodes.to_string()]).await;
         let path = cluster.dir.path().join("config.yaml");
         std::fs::write(&path, config).expect("a file");
         Self { cluster, config: path.display().to_string() }
@@ -58,6 +66,13 @@ impl Bench {
 
     fn leases(&self) -> Api<Lease> {
         Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system")
+    }
+
+    /// Asks the sandbox itself.
+    async fn ask(&self, method: &str, path: &str, body: &Value) -> Value {
+        let request = http::Request::builder().method(method).uri(path).body(body.to_string().into_bytes());
+        let client = self.cluster.pods.clone().into_client();
+        client.request(request.expect("a request")).await.expect("an answer")
     }
 
     async fn lease(&self) -> Value {
@@ -145,4 +160,36 @@ async fn a_replica_may_list_when_it_has_won() {
     assert!(place(": leading ") < place("everything is listed"), "{text}");
     bench.create(1..2).await;
     bench.cluster.all_bound(2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_leader_gives_no_room_away_that_the_old_one_filled_unseen() {
+    let bench = Bench::start_on(1).await;
+    let spec = json!({"holderIdentity": "somebody", "leaseDurationSeconds": 3600, "leaseTransitions": 0});
+    let lease = json!({"metadata": {"name": "kube-scheduler"}, "spec": spec});
+    let lease = serde_json::from_value(lease).expect("a lease");
+    bench.leases().create(&PostParams::default(), &lease).await.expect("a write");
+    let replica = bench.standby().await;
+    bench.cluster.create(&pod("waits", "10", "1Gi")).await;
+    let pending = "scheduler_pending_pods{queue=\"active\"} 1";
+    replica.until("/metrics", |text| text.contains(pending)).await;
+    let silent = json!({
+        "name": "silent",
+        "match": {"verbs": ["watch"], "resources": ["pods"], "userAgent": "berth/"},
+        "fault": {"type": "SilentWatch"},
+    });
+    bench.ask("POST", "/faults", &silent).await;
+    while bench.ask("GET", "/faults", &Value::Null).await["faults"][0]["hits"] != 1 {
+        tokio::task::yield_now().await;
+    }
+    bench.ask("DELETE", "/faults/silent", &Value::Null).await;
+    let mut filler = pod("filler", "10", "1Gi");
+    filler["spec"]["nodeName"] = "node-00000".into();
+    bench.cluster.create(&filler).await;
+    let released = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}});
+    bench.leases().patch("kube-scheduler", &PatchParams::default(), &Patch::Merge(released)).await.expect("a write");
+    let decided = |seen: &Seen| seen.messages.contains_key("waits") || seen.bound.iter().any(|pod| pod == "waits");
+    let seen = bench.cluster.until("a decision about the pod that waits", decided).await;
+    let message = seen.messages.get("waits").cloned().unwrap_or_default();
+    assert!(message.contains("1 Insufficient cpu"), "{message:?}: {:?}", seen.bound);
 }

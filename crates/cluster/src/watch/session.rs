@@ -19,7 +19,10 @@ use kube::{
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio::{sync::mpsc, time::Instant};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tracing::{debug, error, info, warn};
 
 use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, server_info::rule, write::WriteError};
@@ -62,8 +65,12 @@ pub(super) struct Session {
     list_style: ListStyle,
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
-    /// The reader has got the event that says that the kind is synced.
-    synced: bool,
+    /// Counts the wishes for new lists. The last one seen is older than the current list.
+    relists: watch::Receiver<u64>,
+    /// The wish that the current list answers.
+    list_number: u64,
+    /// The last wish of which the reader was told that it is answered.
+    synced: Option<u64>,
     /// The server had no such kind the last time.
     is_missing: bool,
 }
@@ -83,6 +90,8 @@ enum WatchError {
     /// The resource version is too old to go on from.
     #[error("the changes since the last connection are no longer kept: {0}")]
     Expired(String),
+    #[error("a new list is wanted")]
+    RelistWanted,
     #[error("this server does not stream lists: {0}")]
     NotStreamed(String),
     #[error("the server did not end the watch when it was to: the connection is dead")]
@@ -113,7 +122,13 @@ impl WatchError {
 }
 
 impl Session {
-    pub(super) fn new(client: Client, kinds: Kinds, kind: Kind, sink: mpsc::Sender<WatchEvent>) -> Self {
+    pub(super) fn new(
+        client: Client,
+        kinds: Kinds,
+        kind: Kind,
+        sink: mpsc::Sender<WatchEvent>,
+        relists: watch::Receiver<u64>,
+    ) -> Self {
         Self {
             client,
             kinds,
@@ -122,7 +137,9 @@ impl Session {
             known: KnownObjects::default(),
             list_style: ListStyle::Streamed,
             resume_from: None,
-            synced: false,
+            relists,
+            list_number: 0,
+            synced: None,
             is_missing: false,
         }
     }
@@ -134,6 +151,12 @@ impl Session {
         let mut n_refusals = 0;
         loop {
             let began = Instant::now();
+            if self.relists.has_changed().unwrap_or_default() {
+                self.resume_from = None;
+            }
+            if self.resume_from.is_none() {
+                self.list_number = *self.relists.borrow_and_update();
+            }
             let ended = tokio::select! {
                 ended = Box::pin(self.attempt()) => ended,
                 () = sink.closed() => return,
@@ -143,6 +166,7 @@ impl Session {
             match ended {
                 Ok(()) => debug!(kind, "watch ended by the server"),
                 Err(WatchError::Closed) => return,
+                Err(WatchError::RelistWanted) => continue,
                 Err(WatchError::BadName(reason)) => return error!(kind, %reason, "cannot watch this kind"),
                 Err(WatchError::Expired(reason)) => {
                     info!(kind, reason, "relisting");
@@ -177,7 +201,10 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            tokio::time::sleep(waits.next().unwrap_or(HEALTHY_AFTER).max(asked)).await;
+            tokio::time::sleep(asked).await;
+            let rest = waits.next().unwrap_or(HEALTHY_AFTER).saturating_sub(asked);
+            // Whoever wants a new list waits for it.
+            let _ = tokio::time::timeout(rest, relist_wanted(&self.relists)).await;
         }
     }
 
@@ -193,10 +220,10 @@ impl Session {
     }
 
     async fn say_synced(&mut self) -> Result<(), WatchError> {
-        if self.synced {
+        if self.synced == Some(self.list_number) {
             return Ok(());
         }
-        self.synced = true;
+        self.synced = Some(self.list_number);
         self.send(self.kind.synced()).await
     }
 
@@ -251,7 +278,7 @@ impl Session {
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(Failure::from)?;
         let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, request::send(&self.client, request));
-        match opened.await.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))? {
+        match self.unless_relisting(opened).await?.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))? {
             Ok(answer) => {
                 let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
                 Ok(Box::pin(body.into_async_read()))
@@ -265,10 +292,20 @@ impl Session {
         }
     }
 
+    /// Waits for the server, and not for one that says nothing while a new list is wanted. Only what takes no object from the
+    /// server may be given up like this.
+    async fn unless_relisting<T>(&self, answer: impl Future<Output = T>) -> Result<T, WatchError> {
+        tokio::select! {
+            biased;
+            () = relist_wanted(&self.relists) => Err(WatchError::RelistWanted),
+            answer = answer => Ok(answer),
+        }
+    }
+
     /// Reads the objects that exist. False if the server hung up before it was through.
     async fn stream_list(&mut self, lines: &mut Lines) -> Result<bool, WatchError> {
         loop {
-            let frame = match lines.next(LIST_IDLE_TIMEOUT).await {
+            let frame = match self.unless_relisting(lines.next(LIST_IDLE_TIMEOUT)).await? {
                 Err(ReadError::Idle(_)) => return Err(WatchError::NotStreamed("the list has no end".into())),
                 frame => frame?,
             };
@@ -322,7 +359,8 @@ impl Session {
     async fn follow(&mut self, lines: &mut Lines, limit: Duration) -> Result<(), WatchError> {
         let overdue = Instant::now() + limit;
         loop {
-            let frame = match lines.next(overdue.saturating_duration_since(Instant::now())).await {
+            let rest = overdue.saturating_duration_since(Instant::now());
+            let frame = match self.unless_relisting(lines.next(rest)).await? {
                 Err(ReadError::Idle(_)) => return Err(WatchError::Overdue),
                 frame => frame?,
             };
@@ -395,6 +433,15 @@ impl Session {
 
     async fn send(&self, event: WatchEvent) -> Result<(), WatchError> {
         self.sink.send(event).await.map_err(|_| WatchError::Closed)
+    }
+}
+
+/// Waits for a wish that is younger than the current list.
+async fn relist_wanted(relists: &watch::Receiver<u64>) {
+    let mut relists = relists.clone();
+    if relists.changed().await.is_err() {
+        // The handle is gone, and nobody can wish any more.
+        std::future::pending().await
     }
 }
 

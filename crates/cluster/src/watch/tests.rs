@@ -137,6 +137,27 @@ async fn a_relist_after_410_reports_what_vanished_and_repeats_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_list_that_is_asked_for_tells_what_a_silent_watch_kept_back() {
+    let mut watch = Watch::pods();
+    let _silent = watch.listed(&[pod("a", "1", "5"), pod("b", "2", "6")]).await;
+    watch.handle.relist();
+    let call = watch.server.next().await;
+    assert!(call.has("sendInitialEvents=true") && call.has("resourceVersion="), "{}", call.query);
+    let mut half = call.stream();
+    half.send("ADDED", &pod("a", "1", "5")).await;
+    // A list that is older than the second wish answers neither.
+    watch.handle.relist();
+    let mut list = watch.server.next().await.stream();
+    list.send("ADDED", &pod("a", "1", "5")).await;
+    list.send("ADDED", &pod("c", "3", "9")).await;
+    list.end_list("20").await;
+    watch.expect(&["+c 3 9", "-b 2", "synced"]).await;
+    list.send("MODIFIED", &pod("a", "1", "21")).await;
+    watch.expect(&["+a 1 21"]).await;
+    assert!(watch.server.is_idle());
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_deletes_nothing() {
     let mut watch = Watch::pods();
     let mut stream = watch.listed(&[pod("a", "1", "7"), pod("b", "2", "8")]).await;
