@@ -117,7 +117,7 @@ impl Run {
         let started = Instant::now();
         while replicas.leader().is_none() {
             ensure!(started.elapsed() < START, "no replica leads after {START:?}");
-            replicas.tend(&site)?;
+            replicas.tend(&site).await?;
             tokio::time::sleep(TICK).await;
         }
         let pods: Api<Pod> = Api::default_namespaced(site.client.clone());
@@ -140,15 +140,16 @@ impl Run {
             if let Some((_, trouble)) = troubles.next_if(|(at, _)| *at <= self.began.elapsed()) {
                 self.make(trouble).await?;
             }
-            self.replicas.tend(&self.site)?;
+            self.replicas.tend(&self.site).await?;
             self.say_how_it_goes();
         }
         (&mut users).await??;
         report_hits(&self.site.end_faults().await?);
         println!("faults are over");
+        let over = Instant::now();
         self.calm_down("after the faults").await?;
         self.afterwards(n_pods).await?;
-        self.replicas.compare().await?;
+        self.agree(over).await?;
         let account = self.observer.account();
         let (n_killed, n_ended) = (self.replicas.n_killed, self.replicas.n_ended);
         println!(
@@ -191,7 +192,7 @@ impl Run {
                 fault = self.observer.fault() => fault?,
                 _ = every.tick() => {}
             }
-            self.replicas.tend(&self.site)?;
+            self.replicas.tend(&self.site).await?;
             self.say_how_it_goes();
             let assumed = self.replicas.assumed();
             let account = self.observer.account();
@@ -207,6 +208,22 @@ impl Run {
                 }
                 bail!("{when}: pods are assumed still: {:?}", assumed?);
             }
+        }
+    }
+
+    /// Waits until what every replica knows is what the API server lists.
+    async fn agree(&mut self, since: Instant) -> Result<()> {
+        loop {
+            let differences = self.replicas.differences().await?;
+            if differences.is_empty() {
+                println!(
+                    "all replicas know what the API server lists, {:.1} s after the faults",
+                    since.elapsed().as_secs_f64()
+                );
+                return Ok(());
+            }
+            ensure!(since.elapsed() < CALM, "caches are wrong:\n{}", differences.join("\n"));
+            tokio::time::sleep(PROGRESS / 2).await;
         }
     }
 

@@ -71,16 +71,16 @@ impl Plan {
     }
 }
 
-/// Pods come during the first four fifths. Somewhat more than half of them go again, so that the cluster is overfull in the
-/// middle of the run, with pods that wait for others to go, and has room for all at its end.
+/// Pods come during the first three fifths of the time, and six tenths of them go again. So in the middle of the run they want
+/// half as much again as there is, and wait for others to go; at its end there is room for all, if only just.
 fn operations(random: &mut fastrand::Rng, size: Size) -> Vec<(Duration, Operation)> {
-    let at_once = f64::from(size.pods) * 0.6;
+    let at_once = f64::from(size.pods) * 0.45;
     let mean = f64::from(size.nodes) * f64::from(NODE_MILLI_CPU) / at_once.max(1.0);
     let mut operations = Vec::new();
     for pod in 0..size.pods {
         let factor = [0.25, 0.5, 1.0, 1.0, 2.5][random.usize(..5)];
         let milli_cpu = milli_cpu(mean * factor);
-        let created = size.time.mul_f64(random.f64() * 0.8);
+        let created = size.time.mul_f64(random.f64() * 0.6);
         operations.push((created, Operation::Create { pod, milli_cpu }));
         if random.f64() < 0.6 {
             let lifetime = Duration::from_secs(1) + size.time.mul_f64(random.f64() * 0.5);
@@ -103,7 +103,7 @@ fn milli_cpu(wanted: f64) -> u32 {
     (wanted.clamp(10.0, f64::from(NODE_MILLI_CPU)) / 10.0).round() as u32 * 10
 }
 
-/// One or two at a time, of every kind again and again, until nine tenths of the time have gone by.
+/// One or two at a time with pauses between, of every kind again and again, until nine tenths of the time have gone by.
 fn faults(random: &mut fastrand::Rng, seed: u64, time: Duration) -> Vec<(Duration, Trouble)> {
     let end = time.mul_f64(0.9);
     let mut at = time.mul_f64(0.05);
@@ -117,12 +117,12 @@ fn faults(random: &mut fastrand::Rng, seed: u64, time: Duration) -> Vec<(Duratio
                 kinds = (0..KINDS).collect();
                 random.shuffle(&mut kinds);
             }
-            let seconds = (3.0 + random.f64() * 12.0).min(longest.max(1.0));
+            let seconds = (2.0 + random.f64() * 8.0).min(longest.max(1.0));
             let rule_seed = seed.wrapping_mul(1000).wrapping_add(troubles.len() as u64);
             rules.push(rule(kinds.pop().unwrap_or_default(), random, seconds, rule_seed));
         }
         troubles.push((at, Trouble::Faults(Value::Array(rules))));
-        at += Duration::from_secs_f64(4.0 + random.f64() * 8.0);
+        at += Duration::from_secs_f64(6.0 + random.f64() * 8.0);
     }
     troubles
 }

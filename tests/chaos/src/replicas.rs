@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
-use berth_test_processes::{Endpoints, Process, free_addresses};
+use anyhow::{Context as _, Result, ensure};
+use berth_test_processes::{Endpoints, Process, free_addresses, until};
 
 use crate::{plan::Victim, site::Site};
 
@@ -24,6 +24,15 @@ const ASSUMED: &str = "scheduler_cache_size{type=\"assumed_pods\"} ";
 
 /// What a process says when it ends because another may schedule.
 const LOST: &str = "leader election lost";
+
+/// What SIGUSR2 has them log, whether they agree with it or differ from it.
+const COMPARED: &str = "what the API server lists";
+
+/// Of a report, so much is shown: it may name thousands of pods.
+const REPORT_CHARACTERS: usize = 600;
+
+/// For the output of a process that has ended.
+const LAST_WORDS: Duration = Duration::from_secs(10);
 
 /// All replicas; they end with this value.
 pub(crate) struct Replicas {
@@ -93,24 +102,26 @@ impl Replicas {
     ///
     /// # Errors
     /// A replica ended for another reason than a lost Lease.
-    pub(crate) fn tend(&mut self, site: &Site) -> Result<()> {
+    pub(crate) async fn tend(&mut self, site: &Site) -> Result<()> {
         for index in 0..self.replicas.len() {
-            let begins = match &mut self.replicas[index] {
+            let is_due = match &mut self.replicas[index] {
                 Replica::Down { until } => *until <= Instant::now(),
-                Replica::Running(scheduler) => {
-                    if scheduler.process.has_ended()? {
-                        keep_log(self.logs.as_ref(), scheduler);
-                        let last = scheduler.process.last_lines(20);
-                        ensure!(last.contains(LOST), "replica {index} ended by itself:\n{last}");
-                        self.n_ended += 1;
-                        true
-                    } else {
-                        false
-                    }
-                }
+                Replica::Running(scheduler) => scheduler.process.has_ended()?,
             };
-            if begins {
-                self.replicas[index] = Replica::Running(self.scheduler(site)?);
+            if !is_due {
+                continue;
+            }
+            let next = Replica::Running(self.scheduler(site)?);
+            if let Replica::Running(ended) = std::mem::replace(&mut self.replicas[index], next) {
+                keep_log(self.logs.as_ref(), &ended);
+                let output = ended.process.ended(LAST_WORDS).await?.err;
+                let gave_up = output.lines().any(|line| line.starts_with("error: ") && line.contains(LOST));
+                ensure!(
+                    gave_up,
+                    "replica {index} ended by itself:\n{}",
+                    output.lines().rev().take(20).collect::<Vec<_>>().join("\n")
+                );
+                self.n_ended += 1;
             }
         }
         Ok(())
@@ -136,20 +147,23 @@ impl Replicas {
         Ok(assumed)
     }
 
-    /// Has each replica compare its cache and queue with the API server.
-    ///
-    /// # Errors
-    /// One does not agree.
-    pub(crate) async fn compare(&self) -> Result<()> {
+    /// Has each replica compare its cache and queue with the API server, and says who differs, and how.
+    pub(crate) async fn differences(&self) -> Result<Vec<String>> {
+        let mut differences = Vec::new();
         for (index, scheduler) in self.running() {
+            let reports = || {
+                let text = scheduler.process.text();
+                text.lines().filter(|line| line.contains(COMPARED)).map(str::to_owned).collect::<Vec<_>>()
+            };
+            let n_before = reports().len();
             scheduler.process.signal("-USR2")?;
-            // Whether it agrees or differs.
-            let line = scheduler.process.line("what the API server lists").await?;
-            if !line.contains("agree with") {
-                bail!("replica {index}: {line}");
+            let report = until("a report of cache and queue", async || Ok(reports().into_iter().nth(n_before))).await?;
+            if !report.contains("agree with") {
+                let shown: String = report.chars().take(REPORT_CHARACTERS).collect();
+                differences.push(format!("replica {index}: {shown}"));
             }
         }
-        Ok(())
+        Ok(differences)
     }
 
     /// Keeps what those wrote that still run.
