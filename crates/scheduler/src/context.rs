@@ -37,8 +37,8 @@ pub(crate) struct Context {
     pub(crate) preemptions: Preemptions,
     pub(crate) outbox: Outbox,
     pub(crate) phase: Phase,
-    /// The label of the event that is being handled, once it is known.
-    pub(crate) handled: Option<Arc<str>>,
+    /// The labels of the event that is being handled, once they are known.
+    pub(crate) handled: Vec<Arc<str>>,
     /// Asked beside the plugins of every profile.
     pub(crate) extenders: Option<Arc<dyn Extenders>>,
 }
@@ -85,8 +85,17 @@ impl Context {
     }
 
     /// The event that is being handled has this label, unless it has one already.
-    pub(crate) fn handling(&mut self, label: &Arc<str>) {
-        self.handled.get_or_insert_with(|| Arc::clone(label));
+    fn handling(&mut self, label: &Arc<str>) {
+        if self.handled.is_empty() {
+            self.also_handling(label);
+        }
+    }
+
+    /// The event that is being handled has this label, whatever others it has.
+    pub(crate) fn also_handling(&mut self, label: &Arc<str>) {
+        if !self.handled.contains(label) {
+            self.handled.push(Arc::clone(label));
+        }
     }
 
     /// The attempt is over: the plugins of the pod's profile may forget it.
@@ -162,6 +171,9 @@ impl Context {
         if let Some(node) = &nominated {
             known.nominated_node_name.clone_from(node);
         }
+        if condition.is_some() {
+            known.asked.clone_from(&condition);
+        }
         let change = StatusChange {
             old_conditions: known.conditions.clone(),
             condition,
@@ -174,6 +186,7 @@ impl Context {
     /// What was asked for was not written: the next attempt asks again, if the pod is still there.
     pub(crate) fn status_patch_failed(&mut self, uid: &str) {
         let Some(known) = self.pending_pods.get_mut(uid) else { return };
+        known.asked = None;
         let shown = self.cache.table().symbols.text(known.pod.nominated_node_name);
         shown.clone_into(&mut known.nominated_node_name);
     }

@@ -132,7 +132,7 @@ impl Context {
                 .filter(|old| old.status == "False")
                 .and_then(|old| old.last_transition_time.clone()),
         };
-        let is_changed = old != Some(&condition);
+        let is_changed = old != Some(&condition) && pending.asked.as_ref() != Some(&condition);
         let nominated = failure.nomination.node().map(|node| self.text(node).to_owned());
         self.patch_status(pod, is_changed.then_some(condition), nominated);
     }

@@ -16,6 +16,9 @@ use crate::{
     pending_pods::PendingPod,
 };
 
+/// The label of the event that a pending pod is gone, or has a node.
+const PENDING_POD_DELETED: &str = "UnschedulablePodDelete";
+
 /// What the events about objects need to know of earlier ones, beyond what cache and queue hold.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
@@ -68,6 +71,7 @@ impl Intake {
             None => context.move_all(&changes::node_added(node)),
             Some(old) => {
                 for occurrence in changes::node_updates(old, node, conditions_differ) {
+                    context.also_handling(&occurrence.label);
                     context.move_all(&occurrence);
                 }
             }
@@ -135,11 +139,14 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         return;
     }
     let now = context.outbox.now();
-    context.handling(&Arc::from(if old.is_none() { "UnschedulablePodAdd" } else { "UnschedulablePodUpdate" }));
+    context.also_handling(&Arc::from(if old.is_none() { "UnschedulablePodAdd" } else { "UnschedulablePodUpdate" }));
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
     let updates = changes::pod_updates(&old, pod);
+    for update in &updates {
+        context.also_handling(&update.label);
+    }
     context.with_queue(|queue, policy| queue.update(pod, &updates, now, policy));
     if !old.nominated_node_name.is_none() && old.nominated_node_name != pod.nominated_node_name {
         nomination_ended(&old, context);
@@ -154,6 +161,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     match added {
         Added::Updated { old } => {
             for occurrence in changes::pod_updates(&old, pod) {
+                context.also_handling(&occurrence.label);
                 context.move_all(&occurrence);
             }
         }
@@ -163,7 +171,10 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
         }
     }
     context.queue.delete(&pod.uid);
-    context.pending_pods.remove(&pod.uid);
+    if context.pending_pods.remove(&pod.uid).is_some() {
+        // For kube-scheduler the pod has gone from one informer's handlers to another's.
+        context.also_handling(&Arc::from(PENDING_POD_DELETED));
+    }
 }
 
 /// The pod is gone, wherever it was.
@@ -171,7 +182,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue.nominator().node_of(&uid).is_some();
     let pending = context.pending_pods.remove(&uid);
     if pending.is_some() {
-        context.handling(&Arc::from("UnschedulablePodDelete"));
+        context.also_handling(&Arc::from(PENDING_POD_DELETED));
     }
     context.preemptions.forget(&uid);
     context.queue.delete(&uid);

@@ -12,6 +12,8 @@ pub(crate) struct PendingPod {
     pub(crate) resource_version: String,
     pub(crate) generation: i64,
     pub(crate) conditions: Vec<api::Condition>,
+    /// The condition that the scheduler asked for since then: the watch has not shown it yet.
+    pub(crate) asked: Option<api::Condition>,
     /// `status.nominatedNodeName` as the scheduler last saw it or asked for it to be.
     pub(crate) nominated_node_name: String,
 }
@@ -23,6 +25,7 @@ impl PendingPod {
             resource_version: api.metadata.resource_version.clone(),
             generation: api.metadata.generation,
             conditions: api.status.conditions.clone(),
+            asked: None,
             nominated_node_name: api.status.nominated_node_name.clone(),
         }
     }

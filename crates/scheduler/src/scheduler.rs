@@ -1,6 +1,6 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
-use std::sync::Arc;
+use std::{mem, sync::Arc};
 
 use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
@@ -47,7 +47,7 @@ impl Scheduler {
             preemptions: Preemptions::default(),
             outbox: Outbox::default(),
             phase: Phase::default(),
-            handled: None,
+            handled: Vec::new(),
             extenders: None,
         };
         swaps::install_profiles(profiles, &mut context);
@@ -80,9 +80,8 @@ impl Scheduler {
     /// Takes an event in.
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.outbox.instant();
-        self.context.handled = None;
         self.take_in(event, now);
-        if let Some(event) = self.context.handled.take() {
+        for event in mem::take(&mut self.context.handled) {
             self.context.outbox.time(started, |duration| Observation::EventHandled { event, duration });
         }
     }

@@ -93,6 +93,25 @@ fn a_broken_plugin_costs_an_attempt() {
 }
 
 #[test]
+fn a_reason_is_written_once_although_the_watch_is_late() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(pod("a", 1));
+    let n_patches = |actions: &[Action]| {
+        let is_patch = |it: &&Action| matches!(it, Action::Pod(it) if matches!(it.request, Request::PatchStatus(_)));
+        actions.iter().filter(is_patch).count()
+    };
+    assert_eq!(n_patches(&bench.settle()), 1);
+    bench.advance(3000);
+    let actions = bench.settle();
+    assert_eq!((events(&actions).len(), n_patches(&actions)), (1, 0));
+    // The API server did not take it.
+    bench.event(Event::StatusPatchFailed { uid: "uid-a".into() });
+    bench.advance(10_000);
+    assert_eq!(n_patches(&bench.settle()), 1);
+}
+
+#[test]
 fn a_failed_binding_gives_everything_back_and_is_tried_again() {
     let mut bench = Bench::with_nodes(1, 1);
     bench.apply(pod("a", 1));

@@ -11,8 +11,9 @@ use std::{
 
 use berth_framework::{Clock, Point};
 use berth_model::ObjectKey;
+use serde_json::json;
 
-use super::kit::{Bench, bind_finished, node, pod};
+use super::kit::{Bench, bind_finished, node, pod, pod_maker};
 use crate::{Action, AttemptOutcome, Event, Notice, Observation, metrics::AttemptResult};
 
 /// Each look at the clock is so many milliseconds after the one before.
@@ -159,4 +160,25 @@ fn only_events_that_a_plugin_registered_for_are_measured() {
         let is_handled = observations.iter().any(|it| matches!(it, Observation::EventHandled { .. }));
         assert_eq!(is_handled, is_event, "{kind}");
     }
+}
+
+#[test]
+fn an_event_is_measured_under_each_of_its_labels() {
+    let mut bench = measured_bench();
+    let gated = pod_maker("a", 1).spec("schedulingGates", json!([{"name": "example.com/wait"}])).build();
+    bench.apply(gated);
+    bench.scheduler.drain_observations();
+    bench.apply(pod_maker("a", 1).resource_version("2").build());
+    assert_eq!(handled(&mut bench), ["UnschedulablePodUpdate", "UnschedulablePodUpdatePodSchedulingGatesEliminated"]);
+    bench.apply(pod_maker("a", 1).resource_version("3").on("n0").build());
+    assert_eq!(handled(&mut bench), ["AssignedPodAdd", "UnschedulablePodDelete"]);
+}
+
+fn handled(bench: &mut Bench) -> Vec<String> {
+    let observations = bench.scheduler.drain_observations();
+    let labels = observations.into_iter().filter_map(|it| match it {
+        Observation::EventHandled { event, .. } => Some(event.to_string()),
+        _ => None,
+    });
+    labels.collect()
 }
