@@ -48,7 +48,7 @@ impl CachedNode {
 /// How much the cache holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sizes {
-    /// Nodes with a row.
+    /// Nodes, those included that are gone and still have pods.
     pub nodes: usize,
     /// Pods, assumed ones included.
     pub pods: usize,
@@ -139,7 +139,7 @@ impl Cache {
     /// How much the cache holds.
     #[must_use]
     pub fn sizes(&self) -> Sizes {
-        Sizes { nodes: self.table.n_nodes(), pods: self.pods.len(), assumed_pods: self.n_assumed }
+        Sizes { nodes: self.nodes.len(), pods: self.pods.len(), assumed_pods: self.n_assumed }
     }
 
     fn record_row(&mut self, node: NodeIdx, columns: Columns) {

@@ -320,7 +320,7 @@ fn pods_wait_for_their_node() {
     let mut cache = Cache::new();
     let early = pod(&mut cache, "early", "n", 5);
     cache.add_pod(early).expect("it has a uid");
-    assert_eq!(cache.sizes().nodes, 0);
+    assert_eq!((cache.table().n_nodes(), cache.sizes().nodes), (0, 1));
     let host = node(&mut cache, "n", 0);
     let name = host.name;
     cache.set_node(host.clone());
