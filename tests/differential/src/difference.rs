@@ -26,7 +26,7 @@ pub(crate) struct Difference {
 }
 
 /// Of one aspect so many are shown in full.
-const N_SHOWN: usize = 60;
+const N_SHOWN: usize = 20;
 
 impl Difference {
     /// Why it is there, if that is known.

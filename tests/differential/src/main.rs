@@ -25,6 +25,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context as _, Result, ensure};
 use berth_test_control_plane::Assets;
+use berth_test_processes::interruptible;
 use clap::Parser;
 
 use crate::{
@@ -62,7 +63,7 @@ fn main() -> Result<()> {
         println!("not run: KUBEBUILDER_ASSETS names no folder with etcd, kube-apiserver and kube-scheduler");
         return Ok(());
     };
-    tokio::runtime::Runtime::new()?.block_on(compare(&arguments, &assets))
+    tokio::runtime::Runtime::new()?.block_on(interruptible(compare(&arguments, &assets)))
 }
 
 async fn compare(arguments: &Arguments, assets: &Assets) -> Result<()> {

@@ -38,9 +38,6 @@ const POD_FEATURES: [u32; 30] =
 /// What a node may have, of the features of [`nodes::node`]: no images. How many nodes have an image is something that
 /// kube-scheduler learns for a node only when the node itself changes, and Berth at once.
 const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 16, 18, 19];
-/// Not of CPU, and not beside other amounts: where thousandths or a sum do not fit into 64 bits, kube-scheduler goes on with 0
-/// or with what is left of the number, Berth with the largest number that there is.
-const LARGEST: &str = "9223372036854775807";
 /// Of the features of pods, what brings a pod back when another is bound, which in a backlog depends on how fast that is; and what makes
 /// all taints equal.
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
@@ -184,9 +181,7 @@ impl Plan {
     fn node(&mut self, number: u8) -> Value {
         let recipe = self.recipe(&NODE_FEATURES, 4);
         let mut node = nodes::node(number, &recipe);
-        if node["status"]["allocatable"]["cpu"] == LARGEST {
-            node["status"]["allocatable"]["cpu"] = json!("1000000");
-        }
+        countable(&mut node["status"]["allocatable"]);
         node["status"]["capacity"] = node["status"]["allocatable"].clone();
         as_new(node)
     }
@@ -196,13 +191,7 @@ impl Plan {
         let mut pod = pods::pod(0, &recipe, 0, Place::Pending);
         pod["metadata"]["name"] = json!(format!("p{:05}", self.n_pods));
         pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
-        let requests = &mut pod["spec"]["containers"][0]["resources"]["requests"];
-        if requests["cpu"] == LARGEST {
-            requests["cpu"] = json!("1000000");
-        }
-        if requests["memory"] == LARGEST || requests["memory"] == "8Ei" {
-            requests["memory"] = json!("1Pi");
-        }
+        countable(&mut pod["spec"]["containers"][0]["resources"]["requests"]);
         self.n_pods += 1;
         as_new(pod)
     }
@@ -212,6 +201,18 @@ impl Plan {
         let n_features = self.random.below(most + 1);
         let chosen = (0..n_features).map(|_| 1_u64 << self.random.pick(features)).fold(0, |all, one| all | one);
         Recipe { seed: self.random.number(), features: chosen }
+    }
+}
+
+/// Amounts that 64 bits hold also in thousandths, in sums and times a hundred. Of larger ones kube-scheduler goes on with 0 or
+/// with what is left of the number, Berth with the largest number that there is.
+fn countable(amounts: &mut Value) {
+    const LARGEST: &str = "9223372036854775807";
+    if amounts["cpu"] == LARGEST {
+        amounts["cpu"] = json!("1000000");
+    }
+    if amounts["memory"] == LARGEST || amounts["memory"] == "8Ei" {
+        amounts["memory"] = json!("1Pi");
     }
 }
 

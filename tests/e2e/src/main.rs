@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Result, bail, ensure};
 use berth_test_control_plane::Assets;
+use berth_test_processes::interruptible;
 use clap::Parser;
 
 use crate::{
@@ -45,7 +46,7 @@ fn main() -> Result<()> {
         return Ok(());
     };
     let chosen = choose(&arguments.scenarios)?;
-    tokio::runtime::Runtime::new()?.block_on(run(&chosen, &assets))
+    tokio::runtime::Runtime::new()?.block_on(interruptible(run(&chosen, &assets)))
 }
 
 fn choose(names: &[String]) -> Result<Vec<&'static Scenario>> {

@@ -11,4 +11,4 @@ mod waiting;
 pub use endpoints::{Endpoints, free_addresses};
 pub use process::{Ended, Process};
 pub use scheduler::{Scheduler, berth, beside};
-pub use waiting::{DEADLINE, until};
+pub use waiting::{DEADLINE, interruptible, until};

@@ -1,9 +1,12 @@
-//! Waiting for a state that no event announces.
+//! Waiting: for a state that no event announces, and for the end of a test.
 
 use std::time::Duration;
 
 use anyhow::{Result, bail};
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::{
+    signal::unix::{SignalKind, signal},
+    time::{Instant, MissedTickBehavior, interval},
+};
 
 /// No single step of a test takes nearly as long, on however slow a machine.
 pub const DEADLINE: Duration = Duration::from_secs(90);
@@ -24,4 +27,14 @@ pub async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Result<Option<T
         }
     }
     bail!("{what}: not within {DEADLINE:?}")
+}
+
+/// Does the work of a test program, unless it is told to end (SIGINT, SIGTERM): then the processes that it started end with it.
+pub async fn interruptible<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        done = work => done,
+        _ = interrupt.recv() => bail!("interrupted"),
+        _ = terminate.recv() => bail!("told to end"),
+    }
 }
