@@ -1,8 +1,9 @@
 //! The endpoints over HTTPS, as kube-scheduler serves them: `certificates` has the server's certificate and the
-//! authorities of clients, `access` says who may ask for what. The paths are those of `endpoints`.
+//! authorities of clients, `lookup` those that the cluster names, `access` says who may ask for what. The paths are those of `endpoints`.
 
 mod access;
 mod certificates;
+mod lookup;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -47,11 +48,13 @@ pub(crate) struct SecureServing {
     /// Certificates for clients that ask for certain names.
     pub sni_certificates: Vec<SniCertificate>,
     /// Whose client certificates are trusted.
-    pub client_ca: Option<PathBuf>,
+    pub client_ca: Option<Authorities>,
     /// Who may say for whom it asks.
     pub front_proxy: Option<FrontProxy>,
     /// Who is asked about tokens; `None`: nobody, so every token is invalid.
     pub authentication_kubeconfig: Option<PathBuf>,
+    /// Whether the cluster is asked who vouches for callers, where no file says it.
+    pub lookup: Lookup,
     pub token_ttl: Duration,
     /// Who is asked about rights; `None`: nobody, so only the open paths are served.
     pub authorization_kubeconfig: Option<PathBuf>,
@@ -63,6 +66,24 @@ pub(crate) struct SecureServing {
     pub flags: Vec<(String, String)>,
     /// What `/debug/flags/v` changes.
     pub verbosity: Verbosity,
+}
+
+/// Certificates of those who vouch for others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Authorities {
+    File(PathBuf),
+    /// As the cluster gave them.
+    Pem(String),
+}
+
+/// Whether, and how earnestly, the cluster is asked for authorities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lookup {
+    None,
+    /// Without an answer, nobody vouches for callers.
+    Tolerant,
+    /// Without an answer, nothing starts.
+    Strict,
 }
 
 /// `--tls-sni-cert-key`.
@@ -78,7 +99,7 @@ pub(crate) struct SniCertificate {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct FrontProxy {
     /// Who vouches for its certificate.
-    pub authority: PathBuf,
+    pub authority: Authorities,
     /// The common names that it may have; empty: any.
     pub allowed_names: Vec<String>,
     pub username_headers: Vec<String>,
@@ -99,6 +120,7 @@ impl SecureServing {
             client_ca: None,
             front_proxy: None,
             authentication_kubeconfig: None,
+            lookup: Lookup::Tolerant,
             token_ttl: Duration::from_secs(10),
             authorization_kubeconfig: None,
             authorized_ttl: Duration::from_secs(10),
@@ -114,9 +136,11 @@ impl SecureServing {
     /// # Errors
     /// The address, a certificate or a kubeconfig cannot be used.
     pub(crate) async fn serve(&self, routes: Router) -> Result<impl Future<Output = ()> + Send + use<>> {
-        let tls = Arc::new(RwLock::new(Tls::read(self)?));
-        let watch = self.follow_files(&tls);
-        let gate = Gate::new(self).await?;
+        let mut serving = self.clone();
+        lookup::add_authorities(&mut serving).await?;
+        let tls = Arc::new(RwLock::new(Tls::read(&serving)?));
+        let watch = serving.follow_files(&tls);
+        let gate = Gate::new(&serving).await?;
         let listener = TcpListener::bind(self.address)
             .await
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
@@ -130,6 +154,10 @@ impl SecureServing {
         let pairs = self.certificate.iter().flat_map(|(certificate, key)| [certificate, key]);
         let named = self.sni_certificates.iter().flat_map(|sni| [&sni.certificate, &sni.key]);
         let authorities = self.client_ca.iter().chain(self.front_proxy.iter().map(|proxy| &proxy.authority));
+        let authorities = authorities.filter_map(|authorities| match authorities {
+            Authorities::File(file) => Some(file),
+            Authorities::Pem(_) => None,
+        });
         let files: Vec<PathBuf> = pairs.chain(named).chain(authorities).cloned().collect();
         if files.is_empty() {
             return None;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::{
     authentication::v1::{TokenReview, TokenReviewSpec, UserInfo},
     authorization::v1::{NonResourceAttributes, ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec},
+    core::v1::ConfigMap,
 };
 use kube::{Api, Client, api::PostParams};
 
@@ -97,6 +98,21 @@ impl AccessReviewer {
     #[must_use]
     pub fn new(client: Client) -> Self {
         Self { client }
+    }
+
+    /// What the cluster tells its components about who vouches for callers: the data of the ConfigMap
+    /// `extension-apiserver-authentication`, which the API server writes.
+    ///
+    /// # Errors
+    /// The API server cannot be asked, or there is no such object.
+    pub async fn authorities(&self) -> Result<BTreeMap<String, String>, ReviewError> {
+        const NAME: &str = "extension-apiserver-authentication";
+        let api: Api<ConfigMap> = Api::namespaced(self.client.clone(), "kube-system");
+        let object = api
+            .get(NAME)
+            .await
+            .map_err(|error| ReviewError::new("ConfigMap kube-system/extension-apiserver-authentication", error))?;
+        Ok(object.data.unwrap_or_default())
     }
 
     /// Whom the token belongs to; `None` when it is not valid.

@@ -45,7 +45,6 @@ use Role::{Refused, Used, WithoutConfig, WithoutEffect};
 
 const ONE_PROTOCOL: &str = "HTTP/1.1 alone is served";
 const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
-const LOOKUP: &str = "client certificates are trusted by --client-ca-file alone";
 const METRICS: &str = "all metrics are shown, with all labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
 
@@ -77,9 +76,9 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("tls-private-key-file", Text, Used),
     flag("tls-sni-cert-key", Repeated, Used),
     flag("authentication-kubeconfig", Text, Used),
-    flag("authentication-skip-lookup", Switch, WithoutEffect(LOOKUP)),
+    flag("authentication-skip-lookup", Switch, Used),
     flag("authentication-token-webhook-cache-ttl", Duration, Used),
-    flag("authentication-tolerate-lookup-failure", Switch, WithoutEffect(LOOKUP)),
+    flag("authentication-tolerate-lookup-failure", Switch, Used),
     flag("client-ca-file", Text, Used),
     flag("requestheader-allowed-names", List, Used),
     flag("requestheader-client-ca-file", Text, Used),

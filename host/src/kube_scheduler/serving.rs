@@ -8,7 +8,7 @@ use std::{
 use super::flags::Given;
 use crate::{
     failure::Usage,
-    secure_serving::{FrontProxy, SecureServing, SniCertificate},
+    secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, SniCertificate},
 };
 
 const DEFAULT_PORT: u16 = 10259;
@@ -43,8 +43,16 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     };
     let sni = given.texts("tls-sni-cert-key").into_iter().map(sni_certificate);
     serving.sni_certificates = sni.collect::<Result<_, _>>()?;
-    serving.client_ca = given.path("client-ca-file");
+    serving.client_ca = given.path("client-ca-file").map(Authorities::File);
     serving.front_proxy = given.path("requestheader-client-ca-file").map(|authority| front_proxy(given, authority));
+    let switch = |flag: &str, default: bool| given.switch(flag).unwrap_or(default);
+    serving.lookup = if switch("authentication-skip-lookup", false) {
+        Lookup::None
+    } else if switch("authentication-tolerate-lookup-failure", true) {
+        Lookup::Tolerant
+    } else {
+        Lookup::Strict
+    };
     serving.authentication_kubeconfig = given.path("authentication-kubeconfig");
     serving.authorization_kubeconfig = given.path("authorization-kubeconfig");
     for (flag, ttl) in [
@@ -81,7 +89,7 @@ fn front_proxy(given: &Given, authority: PathBuf) -> FrontProxy {
         values.into_iter().filter(|value| !value.is_empty()).map(str::to_owned).collect()
     };
     FrontProxy {
-        authority,
+        authority: Authorities::File(authority),
         allowed_names: list("requestheader-allowed-names", &[]),
         username_headers: list("requestheader-username-headers", &["x-remote-user"]),
         uid_headers: list("requestheader-uid-headers", &["x-remote-uid"]),

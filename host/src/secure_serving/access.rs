@@ -79,7 +79,7 @@ impl Gate {
     }
 }
 
-async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Option<AccessReviewer>> {
+pub(super) async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Option<AccessReviewer>> {
     let Some(file) = kubeconfig else { return Ok(None) };
     let options = ConnectOptions {
         kubeconfig: Some(file.to_owned()),
@@ -236,6 +236,7 @@ mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
     use super::*;
+    use crate::secure_serving::Authorities;
 
     async fn gate(open_paths: &[&str]) -> Gate {
         let mut serving = SecureServing::on(IpAddr::V4(Ipv4Addr::LOCALHOST), 0);
@@ -269,7 +270,7 @@ mod tests {
     fn a_front_proxy_says_for_whom_it_asks() {
         let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
         let proxy = FrontProxy {
-            authority: "ca.crt".into(),
+            authority: Authorities::File("ca.crt".into()),
             allowed_names: own(&["front"]),
             username_headers: own(&["X-Remote-User"]),
             uid_headers: own(&["X-Remote-Uid"]),

@@ -15,7 +15,7 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-use super::{SecureServing, SniCertificate};
+use super::{Authorities, SecureServing, SniCertificate};
 use crate::failure::Usage;
 
 /// The files in `--cert-dir`.
@@ -50,14 +50,14 @@ impl Tls {
         let versions = if serving.only_tls13 { &[&TLS13][..] } else { &[&TLS13, &TLS12] };
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_protocol_versions(versions)?;
         let mut all = RootCertStore::empty();
-        let mut trust = |flag: &str, file: Option<&Path>| {
-            let Some(file) = file else { return Ok(None) };
-            let authorities = authorities(flag, file)?;
+        let mut trust = |flag: &str, named: Option<&Authorities>| {
+            let Some(named) = named else { return Ok(None) };
+            let authorities = authorities(flag, named)?;
             all.extend(authorities.roots.iter().cloned());
-            verifier(authorities, &provider).with_context(|| format!("{flag} {}", file.display())).map(Some)
+            verifier(authorities, &provider).with_context(|| flag.to_owned()).map(Some)
         };
-        let clients = trust("--client-ca-file", serving.client_ca.as_deref())?;
-        let proxy = serving.front_proxy.as_ref().map(|proxy| proxy.authority.as_path());
+        let clients = trust("--client-ca-file", serving.client_ca.as_ref())?;
+        let proxy = serving.front_proxy.as_ref().map(|proxy| &proxy.authority);
         let front_proxies = trust("--requestheader-client-ca-file", proxy)?;
         let builder = if all.is_empty() {
             builder.with_no_client_auth()
@@ -156,11 +156,19 @@ fn subject(certificate: &CertificateDer<'_>) -> Option<Caller> {
     Some(Caller::named(name, groups))
 }
 
-fn authorities(flag: &str, file: &Path) -> Result<RootCertStore> {
+/// `flag` is where a file was named.
+fn authorities(flag: &str, named: &Authorities) -> Result<RootCertStore> {
+    let origin = match named {
+        Authorities::File(file) => format!("{flag} {}", file.display()),
+        Authorities::Pem(_) => "the ConfigMap kube-system/extension-apiserver-authentication".to_owned(),
+    };
+    let unusable = |error: &dyn std::fmt::Display| Usage(format!("{origin}: {error}"));
+    let read: Result<Vec<CertificateDer<'static>>, _> = match named {
+        Authorities::File(file) => CertificateDer::pem_file_iter(file).and_then(Iterator::collect),
+        Authorities::Pem(text) => CertificateDer::pem_slice_iter(text.as_bytes()).collect(),
+    };
     let mut store = RootCertStore::empty();
-    let unusable = |error: &dyn std::fmt::Display| Usage(format!("{flag} {}: {error}", file.display()));
-    for certificate in CertificateDer::pem_file_iter(file).map_err(|error| unusable(&error))? {
-        let certificate = certificate.map_err(|error| unusable(&error))?;
+    for certificate in read.map_err(|error| unusable(&error))? {
         store.add(certificate).map_err(|error| unusable(&error))?;
     }
     if store.is_empty() {

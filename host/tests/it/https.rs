@@ -6,7 +6,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use kube::{Client, Config, config::AuthInfo};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
@@ -26,8 +27,13 @@ impl Bench {
     /// Starts a sandbox, and Berth in kube-scheduler's place with these flags; `{kubeconfig}` and `{dir}` are filled in.
     async fn start(flags: &[&str]) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+        write_client_certificates(cluster.dir.path());
+        Self::start_in(cluster, flags).await
+    }
+
+    /// The same in a cluster whose folder has certificates for clients.
+    async fn start_in(cluster: Cluster, flags: &[&str]) -> Self {
         let (kubeconfig, dir) = (cluster.kubeconfig().display().to_string(), cluster.dir.path().to_owned());
-        write_client_certificates(&dir);
         // Free a moment ago.
         let port = TcpListener::bind("127.0.0.1:0").expect("a free port").local_addr().expect("an address").port();
         let fixed = ["kube-scheduler", "--kubeconfig={kubeconfig}", "--bind-address=127.0.0.1"].map(str::to_owned);
@@ -155,9 +161,10 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     let (certificate, key) = (path(dir.path(), "sni.crt"), path(dir.path(), "sni.key"));
     fs::write(&certificate, own.cert.pem()).expect("a file");
     fs::write(&key, own.signing_key.serialize_pem()).expect("a file");
-    let bench = Bench::start(&[&format!("--tls-sni-cert-key={certificate},{key}")]).await;
+    let mut bench = Bench::start(&[&format!("--tls-sni-cert-key={certificate},{key}")]).await;
+    let port = bench.port;
     let healthz = async |name: &str| {
-        let mut config = Config::new(format!("https://127.0.0.1:{}", bench.port).parse().expect("an address"));
+        let mut config = Config::new(format!("https://127.0.0.1:{port}").parse().expect("an address"));
         config.root_cert = Some(vec![own.cert.der().to_vec()]);
         config.tls_server_name = Some(name.to_owned());
         let client = Client::try_from(config).expect("a client");
@@ -165,6 +172,28 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     };
     assert_eq!(healthz("scheduler.example").await.expect("its certificate"), "ok");
     healthz("other.example").await.expect_err("the server's own certificate, which nobody trusts");
+    // Another certificate takes the place of this one while the scheduler runs.
+    let other = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
+    fs::write(&key, other.signing_key.serialize_pem()).expect("a file");
+    fs::write(&certificate, other.cert.pem()).expect("a file");
+    bench.process.line("other certificates are served and trusted").await;
+    healthz("scheduler.example").await.expect_err("the certificate before, which is not served any more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cluster_says_who_vouches_for_clients() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    write_client_certificates(cluster.dir.path());
+    let authority = fs::read_to_string(cluster.dir.path().join("ca.crt")).expect("a file");
+    let published = serde_json::json!({
+        "metadata": {"name": "extension-apiserver-authentication"}, "data": {"client-ca-file": authority},
+    });
+    let maps: Api<ConfigMap> = Api::namespaced(cluster.pods.clone().into_client(), "kube-system");
+    let published = serde_json::from_value(published).expect("a ConfigMap");
+    maps.create(&PostParams::default(), &published).await.expect("the sandbox takes it");
+    let mut bench = Bench::start_in(cluster, &["--authentication-kubeconfig={kubeconfig}"]).await;
+    bench.process.line("\"authorities looked up\" clients=true front_proxies=false").await;
+    bench.get(bench.certificate(), "/metrics").await.expect("ada may");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,80 @@
+//! Authorities that the cluster names: the API server publishes its own for the components that serve beside it
+//! (`pkg/server/options/authentication.go` of the generic API server). They are read once, at the start.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context as _, Result};
+use tracing::{info, warn};
+
+use super::{Authorities, FrontProxy, Lookup, SecureServing, access::reviewer};
+use crate::failure::chain;
+
+/// Asks the cluster for what no flag says.
+///
+/// # Errors
+/// There is no answer, and one is needed.
+pub(super) async fn add_authorities(serving: &mut SecureServing) -> Result<()> {
+    let is_needed = serving.client_ca.is_none() || serving.front_proxy.is_none();
+    let kubeconfig = serving.authentication_kubeconfig.as_deref();
+    if serving.lookup == Lookup::None || !is_needed || kubeconfig.is_none() {
+        return Ok(());
+    }
+    let Some(reviewer) = reviewer(kubeconfig, "--authentication-kubeconfig").await? else { return Ok(()) };
+    let published = match reviewer.authorities().await {
+        Ok(published) => published,
+        Err(error) if serving.lookup == Lookup::Strict => {
+            return Err(error).context("looking up who vouches for callers; --authentication-skip-lookup does without");
+        }
+        Err(error) => {
+            let reason = chain(&error);
+            warn!(reason, "no authorities are looked up: callers are known by flags and tokens alone");
+            return Ok(());
+        }
+    };
+    let pem = |key: &str| published.get(key).filter(|pem| !pem.is_empty()).cloned().map(Authorities::Pem);
+    if serving.client_ca.is_none() {
+        serving.client_ca = pem("client-ca-file");
+    }
+    if serving.front_proxy.is_none() {
+        serving.front_proxy = pem("requestheader-client-ca-file").map(|authority| front_proxy(authority, &published));
+    }
+    let (clients, front_proxies) = (serving.client_ca.is_some(), serving.front_proxy.is_some());
+    info!(clients, front_proxies, "authorities looked up");
+    Ok(())
+}
+
+fn front_proxy(authority: Authorities, published: &BTreeMap<String, String>) -> FrontProxy {
+    let list = |key: &str| {
+        let text = published.get(key).map(String::as_str).unwrap_or_default();
+        serde_json::from_str::<Vec<String>>(text).unwrap_or_default()
+    };
+    FrontProxy {
+        authority,
+        allowed_names: list("requestheader-allowed-names"),
+        username_headers: list("requestheader-username-headers"),
+        uid_headers: list("requestheader-uid-headers"),
+        group_headers: list("requestheader-group-headers"),
+        extra_header_prefixes: list("requestheader-extra-headers-prefix"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_front_proxy_is_read_as_the_api_server_writes_it() {
+        let published = [
+            ("requestheader-allowed-names", "[\"front-proxy-client\"]"),
+            ("requestheader-username-headers", "[\"X-Remote-User\"]"),
+            ("requestheader-extra-headers-prefix", "[\"X-Remote-Extra-\"]"),
+        ];
+        let published = published.map(|(key, text)| (key.to_owned(), text.to_owned())).into();
+        let proxy = front_proxy(Authorities::Pem(String::new()), &published);
+        assert_eq!(
+            (&*proxy.allowed_names, &*proxy.username_headers),
+            (&["front-proxy-client".to_owned()][..], &["X-Remote-User".to_owned()][..])
+        );
+        assert!(proxy.group_headers.is_empty());
+    }
+}
