@@ -183,9 +183,7 @@ impl Session {
                     }
                 }
                 Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
-                    let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
-                    let fix = format!("add to its ClusterRole: {rule}");
-                    error!(kind, reason = %failure, fix, "this user may not list and watch a kind; a scheduler that starts waits for it");
+                    self.tell_forbidden(&failure);
                     n_refusals += 1;
                 }
                 Err(error) => {
@@ -206,6 +204,12 @@ impl Session {
             // Whoever wants a new list waits for it.
             let _ = tokio::time::timeout(rest, relist_wanted(&self.relists)).await;
         }
+    }
+
+    fn tell_forbidden(&self, reason: &Failure) {
+        let kind = self.kind.plural();
+        let fix = format!("add to its ClusterRole: {}", rule(self.kind.group(), kind, "", &["list", "watch"]));
+        error!(kind, %reason, fix, "this user may not list and watch a kind; a scheduler that starts waits for it");
     }
 
     /// The server does not have the kind, or no longer, so it counts as synced. The session goes on trying, since kinds
