@@ -13,6 +13,7 @@
 mod cost;
 mod device_value;
 mod library;
+mod nesting;
 mod quantity;
 mod semantic_version;
 #[cfg(test)]
@@ -141,10 +142,11 @@ fn compile(expression: &str, env: &Env) -> Result<Program, Arc<str>> {
     if expression.len() > MAX_LENGTH {
         return Err(format!("expression is longer than {MAX_LENGTH} bytes").into());
     }
-    let program = env.compile(expression).map_err(|errors| errors.to_string())?;
-    if cost::exceeds_limit(program.expression()) {
-        return Err("too complex, exceeds cost limit".into());
+    if nesting::is_too_deep(expression) {
+        return Err(format!("too complex, more than {} operations within each other", nesting::MAX_DEPTH).into());
     }
+    let program = env.compile(expression).map_err(|errors| errors.to_string())?;
+    cost::check(program.expression()).map_err(|reason| reason.to_string())?;
     Ok(program)
 }
 

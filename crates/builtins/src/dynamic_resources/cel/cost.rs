@@ -1,12 +1,12 @@
-//! An upper bound for the cost of evaluating an expression, estimated before it runs.
+//! What evaluating an expression may take at most, worked out before it runs.
 //!
-//! The interpreter does not count steps, so the cost is estimated from the expression alone: every node costs one step, a
-//! comprehension its body times the size of its range. Literals have their own size; everything else has the size of the
-//! largest value of a device.
+//! The interpreter does not count steps, so they are bounded from the expression alone. Every node costs one step; what reads texts or lists costs one more for ten characters or elements, as
+//! Kubernetes counts for functions of strings; a comprehension costs its body for each element of its range. What comes
+//! from the device has the size of the largest value that a device may have.
 
 use cel::{
     IdedExpr,
-    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, LiteralValue},
+    common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue},
 };
 
 /// The limit of Kubernetes for device selectors (`CELSelectorExpressionMaxCost` in `k8s.io/api/resource/v1/types.go`). Its
@@ -14,42 +14,132 @@ use cel::{
 const LIMIT: u64 = 1_000_000;
 /// A device has at most 32 attributes and capacities; their texts have at most 64 characters.
 const DEVICE_SIZE: u64 = 64;
+/// How many comprehensions may go over elements within each other. With the smallest range of a device, three exceed the
+/// limit of cost; more than this takes long to estimate.
+const MAX_LOOPS: usize = 5;
+/// Compiling a regular expression that is not known beforehand: it may become as large as a regular expression may.
+const UNKNOWN_REGEX: u64 = 10_000;
 
-/// Steps to evaluate an expression, and elements or characters of its result.
-#[derive(Clone, Copy, Debug, Default)]
+/// Why an expression is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum TooComplex {
+    #[error("too complex, exceeds cost limit")]
+    Cost,
+    #[error("too complex, more than {MAX_LOOPS} comprehensions within each other")]
+    Loops,
+}
+
+/// Steps to evaluate an expression, and how large its result is.
+#[derive(Clone, Copy, Debug)]
 struct Estimate {
     steps: u64,
-    size: u64,
+    size: Size,
+}
+
+/// At most so large is a value.
+#[derive(Clone, Copy, Debug)]
+struct Size {
+    /// Elements of a list or map, characters of a text.
+    count: u64,
+    /// The weight of its largest element.
+    element: u64,
+    /// Characters and numbers in all of it.
+    weight: u64,
 }
 
 /// Sizes of bound variables, innermost last.
-type Scope<'a> = Vec<(&'a str, u64)>;
+type Scope<'a> = Vec<(&'a str, Size)>;
 
-pub(super) fn exceeds_limit(expression: &IdedExpr) -> bool {
-    estimate(expression, &mut Scope::new()).steps > LIMIT
+/// # Errors
+/// Evaluating the expression might take too long or too much memory.
+pub(super) fn check(expression: &IdedExpr) -> Result<(), TooComplex> {
+    check_loops(expression, 0)?;
+    let estimate = estimate(expression, &mut Scope::new());
+    if estimate.steps > LIMIT || estimate.size.weight > LIMIT { Err(TooComplex::Cost) } else { Ok(()) }
+}
+
+/// `loops` is how many comprehensions evaluate the expression for each of their elements.
+fn check_loops(expression: &IdedExpr, loops: usize) -> Result<(), TooComplex> {
+    if loops > MAX_LOOPS {
+        return Err(TooComplex::Loops);
+    }
+    match &expression.expr {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Ok(()),
+        Expr::Select(select) => check_loops(&select.operand, loops),
+        Expr::Call(call) => operands(call).try_for_each(|operand| check_loops(operand, loops)),
+        Expr::List(list) => list.elements.iter().try_for_each(|element| check_loops(element, loops)),
+        Expr::Map(map) => map.entries.iter().flat_map(parts).try_for_each(|part| check_loops(part, loops)),
+        Expr::Struct(fields) => fields.entries.iter().flat_map(parts).try_for_each(|part| check_loops(part, loops)),
+        Expr::Comprehension(comprehension) => {
+            let within = loops + usize::from(!is_bind(comprehension));
+            let ComprehensionExpr { iter_range, accu_init, loop_cond, loop_step, result, .. } = &**comprehension;
+            [iter_range, accu_init, result].into_iter().try_for_each(|part| check_loops(part, loops))?;
+            [loop_cond, loop_step].into_iter().try_for_each(|part| check_loops(part, within))
+        }
+    }
+}
+
+/// Whether the comprehension only gives a value a name.
+fn is_bind(comprehension: &ComprehensionExpr) -> bool {
+    matches!(&comprehension.iter_range.expr, Expr::List(ListExpr { elements, .. }) if elements.is_empty())
+}
+
+fn operands(call: &CallExpr) -> impl Iterator<Item = &IdedExpr> {
+    call.target.as_deref().into_iter().chain(&call.args)
+}
+
+impl Size {
+    const SCALAR: Self = Self { count: 1, element: 1, weight: 1 };
+    const OF_DEVICE: Self = Self { count: DEVICE_SIZE, element: DEVICE_SIZE, weight: DEVICE_SIZE };
+
+    fn text(characters: u64) -> Self {
+        Self { count: characters.max(1), element: 1, weight: characters.max(1) }
+    }
+
+    /// An element, of which no more is known than its weight.
+    fn of_element(self) -> Self {
+        Self { count: self.element, element: self.element, weight: self.element }
+    }
+
+    fn max(self, other: Self) -> Self {
+        Self {
+            count: self.count.max(other.count),
+            element: self.element.max(other.element),
+            weight: self.weight.max(other.weight),
+        }
+    }
+
+    /// One after the other, as lists and texts are added.
+    fn and(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            element: self.element.max(other.element),
+            weight: self.weight.saturating_add(other.weight),
+        }
+    }
 }
 
 fn estimate<'a>(expression: &'a IdedExpr, scope: &mut Scope<'a>) -> Estimate {
     match &expression.expr {
-        Expr::Unspecified => Estimate::default(),
-        Expr::Literal(literal) => Estimate { steps: 1, size: literal_size(literal) },
+        Expr::Unspecified => Estimate { steps: 0, size: Size::SCALAR },
+        Expr::Literal(literal) => Estimate { steps: 1, size: Size::text(literal_length(literal)) },
         Expr::Ident(name) => {
             let bound = scope.iter().rev().find(|(bound, _)| bound == name);
-            Estimate { steps: 1, size: bound.map_or(DEVICE_SIZE, |(_, size)| *size) }
+            Estimate { steps: 1, size: bound.map_or(Size::OF_DEVICE, |(_, size)| *size) }
         }
         Expr::Select(select) => {
             let operand = estimate(&select.operand, scope);
-            Estimate { steps: operand.steps.saturating_add(1), size: operand.size.max(1) }
+            Estimate { steps: operand.steps.saturating_add(1), size: operand.size }
         }
         Expr::Call(call) => call_estimate(call, scope),
-        Expr::List(list) => sum(list.elements.iter(), scope),
-        Expr::Map(map) => sum(map.entries.iter().flat_map(parts), scope),
-        Expr::Struct(fields) => sum(fields.entries.iter().flat_map(parts), scope),
+        Expr::List(list) => collection(list.elements.iter(), scope),
+        Expr::Map(map) => collection(map.entries.iter().flat_map(parts), scope),
+        Expr::Struct(fields) => collection(fields.entries.iter().flat_map(parts), scope),
         Expr::Comprehension(comprehension) => comprehension_estimate(comprehension, scope),
     }
 }
 
-fn literal_size(literal: &LiteralValue) -> u64 {
+fn literal_length(literal: &LiteralValue) -> u64 {
     let length = match literal {
         LiteralValue::String(text) => text.inner().len(),
         LiteralValue::Bytes(bytes) => bytes.inner().len(),
@@ -59,7 +149,7 @@ fn literal_size(literal: &LiteralValue) -> u64 {
         | LiteralValue::Null
         | LiteralValue::UInt(_) => 1,
     };
-    u64::try_from(length).unwrap_or(u64::MAX).max(1)
+    u64::try_from(length).unwrap_or(u64::MAX)
 }
 
 fn parts(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
@@ -69,47 +159,106 @@ fn parts(entry: &IdedEntryExpr) -> Vec<&IdedExpr> {
     }
 }
 
-fn sum<'a>(expressions: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scope<'a>) -> Estimate {
-    let mut total = Estimate { steps: 1, size: 0 };
-    for expression in expressions {
-        let each = estimate(expression, scope);
-        total.steps = total.steps.saturating_add(each.steps);
-        total.size = total.size.saturating_add(each.size.max(1));
+/// An empty one has no elements, so that going over it costs nothing.
+fn collection<'a>(elements: impl Iterator<Item = &'a IdedExpr>, scope: &mut Scope<'a>) -> Estimate {
+    let mut total = Estimate { steps: 1, size: Size { count: 0, element: 1, weight: 0 } };
+    for element in elements {
+        let Estimate { steps, size } = estimate(element, scope);
+        total.steps = total.steps.saturating_add(steps);
+        total.size = total.size.and(Size { count: 1, element: size.weight, weight: size.weight });
     }
     total
 }
 
-/// A call reads all its operands, and its result is no larger than they are; replacing and joining multiply sizes.
 fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
-    let mut operands = Vec::with_capacity(call.args.len() + 1);
-    for operand in call.target.as_deref().into_iter().chain(&call.args) {
-        operands.push(estimate(operand, scope));
+    let mut steps = 1_u64;
+    let mut sizes = Vec::with_capacity(call.args.len() + 1);
+    for operand in operands(call) {
+        let estimate = estimate(operand, scope);
+        steps = steps.saturating_add(estimate.steps);
+        sizes.push(estimate.size);
     }
-    let steps = operands.iter().fold(1u64, |steps, operand| steps.saturating_add(operand.steps));
-    let sizes = operands.iter().map(|operand| operand.size.max(1));
-    let size = match call.func_name.as_str() {
-        "replace" | "join" | "format" => sizes.fold(1, u64::saturating_mul),
-        _ => sizes.fold(0, u64::saturating_add),
+    let read = sizes.iter().fold(0_u64, |read, size| read.saturating_add(size.weight));
+    let product = |of: fn(&Size) -> u64| sizes.iter().map(of).fold(1_u64, |all, size| all.saturating_mul(size.max(1)));
+    let all = sizes.iter().copied().reduce(Size::and).unwrap_or(Size::SCALAR);
+    let (extra, size) = match call.func_name.as_str() {
+        "_?_:_" => (0, sizes.iter().skip(1).copied().reduce(Size::max).unwrap_or(Size::SCALAR)),
+        "_&&_" | "_||_" | "!_" | "@not_strictly_false" => (0, Size::SCALAR),
+        "_==_" | "_!=_" | "_<_" | "_<=_" | "_>_" | "_>=_" | "contains" | "startsWith" | "endsWith" | "size" => {
+            (read / 10, Size::SCALAR)
+        }
+        "@in" | "indexOf" | "lastIndexOf" => (read, Size::SCALAR),
+        "sets.contains" | "sets.equivalent" | "sets.intersects" => (product(|size| size.count), Size::SCALAR),
+        "_[_]" | "_[?_]" => (0, sizes.first().map_or(Size::SCALAR, |operand| operand.of_element())),
+        "matches" => (regex_steps(call, read), Size::SCALAR),
+        "find" | "findAll" => (regex_steps(call, read), Size { count: read, element: read, weight: read }),
+        "replace" | "join" | "format" => {
+            let size = Size::text(product(|size| size.weight));
+            (size.weight / 10, size)
+        }
+        "split" => (read / 10, Size { count: read, element: read, weight: read }),
+        _ => (read / 10, all),
     };
-    // Ten characters a step, as Kubernetes counts for string functions.
-    Estimate { steps: steps.saturating_add(size / 10), size }
+    Estimate { steps: steps.saturating_add(extra), size }
 }
 
+/// A pattern that stands in the expression is compiled once. Each of its characters may be looked at for each character of
+/// the text; Kubernetes counts a tenth and a quarter of them.
+fn regex_steps(call: &CallExpr, read: u64) -> u64 {
+    match call.args.iter().rev().find_map(pattern_length) {
+        Some(pattern) => (read / 10 + 1).saturating_mul(pattern / 4 + 1),
+        None => UNKNOWN_REGEX.saturating_add(read),
+    }
+}
+
+fn pattern_length(argument: &IdedExpr) -> Option<u64> {
+    let Expr::Literal(literal @ LiteralValue::String(_)) = &argument.expr else { return None };
+    Some(literal_length(literal))
+}
+
+/// The result of a comprehension is what its accumulator has become. Two rounds show how that grows: by as much each time,
+/// or by a factor.
 fn comprehension_estimate<'a>(comprehension: &'a ComprehensionExpr, scope: &mut Scope<'a>) -> Estimate {
     let range = estimate(&comprehension.iter_range, scope);
     let start = estimate(&comprehension.accu_init, scope);
+    let once = range.steps.saturating_add(start.steps);
+    let (rounds, accumulated) = match range.size.count {
+        0 => (0, start.size),
+        n => {
+            let first = round(comprehension, range.size, start.size, scope).size;
+            let second = round(comprehension, range.size, first, scope).size;
+            let accumulated = Size {
+                count: grown([start.size.count, first.count, second.count], n),
+                element: first.element.max(second.element),
+                weight: grown([start.size.weight, first.weight, second.weight], n),
+            };
+            (n.saturating_mul(round(comprehension, range.size, accumulated, scope).steps), accumulated)
+        }
+    };
+    scope.push((&comprehension.accu_var, accumulated));
+    let result = estimate(&comprehension.result, scope);
+    scope.pop();
+    Estimate { steps: once.saturating_add(rounds).saturating_add(result.steps), size: result.size }
+}
+
+/// One round: the condition, then the next value of the accumulator.
+fn round<'a>(comprehension: &'a ComprehensionExpr, range: Size, accumulated: Size, scope: &mut Scope<'a>) -> Estimate {
     let depth = scope.len();
-    scope.push((&comprehension.iter_var, range.size.max(1)));
-    scope.extend(comprehension.iter_var2.as_deref().map(|variable| (variable, range.size.max(1))));
-    scope.push((&comprehension.accu_var, start.size.max(range.size)));
+    scope.push((&comprehension.iter_var, range.of_element()));
+    scope.extend(comprehension.iter_var2.as_deref().map(|variable| (variable, range.of_element())));
+    scope.push((&comprehension.accu_var, accumulated));
     let condition = estimate(&comprehension.loop_cond, scope);
     let step = estimate(&comprehension.loop_step, scope);
-    let result = estimate(&comprehension.result, scope);
     scope.truncate(depth);
-    let round = condition.steps.saturating_add(step.steps);
-    let steps = range.size.saturating_mul(round).saturating_add(range.steps);
-    Estimate {
-        steps: steps.saturating_add(start.steps).saturating_add(result.steps),
-        size: range.size.max(start.size).max(result.size),
+    Estimate { steps: condition.steps.saturating_add(step.steps), size: step.size }
+}
+
+/// What grows from the first to the second to the third value, after `n` rounds.
+fn grown([start, first, second]: [u64; 3], n: u64) -> u64 {
+    let (growth, later_growth) = (first.saturating_sub(start), second.saturating_sub(first));
+    if later_growth <= growth {
+        return start.max(first).saturating_add(n.saturating_mul(growth.max(later_growth)));
     }
+    let factor = second.div_ceil(first.max(1));
+    first.saturating_mul(factor.saturating_pow(u32::try_from(n).unwrap_or(u32::MAX)))
 }

@@ -4,7 +4,7 @@
 //! `findAll`), lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`,
 //! `sets.equivalent`, `sets.intersects`).
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cell::RefCell, cmp::Ordering, sync::Arc};
 
 use cel::{
     DeclarationError, Env, ExecutionError, IdedExpr, ParseError, add_member_overload, add_overload,
@@ -17,11 +17,18 @@ use cel::{
     parser::{Macro, MacroExprHelper},
 };
 use regex::{Regex, RegexBuilder};
+use rustc_hash::FxHashMap;
 
 use super::{quantity, semantic_version};
 
 /// The most memory that a compiled regular expression may take, in bytes.
 const MAX_REGEX_SIZE: usize = 1 << 20;
+
+/// How deep groups of a regular expression may lie within each other, for the stack of its compiler.
+const MAX_REGEX_DEPTH: u32 = 50;
+
+/// How many compiled regular expressions are kept.
+const MAX_REGEXES: usize = 64;
 
 type CelArguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -79,9 +86,28 @@ fn regular_expressions(env: &mut Env) -> Result<(), DeclarationError> {
     add_member_overload!(env, fn find_all_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll")
 }
 
+type Compiled = Result<Regex, Box<str>>;
+
+thread_local! {
+    /// Compiled regular expressions by pattern, those that are none with the reason. The functions of an environment have no
+    /// state of their own, and a pattern is used for every device.
+    static REGEXES: RefCell<FxHashMap<Box<str>, Compiled>> = RefCell::default();
+}
+
 fn regex(function: &str, pattern: &CelString<'_>) -> Result<Regex, ExecutionError> {
-    let built = RegexBuilder::new(pattern.inner()).size_limit(MAX_REGEX_SIZE).build();
-    built.map_err(|error| ExecutionError::function_error(function, error))
+    let found = REGEXES.with_borrow_mut(|regexes| {
+        if let Some(known) = regexes.get(pattern.inner()) {
+            return known.clone();
+        }
+        let built = RegexBuilder::new(pattern.inner()).size_limit(MAX_REGEX_SIZE).nest_limit(MAX_REGEX_DEPTH).build();
+        let built = built.map_err(|error| error.to_string().into_boxed_str());
+        if regexes.len() >= MAX_REGEXES {
+            regexes.clear();
+        }
+        regexes.insert(pattern.inner().into(), built.clone());
+        built
+    });
+    found.map_err(|error| ExecutionError::function_error(function, error))
 }
 
 fn matches(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelBool, ExecutionError> {

@@ -150,6 +150,50 @@ fn what_would_run_too_long_is_refused() {
     check_error(r#"device.driver.matches("(a{1000}){1000}")"#, "size limit");
 }
 
+/// Each of these passes the API server's parser and would cost the scheduler its stack, its memory or minutes.
+#[test]
+fn expressions_made_to_hurt_are_refused_before_they_run() {
+    let doubling = format!(r#"["x"]{}.size() > 0"#, ".map(x, x + x)".repeat(40));
+    check_error(&doubling, "exceeds cost limit");
+    let squaring = format!(r#"["xx"]{}.size() > 0"#, ".map(x, x.replace('x', x))".repeat(40));
+    check_error(&squaring, "exceeds cost limit");
+    let long = format!("0{} == 0", "+0".repeat(4_500));
+    check_error(&long, "operations within each other");
+    let selects = format!("device{}", ".a".repeat(4_500));
+    check_error(&selects, "operations within each other");
+    check_error(&format!("{}true{}", "(".repeat(2_000), ")".repeat(2_000)), "operations within each other");
+    check_error(&format!("{}true", "!".repeat(5_000)), "operations within each other");
+    check_error(&format!("{}true", "true ? true : ".repeat(700)), "operations within each other");
+    let nested = format!("{}true{}", "[1].all(a, ".repeat(8), ")".repeat(8));
+    check_error(&nested, "comprehensions within each other");
+    let patterns = r#"device.attributes.all(a, device.attributes.all(b, device.driver.matches(a + b)))"#;
+    check_error(patterns, "exceeds cost limit");
+    check_error(&format!("device.driver.matches('{}a{}')", "(".repeat(100), ")".repeat(100)), "nest");
+}
+
+#[test]
+fn usual_expressions_stay_far_below_the_limits() {
+    check_true(&[
+        r#"device.attributes["dra.example.com"].map(name, name + "-x").filter(n, n != "").map(n, n).size() > 0"#,
+        r#"device.attributes.exists(a, device.attributes.exists(b, a.startsWith("dra") || b == a))"#,
+        r#"["a100", "h100"].exists(m, device.attributes["dra.example.com"].model.matches("^" + m + "$"))"#,
+    ]);
+    let many = (0..120).map(|n| format!(r#"device.driver == "d{n}""#)).collect::<Vec<_>>().join(" || ");
+    assert_eq!(ask(&many), Ok(false));
+}
+
+/// The scheduling thread has 4 MiB.
+#[test]
+fn the_deepest_expressions_that_are_taken_leave_stack_enough() {
+    let sum = format!("0{} == 0", "+0".repeat(90));
+    let conditions = format!("{}true", "false ? false : ".repeat(45));
+    let lists = format!("size({}1{}) == 1", "[".repeat(45), "]".repeat(45));
+    let loops = format!("{}true{}", "[1].all(a, ".repeat(5), ")".repeat(5));
+    let ask = move || [sum, lists, loops, conditions].iter().for_each(|expression| check_true(&[expression]));
+    let thread = std::thread::Builder::new().stack_size(2 << 20).spawn(ask).expect("a thread");
+    thread.join().expect("stack enough");
+}
+
 #[test]
 fn answers_are_remembered_for_a_device() {
     let mut selectors = Selectors::default();
