@@ -15,6 +15,7 @@ mod devices;
 mod doctor;
 mod documentation;
 mod extenders;
+mod faults;
 mod hostile;
 mod hot_swap;
 mod https;

@@ -51,11 +51,25 @@ impl KnownObjects {
             Some(old) if old.uid != identity.uid => {
                 ObjectChange::Replaced { old: Identity { uid: old.uid, ..identity.clone() } }
             }
-            Some(old) if !old.resource_version.is_empty() && old.resource_version == identity.resource_version => {
-                ObjectChange::Unchanged
-            }
+            Some(old) if old.is_version(&identity.resource_version) => ObjectChange::Unchanged,
             Some(_) => ObjectChange::Changed,
         }
+    }
+
+    pub(super) fn n_objects(&self) -> usize {
+        self.objects.len()
+    }
+
+    /// Whether the reader has seen this very version; then it counts as seen in the current relist, too.
+    pub(super) fn refresh(&mut self, identity: &Identity) -> bool {
+        let generation = self.generation;
+        self.objects.get_mut(&key(identity)).is_some_and(|known| {
+            let is_same = known.uid == identity.uid && known.is_version(&identity.resource_version);
+            if is_same {
+                known.generation = generation;
+            }
+            is_same
+        })
     }
 
     /// True if the reader knew the object.
@@ -78,6 +92,13 @@ impl KnownObjects {
             .collect();
         gone.sort_by(|a, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
         gone
+    }
+}
+
+impl KnownObject {
+    /// An object without a version is never known to be the same.
+    fn is_version(&self, resource_version: &str) -> bool {
+        !self.resource_version.is_empty() && self.resource_version == resource_version
     }
 }
 

@@ -151,12 +151,7 @@ impl Session {
         let mut n_refusals = 0;
         loop {
             let began = Instant::now();
-            if self.relists.has_changed().unwrap_or_default() {
-                self.resume_from = None;
-            }
-            if self.resume_from.is_none() {
-                self.list_number = *self.relists.borrow_and_update();
-            }
+            self.take_wish_for_list();
             let ended = tokio::select! {
                 ended = Box::pin(self.attempt()) => ended,
                 () = sink.closed() => return,
@@ -210,6 +205,16 @@ impl Session {
         let kind = self.kind.plural();
         let fix = format!("add to its ClusterRole: {}", rule(self.kind.group(), kind, "", &["list", "watch"]));
         error!(kind, %reason, fix, "this user may not list and watch a kind; a scheduler that starts waits for it");
+    }
+
+    /// What comes next is a list if one is wanted, and it answers all wishes up to here.
+    fn take_wish_for_list(&mut self) {
+        if self.relists.has_changed().unwrap_or_default() {
+            self.resume_from = None;
+        }
+        if self.resume_from.is_none() {
+            self.list_number = *self.relists.borrow_and_update();
+        }
     }
 
     /// The server does not have the kind, or no longer, so it counts as synced. The session goes on trying, since kinds
@@ -379,6 +384,14 @@ impl Session {
     }
 
     async fn apply(&mut self, json: &str) -> Result<(), WatchError> {
+        // Most of a list is known when it is not the first, and need not be decoded as a whole.
+        if self.resume_from.is_none()
+            && self.known.n_objects() > 0
+            && let Ok(identity) = Identity::read(json)
+            && self.known.refresh(&identity)
+        {
+            return Ok(());
+        }
         let (identity, event) = match self.kind.applied(json) {
             Ok((identity, event)) => (identity, Some(event)),
             Err(reason) => {
