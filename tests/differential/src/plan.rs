@@ -67,10 +67,18 @@ impl Plan {
         Self { random: Random::new(seed), n_pods: 0, n_nodes }
     }
 
-    pub(crate) fn namespaces() -> Vec<Value> {
-        let teams = [("red", "a"), ("green", "b"), ("blue", "a")];
-        let namespace = |(name, team)| json!({"metadata": {"name": name, "labels": {"team": team}}});
-        teams.into_iter().map(namespace).collect()
+    /// What is there before nodes and pods, with the collections that it belongs to: namespaces, and in one of them a service,
+    /// over whose pods the default constraints spread.
+    pub(crate) fn surroundings() -> Vec<(String, Value)> {
+        let namespace = |(name, team)| {
+            let labels = json!({"team": team});
+            ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": name, "labels": labels}}))
+        };
+        let mut objects: Vec<_> = [("red", "a"), ("green", "b"), ("blue", "a")].map(namespace).into();
+        let service =
+            json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
+        objects.push(("/api/v1/namespaces/red/services".to_owned(), service));
+        objects
     }
 
     /// The nodes that there are at the beginning.

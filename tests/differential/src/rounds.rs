@@ -75,12 +75,9 @@ impl Round<'_> {
         let berth = Program { path: beside("berth")?, command: Some("kube-scheduler"), is_detailed };
         let (kube_scheduler, berth) = try_join!(Side::start(assets, kube_scheduler), Side::start(assets, berth))?;
         let mut sides = Sides { kube_scheduler, berth };
-        for namespace in Plan::namespaces() {
-            let create = |side: &Side| {
-                let (objects, namespace) = (side.objects.clone(), namespace.clone());
-                async move { objects.create("/api/v1/namespaces", &namespace).await }
-            };
-            try_join!(create(&sides.kube_scheduler), create(&sides.berth))?;
+        for (collection, object) in Plan::surroundings() {
+            let (theirs, ours) = (&sides.kube_scheduler.objects, &sides.berth.objects);
+            try_join!(theirs.create(&collection, &object), ours.create(&collection, &object))?;
         }
         let mut plan = Plan::new(self.seed, self.n_nodes);
         let (counts, mut differences) = match self.kind {
