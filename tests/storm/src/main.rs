@@ -14,13 +14,13 @@
 
 mod figures;
 mod processes;
-mod server;
 mod stream;
 mod swaps;
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use berth_test_processes::interruptible;
 use clap::Parser;
 
 use crate::{
@@ -56,11 +56,11 @@ const MAX_GROWTH: f64 = 0.25;
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
-    tokio::runtime::Runtime::new()?.block_on(storm(&arguments))
+    tokio::runtime::Runtime::new()?.block_on(interruptible(storm(&arguments)))
 }
 
 async fn storm(arguments: &Arguments) -> Result<()> {
-    let processes = Processes::start(arguments.nodes)?;
+    let processes = Processes::start(arguments.nodes).await?;
     let stream = PodStream::start(&processes.kubeconfig, arguments.rate).await?;
     let quiet_time = Duration::from_secs(arguments.quiet);
     println!("native plugins, without swaps: {}", quiet(&processes, &stream, quiet_time).await?);

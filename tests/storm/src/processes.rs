@@ -1,23 +1,17 @@
 //! The API server and the scheduler, as two processes.
 
 use std::{
-    env, fs,
-    io::{BufRead as _, BufReader},
-    net::{SocketAddr, TcpListener},
+    fs,
     path::PathBuf,
-    process::{Child, Command, Stdio},
-    thread,
     time::{Duration, Instant},
 };
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
+use berth_test_processes::{Endpoints, Process, berth, beside, free_addresses};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{
-    figures::{Buckets, Mark},
-    server::get,
-};
+use crate::figures::{Buckets, Mark};
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
 const PLUGIN_CONFIG: &str = "\
@@ -36,31 +30,18 @@ kind: KubeSchedulerConfiguration
 clientConnection: {qps: -1}
 ";
 
-/// For the scheduler to come up and list.
-const PATIENCE: Duration = Duration::from_secs(120);
-
 /// Both processes; they end with this value.
 pub(crate) struct Processes {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) plugins_dir: PathBuf,
-    address: SocketAddr,
-    scheduler: Killed,
-    _sandbox: Killed,
+    endpoints: Endpoints,
+    scheduler: Process,
+    _sandbox: Process,
     _dir: TempDir,
 }
 
-struct Killed(Child);
-
-impl Drop for Killed {
-    fn drop(&mut self) {
-        // It may have ended by itself.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 impl Processes {
-    pub(crate) fn start(n_nodes: u32) -> Result<Self> {
+    pub(crate) async fn start(n_nodes: u32) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
         let plugins_dir = dir.path().join("plugins");
@@ -69,56 +50,32 @@ impl Processes {
         fs::write(&plugin_config, PLUGIN_CONFIG)?;
         let config = dir.path().join("scheduler.yaml");
         fs::write(&config, CONFIG)?;
-        let mut sandbox = Command::new(berth()?)
-            .args(["sandbox", "--no-scheduler", "--log", "warn", "--nodes", &n_nodes.to_string(), "--kubeconfig"])
-            .arg(&kubeconfig)
-            .stdout(Stdio::piped())
-            .spawn()?;
-        let output = sandbox.stdout.take().context("the sandbox's output")?;
-        let sandbox = Killed(sandbox);
-        let mut lines = BufReader::new(output).lines();
-        ensure!(lines.any(|line| line.is_ok_and(|line| line.starts_with("serving "))), "the sandbox did not serve");
-        let address = free_address()?;
-        let log = fs::File::create(dir.path().join("scheduler.log"))?;
-        let scheduler = Command::new(berth()?)
-            .args(["run", "--leader-elect=false", "--log", "error", "--kubeconfig"])
-            .arg(&kubeconfig)
-            .arg("--plugins-dir")
-            .arg(&plugins_dir)
-            .arg("--plugin-config")
-            .arg(&plugin_config)
-            .arg("--artifact-cache")
-            .arg(dir.path().join("artifacts"))
-            .arg("--config")
-            .arg(&config)
-            .args(["--metrics-address", &address.to_string()])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()?;
-        let scheduler = Killed(scheduler);
-        let processes = Self { kubeconfig, plugins_dir, address, scheduler, _sandbox: sandbox, _dir: dir };
-        processes.until_ready()?;
-        Ok(processes)
-    }
-
-    fn until_ready(&self) -> Result<()> {
-        let start = Instant::now();
-        while get(self.address, "/readyz").is_err() {
-            ensure!(start.elapsed() < PATIENCE, "the scheduler did not become ready");
-            thread::sleep(Duration::from_millis(50));
-        }
-        Ok(())
+        let program = beside("berth")?;
+        let mut sandbox = berth(&program, dir.path());
+        sandbox.args(["sandbox", "--no-scheduler", "--log", "warn", "--nodes", &n_nodes.to_string(), "--kubeconfig"]);
+        sandbox.arg(&kubeconfig);
+        let sandbox = Process::start(sandbox)?;
+        sandbox.line("serving ").await?;
+        let [address] = free_addresses()?;
+        let mut scheduler = berth(&program, dir.path());
+        scheduler.args(["run", "--leader-elect=false", "--log", "error", "--kubeconfig"]).arg(&kubeconfig);
+        scheduler.arg("--plugins-dir").arg(&plugins_dir).arg("--plugin-config").arg(&plugin_config);
+        scheduler.arg("--config").arg(&config).args(["--metrics-address", &address.to_string()]);
+        let scheduler = Process::start(scheduler)?;
+        let endpoints = Endpoints::new(address);
+        endpoints.until("/readyz", |answer| answer.ends_with("ok")).await?;
+        Ok(Self { kubeconfig, plugins_dir, endpoints, scheduler, _sandbox: sandbox, _dir: dir })
     }
 
     /// What the scheduler says about a plugin.
     pub(crate) fn plugin(&self, name: &str) -> Result<Value> {
-        let list: Value = serde_json::from_str(&get(self.address, "/admin/plugins")?)?;
+        let list: Value = serde_json::from_str(&self.endpoints.get("/admin/plugins")?)?;
         let plugins = list.as_array().context("a list of plugins")?;
         plugins.iter().find(|plugin| plugin["name"] == name).cloned().with_context(|| format!("no plugin {name}"))
     }
 
     pub(crate) fn mark(&self) -> Result<Mark> {
-        let metrics = get(self.address, "/metrics")?;
+        let metrics = self.endpoints.get("/metrics")?;
         let cycles = buckets(&metrics, "berth_scheduling_cycle_duration_seconds")?;
         let starved = self.starved().unwrap_or_default();
         Ok(Mark {
@@ -131,7 +88,7 @@ impl Processes {
 
     /// How long the scheduling thread has had something to do and no processor; `None` where the system does not say.
     fn starved(&self) -> Option<Duration> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.scheduler.0.id())).ok()?;
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.scheduler.id())).ok()?;
         let is_it =
             |task: &PathBuf| fs::read_to_string(task.join("comm")).is_ok_and(|name| name.trim() == "scheduling");
         let task = tasks.flatten().map(|task| task.path()).find(is_it)?;
@@ -140,7 +97,7 @@ impl Processes {
     }
 
     pub(crate) fn resident_kilobytes(&self) -> Result<u64> {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.scheduler.0.id()))?;
+        let status = fs::read_to_string(format!("/proc/{}/status", self.scheduler.id()))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
         Ok(resident.trim().trim_end_matches(" kB").trim().parse()?)
     }
@@ -156,17 +113,4 @@ fn buckets(metrics: &str, histogram: &str) -> Result<Buckets> {
     }
     ensure!(!buckets.is_empty(), "the scheduler has no histogram {histogram}");
     Ok(buckets)
-}
-
-/// The binary that was built beside this one.
-fn berth() -> Result<PathBuf> {
-    let berth = env::current_exe()?.with_file_name("berth");
-    if !berth.is_file() {
-        bail!("{} is not there; run `cargo xtask swap-storm`, which builds it", berth.display());
-    }
-    Ok(berth)
-}
-
-fn free_address() -> Result<SocketAddr> {
-    Ok(TcpListener::bind("127.0.0.1:0")?.local_addr()?)
 }

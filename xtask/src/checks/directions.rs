@@ -119,7 +119,14 @@ const RULES: &[Rule] = &[
     ),
     rule(
         "berth-storm",
-        &["berth-cluster", "berth-components", "berth-test-guests", "berth-testing", "berth-wasm-host"],
+        &[
+            "berth-cluster",
+            "berth-components",
+            "berth-test-guests",
+            "berth-test-processes",
+            "berth-testing",
+            "berth-wasm-host",
+        ],
         &["clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
     ),
     rule("xtask", &[], &[]),
