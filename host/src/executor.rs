@@ -135,7 +135,7 @@ impl Executor {
                 if result.is_err() && *plugin == *VOLUME_BINDING {
                     self.metrics.volumes_not_bound();
                 }
-                self.report(Event::EffectsFinished { cycle, uid: pod.uid, result }).await;
+                self.report(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result }).await;
             }
         }
     }

@@ -71,7 +71,7 @@ berth_verdict berth_reject_unresolvable(const char *reason);
 
 /* Not until something outside the scheduler happens; that event skips the pod's backoff. */
 berth_verdict berth_pending(const char *reason);
-/* pre_filter, pre_score, pre_bind and bind: nothing to say about this pod. */
+/* pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod. */
 berth_verdict berth_skip(void);
 
 /* What a plugin wants done. Calls below add to it; the operator must grant each sort. */
@@ -173,7 +173,8 @@ struct berth_plugin {
   void (*score_nodes)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes, int64_t *scores);
 
   /* The other extension points. A verdict that passes is yes. plugin.wit must export the interface of each: pre-enqueue,
-   * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state. */
+   * queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,
+   * queueing-hint, sign, state. */
   berth_verdict (*pre_enqueue)(const berth_pod *pod);
   /* Smaller comes first; `queued_at` is milliseconds since 1970. */
   void (*sort_key)(const berth_pod *pod, int64_t queued_at, int64_t key[2]);
@@ -186,6 +187,9 @@ struct berth_plugin {
   void (*unreserve)(const berth_pod *pod, berth_row node);
   /* `milliseconds` may be set: hold the pod for at most so long. */
   berth_verdict (*permit)(const berth_pod *pod, berth_row node, uint64_t *milliseconds, struct berth_effects *effects);
+  /* Whether pre_bind will have something to do; skip if not. `allow_parallel` may be set: it may run side by side with that
+   * of the plugins next to it. */
+  berth_verdict (*pre_bind_pre_flight)(const berth_pod *pod, berth_row node, bool *allow_parallel);
   berth_verdict (*pre_bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
   berth_verdict (*bind)(const berth_pod *pod, berth_row node, struct berth_effects *effects);
   void (*post_bind)(const berth_pod *pod, berth_row node);

@@ -197,6 +197,18 @@ void exports_berth_scheduler_permit_permit(uint64_t cycle, berth_row node,
 }
 #endif
 
+#ifdef BERTH_EXPORTS_PRE_BIND_PRE_FLIGHT
+bool exports_berth_scheduler_pre_bind_pre_flight_pre_bind_pre_flight(
+    uint64_t cycle, berth_row node, exports_berth_scheduler_pre_bind_pre_flight_pre_flight_t *ret,
+    berth_scheduler_types_status_t *err) {
+  const berth_pod *pod = berth_enter(cycle, err);
+  bool allow_parallel = false;
+  if (!pod || !passes(berth_plugin.pre_bind_pre_flight(pod, node, &allow_parallel), err)) return false;
+  ret->allow_parallel = allow_parallel;
+  return true;
+}
+#endif
+
 #if defined BERTH_EXPORTS_PRE_BIND || defined BERTH_EXPORTS_BIND
 static bool ask(uint64_t cycle, berth_row node,
                 berth_verdict (*point)(const berth_pod *pod, berth_row node, struct berth_effects *effects),

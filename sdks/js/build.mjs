@@ -44,7 +44,7 @@ async function bundle() {
     import { serve } from "berth/serve";
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
-      reserve, permit, preBind, bind, postBind, queueingHint, sign, state,
+      reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state,
     } = serve(plugin);
   `;
   const bundled = await esbuild.build({

@@ -34,8 +34,8 @@ use std::sync::Arc;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
-    Follow, HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter,
-    QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    Follow, HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue,
+    PreFilter, PreFlight, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -103,7 +103,8 @@ impl BuiltIn for DynamicResources {
 }
 
 plugin!(
-    DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBind, QueueingHint, Sign;
+    DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBindPreFlight, PreBind,
+    QueueingHint, Sign;
     EndCycle, Follow, State
 );
 
@@ -301,6 +302,16 @@ impl Reserve for DynamicResources {
         if let Some(reservation) = self.reservations.remove(&call.cycle) {
             reservation.undo(&mut self.cache.claims);
         }
+    }
+}
+
+impl PreBindPreFlight for DynamicResources {
+    /// Nothing is to be done for a pod without claims.
+    fn pre_bind_pre_flight(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
+        if !self.reservations.contains_key(&call.cycle) {
+            return Err(Status::skip());
+        }
+        Ok(PreFlight { allow_parallel: true })
     }
 }
 

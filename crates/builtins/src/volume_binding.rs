@@ -15,7 +15,7 @@ mod volumes;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, HintCall,
-    Permission, PreBind, PreFilter, PreScore, QueueingHint, Reserve, Score, Status,
+    Permission, PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, Reserve, Score, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -125,7 +125,10 @@ impl BuiltIn for VolumeBinding {
     }
 }
 
-plugin!(VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBind, QueueingHint, Sign; EndCycle, Follow);
+plugin!(
+    VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBindPreFlight, PreBind, QueueingHint, Sign;
+    EndCycle, Follow
+);
 
 impl QueueingHint for VolumeBinding {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
@@ -253,6 +256,16 @@ impl Reserve for VolumeBinding {
 
     fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
         self.undo_reservation(call.cycle);
+    }
+}
+
+impl PreBindPreFlight for VolumeBinding {
+    /// Nothing is to be done if all claims of the pod are bound.
+    fn pre_bind_pre_flight(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
+        if !self.reservations.contains_key(&call.cycle) {
+            return Err(Status::skip());
+        }
+        Ok(PreFlight { allow_parallel: true })
     }
 }
 

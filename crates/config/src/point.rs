@@ -1,6 +1,6 @@
 //! The extension points that a configuration file can name, and who implements which.
 //!
-//! The framework has more points than a file: a plugin cannot be enabled at Normalize, QueueingHint or Sign, it simply
+//! The framework has more points than a file: a plugin cannot be enabled at Normalize, PreBindPreFlight, QueueingHint or Sign, it simply
 //! implements them. A [`PluginCatalogue`] is the only thing that expansion needs to know about plugins. Out-of-tree
 //! plugins are found at run time, so the program brings its own catalogue; [`crate::InTree`] is the one of kube-scheduler.
 
@@ -43,6 +43,6 @@ fn key(point: Point) -> Option<&'static str> {
         Point::PreBind => Some("preBind"),
         Point::Bind => Some("bind"),
         Point::PostBind => Some("postBind"),
-        Point::Normalize | Point::QueueingHint | Point::Sign => None,
+        Point::Normalize | Point::PreBindPreFlight | Point::QueueingHint | Point::Sign => None,
     }
 }

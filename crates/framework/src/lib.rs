@@ -31,8 +31,8 @@ pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explanation, Failure, Filter, HintCall, Normalize, Permit,
-    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort,
-    QueueingHint, Removal, Reserve, Score, Sign,
+    PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Grants, Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};

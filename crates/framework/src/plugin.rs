@@ -11,8 +11,8 @@ use crate::{
     hooks::{DeltaSource, EndCycle, Follow, Hosted, State},
     manifest::Manifest,
     points::{
-        Bind, CycleId, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreEnqueue, PreFilter, PreScore,
-        QueueSort, QueueingHint, Reserve, Score, Sign,
+        Bind, CycleId, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue,
+        PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
     },
     status::Status,
 };
@@ -154,6 +154,8 @@ declare! {
     Reserve reserve "Reserve";
     /// May the pod be bound, and when?
     Permit permit "Permit";
+    /// Will PreBind have something to do?
+    PreBindPreFlight pre_bind_pre_flight "PreBindPreFlight";
     /// Work that must succeed before binding.
     PreBind pre_bind "PreBind";
     /// Ties the pod to its node.
@@ -235,7 +237,7 @@ impl dyn Plugin + '_ {
 
 /// The extension points that a plugin implements.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Points(u16);
+pub struct Points(u32);
 
 impl Points {
     /// No point at all.
@@ -246,7 +248,7 @@ impl Points {
     pub const fn of(mut points: &[Point]) -> Self {
         let mut bits = 0;
         while let [first, rest @ ..] = points {
-            bits |= 1 << (*first as u16);
+            bits |= 1 << (*first as u32);
             points = rest;
         }
         Self(bits)
@@ -255,12 +257,12 @@ impl Points {
     /// Whether `point` is in the set.
     #[must_use]
     pub const fn contains(self, point: Point) -> bool {
-        self.0 >> (point as u16) & 1 == 1
+        self.0 >> (point as u32) & 1 == 1
     }
 
     /// Adds `point`.
     pub fn insert(&mut self, point: Point) {
-        self.0 |= 1 << (point as u16);
+        self.0 |= 1 << (point as u32);
     }
 
     /// The points of the set, in the order of [`Point::ALL`].

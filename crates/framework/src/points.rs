@@ -204,6 +204,24 @@ pub trait Permit {
     fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>);
 }
 
+/// What a plugin knows of its PreBind before that is called.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PreFlight {
+    /// It may run side by side with the PreBind of neighbouring plugins that allow this too.
+    pub allow_parallel: bool,
+}
+
+/// Says whether PreBind will have something to do: if so, getting to the node takes a while, and the pod's
+/// `nominatedNodeName` tells the cluster which node it will be (KEP-5278). A plugin with PreBind and without this point
+/// counts as one that will, and runs alone.
+pub trait PreBindPreFlight {
+    /// Asked once, after Permit and before the pod waits for it.
+    ///
+    /// # Errors
+    /// `Skip`: PreBind has nothing to do for this pod and is not called. Any other status fails the binding.
+    fn pre_bind_pre_flight(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<PreFlight, Status>;
+}
+
 /// Work that must be done before the pod is bound.
 pub trait PreBind {
     /// What must be done first. Asked again only if an [`Effect::Wait`] among it says so.

@@ -11,6 +11,7 @@ mod extend;
 mod filter;
 mod nominated;
 mod place;
+mod pre_bind;
 mod pre_filter;
 mod score;
 mod select;
@@ -23,15 +24,13 @@ use std::time::Duration;
 use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
-    bind::{
-        BindRun, PermitRun, PostFilterRun, PreBindRun, bind, permit, post_bind, post_filter, pre_bind, reserve,
-        unreserve,
-    },
+    bind::{BindRun, PermitRun, PostFilterRun, bind, permit, post_bind, post_filter, reserve, unreserve},
     diagnosis::{Diagnosis, Rejection, histogram},
     dry_run::dry_run,
     filter::{explain, explain_every_plugin, filter, filter_one, list_candidates},
     nominated::NominatedPods,
     place::{Hint, HintOutcome, NoNode, NodeSearch, place},
+    pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
     select::{Ranking, best, select},

@@ -7,8 +7,9 @@ use berth_model::{PodUid, api};
 
 use crate::preparation::{Preparation, SwapError};
 
-/// Something to be done. The host takes actions in order; requests about one pod stay in order, requests about
-/// different pods may overtake each other.
+/// Something to be done. The host takes actions in order; requests about one pod stay in order, but for
+/// [`Request::AwaitedEffects`] of different plugins, which go side by side; requests about different pods may overtake each
+/// other.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
     /// A write about one pod.

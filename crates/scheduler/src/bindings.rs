@@ -8,6 +8,7 @@ mod effects;
 mod object_wait;
 mod peers;
 mod permit;
+mod pre_bind;
 mod steps;
 
 use std::{
@@ -68,7 +69,7 @@ impl Bindings {
     /// An object changed that a pod may wait for.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
         let waiting = self.watchers.get(object).into_iter().flatten();
-        self.inbox.extend(waiting.map(|uid| (uid.clone(), Input::ObjectChanged)));
+        self.inbox.extend(waiting.map(|uid| (uid.clone(), Input::ObjectChanged(object.clone()))));
         self.deliver(context);
     }
 
@@ -144,9 +145,9 @@ impl Bindings {
             return;
         }
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
-            if let Stage::PreBindEffects { next, .. } | Stage::PreBindObjects { next, .. } = &mut binding.stage {
-                let done = before.get(..*next).unwrap_or(before);
-                *next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
+            if let Stage::PreBind(group) = &mut binding.stage {
+                let done = before.get(..group.next).unwrap_or(before);
+                group.next = after.iter().rposition(|plugin| done.contains(plugin)).map_or(0, |last| last + 1);
             }
         }
     }
@@ -199,7 +200,7 @@ impl Bindings {
     fn put(&mut self, binding: Binding) {
         let uid = binding.uid();
         self.deadlines.extend(binding.deadlines().into_iter().map(|deadline| (deadline, uid.clone())));
-        for object in binding.object_wait().into_iter().flat_map(|wait| &wait.objects) {
+        for object in binding.object_waits().flat_map(|wait| &wait.objects) {
             self.watchers.entry(object.clone()).or_default().insert(uid.clone());
         }
         let earlier = self.waiting.insert(uid.clone(), binding);
@@ -211,7 +212,7 @@ impl Bindings {
         for deadline in binding.deadlines() {
             self.deadlines.remove(&(deadline, uid.clone()));
         }
-        for object in binding.object_wait().into_iter().flat_map(|wait| &wait.objects) {
+        for object in binding.object_waits().flat_map(|wait| &wait.objects) {
             if let Some(uids) = self.watchers.get_mut(object) {
                 uids.remove(uid);
                 if uids.is_empty() {

@@ -62,6 +62,8 @@ pub enum Event {
         cycle: CycleId,
         /// The pod.
         uid: PodUid,
+        /// The plugin that the request named.
+        plugin: Arc<str>,
         /// Whether it was carried out.
         result: Result<(), RequestError>,
     },

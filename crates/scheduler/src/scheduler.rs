@@ -110,9 +110,10 @@ impl Scheduler {
             Event::BindFinished { cycle, uid, result } => {
                 bindings.answer(&uid, cycle, Input::BindFinished(result), context);
             }
-            Event::EffectsFinished { cycle, uid, result } => {
+            Event::EffectsFinished { cycle, uid, plugin, result } => {
                 let failed = result.is_err();
-                let is_of_binding = bindings.answer(&uid, cycle, Input::EffectsFinished(result), context);
+                let input = Input::EffectsFinished { plugin, result };
+                let is_of_binding = bindings.answer(&uid, cycle, input, context);
                 // Victims that were told to leave bring the preemptor back; after a failure nothing else does.
                 if !is_of_binding && let Some(started) = context.preemptions.finish(&uid, cycle) {
                     context.outbox.time(started, |duration| Observation::Evictions { succeeded: !failed, duration });

@@ -8,6 +8,7 @@ mod kit;
 mod model;
 mod permit;
 mod placing;
+mod pre_bind;
 mod preemption;
 mod reconfiguration;
 mod swap;

@@ -12,8 +12,8 @@ use wasmtime::{
 use crate::{
     binary::LoadError,
     bindings::points::{
-        bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_enqueue,
-        pre_filter, pre_score, queue_sort, queueing_hint, reserve, score, sign, state, sync,
+        bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_bind_pre_flight,
+        pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, score, sign, state, sync,
     },
     host_state::HostState,
 };
@@ -85,6 +85,7 @@ interfaces! {
     normalize_score: "berth:scheduler/normalize-score" => Normalize,
     reserve: "berth:scheduler/reserve" => Reserve,
     permit: "berth:scheduler/permit" => Permit,
+    pre_bind_pre_flight: "berth:scheduler/pre-bind-pre-flight" => PreBindPreFlight,
     pre_bind: "berth:scheduler/pre-bind" => PreBind,
     bind: "berth:scheduler/bind" => Bind,
     post_bind: "berth:scheduler/post-bind" => PostBind,
@@ -94,7 +95,7 @@ interfaces! {
 }
 
 /// Points that are called within a cycle.
-const CYCLE_POINTS: [Point; 10] = [
+const CYCLE_POINTS: [Point; 11] = [
     Point::PreFilter,
     Point::Filter,
     Point::PostFilter,
@@ -102,6 +103,7 @@ const CYCLE_POINTS: [Point; 10] = [
     Point::Score,
     Point::Reserve,
     Point::Permit,
+    Point::PreBindPreFlight,
     Point::PreBind,
     Point::Bind,
     Point::PostBind,

@@ -82,6 +82,10 @@ async fn client(server: &str) -> berth_cluster::Client {
 }
 
 fn patch_claim(pod: usize) -> Request {
+    patch_claim_by("VolumeBinding", pod)
+}
+
+fn patch_claim_by(plugin: &str, pod: usize) -> Request {
     let patch = Effect::Patch {
         kind: "v1/PersistentVolumeClaim".to_owned(),
         namespace: "default".to_owned(),
@@ -92,7 +96,7 @@ fn patch_claim(pod: usize) -> Request {
     Request::AwaitedEffects(PluginEffects {
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
-        plugin: "VolumeBinding".into(),
+        plugin: plugin.into(),
         effects: vec![patch],
     })
 }
@@ -129,4 +133,37 @@ async fn requests_about_one_pod_stay_in_order() {
     bench.release.send_replace(true);
     assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Ok(()), .. }));
     assert!(matches!(bench.answer().await, Event::BindFinished { uid, .. } if uid == "pod-0".into()));
+}
+
+#[tokio::test]
+async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
+    let mut bench = Bench::new().await;
+    bench.ask(0, patch_claim_by("VolumeBinding", 0)).await;
+    let done = Effect::Event { warning: false, reason: "R".into(), action: "A".into(), note: "N".into() };
+    let effects = |plugin: &str| {
+        let (scheduler_name, plugin) = ("default-scheduler".to_owned(), plugin.into());
+        Request::AwaitedEffects(PluginEffects {
+            cycle: CycleId(1),
+            scheduler_name,
+            plugin,
+            effects: vec![done.clone()],
+        })
+    };
+    bench.ask(0, effects("VolumeBinding")).await;
+    bench.ask(0, bind()).await;
+    bench.ask(1, patch_claim_by("VolumeBinding", 1)).await;
+    bench.ask(1, effects("DynamicResources")).await;
+    let is_of_the_other = |event: &Event| matches!(event, Event::EffectsFinished { uid, plugin, .. } if *uid == "pod-1".into() && **plugin == *"DynamicResources");
+    let first = bench.answer().await;
+    assert!(is_of_the_other(&first), "{first:?}");
+    bench.release.send_replace(true);
+    let mut of_the_first = Vec::new();
+    for _ in 0..4 {
+        match bench.answer().await {
+            Event::EffectsFinished { uid, .. } if uid == "pod-0".into() => of_the_first.push("effects"),
+            Event::BindFinished { .. } => of_the_first.push("binding"),
+            _ => {}
+        }
+    }
+    assert_eq!(of_the_first, ["effects", "effects", "binding"]);
 }

@@ -18,7 +18,7 @@
 //	}
 //
 // plugin.wit must export an interface for each: filter, score, normalize-score, and those of points.go: pre-enqueue,
-// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state.
+// queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign, state.
 //
 // There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
 package berth
@@ -152,7 +152,7 @@ func RejectUnresolvable(reason string) *Rejection {
 // Pending is a rejection until something outside the scheduler happens; that event skips the pod's backoff.
 func Pending(reason string) *Rejection { return &Rejection{Reason: reason, Code: PendingCode} }
 
-// Skip is for PreFilter, PreScore, PreBind and Bind: nothing to say about this pod.
+// Skip is for PreFilter, PreScore, PreBindPreFlight, PreBind and Bind: nothing to say about this pod.
 func Skip() *Rejection { return &Rejection{Code: SkipCode} }
 
 var registered Plugin

@@ -81,6 +81,13 @@ type Verdict struct {
 	Effects          []Effect
 }
 
+// PreFlighter says before Permit is waited for whether PreBind will have something to do. A plugin without it always has.
+type PreFlighter interface {
+	// PreBindPreFlight gives [Skip] if PreBind need not be called, else whether it may run side by side with that of the
+	// plugins next to it.
+	PreBindPreFlight(pod *Pod, node *Node) (allowParallel bool, rejection *Rejection)
+}
+
 // PreBinder does what must be done before the pod is bound.
 type PreBinder interface {
 	// PreBind gives [Skip] if there is nothing to do.

@@ -199,6 +199,11 @@ declare module "berth" {
     unreserve?(pod: Pod, node: Node): void;
     /** `wait`: hold the pod for at most so many milliseconds. */
     permit?(pod: Pod, node: Node): { wait?: number; reject?: Rejection; effects?: Effect[] } | No;
+    /**
+     * Before `permit` is waited for: SKIP if `preBind` will have nothing to do, else whether it may run side by side with that
+     * of the plugins next to it. Without it, `preBind` always has something to do.
+     */
+    preBindPreFlight?(pod: Pod, node: Node): boolean | Rejection;
     /** SKIP: nothing to do. */
     preBind?(pod: Pod, node: Node): Effect[] | Rejection;
     /** SKIP: another plugin's pod. */
@@ -224,7 +229,7 @@ declare module "berth" {
 
   /** Not until something outside the scheduler happens; that event skips the pod's backoff. */
   function pending(reason: string): Rejection;
-  /** `preFilter`, `preScore`, `preBind` and `bind`: nothing to say about this pod. */
+  /** `preFilter`, `preScore`, `preBindPreFlight`, `preBind` and `bind`: nothing to say about this pod. */
   const SKIP: Rejection;
 
   /**

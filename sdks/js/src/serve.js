@@ -289,6 +289,14 @@ export function serve(plugin) {
       unreserve: (cycle, row) => told(cycle, (pod) => plugin.unreserve(pod, table.node(row))),
     },
     permit: permitOf(plugin),
+    preBindPreFlight: {
+      preBindPreFlight: (cycle, row) =>
+        answer(cycle, (pod) => {
+          const answered = plugin.preBindPreFlight(pod, table.node(row));
+          if (answered instanceof Rejection) check(answered);
+          return { allowParallel: answered };
+        }),
+    },
     preBind: { preBind: at("preBind") },
     bind: { bind: at("bind") },
     postBind: { postBind: (cycle, row) => told(cycle, (pod) => plugin.postBind(pod, table.node(row))) },

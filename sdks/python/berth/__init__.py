@@ -39,6 +39,9 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     reserve(self, pod, node)         no
     unreserve(self, pod, node)
     permit(self, pod, node)          `Wait(milliseconds)` or no; with effects: a pair of that and a list.
+    pre_bind_pre_flight(self, pod, node)        before permit is waited for: `SKIP` if pre_bind will have nothing to do, else
+                                     whether it may run side by side with that of the plugins next to it. Without it,
+                                     pre_bind always has something to do.
     pre_bind(self, pod, node)        a list of effects, `SKIP`, or no.
     bind(self, pod, node)            the same.
     post_bind(self, pod, node)
@@ -49,7 +52,8 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
 plugin.wit must export an interface for each: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter, pre-score,
-score, normalize-score (normalize), reserve, permit, pre-bind, bind, post-bind, queueing-hint, sign, state (snapshot, restore).
+score, normalize-score (normalize), reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign,
+state (snapshot, restore).
 
 Clocks, files, sockets and randomness are not there: a plugin that touches them fails.
 """

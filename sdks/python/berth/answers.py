@@ -29,7 +29,7 @@ def pending(reason: str) -> Rejection:
 
 
 SKIP = Rejection(Code.SKIP, "")
-"""pre_filter, pre_score, pre_bind and bind: nothing to say about this pod."""
+"""pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod."""
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,10 @@ try:
     from wit_world.exports import queueing_hint as wit_hint
 except ImportError:
     wit_hint = None
+try:
+    from wit_world.exports import pre_bind_pre_flight as wit_flight
+except ImportError:
+    wit_flight = None
 
 __all__ = [
     "Bind",
@@ -36,6 +40,7 @@ __all__ = [
     "PostBind",
     "PostFilter",
     "PreBind",
+    "PreBindPreFlight",
     "PreEnqueue",
     "PreFilter",
     "PreScore",
@@ -300,6 +305,15 @@ class Permit:
             return wit_permit.Verdict_Allow(), list(effects)
         except Exception as error:
             return wit_permit.Verdict_Deny(Status(Code.ERROR, [failure(error)])), []
+
+
+class PreBindPreFlight:
+    @_answer
+    def pre_bind_pre_flight(plugin, pod, node):
+        answer = plugin.pre_bind_pre_flight(pod, guest.table.node(node))
+        if isinstance(answer, Rejection):
+            _check(answer)
+        return wit_flight.PreFlight(allow_parallel=bool(answer))
 
 
 class PreBind:

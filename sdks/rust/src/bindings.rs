@@ -85,6 +85,11 @@ interface!(
 interface!(reserve, "berth:sdk/reserve", "package berth:sdk; world reserve { export berth:scheduler/reserve@0.1.0; }");
 interface!(permit, "berth:sdk/permit", "package berth:sdk; world permit { export berth:scheduler/permit@0.1.0; }");
 interface!(
+    pre_bind_pre_flight,
+    "berth:sdk/pre-bind-pre-flight",
+    "package berth:sdk; world pre-bind-pre-flight { export berth:scheduler/pre-bind-pre-flight@0.1.0; }"
+);
+interface!(
     pre_bind,
     "berth:sdk/pre-bind",
     "package berth:sdk; world pre-bind { export berth:scheduler/pre-bind@0.1.0; }"

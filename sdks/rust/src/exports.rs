@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, DryRun, Failure, Plugin, Removal, State, Status};
+use berth_framework::{Call, CycleId, DryRun, Failure, Plugin, Removal, State, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 use crate::{
@@ -16,6 +16,7 @@ use crate::{
         post_bind::exports::berth::scheduler::post_bind,
         post_filter::exports::berth::scheduler::post_filter,
         pre_bind::exports::berth::scheduler::pre_bind,
+        pre_bind_pre_flight::exports::berth::scheduler::pre_bind_pre_flight,
         pre_enqueue::exports::berth::scheduler::pre_enqueue,
         pre_filter::exports::berth::scheduler::pre_filter,
         pre_score::exports::berth::scheduler::pre_score,
@@ -245,6 +246,16 @@ impl<T: HasGuest> permit::Guest for T {
             Ok((verdict, effects)) => (convert::verdict_to_wit(verdict), convert::effects_to_wit(effects)),
             Err(status) => (permit::Verdict::Deny(failed(status)), Vec::new()),
         }
+    }
+}
+
+impl<T: HasGuest> pre_bind_pre_flight::Guest for T {
+    fn pre_bind_pre_flight(cycle: u64, node: u32) -> Result<pre_bind_pre_flight::PreFlight, wit::Status> {
+        let ask = |plugin: &mut dyn Plugin, call: &Call<'_>| {
+            plugin.pre_bind_pre_flight().ok_or_else(absent)?.pre_bind_pre_flight(call, NodeIdx(node))
+        };
+        let flight = T::with(|guest| guest.call(cycle, ask)).map_err(failed)?;
+        Ok(pre_bind_pre_flight::PreFlight { allow_parallel: flight.allow_parallel })
     }
 }
 

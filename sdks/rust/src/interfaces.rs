@@ -97,6 +97,9 @@ macro_rules! export_trait {
     (Permit) => {
         $crate::export_interface!(permit);
     };
+    (PreBindPreFlight) => {
+        $crate::export_interface!(pre_bind_pre_flight);
+    };
     (PreBind) => {
         $crate::export_interface!(pre_bind);
     };

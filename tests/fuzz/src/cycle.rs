@@ -100,8 +100,9 @@ fn rejected(
 
 fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     if run::reserve(profile, call, node).is_ok() && run::permit(profile, call, node).is_ok() {
+        let flights = run::pre_bind_pre_flight(profile, call, node).unwrap_or_default();
         let mut at = 0;
-        while let Ok(PreBindRun::Effects { next, .. }) = run::pre_bind(profile, call, node, at) {
+        while let Ok(PreBindRun::Group { next, .. }) = run::pre_bind(profile, call, node, at, &flights) {
             at = next;
         }
         let _ = run::bind(profile, call, node);

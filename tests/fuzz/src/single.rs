@@ -134,6 +134,9 @@ fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) {
     if let Some(point) = plugin.permit() {
         point.permit(call, node);
     }
+    if let Some(point) = plugin.pre_bind_pre_flight() {
+        let _ = point.pre_bind_pre_flight(call, node);
+    }
     for _ in 0..2 {
         if let Some(point) = plugin.pre_bind() {
             let _ = point.pre_bind(call, node);

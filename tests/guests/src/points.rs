@@ -20,13 +20,14 @@ pub enum At {
     Score,
     Reserve,
     Permit,
+    PreBindPreFlight,
     PreBind,
     Bind,
     PostBind,
 }
 
 impl At {
-    pub const ALL: [At; 13] = [
+    pub const ALL: [At; 14] = [
         At::Sync,
         At::Begin,
         At::PreEnqueue,
@@ -37,6 +38,7 @@ impl At {
         At::Score,
         At::Reserve,
         At::Permit,
+        At::PreBindPreFlight,
         At::PreBind,
         At::Bind,
         At::PostBind,
@@ -56,6 +58,7 @@ impl At {
             At::Score => "score",
             At::Reserve => "reserve",
             At::Permit => "permit",
+            At::PreBindPreFlight => "pre-bind-pre-flight",
             At::PreBind => "pre-bind",
             At::Bind => "bind",
             At::PostBind => "post-bind",
@@ -92,6 +95,7 @@ impl At {
                 format!("(call $allow (i32.const {at}) (i32.const {n}))"),
                 ALLOW,
             ),
+            At::PreBindPreFlight => ("(param $cycle i64) (param $node i32)", OK.to_owned(), PRE_BIND),
             At::Bind if n == 0 => ("(param $cycle i64) (param $node i32)", "(call $err (i32.const 5))".to_owned(), ""),
             At::PreBind | At::Bind => {
                 ("(param $cycle i64) (param $node i32)", format!("(call $ok (i32.const {at}) (i32.const {n}))"), "")
@@ -117,12 +121,16 @@ impl At {
 /// WebAssembly, `rest` what else is in its module.
 pub(crate) fn plugin(name: &str, at: At, body: &str, effects: (u32, u32), rest: &str) -> Result<Vec<u8>> {
     let interface = format!("export berth:scheduler/{}@0.1.0", at.interface());
-    let items = [
+    let mut items = vec![
         "export berth:scheduler/lifecycle@0.1.0",
         "export berth:scheduler/sync@0.1.0",
         "export berth:scheduler/cycle@0.1.0",
         &interface,
     ];
+    // It is asked only of plugins that have both.
+    if at == At::PreBindPreFlight {
+        items.push("export berth:scheduler/pre-bind@0.1.0");
+    }
     let in_frame = |wanted: At| if at == wanted { body } else { "" };
     let (in_sync, in_begin) = (in_frame(At::Sync), in_frame(At::Begin));
     let functions = at.functions(body, effects);
@@ -201,6 +209,10 @@ const SCORE: &str = r"
       (local.set $at (i32.add (local.get $at) (i32.const 8)))
       (br_if $next (i32.lt_u (local.get $at) (i32.mul (local.get $bits) (i32.const 8)))))
     (call $ok (i32.const 65536) (local.get $bits))";
+
+const PRE_BIND: &str = r#"
+  (func (export "berth:scheduler/pre-bind@0.1.0#pre-bind") (param i64 i32) (result i32)
+    (call $ok (i32.const 0) (i32.const 0)))"#;
 
 const UNRESERVE: &str =
     r#"(func (export "berth:scheduler/reserve@0.1.0#unreserve") (param $cycle i64) (param $node i32))"#;

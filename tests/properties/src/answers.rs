@@ -243,6 +243,12 @@ impl ProfileRun<'_> {
                 .insert(format!("reserve {name}"), format!("{} {}", self.name(refusal.plugin), show(&refusal.status)));
         } else {
             for plugin in self.profile.plugins.at(Point::PreBind).to_vec() {
+                let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_bind_pre_flight());
+                if let Some(point) = point {
+                    let answer = point.pre_bind_pre_flight(call, node);
+                    let answer = answer.map_or_else(|status| show(&status), |flight| format!("{flight:?}"));
+                    answers.insert(format!("preBindPreFlight {} {name}", self.name(plugin)), answer);
+                }
                 let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_bind());
                 let Some(answer) = point.map(|point| point.pre_bind(call, node)) else { continue };
                 let answer = answer.map_or_else(|status| show(&status), |effects| show_effects(&effects));

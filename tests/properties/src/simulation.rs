@@ -292,9 +292,10 @@ impl Simulation {
             Action::Pod(PodRequest { request: Request::Effects(PluginEffects { effects, .. }), .. }) => {
                 effects.into_iter().for_each(|effect| self.carry_out(effect));
             }
-            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, effects, .. }) }) => {
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
+                let PluginEffects { cycle, plugin, effects, .. } = requested;
                 effects.into_iter().for_each(|effect| self.carry_out(effect));
-                self.send(Event::EffectsFinished { cycle, uid: pod.uid, result: Ok(()) });
+                self.send(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
             }
             // There are no extenders.
             Action::Pod(PodRequest { request: Request::PatchStatus(_) | Request::BindByExtender { .. }, .. })

@@ -1,4 +1,5 @@
-//! The points after a node was chosen: Reserve, Permit, PreBind, Bind, PostBind, and PostFilter when none was.
+//! The points after a node was chosen: Reserve, Permit, Bind, PostBind, and PostFilter when none was.
+//! PreBind, which comes between Permit and Bind, is in `pre_bind.rs`.
 //!
 //! Nothing here acts: effects that plugins ask for are returned with the plugin that asked.
 
@@ -9,7 +10,7 @@ use crate::{
     effect::Effect,
     meter::code_of,
     plugin::Point,
-    points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, PreBind, Reserve},
+    points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, Reserve},
     profile::{PluginIdx, Profile},
     status::{Code, Status},
 };
@@ -96,42 +97,6 @@ fn ask_permit(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<P
         run.effects.extend(effects.into_iter().map(|effect| (plugin, effect)));
     }
     Ok(run)
-}
-
-/// Where PreBind stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum PreBindRun {
-    /// Every plugin is done.
-    Done,
-    /// `plugin` wants these effects carried out; then go on at position `next`.
-    Effects {
-        /// Who asks.
-        plugin: PluginIdx,
-        /// What is to be carried out, in order.
-        effects: Vec<Effect>,
-        /// Where to go on.
-        next: usize,
-    },
-}
-
-/// Runs PreBind plugins from position `from` on, up to the first that wants something done.
-///
-/// # Errors
-/// The plugin that refused or broke.
-pub fn pre_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, from: usize) -> Result<PreBindRun, Refusal> {
-    profile.meter().start(call.cycle);
-    let mut plugins = profile.each::<dyn PreBind>().skip(from);
-    while let Some((plugin, point)) = plugins.next(profile) {
-        let answer = point.pre_bind(call, node);
-        profile.meter().answered(plugin, Point::PreBind, code_of(&answer));
-        match answer {
-            Ok(effects) if effects.is_empty() => {}
-            Ok(effects) => return Ok(PreBindRun::Effects { plugin, effects, next: plugins.position() }),
-            Err(status) if status.code == Code::Skip => {}
-            Err(status) => return Err(Refusal::new(profile, plugin, status, "PreBind")),
-        }
-    }
-    Ok(PreBindRun::Done)
 }
 
 /// Which plugin binds, and how.

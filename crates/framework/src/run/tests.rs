@@ -84,6 +84,7 @@ impl Plugin for Scripted {
             | Point::QueueSort
             | Point::Reserve
             | Point::Permit
+            | Point::PreBindPreFlight
             | Point::PreBind
             | Point::Bind
             | Point::PostBind

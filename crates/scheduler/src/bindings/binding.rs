@@ -3,11 +3,14 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_cache::Assumed;
-use berth_framework::{Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, Status, run::Refusal};
-use berth_model::{NodeIdx, Pod, PodUid, Sym, Time};
+use berth_framework::{
+    Call, Code, CycleId, ExtenderIdx, PluginIdx, Point, Profile, Start, Status,
+    run::{PreFlights, Refusal},
+};
+use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
-use super::{object_wait::ObjectWait, permit::PermitWaits};
+use super::{object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup};
 use crate::{action::RequestError, context::Context};
 
 /// The node that a cycle chose.
@@ -31,8 +34,8 @@ pub(crate) struct Binding {
     pub(super) node: Sym,
     pub(super) assumed: Assumed,
     pub(super) stage: Stage,
-    /// Until when the PreBind plugin before this position may wait in all.
-    pub(super) pre_bind_deadline: Option<(usize, Time)>,
+    /// What PreBind plugins said of their work; nothing before they were asked.
+    pub(super) pre_flights: PreFlights,
     /// The extension point that is being timed, with the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
 }
@@ -42,10 +45,8 @@ pub(crate) struct Binding {
 pub(super) enum Stage {
     /// For Permit plugins; empty only while the step goes on.
     Permit(PermitWaits),
-    /// For the effects of the PreBind plugin before position `next`; then for objects, if it asked for that too.
-    PreBindEffects { next: usize, wait: Option<ObjectWait> },
-    /// For objects to change, in the name of the PreBind plugin before position `next`.
-    PreBindObjects { next: usize, wait: ObjectWait },
+    /// For PreBind plugins.
+    PreBind(PreBindGroup),
     /// For the effects of a Bind plugin. If it asked for the binding as well, that comes last.
     BindEffects { plugin: PluginIdx, then_bind: bool },
     /// For the API server to bind the pod.
@@ -74,9 +75,9 @@ pub(crate) enum Input {
     /// One of the pod's deadlines has passed.
     DeadlinePassed(Time),
     /// An object changed that the pod waits for.
-    ObjectChanged,
-    /// The answer to [`crate::Request::AwaitedEffects`].
-    EffectsFinished(Result<(), RequestError>),
+    ObjectChanged(ObjectKey),
+    /// The answer to [`crate::Request::AwaitedEffects`] of this plugin.
+    EffectsFinished { plugin: Arc<str>, result: Result<(), RequestError> },
     /// The answer to [`crate::Request::Bind`] or [`crate::Request::BindByExtender`].
     BindFinished(Result<(), RequestError>),
 }
@@ -146,26 +147,24 @@ impl Binding {
     pub(super) fn deadlines(&self) -> Vec<Time> {
         match &self.stage {
             Stage::Permit(waits) => waits.deadlines().collect(),
-            Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
-                self.object_wait().map(|wait| wait.deadline).into_iter().collect()
-            }
+            Stage::PreBind(group) => group.waits().map(|wait| wait.deadline).collect(),
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
                 Vec::new()
             }
         }
     }
 
-    /// The wait of a PreBind plugin, also while its effects are being carried out.
-    pub(super) fn object_wait(&self) -> Option<&ObjectWait> {
-        match &self.stage {
-            Stage::PreBindEffects { wait, .. } => wait.as_ref(),
-            Stage::PreBindObjects { wait, .. } => Some(wait),
+    /// The waits of PreBind plugins, also while their effects are being carried out.
+    pub(super) fn object_waits(&self) -> impl Iterator<Item = &ObjectWait> {
+        let group = match &self.stage {
+            Stage::PreBind(group) => Some(group),
             Stage::Permit(_)
             | Stage::BindEffects { .. }
             | Stage::BindRequest { .. }
             | Stage::ExtenderBind { .. }
             | Stage::Shutdown => None,
-        }
+        };
+        group.into_iter().flat_map(PreBindGroup::waits)
     }
 
     /// Calls into the pod's profile, at the node's present row. `None` when the profiles were replaced and none serves the

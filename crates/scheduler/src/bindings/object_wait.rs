@@ -30,6 +30,13 @@ impl RequestedWait {
         let objects = objects.into_iter().map(key).collect();
         Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len() })
     }
+
+    /// The wait begins. If the plugin waited before, it may not wait longer than it could then.
+    pub(crate) fn begin(self, now: Time, earlier: Option<Time>) -> ObjectWait {
+        let deadline = now + self.timeout;
+        let deadline = earlier.map_or(deadline, |earlier| earlier.min(deadline));
+        ObjectWait { objects: self.objects, deadline, timeout_message: self.timeout_message, has_changed: false }
+    }
 }
 
 /// Takes `apiVersion/kind` apart.

@@ -1,23 +1,24 @@
 //! A pod's way from the chosen node to a bound pod, or back to the queue, top to bottom: Reserve and Permit, PreBind, Bind,
-//! PostBind.
+//! PostBind (`schedulingCycle` and `bindingCycle` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
 //!
 //! A step takes the binding, does as much as can be done without waiting, and hands it on ([`Step`]).
 
 use std::sync::Arc;
 
 use berth_framework::{
-    Code, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
-    run::{self, Diagnosis, PermitRun, PreBindRun, Refusal, Rejection},
+    Call, Code, Effect, ExtenderIdx, PluginIdx, Point, Profile, Status, extender,
+    run::{self, Diagnosis, PermitRun, PreBindRun, PreFlights, Refusal, Rejection},
 };
-use berth_model::{NodeIdx, NodeSet, Pod, Time};
+use berth_model::{NodeIdx, NodeSet, ObjectKey, Pod, Time};
 use berth_queue::QueuedPod;
 
 use super::{
     binding::{Binding, BindingFailure, Choice, Input, Stage, Step},
     effects::{self, Origin},
-    object_wait::{ObjectWait, RequestedWait},
+    object_wait::RequestedWait,
     peers::Peers,
     permit::PermitWaits,
+    pre_bind::{AfterEffects, PreBindGroup, PreBindTask},
 };
 use crate::{
     action::{AttemptOutcome, Level, Notice, Request, RequestError},
@@ -36,7 +37,8 @@ impl Binding {
             Ok(assumed) => {
                 context.queue.nominator_mut().remove(&pod.uid);
                 let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
-                Some(Self { record, choice, node, assumed, stage, pre_bind_deadline: None, timed: None })
+                let pre_flights = PreFlights::default();
+                Some(Self { record, choice, node, assumed, stage, pre_flights, timed: None })
             }
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, choice.cycle);
@@ -47,7 +49,8 @@ impl Binding {
         }
     }
 
-    /// Reserve, then Permit: every plugin may reject the pod, hold it, or let it go on.
+    /// Reserve, then Permit: every plugin may reject the pod, hold it, or let it go on. If Permit holds it or PreBind has
+    /// something to do, the API server is told where the pod is going.
     pub(super) fn reserve_and_permit(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         if let Some(Err(refusal)) = self.call(context, run::reserve) {
             return Step::Failed(self, BindingFailure::of(refusal));
@@ -62,12 +65,17 @@ impl Binding {
         let waits = PermitWaits::new(waits.into_iter().map(named), context.outbox.now());
         let is_held = !waits.is_empty();
         self.stage = Stage::Permit(waits);
-        if is_held {
-            context.publish_expected_node(&pod, self.node);
-        }
         for (plugin, effects) in effects::carry_out_each(context, peers, (&pod, cycle), effects) {
             let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
             context.outbox.request(context.pod_ref(&pod), Request::Effects(request));
+        }
+        self.pre_flights = match self.call(context, run::pre_bind_pre_flight) {
+            Some(Err(refusal)) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
+            Some(Ok(pre_flights)) => pre_flights,
+            None => PreFlights::default(),
+        };
+        if is_held || self.pre_flights.has_work() {
+            context.publish_expected_node(&pod, self.node);
         }
         if is_held { Step::Waiting(self) } else { self.permitted(context, peers) }
     }
@@ -84,8 +92,8 @@ impl Binding {
             Input::SeenOnNode(node) if self.is_sent() && self.node == node => Step::Bound(self),
             Input::SeenOnNode(_) => Step::BoundByOther(self),
             Input::DeadlinePassed(deadline) => self.timed_out(deadline, context),
-            Input::ObjectChanged => self.object_changed(context, peers),
-            Input::EffectsFinished(result) => self.effects_finished(result, context, peers),
+            Input::ObjectChanged(object) => self.object_changed(&object, context, peers),
+            Input::EffectsFinished { plugin, result } => self.effects_finished(&plugin, result, context, peers),
             Input::BindFinished(result) => self.bind_finished(result, context, peers),
         }
     }
@@ -118,18 +126,19 @@ impl Binding {
     fn terminating(self, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(_) => self.rejected_by_permit("", "removed".to_owned(), context),
-            Stage::PreBindEffects { .. } | Stage::PreBindObjects { .. } => {
-                Step::Failed(self, BindingFailure::Error(Status::error("the pod is being deleted")))
-            }
+            Stage::PreBind(_) => Step::Failed(self, BindingFailure::Error(Status::error("the pod is being deleted"))),
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
                 Step::Waiting(self)
             }
         }
     }
 
-    /// Permit said yes: for the queue the attempt is over, and PreBind begins.
+    /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if nobody has anything to do before.
     fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue.done(self.uid());
+        if !self.pre_flights.has_work() {
+            return self.bind(context, peers);
+        }
         self.enter(Some(Point::PreBind), context);
         self.pre_bind(0, context, peers)
     }
@@ -137,97 +146,102 @@ impl Binding {
     /// Runs PreBind plugins from position `from` on, then Bind, as far as nothing has to be waited for.
     fn pre_bind(mut self, mut from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         loop {
-            // A plugin may have gone out of service since the pod's cycle; the next cycle begins with waiting for it.
-            let absent = context.profiles.get_mut(self.pod().scheduler_name).and_then(Profile::out_of_service);
-            if let Some((_, status)) = absent {
-                return Step::Failed(self, BindingFailure::Error(Status::error(status.message())));
-            }
-            let run = self.call(context, |profile, call, row| run::pre_bind(profile, call, row, from));
-            let (plugin, effects, next) = match run.unwrap_or(Ok(PreBindRun::Done)) {
+            let run = |profile: &mut Profile, call: &Call<'_>, row| {
+                run::pre_bind(profile, call, row, from, &self.pre_flights)
+            };
+            let (wanted, next) = match self.call(context, run).unwrap_or(Ok(PreBindRun::Done)) {
                 Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
                 Ok(PreBindRun::Done) => return self.bind(context, peers),
-                Ok(PreBindRun::Effects { plugin, effects, next }) => (plugin, effects, next),
+                Ok(PreBindRun::Group { wanted, next }) => (wanted, next),
             };
-            let pod = Arc::clone(self.pod());
-            let origin = Origin { pod: &pod, cycle: self.cycle(), plugin };
-            let mut effects = match effects::carry_out(context, peers, origin, effects) {
-                Ok(effects) => effects,
-                Err(status) => return Step::Failed(self, BindingFailure::Error(status)),
-            };
-            let wait = self.take_wait(origin, next, &mut effects, context);
-            if effects.is_empty() && wait.is_none() {
-                from = next;
-                continue;
-            }
-            context.publish_expected_node(&pod, self.node);
-            self.stage = match wait {
-                Some(wait) if effects.is_empty() => Stage::PreBindObjects { next, wait },
-                wait => {
-                    let request = origin.request(context, effects);
-                    context.outbox.request(context.pod_ref(&pod), Request::AwaitedEffects(request));
-                    Stage::PreBindEffects { next, wait }
+            let mut group = PreBindGroup::new(next);
+            for (plugin, effects) in wanted {
+                let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
+                if let Err(status) = start_pre_bind(&mut group, origin, effects, context, peers) {
+                    return Step::Failed(self, BindingFailure::Error(status));
                 }
-            };
+            }
+            if !group.is_done() {
+                self.stage = Stage::PreBind(group);
+                return Step::Waiting(self);
+            }
+            from = next;
+        }
+    }
+
+    fn object_changed(mut self, object: &ObjectKey, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        match &mut self.stage {
+            Stage::PreBind(group) => {
+                let plugins = group.object_changed(object);
+                self.pre_bind_again(&plugins, context, peers)
+            }
+            Stage::Permit(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
+            | Stage::Shutdown => Step::Waiting(self),
+        }
+    }
+
+    /// Asks these plugins of the group again. Those beside them are not disturbed.
+    fn pre_bind_again(mut self, plugins: &[PluginIdx], context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        if plugins.is_empty() || context.is_shutting_down() {
             return Step::Waiting(self);
         }
-    }
-
-    /// Moves the wait out of `effects`. Asking again does not win a plugin more time: its first deadline stands.
-    fn take_wait(
-        &mut self,
-        origin: Origin<'_>,
-        next: usize,
-        effects: &mut Vec<Effect>,
-        context: &mut Context,
-    ) -> Option<ObjectWait> {
-        let requested = RequestedWait::take_from(effects)?;
-        if requested.n_dropped > 0 {
-            let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-            let message = format!("plugin {plugin} asked for {} effects after a wait: dropped", requested.n_dropped);
-            context.outbox.log(Level::Warn, message);
+        if let Err(status) = self.catch_up(context) {
+            return Step::Failed(self, BindingFailure::Error(status));
         }
-        let deadline = context.outbox.now() + requested.timeout;
-        let first = self.pre_bind_deadline.filter(|(position, _)| *position == next).map(|(_, first)| first);
-        let deadline = first.map_or(deadline, |first| first.min(deadline));
-        self.pre_bind_deadline = Some((next, deadline));
-        let RequestedWait { objects, timeout_message, .. } = requested;
-        Some(ObjectWait { objects, deadline, timeout_message, has_changed: false })
+        for &plugin in plugins {
+            if let Err(status) = self.ask_pre_bind_again(plugin, context, peers) {
+                return Step::Failed(self, BindingFailure::Error(status));
+            }
+        }
+        self.pre_bind_next(context, peers)
     }
 
-    fn object_changed(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    fn ask_pre_bind_again(
+        &mut self,
+        plugin: PluginIdx,
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Result<(), Status> {
+        let run = self.call(context, |profile, call, row| run::pre_bind_again(profile, call, row, plugin));
+        let effects = run.unwrap_or(Ok(Vec::new())).map_err(|refusal| refusal.status)?;
+        let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
+        match &mut self.stage {
+            Stage::PreBind(group) => start_pre_bind(group, origin, effects, context, peers),
+            Stage::Permit(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
+            | Stage::Shutdown => Ok(()),
+        }
+    }
+
+    /// Goes on with PreBind if every plugin of the group is done.
+    fn pre_bind_next(self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         match self.stage {
-            Stage::PreBindEffects { wait: Some(ref mut wait), .. } => wait.has_changed = true,
-            Stage::PreBindObjects { next, .. } => return self.pre_bind_again(next, context, peers),
-            Stage::PreBindEffects { wait: None, .. }
+            Stage::PreBind(ref group) if group.is_done() => {
+                let next = group.next;
+                self.pre_bind(next, context, peers)
+            }
+            Stage::PreBind(_)
             | Stage::Permit(_)
             | Stage::BindEffects { .. }
             | Stage::BindRequest { .. }
             | Stage::ExtenderBind { .. }
-            | Stage::Shutdown => {}
-        }
-        Step::Waiting(self)
-    }
-
-    /// Asks the plugin before position `next` again.
-    fn pre_bind_again(self, next: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        if context.is_shutting_down() {
-            return Step::Waiting(self);
-        }
-        self.resume_pre_bind(next.saturating_sub(1), context, peers)
-    }
-
-    /// Goes on with PreBind at position `from` after a wait.
-    fn resume_pre_bind(self, from: usize, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        match self.catch_up(context) {
-            Ok(()) => self.pre_bind(from, context, peers),
-            Err(status) => Step::Failed(self, BindingFailure::Error(status)),
+            | Stage::Shutdown => Step::Waiting(self),
         }
     }
 
-    /// Sends the plugins' replicas what changed while the pod waited.
+    /// Sends the plugins' replicas what changed while the pod waited. A plugin may also have gone out of service since the
+    /// pod's cycle; the next cycle begins with waiting for it.
     fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
         let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Ok(()) };
+        if let Some((_, status)) = profile.out_of_service() {
+            return Err(Status::error(status.message()));
+        }
         profile.sync(&context.cache).map_err(|(plugin, status)| {
             if status.code.is_rejected() {
                 return Status::error(status.message());
@@ -239,55 +253,61 @@ impl Binding {
 
     fn effects_finished(
         mut self,
+        plugin: &str,
         result: Result<(), RequestError>,
         context: &mut Context,
         peers: &mut Peers<'_>,
     ) -> Step {
-        match (self.stage, result) {
-            (Stage::PreBindEffects { next, .. }, Err(error)) => {
-                self.stage = Stage::PreBindEffects { next, wait: None };
-                self.pre_bind_failed(next, &error.to_string(), context)
-            }
-            (Stage::PreBindEffects { next, wait: None }, Ok(())) => {
-                self.stage = Stage::PreBindEffects { next, wait: None };
-                self.resume_pre_bind(next, context, peers)
-            }
-            (Stage::PreBindEffects { next, wait: Some(wait) }, Ok(())) => {
-                let has_changed = wait.has_changed;
-                self.stage = Stage::PreBindObjects { next, wait };
-                if has_changed { self.pre_bind_again(next, context, peers) } else { Step::Waiting(self) }
-            }
-            (Stage::BindEffects { plugin, then_bind: true }, Ok(())) => {
-                self.stage = Stage::BindRequest { plugin };
-                self.request_binding(plugin, context)
-            }
-            (Stage::BindEffects { plugin, then_bind: false }, Ok(())) => {
+        match (&self.stage, result) {
+            (Stage::PreBind(_), result) => self.pre_bind_effects_finished(plugin, result, context, peers),
+            (&Stage::BindEffects { plugin, then_bind: true }, Ok(())) => self.request_binding(plugin, context),
+            (&Stage::BindEffects { plugin, then_bind: false }, Ok(())) => {
                 self.stage = Stage::BindRequest { plugin };
                 Step::Bound(self)
             }
-            (Stage::BindEffects { plugin, .. }, Err(error)) => {
+            (&Stage::BindEffects { plugin, .. }, Err(error)) => {
                 self.stage = Stage::BindRequest { plugin };
                 self.bind_failed(plugin, &error, context)
             }
-            (
-                stage @ (Stage::Permit(_)
-                | Stage::PreBindObjects { .. }
-                | Stage::BindRequest { .. }
-                | Stage::ExtenderBind { .. }
-                | Stage::Shutdown),
-                _,
-            ) => {
-                self.stage = stage;
+            (Stage::Permit(_) | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown, _) => {
                 self.unexpected_answer("effects", context)
             }
         }
     }
 
-    fn pre_bind_failed(self, next: usize, text: &str, context: &Context) -> Step {
-        let scheduler_name = self.pod().scheduler_name;
-        let plugins = |profile: &Profile| profile.plugins.at(Point::PreBind).get(next.wrapping_sub(1)).copied();
-        let plugin = context.profiles.get(scheduler_name).and_then(plugins).unwrap_or(PluginIdx::NOBODY);
-        let name = context.plugin_name(scheduler_name, plugin);
+    fn pre_bind_effects_finished(
+        mut self,
+        plugin: &str,
+        result: Result<(), RequestError>,
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Step {
+        let profile = context.profiles.get(self.pod().scheduler_name);
+        let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
+        let after = match &mut self.stage {
+            Stage::PreBind(group) => group.effects_carried_out(plugin),
+            Stage::Permit(_)
+            | Stage::BindEffects { .. }
+            | Stage::BindRequest { .. }
+            | Stage::ExtenderBind { .. }
+            | Stage::Shutdown => AfterEffects::Unexpected,
+        };
+        match (after, result) {
+            (AfterEffects::Unexpected, _) => self.unexpected_answer("effects", context),
+            (AfterEffects::Done | AfterEffects::Waits | AfterEffects::AskAgain, Err(error)) => {
+                self.pre_bind_failed(plugin, &error.to_string(), context)
+            }
+            (AfterEffects::Waits, Ok(())) => Step::Waiting(self),
+            (AfterEffects::AskAgain, Ok(())) => self.pre_bind_again(&[plugin], context, peers),
+            (AfterEffects::Done, Ok(())) => match self.catch_up(context) {
+                Ok(()) => self.pre_bind_next(context, peers),
+                Err(status) => Step::Failed(self, BindingFailure::Error(status)),
+            },
+        }
+    }
+
+    fn pre_bind_failed(self, plugin: PluginIdx, text: &str, context: &Context) -> Step {
+        let name = context.plugin_name(self.pod().scheduler_name, plugin);
         Step::Failed(self, BindingFailure::Error(Status::error(format!("running PreBind plugin \"{name}\": {text}"))))
     }
 
@@ -381,14 +401,9 @@ impl Binding {
                 self.extender_bind_failed(extender, &error, context, peers)
             }
             (&Stage::BindRequest { plugin }, Err(error)) => self.bind_failed(plugin, &error, context),
-            (
-                Stage::Permit(_)
-                | Stage::PreBindEffects { .. }
-                | Stage::PreBindObjects { .. }
-                | Stage::BindEffects { .. }
-                | Stage::Shutdown,
-                _,
-            ) => self.unexpected_answer("binding", context),
+            (Stage::Permit(_) | Stage::PreBind(_) | Stage::BindEffects { .. } | Stage::Shutdown, _) => {
+                self.unexpected_answer("binding", context)
+            }
         }
     }
 
@@ -411,15 +426,13 @@ impl Binding {
                 Some((plugin, reason)) => self.rejected_by_permit(&plugin, reason, context),
                 None => Step::Waiting(self),
             },
-            Stage::PreBindEffects { next, wait: Some(wait) } | Stage::PreBindObjects { next, wait } => {
-                let (next, text) = (*next, wait.timeout_message.clone());
-                self.pre_bind_failed(next, &text, context)
+            Stage::PreBind(group) => match group.timed_out(deadline) {
+                Some((plugin, message)) => self.pre_bind_failed(plugin, &message, context),
+                None => Step::Waiting(self),
+            },
+            Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
+                Step::Waiting(self)
             }
-            Stage::PreBindEffects { wait: None, .. }
-            | Stage::BindEffects { .. }
-            | Stage::BindRequest { .. }
-            | Stage::ExtenderBind { .. }
-            | Stage::Shutdown => Step::Waiting(self),
         }
     }
 
@@ -504,6 +517,32 @@ impl Binding {
         context.queue.done(&record.pod.uid);
         record.pod
     }
+}
+
+/// Carries out what a PreBind plugin asked for, and has the group wait for that. Asking again does not win the plugin more
+/// time: its first deadline stands.
+fn start_pre_bind(
+    group: &mut PreBindGroup,
+    origin: Origin<'_>,
+    effects: Vec<Effect>,
+    context: &mut Context,
+    peers: &mut Peers<'_>,
+) -> Result<(), Status> {
+    let earlier = group.take(origin.plugin);
+    let mut effects = effects::carry_out(context, peers, origin, effects)?;
+    let requested = RequestedWait::take_from(&mut effects);
+    if let Some(n_dropped) = requested.as_ref().map(|wait| wait.n_dropped).filter(|n_dropped| *n_dropped > 0) {
+        let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+        let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
+        context.outbox.log(Level::Warn, message);
+    }
+    let wait = requested.map(|wait| wait.begin(context.outbox.now(), earlier));
+    group.extend(PreBindTask::new(origin.plugin, !effects.is_empty(), wait));
+    if !effects.is_empty() {
+        let request = origin.request(context, effects);
+        context.outbox.request(context.pod_ref(origin.pod), Request::AwaitedEffects(request));
+    }
+    Ok(())
 }
 
 impl BindingFailure {

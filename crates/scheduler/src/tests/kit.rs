@@ -12,7 +12,8 @@ use berth_framework::{
     Bind, BuildError, Call, ClusterEvent, Code, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle,
     EventSubject, Explanation, Failure, Filter, Grants, HintCall, Hook, HookRef, Hosted, Manifest, ObjectKind, Permit,
     PermitVerdict, Plugin, PluginFactory, PluginVersion, Point, PointRef, Points, PostBind, PostFilter,
-    PostFilterOutcome, PreBind, PreEnqueue, Profile, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, Reserve, RestoreError,
+    Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use berth_testing::PodMaker;
@@ -42,6 +43,8 @@ pub(super) struct Script {
     pub(super) permit_effects: Vec<Effect>,
     pub(super) refuse_reserve: Option<Status>,
     pub(super) pre_bind: Vec<Effect>,
+    /// What is said before PreBind; by default whether it has something to do, and that it wants to be alone.
+    pub(super) pre_flight: Option<Result<PreFlight, Status>>,
     pub(super) post_filter: Option<PostFilterOutcome>,
     pub(super) gate: bool,
     pub(super) broken_filter: bool,
@@ -128,6 +131,7 @@ impl Plugin for Fake {
             Point::Score => PointRef::Score(self),
             Point::Reserve => PointRef::Reserve(self),
             Point::Permit => PointRef::Permit(self),
+            Point::PreBindPreFlight if self.points.contains(point) => PointRef::PreBindPreFlight(self),
             Point::PreBind => PointRef::PreBind(self),
             Point::Bind => PointRef::Bind(self),
             Point::PostBind => PointRef::PostBind(self),
@@ -164,8 +168,9 @@ impl EndCycle for Fake {
 }
 
 fn points() -> Points {
-    use Point::{Bind, Filter, Permit, PostBind, PostFilter, PreBind, PreEnqueue, Reserve, Score};
-    [PreEnqueue, Filter, PostFilter, Score, Reserve, Permit, PreBind, Bind, PostBind].into_iter().collect()
+    use Point::{Bind, Filter, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue, Reserve, Score};
+    let points = [PreEnqueue, Filter, PostFilter, Score, Reserve, Permit, PreBindPreFlight, PreBind, Bind, PostBind];
+    points.into_iter().collect()
 }
 
 impl State for Fake {
@@ -253,8 +258,19 @@ impl Permit for Fake {
     }
 }
 
+impl PreBindPreFlight for Fake {
+    fn pre_bind_pre_flight(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
+        self.with(|script| match &script.pre_flight {
+            Some(answer) => answer.clone(),
+            None if script.pre_bind.is_empty() => Err(Status::skip()),
+            None => Ok(PreFlight::default()),
+        })
+    }
+}
+
 impl PreBind for Fake {
-    fn pre_bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+    fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        self.note(format!("pre-bind {}", call.pod.name));
         Ok(self.with(|script| {
             script.bound_at = script.synced_to;
             script.pre_bind.clone()
@@ -450,13 +466,13 @@ pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &
 pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> Event {
     let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, .. }) }) => {
-            Some((*cycle, pod.uid.clone()))
+        Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
+            Some((*cycle, pod.uid.clone(), Arc::clone(plugin)))
         }
         _ => None,
     });
-    let (cycle, uid) = sent.expect("awaited effects");
-    Event::EffectsFinished { cycle, uid, result }
+    let (cycle, uid, plugin) = sent.expect("awaited effects");
+    Event::EffectsFinished { cycle, uid, plugin, result }
 }
 
 /// What somebody else must do and report.

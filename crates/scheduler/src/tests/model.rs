@@ -167,12 +167,15 @@ impl World {
                     };
                     self.undelivered.push(Event::BindFinished { cycle, uid: pod.uid, result });
                 }
-                Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, .. }) }) => {
+                Action::Pod(PodRequest {
+                    pod,
+                    request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }),
+                }) => {
                     let result = match self.answers {
                         Answer::Bound | Answer::Silent => Ok(()),
                         Answer::Refused | Answer::Lost => Err(RequestError::new("refused")),
                     };
-                    self.undelivered.push(Event::EffectsFinished { cycle, uid: pod.uid, result });
+                    self.undelivered.push(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result });
                 }
                 Action::Pod(PodRequest {
                     pod,

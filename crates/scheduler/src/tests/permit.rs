@@ -3,7 +3,7 @@
 use berth_framework::{DeltaSource as _, Effect, PermitVerdict};
 
 use super::kit::{Bench, awaited, bind_finished, binds, effects_finished, events, pod};
-use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, RequestError, StatusChange};
+use crate::{Action, Event, Observation, PodRequest, Request, StatusChange};
 
 fn waiting() -> Bench {
     let mut bench = Bench::with_nodes(1, 4);
@@ -104,14 +104,8 @@ fn binding_waits_for_the_effects_of_pre_bind() {
     bench.script(|script| script.pre_bind = vec![patch.clone()]);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    let Some(Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, effects, .. }) })) =
-        actions.last()
-    else {
-        panic!("nothing to await: {actions:?}");
-    };
-    assert_eq!(effects, &[patch]);
-    let finished = |result| Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result };
-    bench.event(finished(Ok(())));
+    assert_eq!(awaited(&actions), [patch]);
+    bench.event(effects_finished(&actions, Ok(())));
     let actions = bench.settle();
     assert_eq!(binds(&actions).len(), 1);
 }
@@ -128,16 +122,7 @@ fn failed_effects_of_pre_bind_fail_the_binding() {
     bench.script(|script| script.pre_bind = vec![evict]);
     bench.apply(pod("a", 1));
     let actions = bench.settle();
-    let Some(Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, .. }) })) =
-        actions.last()
-    else {
-        panic!("nothing to await")
-    };
-    bench.event(Event::EffectsFinished {
-        cycle: *cycle,
-        uid: pod.uid.clone(),
-        result: Err(RequestError::new("denied")),
-    });
+    bench.event(effects_finished(&actions, Err("denied")));
     assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Fake\": denied");
     assert_eq!(bench.scheduler.metrics().pending_pods.backoff, 1);
 }

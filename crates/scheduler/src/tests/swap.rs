@@ -332,7 +332,8 @@ fn two_pre_binds() -> (Bench, Shared) {
 fn awaited(actions: &[Action]) -> (String, Event) {
     let awaited = actions.iter().find_map(|action| match action {
         Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) }) => {
-            Some((plugin.to_string(), Event::EffectsFinished { cycle: *cycle, uid: pod.uid.clone(), result: Ok(()) }))
+            let (uid, name) = (pod.uid.clone(), plugin.to_string());
+            Some((name, Event::EffectsFinished { cycle: *cycle, uid, plugin: Arc::clone(plugin), result: Ok(()) }))
         }
         _ => None,
     });

@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::{Clock, Point};
+use berth_framework::{Clock, Point, PreFlight};
 use berth_model::ObjectKey;
 use serde_json::json;
 
@@ -93,6 +93,7 @@ fn each_attempt_says_what_became_of_the_pod() {
 #[test]
 fn an_attempt_is_measured_from_its_cycle_to_its_binding() {
     let mut bench = measured_bench();
+    bench.script(|script| script.pre_flight = Some(Ok(PreFlight::default())));
     bench.apply(pod("a", 1));
     let actions = bench.settle();
     bench.event(bind_finished(&actions, "a", Ok(())));
@@ -116,9 +117,8 @@ fn an_attempt_is_measured_from_its_cycle_to_its_binding() {
         points.extend(measured.points.iter().map(|time| time.point));
         asked += profile.find("Fake").map_or(0, |plugin| measured.calls(Point::Filter, plugin));
     });
-    for point in
-        ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit", "PreBind", "Bind", "PostBind"]
-    {
+    let in_cycle = ["PreEnqueue", "PreFilter", "Filter", "PreScore", "Score", "Reserve", "Permit"];
+    for point in in_cycle.into_iter().chain(["PreBindPreFlight", "PreBind", "Bind", "PostBind"]) {
         assert!(points.contains(point), "{point} is missing from {points:?}");
     }
     assert_eq!(asked, 2, "one plugin about two nodes");

@@ -5,8 +5,8 @@
 
 use berth_framework::{
     Bind, Call, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, PreScore, QueueSort, QueueingHint,
-    Reserve, RestoreError, Score, Sign, State, Status,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
+    QueueSort, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 
@@ -210,6 +210,17 @@ impl Permit for ComponentPlugin {
             Ok((lift::verdict(verdict, context.limits)?, lift::effects(effects, context.limits)?))
         });
         answer.unwrap_or_else(|status| (PermitVerdict::Deny(status), Vec::new()))
+    }
+}
+
+impl PreBindPreFlight for ComponentPlugin {
+    fn pre_bind_pre_flight(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<PreFlight, Status> {
+        self.ask_in_cycle(call, "pre-bind-pre-flight", |context| {
+            let guest = guest(&context.exports.pre_bind_pre_flight)?;
+            let answer = guest.call_pre_bind_pre_flight(context.store, call.cycle.0, node.0)?;
+            let flight = lift::outcome(answer, context.limits)?;
+            Ok(flight.map(|flight| PreFlight { allow_parallel: flight.allow_parallel }))
+        })?
     }
 }
 

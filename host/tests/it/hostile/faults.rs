@@ -65,6 +65,7 @@ fn rows() -> Vec<Row> {
         traps(At::Sync),
         traps(At::Filter),
         traps(At::Reserve),
+        traps(At::PreBindPreFlight),
         Row { state: EITHER, ..traps(At::PostBind) },
         loops(At::Begin),
         loops(At::PreFilter),

@@ -95,6 +95,12 @@ static berth_verdict permit(const berth_pod *pod, berth_row node, uint64_t *mill
   return berth_pass();
 }
 
+static berth_verdict pre_bind_pre_flight(const berth_pod *pod, berth_row node, bool *allow_parallel) {
+  (void)node;
+  *allow_parallel = !is(pod, "waits");
+  return is(pod, "plain") ? berth_skip() : berth_pass();
+}
+
 static berth_verdict pre_bind(const berth_pod *pod, berth_row node, struct berth_effects *effects) {
   (void)node;
   static const struct berth_reference notes = {"v1/ConfigMap", "default", "notes"};
@@ -199,6 +205,7 @@ const struct berth_plugin berth_plugin = {
     .reserve = reserve,
     .unreserve = unreserve,
     .permit = permit,
+    .pre_bind_pre_flight = pre_bind_pre_flight,
     .pre_bind = pre_bind,
     .bind = bind,
     .post_bind = post_bind,

@@ -122,6 +122,13 @@ func (*points) Permit(pod *berth.Pod, _ *berth.Node) (verdict berth.Verdict) {
 	return verdict
 }
 
+func (*points) PreBindPreFlight(pod *berth.Pod, _ *berth.Node) (bool, *berth.Rejection) {
+	if pod.Name == "plain" {
+		return false, berth.Skip()
+	}
+	return pod.Name != "waits", nil
+}
+
 func (*points) PreBind(pod *berth.Pod, _ *berth.Node) ([]berth.Effect, *berth.Rejection) {
 	if pod.Name == "plain" {
 		return nil, berth.Skip()

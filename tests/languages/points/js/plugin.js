@@ -67,6 +67,8 @@ export default {
     };
   },
 
+  preBindPreFlight: (pod) => (pod.name === "plain" ? SKIP : pod.name !== "waits"),
+
   preBind(pod) {
     if (pod.name === "plain") return SKIP;
     return [

@@ -91,6 +91,9 @@ class Points:
             case "denied":
                 return berth.reject("not today")
 
+    def pre_bind_pre_flight(self, pod, node):
+        return berth.SKIP if pod.name == "plain" else pod.name != "waits"
+
     def pre_bind(self, pod, node):
         if pod.name == "plain":
             return berth.SKIP

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
-    PluginFactory as _, Point, PostFilterOutcome, Removal, Status,
+    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Removal, Status,
 };
 use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
@@ -320,6 +320,16 @@ fn binding(scene: &mut Scene) -> Result<()> {
         ensure!(answer == (verdict, effects), "{name}: {answer:?}");
     }
 
+    for (name, expected) in [
+        ("plain", Err(Status::skip())),
+        ("free", Ok(PreFlight { allow_parallel: true })),
+        ("waits", Ok(PreFlight { allow_parallel: false })),
+    ] {
+        let pod = scene.pod(name)?;
+        let answer =
+            scene.call(&pod, |plugin, call| Ok(point!(plugin, pre_bind_pre_flight).pre_bind_pre_flight(call, a)))?;
+        ensure!(answer == expected, "{name}: {answer:?}");
+    }
     let skipped = scene.call(&plain, |plugin, call| {
         Ok((point!(plugin, pre_bind).pre_bind(call, a), point!(plugin, bind).bind(call, a)))
     })?;

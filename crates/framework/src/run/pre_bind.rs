@@ -1,0 +1,166 @@
+//! PreBind: first what each plugin says of its work before Permit is waited for, then the work, in groups of plugins that may
+//! run side by side (KEP-5278; `RunPreBindPreFlights` and `RunPreBindPlugins` in kube-scheduler's
+//! `pkg/scheduler/framework/runtime/framework.go`).
+//!
+//! Nothing here acts: effects that plugins ask for are returned with the plugin that asked.
+
+use berth_model::NodeIdx;
+
+use super::{PluginBits, Refusal};
+use crate::{
+    effect::Effect,
+    meter::code_of,
+    plugin::Point,
+    points::{Call, PreFlight},
+    profile::{PluginIdx, Profile},
+    status::{Code, Status},
+};
+
+/// What the PreBind plugins said of their work for one pod.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PreFlights {
+    has_work: bool,
+    skipped: PluginBits,
+    parallel: PluginBits,
+}
+
+impl PreFlights {
+    /// Whether any plugin will have something to do.
+    #[must_use]
+    pub fn has_work(&self) -> bool {
+        self.has_work
+    }
+}
+
+/// Asks every PreBind plugin whether it will have something to do.
+///
+/// # Errors
+/// The plugin that broke, or answered with another status than `Skip`.
+pub fn pre_bind_pre_flight(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PreFlights, Refusal> {
+    let start = profile.meter().start(call.cycle);
+    let outcome = ask_pre_flight(profile, call, node);
+    let code = match &outcome {
+        Ok(flights) if flights.has_work => Code::Success,
+        Ok(_) => Code::Skip,
+        Err(refusal) => refusal.status.code,
+    };
+    profile.meter().end(start, Point::PreBindPreFlight.as_str(), code);
+    outcome
+}
+
+fn ask_pre_flight(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PreFlights, Refusal> {
+    let mut flights = PreFlights::default();
+    for plugin in profile.plugins.at(Point::PreBind).to_vec() {
+        let answer = match profile.get(plugin).and_then(|plugin| plugin.pre_bind_pre_flight()) {
+            Some(point) => {
+                let answer = point.pre_bind_pre_flight(call, node);
+                profile.meter().answered(plugin, Point::PreBindPreFlight, code_of(&answer));
+                answer
+            }
+            None => Ok(PreFlight::default()),
+        };
+        match answer {
+            Ok(PreFlight { allow_parallel }) => {
+                flights.has_work = true;
+                if allow_parallel {
+                    flights.parallel.insert(plugin);
+                }
+            }
+            Err(status) if status.code == Code::Skip => flights.skipped.insert(plugin),
+            Err(status) => return Err(Refusal { plugin, status: failed_flight(profile.name(plugin), &status) }),
+        }
+    }
+    Ok(flights)
+}
+
+fn failed_flight(name: &str, status: &Status) -> Status {
+    let text = match status.code {
+        Code::Error => format!("running PreBindPreFlight {name:?}: {}", status.message()),
+        Code::Success
+        | Code::Unschedulable
+        | Code::UnschedulableAndUnresolvable
+        | Code::Wait
+        | Code::Skip
+        | Code::Pending => format!(
+            "PreBindPreFlight {name} returned {:?}, which is unsupported. \
+             It is supposed to return Success, Skip, or Error status",
+            status.code.as_str()
+        ),
+    };
+    Status::error(text)
+}
+
+/// Where PreBind stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PreBindRun {
+    /// Every plugin is done.
+    Done,
+    /// These plugins want something done, side by side; then go on at position `next`.
+    Group {
+        /// Who asks for what; each plugin's effects are carried out in order.
+        wanted: Vec<(PluginIdx, Vec<Effect>)>,
+        /// Where to go on.
+        next: usize,
+    },
+}
+
+/// Runs PreBind plugins from position `from` on, up to the first group in which somebody wants something done. Plugins that
+/// follow each other and allow it are one group; every other plugin is a group of its own.
+///
+/// # Errors
+/// The plugin that refused or broke.
+pub fn pre_bind(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    node: NodeIdx,
+    from: usize,
+    flights: &PreFlights,
+) -> Result<PreBindRun, Refusal> {
+    profile.meter().start(call.cycle);
+    let plugins = profile.plugins.at(Point::PreBind).to_vec();
+    let mut next = from;
+    for group in plugins
+        .get(from..)
+        .unwrap_or_default()
+        .chunk_by(|left, right| flights.parallel.contains(*left) && flights.parallel.contains(*right))
+    {
+        next += group.len();
+        let mut wanted = Vec::new();
+        for &plugin in group.iter().filter(|plugin| !flights.skipped.contains(**plugin)) {
+            let effects = ask(profile, call, node, plugin)?;
+            if !effects.is_empty() {
+                wanted.push((plugin, effects));
+            }
+        }
+        if !wanted.is_empty() {
+            return Ok(PreBindRun::Group { wanted, next });
+        }
+    }
+    Ok(PreBindRun::Done)
+}
+
+/// Asks one plugin again, which waited for an object to change. Nothing is left to do if its binary has no PreBind any
+/// more.
+///
+/// # Errors
+/// The plugin refused or broke.
+pub fn pre_bind_again(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    node: NodeIdx,
+    plugin: PluginIdx,
+) -> Result<Vec<Effect>, Refusal> {
+    profile.meter().start(call.cycle);
+    ask(profile, call, node, plugin)
+}
+
+fn ask(profile: &mut Profile, call: &Call<'_>, node: NodeIdx, plugin: PluginIdx) -> Result<Vec<Effect>, Refusal> {
+    let Some(point) = profile.get(plugin).and_then(|plugin| plugin.pre_bind()) else { return Ok(Vec::new()) };
+    let answer = point.pre_bind(call, node);
+    profile.meter().answered(plugin, Point::PreBind, code_of(&answer));
+    match answer {
+        Ok(effects) => Ok(effects),
+        Err(status) if status.code == Code::Skip => Ok(Vec::new()),
+        Err(status) => Err(Refusal::new(profile, plugin, status, "PreBind")),
+    }
+}

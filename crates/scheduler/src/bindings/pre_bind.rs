@@ -1,0 +1,132 @@
+//! The PreBind plugins that are at work for a pod: one, or neighbours that may run side by side.
+
+use berth_framework::PluginIdx;
+use berth_model::{ObjectKey, Time};
+
+use super::object_wait::ObjectWait;
+
+/// Plugins of which at least one is not done.
+#[derive(Debug)]
+pub(crate) struct PreBindGroup {
+    /// The position among the PreBind plugins at which the next group begins.
+    pub(crate) next: usize,
+    tasks: Vec<PreBindTask>,
+}
+
+/// What one plugin waits for.
+#[derive(Debug)]
+pub(crate) struct PreBindTask {
+    plugin: PluginIdx,
+    /// Until when it may wait for objects in all, once it has asked to.
+    deadline: Option<Time>,
+    state: TaskState,
+}
+
+#[derive(Debug)]
+enum TaskState {
+    /// Its effects are being carried out; then it waits for objects, if it asked for that too.
+    Effects(Option<ObjectWait>),
+    /// One of its objects must change.
+    Objects(ObjectWait),
+}
+
+/// What follows from effects that were carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AfterEffects {
+    /// The plugin is done.
+    Done,
+    /// It waits for an object to change.
+    Waits,
+    /// One of its objects has changed meanwhile.
+    AskAgain,
+    /// It did not wait for effects.
+    Unexpected,
+}
+
+impl PreBindTask {
+    /// `None` if there is nothing to wait for.
+    pub(crate) fn new(plugin: PluginIdx, has_effects: bool, wait: Option<ObjectWait>) -> Option<Self> {
+        let deadline = wait.as_ref().map(|wait| wait.deadline);
+        let state = match wait {
+            wait if has_effects => TaskState::Effects(wait),
+            Some(wait) => TaskState::Objects(wait),
+            None => return None,
+        };
+        Some(Self { plugin, deadline, state })
+    }
+
+    fn wait(&self) -> Option<&ObjectWait> {
+        match &self.state {
+            TaskState::Effects(wait) => wait.as_ref(),
+            TaskState::Objects(wait) => Some(wait),
+        }
+    }
+}
+
+impl PreBindGroup {
+    pub(crate) fn new(next: usize) -> Self {
+        Self { next, tasks: Vec::new() }
+    }
+
+    /// Waits for this as well.
+    pub(crate) fn extend(&mut self, task: Option<PreBindTask>) {
+        self.tasks.extend(task);
+    }
+
+    pub(crate) fn is_done(&self) -> bool {
+        self.tasks.is_empty()
+    }
+
+    /// What its plugins wait for, also while their effects are being carried out.
+    pub(crate) fn waits(&self) -> impl Iterator<Item = &ObjectWait> {
+        self.tasks.iter().filter_map(PreBindTask::wait)
+    }
+
+    /// Ends what a plugin waited for; gives the deadline that it had.
+    pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<Time> {
+        let position = self.tasks.iter().position(|task| task.plugin == plugin)?;
+        self.tasks.remove(position).deadline
+    }
+
+    pub(crate) fn effects_carried_out(&mut self, plugin: PluginIdx) -> AfterEffects {
+        let Some(position) = self.tasks.iter().position(|task| task.plugin == plugin) else {
+            return AfterEffects::Unexpected;
+        };
+        let Some(task) = self.tasks.get_mut(position) else { return AfterEffects::Unexpected };
+        match &mut task.state {
+            TaskState::Objects(_) => AfterEffects::Unexpected,
+            TaskState::Effects(wait) => match wait.take() {
+                None => {
+                    self.tasks.remove(position);
+                    AfterEffects::Done
+                }
+                Some(wait) => {
+                    let after = if wait.has_changed { AfterEffects::AskAgain } else { AfterEffects::Waits };
+                    task.state = TaskState::Objects(wait);
+                    after
+                }
+            },
+        }
+    }
+
+    /// The plugins that are asked again because this object changed. One whose effects are not carried out yet is asked
+    /// after that.
+    pub(crate) fn object_changed(&mut self, object: &ObjectKey) -> Vec<PluginIdx> {
+        let mut ask_again = Vec::new();
+        for task in &mut self.tasks {
+            match &mut task.state {
+                TaskState::Effects(Some(wait)) if wait.objects.contains(object) => wait.has_changed = true,
+                TaskState::Objects(wait) if wait.objects.contains(object) => ask_again.push(task.plugin),
+                TaskState::Effects(_) | TaskState::Objects(_) => {}
+            }
+        }
+        ask_again
+    }
+
+    /// The plugin whose time was out at `deadline`, and what it wants said then.
+    pub(crate) fn timed_out(&self, deadline: Time) -> Option<(PluginIdx, String)> {
+        let late = |task: &&PreBindTask| task.wait().is_some_and(|wait| wait.deadline == deadline);
+        let task = self.tasks.iter().find(late)?;
+        task.wait().map(|wait| (task.plugin, wait.timeout_message.clone()))
+    }
+}
