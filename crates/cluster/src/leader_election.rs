@@ -25,6 +25,7 @@ use crate::{
     api_error::Failure,
     clock,
     object::{BadName, ObjectRef, collection_path},
+    request,
     retry::jitter,
 };
 
@@ -343,16 +344,19 @@ impl Election {
     }
 
     async fn request(&self, method: Method, path: &str, body: Option<&Value>) -> Result<Value, AttemptError> {
-        // Half the deadline, so that a request that hangs leaves time for another one.
-        let limit = (self.settings.renew_deadline / 2).max(Duration::from_secs(1));
+        let limit = self.request_limit();
         let request = Request::builder()
             .method(method)
             .uri(format!("{path}?timeout={}s", limit.as_secs()))
             .header(header::ACCEPT, "application/json")
             .header(header::CONTENT_TYPE, "application/json")
             .body(body.map(|body| body.to_string().into_bytes()).unwrap_or_default())?;
-        let answer = timeout(limit, self.client.request::<Value>(request)).await;
-        Ok(answer.map_err(|_| Failure::TimedOut(limit))?.map_err(Failure::from)?)
+        Ok(request::retried_json(&self.client, request, limit).await?)
+    }
+
+    /// Half the deadline, so that a request that hangs leaves time for another one.
+    fn request_limit(&self) -> Duration {
+        (self.settings.renew_deadline / 2).max(Duration::from_secs(1))
     }
 
     /// Writes an event about the Lease, in the form that client-go's recorders for elections use (core/v1).
@@ -383,14 +387,14 @@ impl Election {
             "reportingComponent": component,
             "reportingInstance": "",
         });
-        let client = self.client.clone();
+        let (client, limit) = (self.client.clone(), self.request_limit());
         let path = collection_path("", "v1", Some(namespace), "events");
         tokio::spawn(async move {
             let posted = async {
                 let request = Request::post(path?)
                     .header(header::CONTENT_TYPE, "application/json")
                     .body(event.to_string().into_bytes())?;
-                client.request::<Value>(request).await.map_err(Failure::from)?;
+                request::retried_json::<Value>(&client, request, limit).await?;
                 Ok::<(), AttemptError>(())
             };
             if let Err(error) = posted.await {

@@ -13,8 +13,12 @@ use kube::{
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use tokio::time::{Instant, sleep};
 
-use crate::api_error::Failure;
+use crate::{
+    api_error::Failure,
+    retry::{Retries, RetryPolicy},
+};
 
 /// Of an answer that is no `Status`, so many bytes are shown: a proxy's error page may be long.
 const MAX_TEXT: usize = 1024;
@@ -30,6 +34,32 @@ pub(crate) async fn json<T: DeserializeOwned>(
 ) -> Result<T, Failure> {
     let answer = bytes(client, request, limit).await?;
     serde_json::from_slice(&answer).map_err(|error| Failure::Transport(kube::Error::SerdeError(error)))
+}
+
+/// The same, but sent again as often as an overloaded server asks for it with `Retry-After`, as client-go does. `limit` is
+/// for all of it, so a server that asks for more time than is left has its refusal handed on at once.
+///
+/// # Errors
+/// As those of [`json`].
+pub(crate) async fn retried_json<T: DeserializeOwned>(
+    client: &Client,
+    request: Request<Vec<u8>>,
+    limit: Duration,
+) -> Result<T, Failure> {
+    let deadline = Instant::now() + limit;
+    let mut retries = Retries::new(RetryPolicy::AS_ASKED);
+    loop {
+        let left = deadline.saturating_duration_since(Instant::now());
+        let failure = match json(client, request.clone(), left).await {
+            Ok(answer) => return Ok(answer),
+            Err(Failure::TimedOut(_)) => return Err(Failure::TimedOut(limit)),
+            Err(failure) => failure,
+        };
+        match retries.wait_after(&failure) {
+            Some(wait) if Instant::now() + wait < deadline => sleep(wait).await,
+            Some(_) | None => return Err(failure),
+        }
+    }
 }
 
 /// Sends the request and reads its whole answer.

@@ -26,6 +26,12 @@ pub(crate) struct RetryPolicy {
     pub(crate) retry_on: fn(&Failure) -> bool,
 }
 
+impl RetryPolicy {
+    /// Only what the server asks for.
+    pub(crate) const AS_ASKED: Self =
+        Self { tries: 1, first_wait: Duration::ZERO, factor: 1, jitter_percent: 0, retry_on: |_| false };
+}
+
 /// How often one request has failed.
 #[derive(Debug)]
 pub(crate) struct Retries {

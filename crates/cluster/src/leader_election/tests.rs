@@ -197,3 +197,27 @@ async fn a_candidate_that_stops_writes_nothing() {
     elector.release().await;
     assert!(server.is_idle());
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_overloaded_server_is_asked_again_when_it_says() {
+    let mut bench = start();
+    bench.next().await.turn_away(1);
+    let turned_away = Instant::now();
+    assert_eq!(bench.next().await.line(), format!("GET {LEASE}"));
+    assert_eq!(turned_away.elapsed().as_secs(), 1, "sooner than the next attempt");
+    let mut bench = start();
+    bench.win().await;
+    for _ in 0..2 {
+        let call = bench.next().await;
+        assert_eq!(call.line(), format!("PUT {LEASE}"));
+        call.turn_away(1);
+    }
+    let call = bench.next().await;
+    assert_eq!(call.line(), format!("PUT {LEASE}"));
+    // More time than a request has: the next attempt comes at its own time.
+    call.turn_away(30);
+    let turned_away = Instant::now();
+    assert_eq!(bench.next().await.line(), format!("PUT {LEASE}"));
+    assert_eq!(turned_away.elapsed().as_secs(), 2);
+    assert!(bench.elector.leadership().is_leading());
+}
