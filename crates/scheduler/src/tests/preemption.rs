@@ -3,7 +3,7 @@
 use berth_framework::{Effect, PermitVerdict, PostFilterOutcome, Status};
 use berth_model::NodeIdx;
 
-use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, pod, pod_maker};
+use super::kit::{Bench, assigned, awaited, binds, effects_finished, events, node, pod, pod_maker};
 use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, StatusChange};
 
 fn evict(name: &str) -> Effect {
@@ -169,4 +169,22 @@ fn a_lesser_pod_loses_its_nomination() {
     });
     assert!(cleared, "{actions:?}");
     assert_eq!(awaited(&actions), [evict("victim")]);
+}
+
+#[test]
+fn a_nominated_pod_that_somebody_binds_elsewhere_loses_its_nomination() {
+    let mut bench = preempting();
+    bench.settle();
+    bench.script(|script| script.post_filter = None);
+    bench.event(deleted("first"));
+    bench.apply(pod("low", 2));
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 Insufficient cpu.", "the place is for the other one");
+    assert_eq!(bench.scheduler.queue().nominator().iter().count(), 1);
+    bench.event(Event::NodeApplied(Box::new(node("other", 4))));
+    bench.apply(assigned("high", 4, "other"));
+    assert_eq!(bench.scheduler.queue().nominator().iter().count(), 0);
+    bench.advance(60_000);
+    assert_eq!(binds(&bench.settle()), [("low".to_owned(), "n0".to_owned())]);
+    assert_eq!(bench.scheduler.metrics().pending_pods.gated, 0);
 }
