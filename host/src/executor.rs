@@ -21,11 +21,17 @@ use berth_wasm_host::threads;
 use tokio::{
     sync::{mpsc, oneshot, watch},
     task::{JoinError, JoinSet},
+    time::Instant,
 };
 use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
-use crate::{extenders::HttpExtenders, klog::V3, metrics::Metrics, plugin_supervisor::Message};
+use crate::{
+    extenders::HttpExtenders,
+    klog::V3,
+    metrics::{ApiCall, ApiCallMetrics, Metrics},
+    plugin_supervisor::Message,
+};
 
 /// Requests that are under way or wait for another one of their pod, a few kilobytes each. Beyond this no action is taken, so
 /// the scheduling thread starts no cycles: an API server that is away for long must not cost memory without bound.
@@ -47,6 +53,8 @@ pub(crate) struct Executor {
     pub metrics: Arc<Metrics>,
     /// Those of the configuration that holds at the moment.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
+    /// Where status patches and bindings are counted, if they are.
+    pub api_calls: Option<ApiCallMetrics>,
 }
 
 impl Executor {
@@ -88,11 +96,12 @@ impl Executor {
         self.report(Event::PluginPrepared(prepared)).await;
     }
 
-    async fn carry_out(&self, PodRequest { pod, request }: PodRequest) {
+    /// If a binding that fails came in the place of patches of the pod's status, these have failed with it.
+    async fn carry_out(&self, PodRequest { pod, request }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {
                 debug!(target: V3, pod = pod.name, namespace = pod.namespace, node, "Attempting to bind pod to node");
-                let result = self.writer.bind(&target(&pod), &node).await;
+                let result = self.counted(ApiCall::PodBinding, self.writer.bind(&target(&pod), &node)).await;
                 match &result {
                     Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
                     Err(error) if is_gone(error) => {
@@ -101,6 +110,9 @@ impl Executor {
                     Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "binding failed"),
                 }
                 let result = result.map_err(|error| RequestError::new(error.to_string()));
+                if result.is_err() && dropped_patches {
+                    self.report(Event::StatusPatchFailed { uid: pod.uid.clone() }).await;
+                }
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
             Request::BindByExtender { cycle, node, extender } => {
@@ -119,7 +131,10 @@ impl Executor {
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
             Request::PatchStatus(change) => {
-                if let Err(error) = self.writer.patch_status(&target(&pod), &status_patch(change)).await {
+                let (target, patch) = (target(&pod), status_patch(change));
+                if let Err(error) =
+                    self.counted(ApiCall::PodStatusPatch, self.writer.patch_status(&target, &patch)).await
+                {
                     if is_gone(&error) {
                         debug!(pod = %pod.name, namespace = %pod.namespace, %error, "its pod is gone: no status");
                     } else {
@@ -138,6 +153,19 @@ impl Executor {
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result }).await;
             }
         }
+    }
+
+    async fn counted(
+        &self,
+        call: ApiCall,
+        work: impl Future<Output = Result<(), WriteError>>,
+    ) -> Result<(), WriteError> {
+        let started = Instant::now();
+        let result = work.await;
+        if let Some(api_calls) = &self.api_calls {
+            api_calls.executed(call, result.is_ok(), started.elapsed());
+        }
+        result
     }
 
     async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {

@@ -101,9 +101,9 @@ fn check(given: &Given) -> Result<Vec<String>> {
         }
     }
     let gates = given.texts("feature-gates");
-    let without_effect = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
-    warnings
-        .extend(without_effect.iter().map(|gate| format!("--feature-gates {gate} has no effect: not the scheduler's")));
+    let gates = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
+    let without_effect = gates.without_effect.iter();
+    warnings.extend(without_effect.map(|gate| format!("--feature-gates {gate} has no effect: not the scheduler's")));
     Ok(warnings)
 }
 
@@ -111,6 +111,8 @@ fn invocation(given: &Given) -> Result<Invocation> {
     let path = |name: &str| given.path(name);
     let metrics_address = given.text("metrics-address").map(str::parse::<SocketAddr>).transpose();
     let metrics_address = metrics_address.map_err(|error| Usage(format!("--metrics-address: {error}")))?;
+    let gates = given.texts("feature-gates");
+    let gates = feature_gates::check(&gates).map_err(|error| Usage(error.to_string()))?;
     let scheduling = Scheduling {
         config: path("config"),
         plugins_dir: path("plugins-dir"),
@@ -119,6 +121,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         metrics_address,
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
+        counts_api_calls: gates.async_api_calls,
         ..Scheduling::default()
     };
     let fields = fields(given);

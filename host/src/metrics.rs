@@ -2,6 +2,7 @@
 //!
 //! The scheduling thread writes its figures between cycles; the endpoint only renders.
 
+mod api_calls;
 mod registration;
 mod scheduler;
 mod slis;
@@ -23,8 +24,11 @@ use self::registration::{
     Registration,
     Stability::{self, Alpha, Beta},
 };
-pub(crate) use self::scheduler::SchedulerMetrics;
 use self::slis::Slis;
+pub(crate) use self::{
+    api_calls::{ApiCall, ApiCallMetrics, PendingCall},
+    scheduler::SchedulerMetrics,
+};
 use crate::gates::{self, Gate};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
@@ -39,6 +43,7 @@ pub(crate) struct Metrics {
     registry: Registry,
     /// Those of kube-scheduler.
     pub(crate) scheduler: SchedulerMetrics,
+    pub(crate) api_calls: ApiCallMetrics,
     cycle_duration: HistogramVec,
     swap_pause: HistogramVec,
     plugin_info: IntGaugeVec,
@@ -75,6 +80,7 @@ impl Metrics {
         let own = Stability::None;
         let metrics = Self {
             scheduler: SchedulerMetrics::new(&mut add),
+            api_calls: ApiCallMetrics::new(&mut add),
             leader: add.gauge(
                 Alpha,
                 ("leader_election_master_status", "1 for the replica that holds the lease, 0 for one that stands by."),

@@ -34,6 +34,9 @@ pub(crate) struct Scheduling {
     /// Serve the endpoints over HTTPS too.
     #[arg(skip)]
     pub secure_serving: Option<SecureServing>,
+    /// Show the metrics that kube-scheduler has with the gate SchedulerAsyncAPICalls.
+    #[arg(skip)]
+    pub counts_api_calls: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -126,6 +126,7 @@ impl Outside {
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&self.metrics),
             extenders,
+            api_calls: None,
         }
     }
 
@@ -172,7 +173,8 @@ impl Session {
         let (election, turn) = Election::start(client, &settings, &outside.hostname);
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
-        let executor = outside.executor(&events, &plugins, current_extenders);
+        let mut executor = outside.executor(&events, &plugins, current_extenders);
+        executor.api_calls = scheduling.counts_api_calls.then(|| metrics.api_calls.clone());
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);

@@ -2,21 +2,24 @@
 
 use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::Duration};
 
-use axum::{Json, Router, extract::Path, routing::patch, routing::post};
+use axum::{Json, Router, extract::Path, http::StatusCode, routing::patch, routing::post};
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 use super::*;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
-/// An executor whose API server binds pods at once, and answers patches of claims when told to.
+/// An executor whose API server binds pods at once, but for `pod-9`, and answers patches of claims when told to.
 struct Bench {
     actions: mpsc::Sender<Action>,
     events: mpsc::Receiver<Event>,
     release: watch::Sender<bool>,
+    /// The patches of pods' status.
+    patched: mpsc::UnboundedReceiver<Value>,
+    metrics: Arc<Metrics>,
     _plugins: mpsc::Receiver<Message>,
 }
 
@@ -30,9 +33,18 @@ impl Bench {
                 Json(json!({}))
             }
         };
-        let bind = async |Path((_, pod)): Path<(String, String)>| Json(json!({"kind": "Status", "bound": pod}));
+        let bind = async |Path((_, pod)): Path<(String, String)>| {
+            let code = if pod == "pod-9" { StatusCode::FORBIDDEN } else { StatusCode::CREATED };
+            (code, Json(json!({"kind": "Status", "message": format!("the binding of {pod}")})))
+        };
+        let (sender, patched) = mpsc::unbounded_channel();
+        let patch_status = async move |Json(body): Json<Value>| {
+            sender.send(body).expect("the test takes it");
+            Json(json!({}))
+        };
         let routes = Router::new()
             .route("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}", patch(hang))
+            .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
             .route("/api/v1/namespaces/{namespace}/pods/{name}/binding", post(bind));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let address = listener.local_addr().expect("an address");
@@ -42,17 +54,19 @@ impl Bench {
         let (actions, to_do) = mpsc::channel(16);
         let (sender, events) = mpsc::channel(16);
         let (plugins, inbox) = mpsc::channel(16);
+        let metrics = Arc::new(Metrics::new());
         let executor = Executor {
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),
             recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
             events: sender,
             plugins,
-            metrics: Arc::new(Metrics::new()),
+            metrics: Arc::clone(&metrics),
             extenders: watch::channel(None).1,
+            api_calls: Some(metrics.api_calls.clone()),
         };
         tokio::spawn(executor.run(to_do));
-        Self { actions, events, release, _plugins: inbox }
+        Self { actions, events, release, patched, metrics, _plugins: inbox }
     }
 
     async fn ask(&self, pod: usize, request: Request) {
@@ -166,4 +180,68 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
         }
     }
     assert_eq!(of_the_first, ["effects", "effects", "binding"]);
+}
+
+fn nominate(node: &str) -> Request {
+    Request::PatchStatus(StatusChange { nominated_node_name: Some(node.to_owned()), ..StatusChange::default() })
+}
+
+fn reject(message: &str) -> Request {
+    let condition = json!({"type": "PodScheduled", "status": "False", "message": message});
+    let condition = Some(serde_json::from_value(condition).expect("a condition"));
+    Request::PatchStatus(StatusChange { condition, ..StatusChange::default() })
+}
+
+#[tokio::test]
+async fn patches_that_wait_become_one() {
+    let mut bench = Bench::new().await;
+    bench.ask(0, patch_claim(0)).await;
+    for request in [nominate("n1"), reject("no room"), nominate("n2"), reject("no room at all")] {
+        bench.ask(0, request).await;
+    }
+    bench.ask(1, nominate("n3")).await;
+    let of_the_other = bench.patched.recv().await.expect("a patch");
+    assert_eq!(of_the_other, json!({"status": {"nominatedNodeName": "n3"}}));
+    bench.release.send_replace(true);
+    let patch = bench.patched.recv().await.expect("a patch");
+    assert_eq!(patch["status"]["nominatedNodeName"], "n2");
+    assert_eq!(patch["status"]["conditions"][0]["message"], "no room at all");
+    bench.ask(0, bind()).await;
+    bench.answer().await;
+    assert!(matches!(bench.answer().await, Event::BindFinished { result: Ok(()), .. }));
+    assert!(bench.patched.is_empty());
+    let counted = bench.metrics.render();
+    for line in [
+        "scheduler_async_api_call_execution_total{call_type=\"pod_binding\",result=\"success\"} 1",
+        "scheduler_async_api_call_execution_total{call_type=\"pod_status_patch\",result=\"success\"} 2",
+        "scheduler_pending_async_api_calls{call_type=\"pod_status_patch\"} 0",
+    ] {
+        assert!(counted.lines().any(|it| it == line), "{line} is missing from\n{counted}");
+    }
+}
+
+#[tokio::test]
+async fn a_binding_drops_the_patches_before_it() {
+    let mut bench = Bench::new().await;
+    for pod in [0, 9] {
+        bench.ask(pod, patch_claim(pod)).await;
+        bench.ask(pod, nominate("n1")).await;
+        bench.ask(pod, bind()).await;
+        bench.ask(pod, nominate("")).await;
+    }
+    bench.release.send_replace(true);
+    let mut answers = Vec::new();
+    for _ in 0..5 {
+        answers.push(match bench.answer().await {
+            Event::EffectsFinished { uid, .. } => format!("{uid}: effects"),
+            Event::BindFinished { uid, result, .. } => format!("{uid}: bound {}", result.is_ok()),
+            Event::StatusPatchFailed { uid } => format!("{uid}: not patched"),
+            other => panic!("{other:?}"),
+        });
+    }
+    answers.sort_by_key(|answer| answer[..5].to_owned());
+    let expected =
+        ["pod-0: effects", "pod-0: bound true", "pod-9: effects", "pod-9: not patched", "pod-9: bound false"];
+    assert_eq!(answers, expected);
+    assert!(bench.patched.is_empty());
 }

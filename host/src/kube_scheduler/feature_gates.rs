@@ -1,12 +1,13 @@
 //! `--feature-gates`: the gates of kube-scheduler 1.36.2, and how each stands there by default.
 //!
-//! Berth decides as kube-scheduler does with the defaults. A gate of the scheduler that is set otherwise is refused; one of
-//! other components, which share one list of gates, is accepted and has no meaning.
+//! Berth decides as kube-scheduler does with the defaults. A gate of the scheduler that is set otherwise is refused, but for
+//! SchedulerAsyncAPICalls, which decides nothing; one of other components, which share one list of gates, is accepted and has
+//! no meaning.
 
 use crate::gates;
 
 /// Gates that change what the scheduler does, beside those whose names begin with `DRA`.
-const OF_THE_SCHEDULER: [&str; 31] = [
+const OF_THE_SCHEDULER: [&str; 30] = [
     "AllAlpha",
     "AllBeta",
     "CoordinatedLeaderElection",
@@ -26,7 +27,6 @@ const OF_THE_SCHEDULER: [&str; 31] = [
     "PodLevelResources",
     "PodObservedGenerationTracking",
     "PodSchedulingReadiness",
-    "SchedulerAsyncAPICalls",
     "SchedulerAsyncPreemption",
     "SchedulerPopFromBackoffQ",
     "SchedulerQueueingHints",
@@ -50,24 +50,37 @@ pub(super) enum GateError {
     NotBuilt { name: String, value: bool },
 }
 
-/// Checks what `--feature-gates` says, one gate a text. Gives those that are set to no effect.
-pub(super) fn check<'a>(settings: &[&'a str]) -> Result<Vec<&'a str>, GateError> {
-    let mut without_effect = Vec::new();
+/// What `--feature-gates` changes.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Gates<'a> {
+    /// SchedulerAsyncAPICalls.
+    pub async_api_calls: bool,
+    /// Settings that have no effect.
+    pub without_effect: Vec<&'a str>,
+}
+
+/// Checks what `--feature-gates` says, one gate a text.
+pub(super) fn check<'a>(settings: &[&'a str]) -> Result<Gates<'a>, GateError> {
+    let mut gates = Gates::default();
     for setting in settings.iter().filter(|setting| !setting.is_empty()) {
         let malformed = || GateError::Malformed((*setting).to_owned());
         let (name, value) = setting.split_once('=').ok_or_else(malformed)?;
         let value = super::flags::go_bool(value).ok_or_else(malformed)?;
         let name = name.strip_prefix("kube:").unwrap_or(name);
         let default = default_of(name).ok_or_else(|| GateError::Unknown((*setting).to_owned()))?;
+        if name == "SchedulerAsyncAPICalls" {
+            gates.async_api_calls = value;
+            continue;
+        }
         if value == default {
             continue;
         }
         if name.starts_with("DRA") || OF_THE_SCHEDULER.contains(&name) {
             return Err(GateError::NotBuilt { name: name.to_owned(), value });
         }
-        without_effect.push(*setting);
+        gates.without_effect.push(*setting);
     }
-    Ok(without_effect)
+    Ok(gates)
 }
 
 fn default_of(name: &str) -> Option<bool> {
@@ -81,11 +94,14 @@ mod tests {
     #[test]
     fn gates_stand_as_they_do_by_default() {
         let defaults = ["SchedulerQueueingHints=true", "kube:DRADeviceTaints=true", "GangScheduling=false", ""];
-        assert_eq!(check(&defaults), Ok(Vec::new()));
+        assert_eq!(check(&defaults), Ok(Gates::default()));
         let of_others = ["RotateKubeletServerCertificate=false", "KubeletPSI=true", "PodsAPI=T"];
-        assert_eq!(check(&of_others), Ok(vec![of_others[0], of_others[2]]));
-        let changed = GateError::NotBuilt { name: "SchedulerAsyncAPICalls".to_owned(), value: true };
-        assert_eq!(check(&["SchedulerAsyncAPICalls=true"]), Err(changed));
+        let without_effect = vec![of_others[0], of_others[2]];
+        assert_eq!(check(&of_others), Ok(Gates { without_effect, ..Gates::default() }));
+        let changed = GateError::NotBuilt { name: "GangScheduling".to_owned(), value: true };
+        assert_eq!(check(&["GangScheduling=true"]), Err(changed));
+        let counted = Gates { async_api_calls: true, ..Gates::default() };
+        assert_eq!(check(&["SchedulerAsyncAPICalls=true"]), Ok(counted));
         assert!(matches!(check(&["DRAPrioritizedList=0"]), Err(GateError::NotBuilt { .. })));
         assert_eq!(check(&["NoSuchGate=true"]), Err(GateError::Unknown("NoSuchGate=true".to_owned())));
         assert_eq!(check(&["GangScheduling"]), Err(GateError::Malformed("GangScheduling".to_owned())));

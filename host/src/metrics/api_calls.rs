@@ -1,0 +1,79 @@
+//! The calls that kube-scheduler's dispatcher of asynchronous API calls counts: status patches of pods, and bindings.
+//!
+//! kube-scheduler has these metrics with the gate SchedulerAsyncAPICalls. Berth never waits for such a call, whatever the gate
+//! says; it counts them with the gate.
+
+use std::time::Duration;
+
+use prometheus::{HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, exponential_buckets};
+
+use super::registration::{Registration, Stability::Alpha};
+
+/// A sort of call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ApiCall {
+    PodStatusPatch,
+    PodBinding,
+}
+
+/// Shared by all who count.
+#[derive(Clone, Debug)]
+pub(crate) struct ApiCallMetrics {
+    executed: IntCounterVec,
+    duration: HistogramVec,
+    pending: IntGaugeVec,
+}
+
+/// A call that waits for its turn as long as this lives.
+#[derive(Debug)]
+pub(crate) struct PendingCall(IntGauge);
+
+impl ApiCall {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::PodStatusPatch => "pod_status_patch",
+            Self::PodBinding => "pod_binding",
+        }
+    }
+}
+
+impl ApiCallMetrics {
+    pub(super) fn new(add: &mut Registration) -> Self {
+        Self {
+            executed: add.counter(
+                Alpha,
+                ("scheduler_async_api_call_execution_total", "Status patches of pods and bindings that were sent."),
+                &["call_type", "result"],
+            ),
+            duration: add.histogram(
+                Alpha,
+                ("scheduler_async_api_call_execution_duration_seconds", "How long they took."),
+                &["call_type", "result"],
+                exponential_buckets(0.001, 2.0, 15).unwrap_or_default(),
+            ),
+            pending: add.gauge(
+                Alpha,
+                ("scheduler_pending_async_api_calls", "Those that wait for another request about their pod."),
+                &["call_type"],
+            ),
+        }
+    }
+
+    pub(crate) fn executed(&self, call: ApiCall, succeeded: bool, duration: Duration) {
+        let labels = [call.as_str(), if succeeded { "success" } else { "error" }];
+        self.executed.with_label_values(&labels).inc();
+        self.duration.with_label_values(&labels).observe(duration.as_secs_f64());
+    }
+
+    pub(crate) fn waits(&self, call: ApiCall) -> PendingCall {
+        let gauge = self.pending.with_label_values(&[call.as_str()]);
+        gauge.inc();
+        PendingCall(gauge)
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        self.0.dec();
+    }
+}
