@@ -89,21 +89,10 @@ pub(crate) fn read(file: Option<&Path>, overrides: &Overrides, plugins: &dyn Plu
         }
     };
     let settings = settings.map_err(|error| Usage(error.to_string()))?;
-    refuse_unbuilt(file, &settings)?;
     for (field, why) in without_effect(&given) {
         warn!(field, "has no effect: {why}");
     }
     Ok(settings)
-}
-
-fn refuse_unbuilt(file: Option<&Path>, settings: &Settings) -> Result<(), Usage> {
-    let Some(index) = settings.extenders.iter().position(|extender| !extender.preempt_verb.is_empty()) else {
-        return Ok(());
-    };
-    let file = file.map(|file| format!("{}: ", file.display())).unwrap_or_default();
-    Err(Usage(format!(
-        "{file}extenders[{index}].preemptVerb: extenders are not asked about preemption; take the field out"
-    )))
 }
 
 /// Fields that were given and change nothing, and why.

@@ -11,7 +11,8 @@ use anyhow::{Context as _, Result};
 use berth_cluster::{JsonService, JsonServiceError, JsonServiceOptions};
 use berth_config::ExtenderTls;
 use berth_framework::{
-    Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders, Manifest, ObjectKind,
+    Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders, Manifest,
+    ObjectKind, Preemption,
 };
 use berth_model::{NodeIdx, Pod};
 use berth_scheduler::PodRef;
@@ -22,8 +23,8 @@ use tracing::{debug, error, info};
 
 use crate::health::Health;
 
-/// An answer holds at most the nodes that were sent; some thousands of them, whole, stay below this.
-const MAX_ANSWER: usize = 256 << 20;
+/// An answer holds at most what was sent, and a reason for each node. This many bytes are enough for the reasons.
+const MAX_REASONS: usize = 16 << 20;
 
 /// The extenders of the configuration, ready to be called.
 #[derive(Debug)]
@@ -62,12 +63,18 @@ impl HttpExtenders {
         Ok(Some(Arc::new(Self { profiles, extenders, runtime: Handle::current(), health: health.clone() })))
     }
 
-    /// What they must be sent, as if they were a plugin: some of them whole nodes.
+    /// What they must be sent, as if they were a plugin: some of them whole nodes, or whole pods that may be
+    /// evicted.
     pub(crate) fn manifest(&self) -> Manifest {
         let mut manifest = Manifest { name: "extenders".to_owned(), requeue: Some(Vec::new()), ..Manifest::default() };
+        let mut need = |kind: &str| {
+            manifest.needs.objects.push(ObjectKind { api_version: "v1".to_owned(), kind: kind.to_owned() });
+        };
         if self.extenders.iter().any(HttpExtender::needs_nodes) {
-            let node = ObjectKind { api_version: "v1".to_owned(), kind: "Node".to_owned() };
-            manifest.needs.objects.push(node);
+            need("Node");
+        }
+        if self.extenders.iter().any(HttpExtender::needs_placed_pods) {
+            need("Pod");
         }
         manifest
     }
@@ -105,14 +112,17 @@ impl Extenders for HttpExtenders {
         nodes: &[NodeIdx],
     ) -> Result<ExtenderVerdict, ExtenderError> {
         let extender = self.get(extender)?;
-        let verdict = self.runtime.block_on(self.health.while_waiting(extender.filter(call, nodes)));
-        if let Err(error) = &verdict
-            && extender.settings.ignorable
-        {
-            let extender = extender.settings.url_prefix.as_str();
-            info!(extender, %error, "skipping extender: it returned an error and is ignorable");
-        }
-        verdict
+        extender.noted(self.runtime.block_on(self.health.while_waiting(extender.filter(call, nodes))))
+    }
+
+    fn preempt(
+        &self,
+        extender: ExtenderIdx,
+        call: &Call<'_>,
+        preemptions: &[Preemption],
+    ) -> Result<Vec<ExtenderVictims>, ExtenderError> {
+        let extender = self.get(extender)?;
+        extender.noted(self.runtime.block_on(self.health.while_waiting(extender.preempt(call, preemptions))))
     }
 
     fn prioritize(
@@ -143,6 +153,7 @@ impl HttpExtender {
             name: settings.url_prefix.clone(),
             is_ignorable: settings.ignorable,
             filters: !settings.filter_verb.is_empty(),
+            preempts: !settings.preempt_verb.is_empty(),
             weight: (!settings.prioritize_verb.is_empty()).then_some(settings.weight),
             binds: !settings.bind_verb.is_empty(),
         }
@@ -151,6 +162,21 @@ impl HttpExtender {
     fn needs_nodes(&self) -> bool {
         let asks_about_nodes = !self.settings.filter_verb.is_empty() || !self.settings.prioritize_verb.is_empty();
         asks_about_nodes && !self.settings.node_cache_capable
+    }
+
+    fn needs_placed_pods(&self) -> bool {
+        !self.settings.preempt_verb.is_empty() && !self.settings.node_cache_capable
+    }
+
+    /// The same answer. A failure that changes nothing is logged.
+    fn noted<T>(&self, answer: Result<T, ExtenderError>) -> Result<T, ExtenderError> {
+        if let Err(error) = &answer
+            && self.settings.ignorable
+        {
+            let extender = self.settings.url_prefix.as_str();
+            info!(extender, %error, "skipping extender: it returned an error and is ignorable");
+        }
+        answer
     }
 
     /// Whether a container or init container requests or limits a resource that the extender manages.
@@ -177,6 +203,16 @@ impl HttpExtender {
         wire::filter_result(&answer, (&self.settings.url_prefix, self.settings.node_cache_capable), &names)
     }
 
+    async fn preempt(
+        &self,
+        call: &Call<'_>,
+        preemptions: &[Preemption],
+    ) -> Result<Vec<ExtenderVictims>, ExtenderError> {
+        let pod = call.pod.json.as_deref().ok_or_else(|| ExtenderError::new("the pod is not kept as JSON"))?;
+        let body = wire::preemption(pod, call.table, preemptions, self.settings.node_cache_capable)?;
+        wire::preemption_result(&self.post(&self.settings.preempt_verb, body).await?)
+    }
+
     async fn prioritize(&self, call: &Call<'_>, nodes: &[NodeIdx]) -> Result<Vec<(String, i64)>, ExtenderError> {
         let body = self.arguments(call, &names(call, nodes))?;
         wire::host_priorities(&self.post(&self.settings.prioritize_verb, body).await?)
@@ -185,7 +221,7 @@ impl HttpExtender {
     fn arguments(&self, call: &Call<'_>, names: &[&str]) -> Result<Vec<u8>, ExtenderError> {
         let pod = call.pod.json.as_deref().ok_or_else(|| ExtenderError::new("the pod is not kept as JSON"))?;
         if self.settings.node_cache_capable {
-            return Ok(wire::arguments(pod, Err(names)));
+            return wire::arguments(pod, Err(names));
         }
         let mut objects: Vec<&[u8]> = Vec::with_capacity(names.len());
         for name in names {
@@ -193,11 +229,12 @@ impl HttpExtender {
             let node = call.table.objects().get("v1", "Node", "", name);
             objects.push(node.ok_or_else(|| ExtenderError::new(format!("node {name:?} is not listed yet")))?);
         }
-        Ok(wire::arguments(pod, Ok(&objects)))
+        wire::arguments(pod, Ok(&objects))
     }
 
     async fn post(&self, verb: &str, body: Vec<u8>) -> Result<Vec<u8>, ExtenderError> {
-        self.service.post(verb, body, MAX_ANSWER).await.map_err(|error| match error {
+        let limit = body.len() + MAX_REASONS;
+        self.service.post(verb, body, limit).await.map_err(|error| match error {
             JsonServiceError::Status { url, code } => {
                 ExtenderError::new(format!("failed {verb} with extender at URL {url}, code {code}"))
             }

@@ -44,7 +44,8 @@ enum Progress {
 }
 
 impl WatchPlan {
-    /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes.
+    /// What the plugins of `profiles` want, and the extenders: these are sent whole pods, and some of them whole nodes,
+    /// or whole pods that may be evicted.
     pub(crate) fn new(pod_json: bool, profiles: &[Profile], extenders: Option<&HttpExtenders>) -> Self {
         let plugins = profiles.iter().flat_map(Profile::instances).map(|instance| instance.plugin.manifest());
         let of_extenders = extenders.map(HttpExtenders::manifest);

@@ -19,7 +19,10 @@ use berth_framework::{
 use berth_model::{Column, NodeIdx, NodeSet, Pod};
 use serde::Deserialize;
 
-use self::{budgets::Budgets, victims::Candidate};
+use self::{
+    budgets::Budgets,
+    victims::{Candidate, Victim},
+};
 use crate::{
     args::{self, ArgsError},
     built_in::{BuiltIn, Descriptor, plugin},
@@ -101,7 +104,17 @@ impl PostFilter for DefaultPreemption {
             Ok(search) => search,
             Err(status) => return Ok(only_status(error_status(&[status.message()]))),
         };
-        let Some(best) = ranking::best(&search.candidates) else { return Ok(search.no_candidate(call)) };
+        if search.candidates.is_empty() {
+            return Ok(search.no_candidate(call));
+        }
+        let preemptions = search.candidates.iter().map(Candidate::preemption).collect();
+        let candidates: Vec<Candidate> = match dry_run.ask_extenders(preemptions) {
+            Ok(agreed) => agreed.iter().filter_map(|preemption| Candidate::of(preemption, call.table)).collect(),
+            Err(status) => return Ok(only_status(error_status(&[status.message()]))),
+        };
+        let Some(best) = ranking::best(&candidates) else {
+            return Ok(only_status(Status::unschedulable("preemption: no candidate node for preemption")));
+        };
         Ok(PostFilterOutcome {
             status: Status::success(),
             nominate: Some(Some(best.node)),
@@ -237,11 +250,11 @@ fn make_room(call: &Call<'_>, failure: &Failure<'_>, best: &Candidate) -> Vec<Ef
     let evictions: Vec<Effect> = best
         .victims
         .iter()
-        .filter(|victim| !victim.terminating)
-        .map(|victim| Effect::Evict {
-            namespace: symbols.text(victim.namespace).to_owned(),
-            name: victim.name.to_string(),
-            uid: victim.uid.to_string(),
+        .filter(|Victim { pod, .. }| !pod.terminating)
+        .map(|Victim { pod, .. }| Effect::Evict {
+            namespace: symbols.text(pod.namespace).to_owned(),
+            name: pod.name.to_string(),
+            uid: pod.uid.to_string(),
             message: message.clone(),
         })
         .collect();

@@ -13,6 +13,8 @@ use kube::{
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 
+use crate::api_error::Failure;
+
 /// Where the service is and how it is to be trusted. Data is base64 and wins over files; what is empty is not given.
 #[derive(Clone, Debug, Default)]
 pub struct JsonServiceOptions {
@@ -112,7 +114,7 @@ impl JsonService {
         // The client puts the service's own path before this one.
         let request = Request::post(format!("/{verb}")).header(CONTENT_TYPE, "application/json");
         let request = request.body(Body::from(body)).map_err(|error| broken(error.to_string()))?;
-        let answer = self.client.send(request).await.map_err(|error| broken(error.to_string()))?;
+        let answer = self.client.send(request).await.map_err(|error| broken(Failure::from(error).to_string()))?;
         if answer.status() != StatusCode::OK {
             return Err(JsonServiceError::Status { url: url.to_owned(), code: answer.status().as_u16() });
         }

@@ -1,4 +1,4 @@
-//! Extenders: services outside the process that filter and score nodes and bind pods beside the plugins.
+//! Extenders: services outside the process that filter and score nodes, choose victims and bind pods beside the plugins.
 //!
 //! They belong to the scheduler, not to a profile. How they are reached is the host's business; what their answers mean is
 //! in [`run`](crate::run). kube-scheduler: `pkg/scheduler/extender.go`.
@@ -7,7 +7,7 @@ use std::fmt::{Debug, Display};
 
 use berth_model::{NodeIdx, Pod};
 
-use crate::points::Call;
+use crate::points::{Call, Preemption};
 
 /// The position of an extender among those that are configured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct ExtenderProfile {
     pub is_ignorable: bool,
     /// It has a filter verb.
     pub filters: bool,
+    /// It has a preempt verb.
+    pub preempts: bool,
     /// The factor of its scores; `None` if it gives none.
     pub weight: Option<i64>,
     /// It has a bind verb.
@@ -37,6 +39,17 @@ pub struct ExtenderVerdict {
     pub failed: Vec<(String, String)>,
     /// Nodes that do not pass whatever is evicted, with the reason; they win over `failed`.
     pub unresolvable: Vec<(String, String)>,
+}
+
+/// The pods that an extender would evict from a node.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ExtenderVictims {
+    /// The node's name.
+    pub node: String,
+    /// The pods' uids, the most important first.
+    pub uids: Vec<String>,
+    /// How many of the evictions violate a disruption budget.
+    pub n_violations: i64,
 }
 
 /// An extender gave no answer, or none that can be used.
@@ -70,6 +83,17 @@ pub trait Extenders: Debug + Send + Sync {
         call: &Call<'_>,
         nodes: &[NodeIdx],
     ) -> Result<ExtenderVerdict, ExtenderError>;
+
+    /// Asks which of these preemptions it agrees to.
+    ///
+    /// # Errors
+    /// The extender did not answer as it should.
+    fn preempt(
+        &self,
+        extender: ExtenderIdx,
+        call: &Call<'_>,
+        preemptions: &[Preemption],
+    ) -> Result<Vec<ExtenderVictims>, ExtenderError>;
 
     /// Asks these extenders at once for scores: one answer for each that gave one, with names of nodes and scores from 0 to
     /// 10. An extender that fails gives none.

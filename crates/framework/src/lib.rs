@@ -23,7 +23,7 @@ pub mod status;
 
 pub use effect::{Effect, ObjectRef, Permission};
 pub use error::{BuildError, ConfigureError, RestoreError};
-pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders};
+pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
@@ -32,7 +32,7 @@ pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, Po
 pub use points::{
     Bind, Call, CycleId, DryRun, DryRunCase, EventSubject, Explanation, Failure, Filter, HintCall, Normalize, Permit,
     PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
+    PreFlight, PreScore, Preemption, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Grants, Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};

@@ -121,7 +121,7 @@ pub struct Failure<'a> {
     pub nominated: &'a [(NodeIdx, Arc<Pod>)],
 }
 
-/// Asks the Filter plugins of the profile about nodes as they would be.
+/// What a PostFilter plugin may ask before it evicts pods.
 pub trait DryRun {
     /// Would the pod of this cycle pass on each node without some of its pods? One status a case, in order: success, or
     /// what the first plugin that objects says. Pods nominated to the node count as they do in Filter; the caller's own
@@ -130,6 +130,26 @@ pub trait DryRun {
     /// # Errors
     /// A plugin broke.
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status>;
+
+    /// What is left of these preemptions after the extenders that the operator has asked about preemption. They leave nodes
+    /// out, and may name other pods of a node.
+    ///
+    /// # Errors
+    /// An extender that is not ignorable failed.
+    fn ask_extenders(&mut self, preemptions: Vec<Preemption>) -> Result<Vec<Preemption>, Status> {
+        Ok(preemptions)
+    }
+}
+
+/// A node on which the pod fits once these pods are gone.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Preemption {
+    /// The node.
+    pub node: NodeIdx,
+    /// The pods that are evicted, the most important first.
+    pub victims: Vec<PodIdx>,
+    /// How many of the evictions violate a disruption budget.
+    pub n_violations: i64,
 }
 
 /// A node without some of its pods.

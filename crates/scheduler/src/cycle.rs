@@ -189,7 +189,8 @@ impl Cycle {
         let nominated = nominated_pods(&context.queue, table, pod);
         let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return PostFilterRun::default() };
         let call = Call { cycle, now: context.outbox.now(), pod, table };
-        run::post_filter(profile, &call, &self.attempt, &nominated, diagnosis)
+        let asked = (&nominated, context.extenders.as_deref());
+        run::post_filter(profile, &call, &self.attempt, asked, diagnosis)
     }
 }
 

@@ -97,6 +97,14 @@ impl host::Host for HostState {
         Ok(statuses.iter().map(lower::status).collect())
     }
 
+    fn ask_extenders(&mut self, preemptions: Vec<host::Preemption>) -> Result<Vec<host::Preemption>, types::Status> {
+        if !OTHERS.is_set() {
+            return Err(lower::status(&Status::error("ask-extenders is for post-filter only")));
+        }
+        let agreed = OTHERS.with(|others| others.ask_extenders(lift::preemptions(preemptions)));
+        Ok(agreed.map_err(|status| lower::status(&status))?.iter().map(lower::preemption).collect())
+    }
+
     fn now(&mut self) -> u64 {
         self.clock.now()
     }

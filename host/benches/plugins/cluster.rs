@@ -101,7 +101,7 @@ impl ScenarioCluster {
             }
             let mut diagnosis = Diagnosis { n_all_nodes: call.table.n_nodes(), ..Diagnosis::default() };
             run::explain(profile, &call, attempt, &mut diagnosis).expect("explain");
-            let answer = run::post_filter(profile, &call, attempt, &NominatedPods::default(), &mut diagnosis);
+            let answer = run::post_filter(profile, &call, attempt, (&NominatedPods::default(), None), &mut diagnosis);
             assert!(answer.nominate.flatten().is_some(), "somebody makes room: {:?}", answer.status);
             return true;
         }

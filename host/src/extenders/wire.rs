@@ -2,26 +2,118 @@
 //!
 //! The Go types have no JSON tags: names of fields begin with a capital, and Go reads them whatever their case.
 
-use berth_framework::{ExtenderError, ExtenderVerdict};
-use serde_json::{Value, json};
+use std::{borrow::Cow, collections::BTreeMap};
+
+use berth_framework::{ExtenderError, ExtenderVerdict, ExtenderVictims, Preemption};
+use berth_model::{ClusterTable, Pod};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::{Value, json, value::RawValue};
 
 /// The body of filter and prioritize: with whole nodes, or with names alone.
-pub(super) fn arguments(pod: &[u8], nodes: Result<&[&[u8]], &[&str]>) -> Vec<u8> {
-    let mut body = b"{\"Pod\":".to_vec();
-    body.extend_from_slice(pod);
-    match nodes {
+pub(super) fn arguments(pod: &[u8], nodes: Result<&[&[u8]], &[&str]>) -> Result<Vec<u8>, ExtenderError> {
+    let (nodes, names) = match nodes {
         Ok(objects) => {
-            body.extend_from_slice(b",\"Nodes\":{\"metadata\":{},\"items\":[");
-            body.extend_from_slice(&objects.join(&b","[..]));
-            body.extend_from_slice(b"]},\"NodeNames\":null}");
+            let items = objects.iter().map(|object| typed(object)).collect::<Result<Vec<_>, _>>()?;
+            (Some(NodeList { metadata: Empty {}, items }), None)
         }
-        Err(names) => {
-            body.extend_from_slice(b",\"Nodes\":null,\"NodeNames\":");
-            body.extend_from_slice(json!(names).to_string().as_bytes());
-            body.push(b'}');
+        Err(names) => (None, Some(names)),
+    };
+    to_body(&Arguments { pod: typed(pod)?, nodes, node_names: names })
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct Arguments<'a> {
+    pod: TypedObject<'a>,
+    nodes: Option<NodeList<'a>>,
+    node_names: Option<&'a [&'a str]>,
+}
+
+#[derive(Serialize)]
+struct NodeList<'a> {
+    metadata: Empty,
+    items: Vec<TypedObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct Empty {}
+
+/// An object's fields, as Go's typed clients hold them: they know what it is, and drop `managedFields`.
+type TypedObject<'a> = BTreeMap<String, Cow<'a, RawValue>>;
+
+fn typed(json: &[u8]) -> Result<TypedObject<'_>, ExtenderError> {
+    let fields: BTreeMap<String, &RawValue> = serde_json::from_slice(json).map_err(ExtenderError::new)?;
+    let mut fields: TypedObject<'_> = fields.into_iter().map(|(name, value)| (name, Cow::Borrowed(value))).collect();
+    fields.remove("kind");
+    fields.remove("apiVersion");
+    if let Some(metadata) = fields.get_mut("metadata") {
+        let mut known: BTreeMap<String, &RawValue> =
+            serde_json::from_str(metadata.get()).map_err(ExtenderError::new)?;
+        if known.remove("managedFields").is_some() {
+            *metadata = Cow::Owned(serde_json::value::to_raw_value(&known).map_err(ExtenderError::new)?);
         }
     }
-    body
+    Ok(fields)
+}
+
+fn to_body(body: &impl Serialize) -> Result<Vec<u8>, ExtenderError> {
+    serde_json::to_vec(body).map_err(ExtenderError::new)
+}
+
+/// The body of preempt: with whole victims, or with their uids alone.
+pub(super) fn preemption(
+    pod: &[u8],
+    table: &ClusterTable,
+    preemptions: &[Preemption],
+    is_node_cache_capable: bool,
+) -> Result<Vec<u8>, ExtenderError> {
+    let mut arguments = PreemptionArguments {
+        pod: typed(pod)?,
+        node_name_to_victims: (!is_node_cache_capable).then(BTreeMap::new),
+        node_name_to_meta_victims: is_node_cache_capable.then(BTreeMap::new),
+    };
+    for Preemption { node, victims, n_violations } in preemptions {
+        let name = table.symbols.text(table.name(*node));
+        let victims = || victims.iter().filter_map(|idx| table.pods().get(*idx).map(|(pod, _)| &**pod));
+        if let Some(by_node) = &mut arguments.node_name_to_meta_victims {
+            let pods = victims().map(|pod| MetaPod { uid: &pod.uid }).collect();
+            by_node.insert(name, Victims { pods, n_violations: *n_violations });
+        }
+        if let Some(by_node) = &mut arguments.node_name_to_victims {
+            let pods = victims().map(|pod| whole_pod(table, pod)).collect::<Result<_, _>>()?;
+            by_node.insert(name, Victims { pods, n_violations: *n_violations });
+        }
+    }
+    to_body(&arguments)
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "PascalCase")]
+struct PreemptionArguments<'a> {
+    pod: TypedObject<'a>,
+    node_name_to_victims: Option<BTreeMap<&'a str, Victims<TypedObject<'a>>>>,
+    node_name_to_meta_victims: Option<BTreeMap<&'a str, Victims<MetaPod<'a>>>>,
+}
+
+#[derive(Serialize)]
+struct Victims<P> {
+    #[serde(rename = "Pods")]
+    pods: Vec<P>,
+    #[serde(rename = "NumPDBViolations")]
+    n_violations: i64,
+}
+
+#[derive(Serialize)]
+struct MetaPod<'a> {
+    #[serde(rename = "UID")]
+    uid: &'a str,
+}
+
+fn whole_pod<'a>(table: &'a ClusterTable, pod: &Pod) -> Result<TypedObject<'a>, ExtenderError> {
+    let namespace = table.symbols.text(pod.namespace);
+    // Pods come over two watches; the next attempt finds what one of them has not brought yet.
+    let json = table.objects().get("v1", "Pod", namespace, &pod.name);
+    typed(json.ok_or_else(|| ExtenderError::new(format!("pod \"{namespace}/{}\" is not listed yet", pod.name)))?)
 }
 
 /// The body of bind.
@@ -35,7 +127,7 @@ pub(super) fn filter_result(
     (url, is_node_cache_capable): (&str, bool),
     sent: &[&str],
 ) -> Result<ExtenderVerdict, ExtenderError> {
-    let answer: Value = serde_json::from_slice(answer).map_err(ExtenderError::new)?;
+    let answer: Value = read(answer)?;
     check_error(&answer)?;
     let mut verdict = ExtenderVerdict {
         failed: reasons(&answer, "FailedNodes")?,
@@ -60,9 +152,29 @@ pub(super) fn filter_result(
     Ok(verdict)
 }
 
+/// The victims that the extender agrees to, by node. It names them by their uids whatever it was sent.
+pub(super) fn preemption_result(answer: &[u8]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
+    let answer: Value = read(answer)?;
+    if !answer.is_object() && !answer.is_null() {
+        return Err(ExtenderError::new("the extender's answer is no JSON object"));
+    }
+    const FIELD: &str = "NodeNameToMetaVictims";
+    let Some(by_node) = field(&answer, FIELD) else { return Ok(Vec::new()) };
+    let wrong = || unreadable(FIELD, "an object of victims with uids");
+    let mut agreed = Vec::new();
+    for (node, victims) in by_node.as_object().ok_or_else(wrong)? {
+        let n_violations = field(victims, "NumPDBViolations").map_or(Some(0), Value::as_i64).ok_or_else(wrong)?;
+        let pods = list(victims, "Pods")?.into_iter().flatten();
+        let uid = |pod: &Value| field(pod, "UID").map_or(Some(""), Value::as_str).map(str::to_owned).ok_or_else(wrong);
+        let uids = pods.map(uid).collect::<Result<_, _>>()?;
+        agreed.push(ExtenderVictims { node: node.clone(), uids, n_violations });
+    }
+    Ok(agreed)
+}
+
 /// Names of nodes and their scores.
 pub(super) fn host_priorities(answer: &[u8]) -> Result<Vec<(String, i64)>, ExtenderError> {
-    let answer: Option<Vec<Value>> = serde_json::from_slice(answer).map_err(ExtenderError::new)?;
+    let answer: Option<Vec<Value>> = read(answer)?;
     let priority = |entry: &Value| {
         let host = field(entry, "Host").map_or(Some(""), Value::as_str);
         let score = field(entry, "Score").map_or(Some(0), Value::as_i64);
@@ -76,7 +188,20 @@ pub(super) fn host_priorities(answer: &[u8]) -> Result<Vec<(String, i64)>, Exten
 
 /// Whether the extender says that it has bound the pod.
 pub(super) fn binding_result(answer: &[u8]) -> Result<(), ExtenderError> {
-    check_error(&serde_json::from_slice(answer).map_err(ExtenderError::new)?)
+    check_error(&read(answer)?)
+}
+
+/// The answer as JSON. Where there is none at all, the text is Go's.
+fn read<T: DeserializeOwned>(answer: &[u8]) -> Result<T, ExtenderError> {
+    serde_json::from_slice(answer).map_err(|error| match answer.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        None => ExtenderError::new("EOF"),
+        Some(first) if !b"{[\"-0123456789tfn".contains(first) => {
+            let first = char::from(*first);
+            ExtenderError::new(format!("invalid character {first:?} looking for beginning of value"))
+        }
+        Some(_) if error.is_eof() => ExtenderError::new("unexpected EOF"),
+        Some(_) => ExtenderError::new(error),
+    })
 }
 
 fn check_error(answer: &Value) -> Result<(), ExtenderError> {
@@ -129,9 +254,11 @@ mod tests {
 
     #[test]
     fn arguments_hold_whole_nodes_or_names() {
-        let parsed = |body: Vec<u8>| serde_json::from_slice::<Value>(&body).expect("JSON");
-        let names = parsed(arguments(b"{\"kind\":\"Pod\"}", Err(&["a", "b\""])));
-        assert_eq!(names, json!({"Pod": {"kind": "Pod"}, "Nodes": null, "NodeNames": ["a", "b\""]}));
+        let parsed = |body: Result<Vec<u8>, _>| serde_json::from_slice::<Value>(&body.expect("a body")).expect("JSON");
+        let pod = br#"{"kind": "Pod", "metadata": {"name": "p", "managedFields": []}, "spec": {"a": 1}}"#;
+        let names = parsed(arguments(pod, Err(&["a", "b\""])));
+        let typed = json!({"metadata": {"name": "p"}, "spec": {"a": 1}});
+        assert_eq!(names, json!({"Pod": typed, "Nodes": null, "NodeNames": ["a", "b\""]}));
         let whole = parsed(arguments(b"{}", Ok(&[b"{\"n\":1}", b"{\"n\":2}"])));
         let items = json!([{"n": 1}, {"n": 2}]);
         assert_eq!(whole, json!({"Pod": {}, "Nodes": {"metadata": {}, "items": items}, "NodeNames": null}));
@@ -158,7 +285,9 @@ mod tests {
         let unknown =
             r#"extender "http://extender" claims a filtered node "c" which is not found in the input node list"#;
         assert_eq!(error(r#"{"NodeNames": ["c"]}"#), unknown);
-        for garbage in ["garbage", "[]", "3", r#"{"NodeNames": 3}"#, r#"{"FailedNodes": []}"#, r#"{"Error": {}}"#] {
+        assert_eq!(error("garbage"), "invalid character 'g' looking for beginning of value");
+        assert_eq!((error(" "), error("{")), ("EOF".to_owned(), "unexpected EOF".to_owned()));
+        for garbage in ["[]", "3", r#"{"NodeNames": 3}"#, r#"{"FailedNodes": []}"#, r#"{"Error": {}}"#] {
             assert!(!error(garbage).is_empty(), "{garbage}");
         }
         assert!(host_priorities(br#"{"Host": "a"}"#).is_err() && host_priorities(br#"[{"Score": "1"}]"#).is_err());

@@ -118,15 +118,6 @@ async fn configuration_with_an_unknown_plugin_argument() {
 }
 
 #[tokio::test]
-async fn configuration_with_what_is_not_built() {
-    let config = b"apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
-        extenders:\n- {urlPrefix: 'http://a', preemptVerb: p}\n";
-    let files: &[(&str, &[u8])] = &[("config.yaml", config)];
-    let parts = &["{dir}/config.yaml: extenders[0].preemptVerb: ", "take the field out"];
-    check(files, &["run", "--config", "{dir}/config.yaml"], 2, parts).await;
-}
-
-#[tokio::test]
 async fn kube_schedulers_flags_that_make_no_sense() {
     check(&[], &["kube-scheduler", "--leader-elect=maybe"], 2, &["--leader-elect", "true or false"]).await;
     check(&[], &["kube-scheduler", "--no-such-flag"], 2, &["--no-such-flag"]).await;

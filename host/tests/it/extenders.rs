@@ -1,9 +1,13 @@
-//! HTTP extenders filter, score and bind beside the plugins.
+//! HTTP extenders filter, score, choose victims and bind beside the plugins.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::{
+    convert::Infallible,
+    sync::{Arc, Mutex, OnceLock},
+};
 
-use axum::{Json, Router, extract::State, http::StatusCode, routing::post};
-use k8s_openapi::api::core::v1::Pod;
+use axum::{Json, Router, body::Body, extract::State, http::StatusCode, routing::post};
+use futures::stream;
+use k8s_openapi::api::{core::v1::Pod, scheduling::v1::PriorityClass};
 use kube::{Api, api::PostParams};
 use serde_json::{Value, json};
 
@@ -16,6 +20,8 @@ struct Memory {
     calls: Mutex<Vec<(&'static str, Value)>>,
     /// Where it binds.
     pods: OnceLock<Api<Pod>>,
+    /// The node on which it lets pods be preempted.
+    preempts_on: OnceLock<String>,
 }
 
 type Calls = Arc<Memory>;
@@ -75,6 +81,31 @@ async fn bind(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<
     Json(json!({"Error": bound.err().map(|error| error.to_string()).unwrap_or_default()}))
 }
 
+/// The victims on one node, whole or by uid, as an extender answers.
+async fn preempt(State(calls): State<Calls>, Json(arguments): Json<Value>) -> Json<Value> {
+    note(&calls, "preempt", &arguments);
+    let node = calls.preempts_on.get().expect("a node");
+    let whole = arguments["NodeNameToVictims"][node]["Pods"].as_array().into_iter().flatten();
+    let whole = whole.map(|pod| json!({"UID": pod["metadata"]["uid"]}));
+    let uids = arguments["NodeNameToMetaVictims"][node]["Pods"].as_array().into_iter().flatten().cloned();
+    let pods: Vec<Value> = whole.chain(uids).collect();
+    Json(json!({"nodeNameToMetaVictims": {node: {"pods": pods, "numPDBViolations": 0}}}))
+}
+
+async fn preempt_nobody() -> Json<Value> {
+    Json(json!({"NodeNameToMetaVictims": {}}))
+}
+
+async fn preempt_a_stranger(State(calls): State<Calls>) -> Json<Value> {
+    let node = calls.preempts_on.get().expect("a node");
+    Json(json!({"NodeNameToMetaVictims": {node: {"Pods": [{"UID": "stranger"}]}}}))
+}
+
+/// Spaces before an answer that never comes.
+async fn endless() -> Body {
+    Body::from_stream(stream::repeat(Ok::<_, Infallible>(vec![b' '; 1 << 20])))
+}
+
 async fn serve(calls: Calls) -> String {
     let routes = Router::new()
         .route("/x/only-last", post(only_last))
@@ -84,6 +115,10 @@ async fn serve(calls: Calls) -> String {
         .route("/x/refuse", post(async || Json(json!({"Error": "the extender keeps the pod"}))))
         .route("/x/hang", post(std::future::pending::<()>))
         .route("/x/garbage", post(async || "garbage"))
+        .route("/x/endless", post(endless))
+        .route("/x/preempt", post(preempt))
+        .route("/x/preempt-nobody", post(preempt_nobody))
+        .route("/x/preempt-a-stranger", post(preempt_a_stranger))
         .route("/x/broken", post(async || StatusCode::INTERNAL_SERVER_ERROR))
         .with_state(calls);
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -199,6 +234,8 @@ async fn users_read_why_an_extender_holds_a_pod() {
         (json!({"filterVerb": "none"}), "0/3 nodes are available: 3 out of licences."),
         (json!({"filterVerb": "broken"}), "failed broken with extender at URL "),
         (json!({"filterVerb": "hang", "httpTimeout": "100ms"}), "context deadline exceeded"),
+        (json!({"filterVerb": "garbage"}), "invalid character 'g' looking for beginning of value"),
+        (json!({"filterVerb": "endless"}), "the answer is longer than "),
         (json!({"bindVerb": "refuse"}), "the extender keeps the pod"),
     ];
     for (mut extender, expected) in cases {
@@ -208,7 +245,83 @@ async fn users_read_why_an_extender_holds_a_pod() {
         let seen = fixture.cluster.until("held", |seen| seen.messages.contains_key("a")).await;
         let message = &seen.messages["a"];
         assert!(message.contains(expected), "{message}");
-        let names_address = extender["filterVerb"] == "broken" || extender["filterVerb"] == "hang";
+        let names_address = ["broken", "hang", "endless"].iter().any(|verb| extender["filterVerb"] == *verb);
         assert!(!names_address || message.contains(address), "{message}");
     }
+}
+
+/// Most of a node, in the priority class of this name.
+fn large(name: &str, class: &str) -> Value {
+    let mut pod = pod(name, "12", "1Gi");
+    pod["spec"]["terminationGracePeriodSeconds"] = json!(0);
+    pod["spec"]["priorityClassName"] = json!(class);
+    pod
+}
+
+/// Three nodes, each with a large pod of another priority: `low`, `middle` and `upper`. The extender lets pods be preempted
+/// where `upper` is.
+async fn full(extender: Value) -> Fixture {
+    let fixture = start(json!([extender])).await;
+    let classes: Api<PriorityClass> = Api::all(fixture.cluster.pods.clone().into_client());
+    for (name, value) in [("low", 1), ("middle", 10), ("upper", 100), ("high", 1000)] {
+        let class = serde_json::from_value(json!({"metadata": {"name": name}, "value": value})).expect("a class");
+        classes.create(&PostParams::default(), &class).await.expect("the sandbox takes it");
+    }
+    for name in ["low", "middle", "upper"] {
+        fixture.cluster.create(&large(name, name)).await;
+        fixture.cluster.node_of(name).await;
+    }
+    fixture.calls.preempts_on.set(fixture.cluster.node_of("upper").await).expect("set once");
+    fixture
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_extender_decides_where_pods_are_preempted() {
+    for is_node_cache_capable in [false, true] {
+        let fixture = full(json!({"preemptVerb": "preempt", "nodeCacheCapable": is_node_cache_capable})).await;
+        let node = fixture.calls.preempts_on.get().expect("a node");
+        let victim = fixture.cluster.pods.get("upper").await.expect("the pod");
+        fixture.cluster.create(&large("high", "high")).await;
+        assert_eq!(fixture.cluster.node_of("high").await, *node);
+        let seen = fixture.cluster.until("upper deleted", |seen| seen.deleted.contains("upper")).await;
+        assert_eq!(seen.deleted.len(), 1, "{:?}", seen.deleted);
+        let sent = fixture.calls("preempt").remove(0);
+        assert_eq!(sent["Pod"]["metadata"]["name"], "high");
+        let (whole, uids) = (&sent["NodeNameToVictims"], &sent["NodeNameToMetaVictims"]);
+        let (given, absent) = if is_node_cache_capable { (uids, whole) } else { (whole, uids) };
+        assert!(absent.is_null(), "{sent}");
+        assert_eq!(given.as_object().map(serde_json::Map::len), Some(3));
+        assert_eq!(given[node]["NumPDBViolations"], 0);
+        let named = &given[node]["Pods"][0];
+        let uid = if is_node_cache_capable { &named["UID"] } else { &named["metadata"]["uid"] };
+        assert_eq!(uid.as_str(), victim.metadata.uid.as_deref());
+        assert_eq!(named["spec"]["nodeName"].is_null(), is_node_cache_capable);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pod_that_no_extender_makes_room_for_says_so() {
+    let stranger = "claims to preempt pod (UID: &{stranger}) on node: ";
+    let cases = [
+        ("preempt-nobody", "no new claims to deallocate, preemption: no candidate node for preemption"),
+        ("preempt-a-stranger", stranger),
+        ("broken", "failed broken with extender at URL "),
+    ];
+    for (verb, expected) in cases {
+        let fixture = full(json!({"preemptVerb": verb, "nodeCacheCapable": true})).await;
+        fixture.cluster.create(&large("high", "high")).await;
+        let seen = fixture.cluster.until("held", |seen| seen.messages.contains_key("high")).await;
+        let message = &seen.messages["high"];
+        assert!(message.contains(expected), "{message}");
+        assert!(seen.deleted.is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_ignorable_extender_that_fails_stops_no_preemption() {
+    let fixture = full(json!({"preemptVerb": "hang", "ignorable": true, "httpTimeout": "100ms"})).await;
+    fixture.cluster.create(&large("high", "high")).await;
+    fixture.cluster.node_of("high").await;
+    let seen = fixture.cluster.until("low deleted", |seen| seen.deleted.contains("low")).await;
+    assert_eq!(seen.deleted.len(), 1, "{:?}", seen.deleted);
 }

@@ -15,6 +15,7 @@ mod devices;
 mod doctor;
 mod documentation;
 mod extenders;
+mod extenders_https;
 mod faults;
 mod hostile;
 mod hot_swap;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_framework::{
     ClusterEvent, Code, DryRunCase, Effect, Explanation, Manifest, ObjectRef, PermitVerdict, PostFilterOutcome,
-    Removal, Status,
+    Preemption, Removal, Status,
 };
 use berth_model::{
     Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
@@ -266,6 +266,16 @@ pub(crate) fn explanation(explanation: wit::Explanation) -> Explanation {
 
 pub(crate) fn removal_to_wit(removal: &Removal) -> host::Removal {
     host::Removal { node: removal.node.0, pods: removal.pods.iter().map(|pod| pod.0).collect() }
+}
+
+pub(crate) fn preemption_to_wit(preemption: &Preemption) -> host::Preemption {
+    let victims = preemption.victims.iter().map(|victim| victim.0).collect();
+    host::Preemption { node: preemption.node.0, victims, violations: preemption.n_violations }
+}
+
+pub(crate) fn preemption(preemption: host::Preemption) -> Preemption {
+    let victims = preemption.victims.into_iter().map(PodIdx).collect();
+    Preemption { node: NodeIdx(preemption.node), victims, n_violations: preemption.violations }
 }
 
 pub(crate) fn outcome_to_wit(outcome: PostFilterOutcome) -> wit_post_filter::Outcome {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Call, CycleId, DryRun, Failure, Plugin, Removal, State, Status};
+use berth_framework::{Call, CycleId, DryRun, Failure, Plugin, Preemption, Removal, State, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 use crate::{
@@ -152,7 +152,7 @@ impl<T: HasGuest> post_filter::Guest for T {
     }
 }
 
-/// The other plugins of the profile, behind the host.
+/// The other plugins of the profile and the extenders, behind the host.
 struct HostDryRun;
 
 impl DryRun for HostDryRun {
@@ -160,6 +160,12 @@ impl DryRun for HostDryRun {
         let cases: Vec<_> = cases.iter().map(convert::removal_to_wit).collect();
         let statuses = host::dry_run(&cases).map_err(convert::status)?;
         Ok(statuses.into_iter().map(convert::status).collect())
+    }
+
+    fn ask_extenders(&mut self, preemptions: Vec<Preemption>) -> Result<Vec<Preemption>, Status> {
+        let asked: Vec<_> = preemptions.iter().map(convert::preemption_to_wit).collect();
+        let agreed = host::ask_extenders(&asked).map_err(convert::status)?;
+        Ok(agreed.into_iter().map(convert::preemption).collect())
     }
 }
 

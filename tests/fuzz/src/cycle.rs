@@ -95,7 +95,7 @@ fn rejected(
     if let Ok(statuses) = run::dry_run(profile, call, attempt, nominated, &removals) {
         assert_eq!(statuses.len(), removals.len());
     }
-    run::post_filter(profile, call, attempt, nominated, diagnosis);
+    run::post_filter(profile, call, attempt, (nominated, None), diagnosis);
 }
 
 fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {

@@ -268,7 +268,7 @@ impl ProfileRun<'_> {
         answers: &mut Answers,
     ) -> Outcome {
         let before_nodes = !diagnosis.pre_filter_message.is_empty();
-        let run = run::post_filter(self.profile, call, attempt, nominated, &mut diagnosis);
+        let run = run::post_filter(self.profile, call, attempt, (nominated, None), &mut diagnosis);
         answers.insert("message".to_owned(), diagnosis.message());
         let rejectors: Vec<Arc<str>> = diagnosis.rejectors.iter().map(|plugin| self.name(plugin)).collect();
         let pending: Vec<Arc<str>> = diagnosis.pending.iter().map(|plugin| self.name(plugin)).collect();

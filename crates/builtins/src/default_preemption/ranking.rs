@@ -17,10 +17,10 @@ pub(super) fn best(candidates: &[Candidate]) -> Option<&Candidate> {
 /// In this order: violated budgets, the highest priority of a victim, the sum of priorities, the number of victims, and the
 /// earliest start among the victims with the highest priority, of which a later one is better.
 fn cost(candidate: &Candidate) -> impl Ord + use<> {
-    let victims = &candidate.victims;
-    let highest = victims.first().map_or(i32::MIN, |victim| victim.priority);
-    let sum: i64 = victims.iter().map(|victim| i64::from(victim.priority) + PRIORITY_OFFSET).sum();
-    let with_highest = victims.iter().filter(|victim| victim.priority == highest);
-    let earliest = with_highest.map(|victim| started_at(victim)).min();
-    (candidate.n_violations, highest, sum, victims.len(), Reverse(earliest))
+    let victims = || candidate.victims.iter().map(|victim| &*victim.pod);
+    let highest = victims().next().map_or(i32::MIN, |victim| victim.priority);
+    let sum: i64 = victims().map(|victim| i64::from(victim.priority) + PRIORITY_OFFSET).sum();
+    let with_highest = victims().filter(|victim| victim.priority == highest);
+    let earliest = with_highest.map(started_at).min();
+    (candidate.n_violations, highest, sum, candidate.victims.len(), Reverse(earliest))
 }

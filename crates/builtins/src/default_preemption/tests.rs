@@ -268,7 +268,10 @@ fn every_matching_budget_counts_a_victim() {
 
 #[test]
 fn candidates_are_ranked_by_cost() {
-    let victim = |priority, started_at| Arc::new(Pod { priority, started_at, ..Pod::default() });
+    let victim = |priority, started_at| {
+        let pod = Arc::new(Pod { priority, started_at, ..Pod::default() });
+        Victim { idx: PodIdx(0), pod }
+    };
     let candidate = |n_violations, victims: &[(i32, Option<i64>)]| Candidate {
         node: NodeIdx(0),
         victims: victims.iter().map(|&(priority, started_at)| victim(priority, started_at)).collect(),
@@ -416,7 +419,7 @@ proptest! {
         let expected: Vec<String> = removed.iter().map(|idx| format!("p{:02}", idx.0)).collect();
         match answers.first().unwrap() {
             Ok(candidate) => {
-                let names: Vec<String> = candidate.victims.iter().map(|victim| victim.uid.to_string()).collect();
+                let names: Vec<String> = candidate.victims.iter().map(|victim| victim.pod.uid.to_string()).collect();
                 prop_assert_eq!(names, expected);
             }
             Err(_) => prop_assert!(expected.is_empty()),
@@ -450,8 +453,8 @@ proptest! {
                 (Ok(together), Ok(alone)) => {
                     prop_assert_eq!(&together.victims, &alone.victims);
                     prop_assert_eq!(together.victims.len(), n_pods + 1 - capacity);
-                    let highest = together.victims.first().unwrap().priority;
-                    let is_reprieved = |other: &Pod| !together.victims.iter().any(|victim| victim.uid == other.uid);
+                    let highest = together.victims.first().unwrap().pod.priority;
+                    let is_reprieved = |other: &Pod| !together.victims.iter().any(|victim| victim.pod.uid == other.uid);
                     let lower = table.pods().on(node).filter(|(_, other)| other.priority < highest);
                     prop_assert!(lower.into_iter().all(|(_, other)| !is_reprieved(other)));
                 }

@@ -12,8 +12,8 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
-use berth_framework::{Call, DryRun, Removal, Status};
-use berth_model::{NodeIdx, Pod, PodIdx};
+use berth_framework::{Call, DryRun, Preemption, Removal, Status};
+use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
 use super::budgets::Budgets;
 
@@ -22,9 +22,16 @@ use super::budgets::Budgets;
 pub(super) struct Candidate {
     pub(super) node: NodeIdx,
     /// The most important first.
-    pub(super) victims: Vec<Arc<Pod>>,
+    pub(super) victims: Vec<Victim>,
     /// How many of their evictions violate a disruption budget.
-    pub(super) n_violations: usize,
+    pub(super) n_violations: i64,
+}
+
+/// A pod to be evicted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Victim {
+    pub(super) idx: PodIdx,
+    pub(super) pod: Arc<Pod>,
 }
 
 /// A pod that may have to be evicted.
@@ -52,6 +59,21 @@ struct VictimSearch<'a> {
     /// Whether each of them is guessed to be reprieved.
     guess: bool,
     candidate: Candidate,
+}
+
+impl Candidate {
+    /// The candidate as extenders are asked about it.
+    pub(super) fn preemption(&self) -> Preemption {
+        let victims = self.victims.iter().map(|victim| victim.idx).collect();
+        Preemption { node: self.node, victims, n_violations: self.n_violations }
+    }
+
+    /// The candidate of which extenders approve; `None` if a victim is not in the table.
+    pub(super) fn of(preemption: &Preemption, table: &ClusterTable) -> Option<Self> {
+        let victim = |&idx: &PodIdx| Some(Victim { idx, pod: Arc::clone(table.pods().get(idx)?.0) });
+        let victims = preemption.victims.iter().map(victim).collect::<Option<Vec<_>>>()?;
+        Some(Self { node: preemption.node, victims, n_violations: preemption.n_violations })
+    }
 }
 
 /// The most cases of one node in a dry run. Each case lists all pods that are removed, so many cases make long lists.
@@ -195,8 +217,8 @@ impl<'a> VictimSearch<'a> {
         let undecided = self.potential.get(self.n_decided);
         if let Some(PotentialVictim { idx, pod, violates_budget }) = undecided.filter(|_| !is_reprieved) {
             self.evicted.push(*idx);
-            self.candidate.victims.push(Arc::clone(pod));
-            self.candidate.n_violations += usize::from(*violates_budget);
+            self.candidate.victims.push(Victim { idx: *idx, pod: Arc::clone(pod) });
+            self.candidate.n_violations += i64::from(*violates_budget);
         }
         self.n_decided += 1;
     }
@@ -206,7 +228,7 @@ impl<'a> VictimSearch<'a> {
             return Err(Status::error(format!("expected at least one victim pod on node {node:?}")));
         }
         if self.candidate.n_violations > 0 {
-            self.candidate.victims.sort_by(|left, right| importance(left).cmp(&importance(right)));
+            self.candidate.victims.sort_by(|left, right| importance(&left.pod).cmp(&importance(&right.pod)));
         }
         Ok(self.candidate)
     }

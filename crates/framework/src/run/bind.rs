@@ -8,6 +8,7 @@ use berth_model::NodeIdx;
 use super::{Attempt, Diagnosis, NominatedPods, Refusal, dry_run::NodeDryRun};
 use crate::{
     effect::Effect,
+    extender::Extenders,
     meter::code_of,
     plugin::Point,
     points::{Bind, Call, Explanation, Failure, Permit, PermitVerdict, PostBind, PostFilter, Reserve},
@@ -156,16 +157,16 @@ pub struct PostFilterRun {
 }
 
 /// Asks PostFilter plugins until one answers something other than `Unschedulable`; their reasons go into `diagnosis`.
-/// `attempt` is the one that found nothing.
+/// `attempt` is the one that found nothing. The plugins may ask `extenders`.
 pub fn post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     attempt: &Attempt,
-    nominated: &NominatedPods<'_>,
+    (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let start = profile.meter().start(call.cycle);
-    let run = ask_post_filter(profile, call, attempt, nominated, diagnosis);
+    let run = ask_post_filter(profile, call, attempt, (nominated, extenders), diagnosis);
     if let Some(status) = &run.status {
         profile.meter().end(start, Point::PostFilter.as_str(), status.code);
     }
@@ -176,7 +177,7 @@ fn ask_post_filter(
     profile: &mut Profile,
     call: &Call<'_>,
     attempt: &Attempt,
-    nominated: &NominatedPods<'_>,
+    (nominated, extenders): (&NominatedPods<'_>, Option<&dyn Extenders>),
     diagnosis: &mut Diagnosis,
 ) -> PostFilterRun {
     let mut run = PostFilterRun::default();
@@ -191,7 +192,7 @@ fn ask_post_filter(
     while let Some((plugin, _)) = plugins.next(profile) {
         let outcome = profile.without(plugin, |profile, plugin| {
             let skipped_filters = &attempt.skipped_filters;
-            let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated);
+            let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated, extenders);
             plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut dry_run))
         });
         let Some(Some(outcome)) = outcome else { continue };

@@ -1,12 +1,13 @@
-//! Filter on nodes without some of their pods: what a PostFilter plugin asks before it evicts them.
+//! Filter on nodes without some of their pods, and extenders: what a PostFilter plugin asks before it evicts pods.
 
 use std::collections::BTreeMap;
 
 use berth_model::{ClusterTable, NodeIdx, Pod, PodIdx};
 
-use super::{Attempt, NominatedPods, PluginBits, filter::broken};
+use super::{Attempt, NominatedPods, PluginBits, extend::preempt_by_extenders, filter::broken};
 use crate::{
-    points::{Call, DryRun, DryRunCase, Filter, Removal},
+    extender::Extenders,
+    points::{Call, DryRun, DryRunCase, Filter, Preemption, Removal},
     profile::Profile,
     status::Status,
 };
@@ -26,7 +27,7 @@ pub fn dry_run(
     cases: &[Removal],
 ) -> Result<Vec<Status>, Status> {
     let skipped_filters = &attempt.skipped_filters;
-    NodeDryRun::new(profile, *call, skipped_filters, nominated).dry_run(cases)
+    NodeDryRun::new(profile, *call, skipped_filters, nominated, None).dry_run(cases)
 }
 
 /// The Filter plugins of a profile, for one pod.
@@ -37,6 +38,7 @@ pub(super) struct NodeDryRun<'a> {
     /// The case of each node that competing pods are nominated to.
     nominated_cases: BTreeMap<NodeIdx, &'a DryRunCase>,
     pods: CasePods<'a>,
+    extenders: Option<&'a dyn Extenders>,
 }
 
 /// The pods that cases index into: nominated ones, then every pod that some case so far takes away. The list only grows,
@@ -65,6 +67,18 @@ impl DryRun for NodeDryRun<'_> {
         let without = without.retain(|at| statuses.get(at).is_some_and(Status::is_success));
         self.filter(without, &mut statuses)?;
         Ok(statuses)
+    }
+
+    fn ask_extenders(&mut self, preemptions: Vec<Preemption>) -> Result<Vec<Preemption>, Status> {
+        let table = self.call.table;
+        let is_known = |preemption: &Preemption| {
+            let is_there = |idx: &PodIdx| table.pods().get(*idx).is_some_and(|(_, node)| node == preemption.node);
+            table.nodes().contains(preemption.node) && preemption.victims.iter().all(is_there)
+        };
+        if let Some(stray) = preemptions.iter().find(|preemption| !is_known(preemption)) {
+            return Err(Status::error(format!("row {} does not hold those pods", stray.node.0)));
+        }
+        preempt_by_extenders(self.extenders, &self.call, preemptions)
     }
 }
 
@@ -116,10 +130,11 @@ impl<'a> NodeDryRun<'a> {
         call: Call<'a>,
         skipped_filters: &'a PluginBits,
         nominated: &'a NominatedPods<'a>,
+        extenders: Option<&'a dyn Extenders>,
     ) -> Self {
         let nominated_cases = nominated.cases().iter().map(|case| (case.node, case)).collect();
         let pods = CasePods { pods: nominated.competing().to_vec(), places: Vec::new() };
-        Self { profile, call, skipped_filters, nominated_cases, pods }
+        Self { profile, call, skipped_filters, nominated_cases, pods, extenders }
     }
 
     /// A component may ask for anything; cases that could not be answered, or too many of them, are refused.

@@ -1,5 +1,6 @@
-//! Extenders in a cycle: what is left of the nodes after theirs is filtered, and what they add to the plugins' scores
-//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`).
+//! Extenders in a cycle: what is left of the nodes after theirs is filtered, what they add to the plugins' scores
+//! (`findNodesThatPassExtenders` and `prioritizeNodes` in kube-scheduler's `pkg/scheduler/schedule_one.go`), and which victims
+//! they agree to (`callExtenders` in `pkg/scheduler/framework/preemption/preemption.go`).
 
 use std::collections::BTreeMap;
 
@@ -7,8 +8,8 @@ use berth_model::{NodeIdx, NodeSet};
 
 use super::{Attempt, Rejection, score::MAX_SCORE};
 use crate::{
-    extender::{ExtenderIdx, ExtenderVerdict, Extenders},
-    points::Call,
+    extender::{ExtenderError, ExtenderIdx, ExtenderVerdict, ExtenderVictims, Extenders},
+    points::{Call, Preemption},
     profile::PluginIdx,
     status::Status,
 };
@@ -73,6 +74,61 @@ fn apply(call: &Call<'_>, verdict: &ExtenderVerdict, attempt: &mut Attempt) {
     }
     attempt.feasible_order.retain(|node| passed.contains(*node));
     attempt.feasible = passed;
+}
+
+/// Sends preemptions through the extenders that have a word in them, one after the other.
+///
+/// # Errors
+/// An extender that is not ignorable failed, or named a node without victims.
+pub(super) fn preempt_by_extenders(
+    extenders: Option<&dyn Extenders>,
+    call: &Call<'_>,
+    mut preemptions: Vec<Preemption>,
+) -> Result<Vec<Preemption>, Status> {
+    let Some(extenders) = extenders else { return Ok(preemptions) };
+    for (index, profile) in extenders.list().iter().enumerate() {
+        if preemptions.is_empty() {
+            break;
+        }
+        let extender = ExtenderIdx(index);
+        if !profile.preempts || !extenders.is_interested(extender, call.pod) {
+            continue;
+        }
+        let answer = extenders.preempt(extender, call, &preemptions);
+        let answer = answer.and_then(|answer| {
+            answer.into_iter().map(|victims| find_victims(call, &profile.name, victims)).collect::<Result<Vec<_>, _>>()
+        });
+        let mut agreed = match answer {
+            Ok(agreed) => agreed,
+            Err(_) if profile.is_ignorable => continue,
+            Err(error) => return Err(Status::error(error.to_string())),
+        };
+        if let Some(empty) = agreed.iter().find(|preemption| preemption.victims.is_empty())
+            && !profile.is_ignorable
+        {
+            let name = call.table.symbols.text(call.table.name(empty.node));
+            return Err(Status::error(format!("expected at least one victim pod on node {name:?}")));
+        }
+        agreed.retain(|preemption| !preemption.victims.is_empty());
+        preemptions = agreed;
+    }
+    Ok(preemptions)
+}
+
+/// The victims by their slots.
+fn find_victims(call: &Call<'_>, extender: &str, named: ExtenderVictims) -> Result<Preemption, ExtenderError> {
+    let ExtenderVictims { node: name, uids, n_violations } = named;
+    let node = call.table.symbols.lookup(&name).and_then(|name| call.table.find(name));
+    let node = node.ok_or_else(|| ExtenderError::new(format!("nodeinfo not found for node name {name:?}")))?;
+    let find = |uid: String| {
+        let found = call.table.pods().on(node).find(|(_, pod)| *pod.uid == *uid);
+        found.map(|(idx, _)| idx).ok_or_else(|| {
+            let claim = format!("claims to preempt pod (UID: &{{{uid}}}) on node: {name}");
+            ExtenderError::new(format!("extender: {extender} {claim}, but the pod is not found on that node"))
+        })
+    };
+    let victims = uids.into_iter().map(find).collect::<Result<Vec<_>, _>>()?;
+    Ok(Preemption { node, victims, n_violations })
 }
 
 /// Adds the scores of the extenders that know the pod to [`Attempt::totals`].

@@ -369,7 +369,7 @@ fn post_filter_goes_on_until_someone_knows() {
             (table(2), Pod::default(), Diagnosis { n_all_nodes: 2, ..Diagnosis::default() });
         let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &table };
         let (attempt, nobody) = (Attempt::default(), NominatedPods::default());
-        let run = post_filter(&mut profile(plugins), &call, &attempt, &nobody, &mut diagnosis);
+        let run = post_filter(&mut profile(plugins), &call, &attempt, (&nobody, None), &mut diagnosis);
         (run.nominate, diagnosis.message())
     };
     assert_eq!(run(vec![no(), yes(), no()]), (Some(Some(NodeIdx(1))), "0/2 nodes are available:".to_owned()));

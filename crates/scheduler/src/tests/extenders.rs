@@ -2,7 +2,9 @@
 
 use std::sync::{Arc, atomic::AtomicBool, atomic::Ordering};
 
-use berth_framework::{Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders, Grants};
+use berth_framework::{
+    Call, ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders, Grants, Preemption,
+};
 use berth_model::{NodeIdx, Pod};
 
 use super::{
@@ -35,6 +37,9 @@ impl Extenders for Licences {
     fn filter(&self, _: ExtenderIdx, _: &Call<'_>, _: &[NodeIdx]) -> Result<ExtenderVerdict, ExtenderError> {
         let passed = if self.is_open.load(Ordering::Relaxed) { vec!["n0".to_owned()] } else { Vec::new() };
         Ok(ExtenderVerdict { passed, ..ExtenderVerdict::default() })
+    }
+    fn preempt(&self, _: ExtenderIdx, _: &Call<'_>, _: &[Preemption]) -> Result<Vec<ExtenderVictims>, ExtenderError> {
+        Ok(Vec::new())
     }
     fn prioritize(&self, _: &[ExtenderIdx], _: &Call<'_>, _: &[NodeIdx]) -> Vec<(ExtenderIdx, Vec<(String, i64)>)> {
         Vec::new()

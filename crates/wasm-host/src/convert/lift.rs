@@ -5,7 +5,7 @@
 
 use berth_framework::{
     ClusterEvent, Code, Effect, Explanation, Manifest, Needs, ObjectKind, ObjectRef, PermitVerdict, PostFilterOutcome,
-    Removal, Status,
+    Preemption, Removal, Status,
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
@@ -260,6 +260,15 @@ pub(crate) fn removals(cases: Vec<host::Removal>) -> Vec<Removal> {
     let removal =
         |case: host::Removal| Removal { node: NodeIdx(case.node), pods: case.pods.into_iter().map(PodIdx).collect() };
     cases.into_iter().map(removal).collect()
+}
+
+/// What a component wants extenders to agree to.
+pub(crate) fn preemptions(preemptions: Vec<host::Preemption>) -> Vec<Preemption> {
+    let preemption = |it: host::Preemption| {
+        let victims = it.victims.into_iter().map(PodIdx).collect();
+        Preemption { node: NodeIdx(it.node), victims, n_violations: it.violations }
+    };
+    preemptions.into_iter().map(preemption).collect()
 }
 
 fn code(code: types::Code) -> Code {

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{ClusterEvent, Code, DryRunCase, EventSubject, Explanation, Failure, Status};
+use berth_framework::{ClusterEvent, Code, DryRunCase, EventSubject, Explanation, Failure, Preemption, Status};
 use berth_model::{
     ColumnChange, ColumnData, Delta, Lists, Node, NodeIdx, ObjectChange, PlacedPod, Pod, ResourceColumns, Sym,
     api::StringMap,
@@ -15,6 +15,7 @@ use berth_model::{
 };
 
 use crate::bindings::{
+    berth::scheduler::host,
     points::{filter, post_filter, queueing_hint, sync},
     types,
 };
@@ -77,6 +78,14 @@ pub(crate) fn delta(delta: Delta) -> sync::Delta {
 
 fn placed_pod(placed: &PlacedPod) -> sync::PlacedPod {
     sync::PlacedPod { slot: placed.idx.0, node: placed.node.0, pod: pod(&placed.pod, false) }
+}
+
+pub(crate) fn preemption(preemption: &Preemption) -> host::Preemption {
+    host::Preemption {
+        node: preemption.node.0,
+        victims: preemption.victims.iter().map(|victim| victim.0).collect(),
+        violations: preemption.n_violations,
+    }
 }
 
 pub(crate) fn status(status: &Status) -> types::Status {

@@ -91,7 +91,7 @@ impl Check<'_> {
             &mut self.subject.profile,
             &self.cluster.call(CYCLE, &self.pod),
             &self.attempt,
-            &nominated,
+            (&nominated, None),
             diagnosis,
         )
     }

@@ -1,9 +1,13 @@
 //! Extenders beside plugins: what they filter, and what their scores count.
 
+use berth_model::PodIdx;
+
 use super::*;
 use crate::{
     Code,
-    extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, Extenders, binder},
+    extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders, binder},
+    points::Preemption,
+    run::extend::preempt_by_extenders,
 };
 
 /// An extender and its answers.
@@ -14,6 +18,8 @@ struct Played {
     /// `None`: it fails.
     verdict: Option<ExtenderVerdict>,
     scores: Vec<(String, i64)>,
+    /// `None`: it fails. Else the nodes that it agrees to, with the uids of victims.
+    victims: Option<Vec<(&'static str, Vec<&'static str>)>>,
 }
 
 #[derive(Debug)]
@@ -28,6 +34,20 @@ impl Extenders for Group {
     }
     fn filter(&self, extender: ExtenderIdx, _: &Call<'_>, _: &[NodeIdx]) -> Result<ExtenderVerdict, ExtenderError> {
         self.0[extender.0].verdict.clone().ok_or_else(|| ExtenderError::new("it hangs"))
+    }
+    fn preempt(
+        &self,
+        extender: ExtenderIdx,
+        _: &Call<'_>,
+        _: &[Preemption],
+    ) -> Result<Vec<ExtenderVictims>, ExtenderError> {
+        let victims = self.0[extender.0].victims.clone().ok_or_else(|| ExtenderError::new("it hangs"))?;
+        let victims = victims.into_iter().map(|(node, uids)| ExtenderVictims {
+            node: node.to_owned(),
+            uids: uids.into_iter().map(str::to_owned).collect(),
+            n_violations: 1,
+        });
+        Ok(victims.collect())
     }
     fn prioritize(
         &self,
@@ -130,4 +150,52 @@ fn the_first_interested_binder_binds() {
     let extenders = group(vec![passing(&[]), binding(true), binding(false)]);
     assert_eq!(binder(&extenders, &Pod::default(), None), Some(ExtenderIdx(2)));
     assert_eq!(binder(&extenders, &Pod::default(), Some(ExtenderIdx(2))), None);
+}
+
+fn preempting(victims: Vec<(&'static str, Vec<&'static str>)>) -> Played {
+    let profile = ExtenderProfile { name: "http://x".to_owned(), preempts: true, ..ExtenderProfile::default() };
+    Played { profile, victims: Some(victims), ..Played::default() }
+}
+
+/// What is left of preempting pod `p0` on n0 and `p1` on n1, by slots.
+fn preempt(extenders: Vec<Played>) -> Result<Vec<(u32, Vec<u32>)>, String> {
+    let mut table = table(3);
+    for slot in 0..2 {
+        let pod = Pod { uid: format!("p{slot}").as_str().into(), ..Pod::default() };
+        table.pods_mut().place(PodIdx(slot), Arc::new(pod), NodeIdx(slot));
+    }
+    let call = Call { cycle: CycleId(1), now: Time::default(), pod: &Pod::default(), table: &table };
+    let asked = (0..2).map(|slot| Preemption { node: NodeIdx(slot), victims: vec![PodIdx(slot)], n_violations: 0 });
+    let agreed = preempt_by_extenders(Some(&group(extenders)), &call, asked.collect());
+    let slots = |it: Preemption| (it.node.0, it.victims.into_iter().map(|victim| victim.0).collect());
+    agreed.map(|agreed| agreed.into_iter().map(slots).collect()).map_err(|status| status.message())
+}
+
+#[test]
+fn extenders_narrow_what_is_preempted_one_after_the_other() {
+    let (both, second) = (vec![("n0", vec!["p0"]), ("n1", vec!["p1"])], vec![("n1", vec!["p1"])]);
+    assert_eq!(preempt(vec![]), Ok(vec![(0, vec![0]), (1, vec![1])]));
+    assert_eq!(preempt(vec![preempting(both), preempting(second.clone())]), Ok(vec![(1, vec![1])]));
+    let silent = Played { is_not_interested: true, ..preempting(vec![]) };
+    assert_eq!(preempt(vec![silent, passing(&[]), preempting(second)]), Ok(vec![(1, vec![1])]));
+    assert_eq!(preempt(vec![preempting(vec![]), preempting(vec![("n0", vec!["p0"])])]), Ok(vec![]));
+}
+
+#[test]
+fn victims_that_are_not_there_are_refused() {
+    let broken = Played { victims: None, ..preempting(vec![]) };
+    let elsewhere =
+        "extender: http://x claims to preempt pod (UID: &{p1}) on node: n0, but the pod is not found on that node";
+    let cases = [
+        (broken, "it hangs"),
+        (preempting(vec![("n9", vec!["p0"])]), "nodeinfo not found for node name \"n9\""),
+        (preempting(vec![("n0", vec!["p1"])]), elsewhere),
+        (preempting(vec![("n0", vec![]), ("n1", vec!["p1"])]), "expected at least one victim pod on node \"n0\""),
+    ];
+    for (mut extender, message) in cases {
+        assert_eq!(preempt(vec![extender.clone()]), Err(message.to_owned()));
+        extender.profile.is_ignorable = true;
+        let left = preempt(vec![extender]).expect("it may fail");
+        assert!(left.contains(&(1, vec![1])), "{message}: {left:?}");
+    }
 }
