@@ -1,5 +1,7 @@
 //! Plugins are replaced while pods are on their way.
 
+use std::sync::Arc;
+
 use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, PostFilterOutcome, Status};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
