@@ -129,11 +129,11 @@ async fn serve(calls: Calls) -> String {
 
 /// A cluster of three nodes, and a scheduler with these extenders, each without its address.
 async fn start(extenders: Value) -> Fixture {
-    start_with(extenders, "auto").await
+    start_with(extenders, &[]).await
 }
 
-/// With the built-in plugins executed this way.
-async fn start_with(extenders: Value, execution: &str) -> Fixture {
+/// With these built-in plugins as components.
+async fn start_with(extenders: Value, components: &[&str]) -> Fixture {
     let calls = Calls::default();
     let url = serve(Arc::clone(&calls)).await;
     let mut extenders = extenders;
@@ -149,7 +149,14 @@ async fn start_with(extenders: Value, execution: &str) -> Fixture {
     calls.pods.set(cluster.pods.clone()).expect("set once");
     let file = cluster.dir.path().join("config.yaml");
     std::fs::write(&file, config.to_string()).expect("a file");
-    let scheduler = cluster.scheduler(&["--config", &file.display().to_string(), "--execution", execution]).await;
+    let plugins = cluster.dir.path().join("plugins");
+    std::fs::create_dir(&plugins).expect("a folder");
+    for component in berth_components::COMPONENTS.iter().filter(|component| components.contains(&component.name)) {
+        std::fs::write(plugins.join(format!("{}.wasm", component.name)), component.bytes).expect("a file");
+    }
+    let scheduler = cluster
+        .scheduler(&["--config", &file.display().to_string(), "--plugins-dir", &plugins.display().to_string()])
+        .await;
     Fixture { cluster, calls, _scheduler: scheduler }
 }
 
@@ -265,8 +272,8 @@ fn large(name: &str, class: &str) -> Value {
 
 /// Three nodes, each with a large pod of another priority: `low`, `middle` and `upper`. The extender lets pods be preempted
 /// where `upper` is.
-async fn full(extender: Value, execution: &str) -> Fixture {
-    let fixture = start_with(json!([extender]), execution).await;
+async fn full(extender: Value, components: &[&str]) -> Fixture {
+    let fixture = start_with(json!([extender]), components).await;
     let classes: Api<PriorityClass> = Api::all(fixture.cluster.pods.clone().into_client());
     for (name, value) in [("low", 1), ("middle", 10), ("upper", 100), ("high", 1000)] {
         let class = serde_json::from_value(json!({"metadata": {"name": name}, "value": value})).expect("a class");
@@ -282,9 +289,10 @@ async fn full(extender: Value, execution: &str) -> Fixture {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extender_decides_where_pods_are_preempted() {
-    for (is_node_cache_capable, execution) in [(false, "native"), (true, "native"), (true, "wasm")] {
+    let as_component: &[&str] = &["DefaultPreemption"];
+    for (is_node_cache_capable, components) in [(false, &[][..]), (true, &[][..]), (true, as_component)] {
         let extender = json!({"preemptVerb": "preempt", "nodeCacheCapable": is_node_cache_capable});
-        let fixture = full(extender, execution).await;
+        let fixture = full(extender, components).await;
         let node = fixture.calls.preempts_on.get().expect("a node");
         let victim = fixture.cluster.pods.get("upper").await.expect("the pod");
         fixture.cluster.create(&large("high", "high")).await;
@@ -314,7 +322,7 @@ async fn a_pod_that_no_extender_makes_room_for_says_so() {
         ("broken", "failed broken with extender at URL "),
     ];
     for (verb, expected) in cases {
-        let fixture = full(json!({"preemptVerb": verb, "nodeCacheCapable": true}), "native").await;
+        let fixture = full(json!({"preemptVerb": verb, "nodeCacheCapable": true}), &[]).await;
         fixture.cluster.create(&large("high", "high")).await;
         let seen = fixture.cluster.until("held", |seen| seen.messages.contains_key("high")).await;
         let message = &seen.messages["high"];
@@ -325,7 +333,7 @@ async fn a_pod_that_no_extender_makes_room_for_says_so() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_ignorable_extender_that_fails_stops_no_preemption() {
-    let fixture = full(json!({"preemptVerb": "hang", "ignorable": true, "httpTimeout": "100ms"}), "native").await;
+    let fixture = full(json!({"preemptVerb": "hang", "ignorable": true, "httpTimeout": "100ms"}), &[]).await;
     fixture.cluster.create(&large("high", "high")).await;
     fixture.cluster.node_of("high").await;
     let seen = fixture.cluster.until("low deleted", |seen| seen.deleted.contains("low")).await;
