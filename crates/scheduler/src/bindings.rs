@@ -155,8 +155,12 @@ impl Bindings {
     /// The plugins of this profile stand at other places: `places` says where those before stand now.
     pub(crate) fn move_plugins(&mut self, scheduler_name: Sym, places: &[PluginIdx]) {
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
-            if let Stage::BindEffects { plugin, .. } | Stage::BindRequest { plugin } = &mut binding.stage {
-                *plugin = places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
+            let place = |plugin: PluginIdx| places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
+            binding.pre_flights.move_plugins(place);
+            match &mut binding.stage {
+                Stage::PreBind(group) => group.move_plugins(place),
+                Stage::BindEffects { plugin, .. } | Stage::BindRequest { plugin } => *plugin = place(*plugin),
+                Stage::Permit(_) | Stage::ExtenderBind { .. } | Stage::Shutdown => {}
             }
         }
     }

@@ -30,6 +30,15 @@ impl PreFlights {
     pub fn has_work(&self) -> bool {
         self.has_work
     }
+
+    /// The plugins stand at other places of their profile.
+    pub fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
+        for plugins in [&mut self.skipped, &mut self.parallel] {
+            let mut moved = PluginBits::default();
+            plugins.iter().for_each(|plugin| moved.insert(place(plugin)));
+            *plugins = moved;
+        }
+    }
 }
 
 /// Asks every PreBind plugin whether it will have something to do.

@@ -82,6 +82,11 @@ impl PreBindGroup {
         self.tasks.iter().filter_map(PreBindTask::wait)
     }
 
+    /// Its plugins stand at other places of the profile.
+    pub(crate) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
+        self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
+    }
+
     /// Ends what a plugin waited for; gives the deadline that it had.
     pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<Time> {
         let position = self.tasks.iter().position(|task| task.plugin == plugin)?;
