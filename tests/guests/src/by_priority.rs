@@ -34,6 +34,8 @@ pub enum Behavior {
     ScoreTooHigh = 11,
     /// Takes some milliseconds for filter, then passes and scores as [`Behavior::SameScores`] does.
     Slow = 12,
+    /// Answers dry runs with no status.
+    ShortDryRun = 13,
 }
 
 impl Behavior {
@@ -145,7 +147,7 @@ const FUNCTIONS: &str = r#"
     (call $ok (i32.const 0) (i32.const 0)))
   ;; Success for each case: scores do not reach the end of the second page, which is all zeros.
   (func (export "berth:scheduler/filter@0.1.0#dry-run") (param i64 i32 i32 i32 i32) (param $n i32) (result i32)
-    (if (call $behavior_is (i32.const 4)) (then (return (call $ok (i32.const 0) (i32.const 0)))))
+    (if (call $behavior_is (i32.const 13)) (then (return (call $ok (i32.const 0) (i32.const 0)))))
     (call $ok (i32.const 122880) (local.get $n)))
   (func (export "berth:scheduler/score@0.1.0#score") (param $cycle i64) (param $rows i32) (param $n i32) (result i32)
     (local $bits i32) (local $word i32) (local $score i64) (local $at i32)

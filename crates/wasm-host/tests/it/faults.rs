@@ -111,7 +111,7 @@ fn there_is_one_status_a_case() {
     let mut plugin = build(&factory);
     let cluster = Cluster::new(3);
     plugin.sync(cluster.cache()).unwrap();
-    let pod = Pod { priority: Behavior::WrongAnswers.priority(), ..Pod::default() };
+    let pod = Pod { priority: Behavior::ShortDryRun.priority(), ..Pod::default() };
     let call = cluster.call(1, &pod);
     let status = plugin.filter().unwrap().dry_run(&call, &[&pod], &[DryRunCase::default()]).unwrap_err();
     assert!(status.message().ends_with("answered dry-run with 0 statuses for 1 asked about"), "{}", status.message());
