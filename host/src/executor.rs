@@ -191,13 +191,12 @@ impl Executor {
             Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
                 let _ = self.plugins.send(Message::Swapped { scheduler_name, plugin, version, result }).await;
             }
-            Notice::EffectRefused { pod, plugin, permission, count } => {
-                let (permission, namespace) = (permission.as_str(), &pod.namespace);
-                let total = self.metrics.effects_refused_now(&plugin, permission, u64::from(count));
+            Notice::EffectRefused { pod, plugin, effect, count, message } => {
+                let (effect, namespace) = (effect.as_str(), &pod.namespace);
+                let total = self.metrics.effects_refused_now(&plugin, effect, u64::from(count));
                 // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
                 if (total - u64::from(count)).leading_zeros() != total.leading_zeros() {
-                    let message = "asked for effects that it was not granted";
-                    warn!(%plugin, permission, pod = pod.name, namespace, total, message);
+                    warn!(%plugin, effect, pod = pod.name, namespace, total, "{message}");
                 }
             }
             Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),

@@ -37,6 +37,7 @@ mod secure_serving;
 mod session;
 mod tasks;
 mod user_agent;
+mod watched_kinds;
 mod watching;
 
 use std::{io, process::ExitCode};

@@ -19,9 +19,10 @@ mod totals;
 
 pub(crate) use self::{
     announcer::Announcer,
+    inventory::is_own,
     load::{Plugins, UnusableFile, artifact_cache},
     message::{HostSettings, Message, Order, Proposal},
     report::PluginReport,
-    rules::Rules,
+    rules::{Granted, Rules},
     supervisor::{Surroundings, start},
 };

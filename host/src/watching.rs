@@ -9,7 +9,9 @@ use berth_scheduler::Event;
 use tokio::sync::mpsc;
 use tracing::info;
 
-use crate::{extenders::HttpExtenders, health::Health, leader_election::Turn, scheduling::EVENTS_BOUND};
+use crate::{
+    extenders::HttpExtenders, health::Health, leader_election::Turn, scheduling::EVENTS_BOUND, watched_kinds::wanted,
+};
 
 /// What is to be watched.
 pub(crate) struct WatchPlan {
@@ -187,18 +189,6 @@ impl Watching {
     }
 }
 
-/// The kinds that a plugin reads, and those of which it only wants to hear.
-pub(crate) fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
-    let read =
-        manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
-    let heard = manifest.requeue.iter().flatten().filter_map(|event| {
-        // These are watched in any case, in a form of their own.
-        let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
-        if is_own { None } else { KindRef::of_resource(&event.resource) }
-    });
-    read.chain(heard).collect()
-}
-
 fn key(kind: &KindRef, namespace: String, name: String) -> ObjectKey {
     ObjectKey { api_version: kind.api_version(), kind: kind.kind.clone(), namespace, name }
 }
@@ -208,35 +198,5 @@ fn resource(kind: &KindRef) -> String {
     match kind.resource() {
         resource if resource == "Pod" || resource == "Node" => format!("{}.v1.", kind.plural),
         resource => resource,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use berth_framework::{ClusterEvent, Needs};
-
-    use super::*;
-
-    #[test]
-    fn kinds_are_read_or_heard_of() {
-        let object =
-            |api_version: &str, kind: &str| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
-        let objects = vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
-        let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
-        let manifest = Manifest {
-            needs: Needs { objects, ..Needs::default() },
-            requeue: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
-            ..Manifest::default()
-        };
-        let wanted: Vec<String> =
-            wanted(&manifest).iter().map(|kind| format!("{} {}", resource(kind), kind.kind)).collect();
-        let expected = [
-            "nodes.v1. Node",
-            "PersistentVolumeClaim PersistentVolumeClaim",
-            "herds.v1.example.com ",
-            ".v1.example.com Ox",
-            "storage.k8s.io/CSINode CSINode",
-        ];
-        assert_eq!(wanted, expected);
     }
 }

@@ -1,6 +1,9 @@
 //! What all built-in plugins have in common: a [`Descriptor`] that describes them.
 
-use berth_framework::{ClusterEvent, ConfigureError, Manifest, Needs, ObjectKind, Permission, PluginType};
+use berth_framework::{
+    ClusterEvent, ConfigureError, Manifest, Namespaces, Needs, ObjectKind, ObjectRule, Permission, PluginType,
+    RuleObjects, Verb,
+};
 use berth_model::Column;
 
 /// What a plugin says about itself, as constants.
@@ -17,8 +20,34 @@ pub struct Descriptor {
     /// Resources and action bits of the events that may make a pod schedulable which the plugin rejected. A plugin that
     /// rejects nothing has none.
     pub requeue: &'static [(&'static str, u32)],
-    /// The effects without which it cannot do its work. Whoever answers under its name is granted them.
+    /// The effects by name without which it cannot do its work. This program's own binaries of it are granted them.
     pub effects: &'static [Permission],
+    /// The same for changes of objects.
+    pub rules: &'static [Rule],
+}
+
+/// Objects that a built-in plugin changes.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Empty for the core group.
+    pub api_group: &'static str,
+    /// With a subresource, `ResourceClaim/status`.
+    pub kind: &'static str,
+    /// How.
+    pub verbs: &'static [Verb],
+    /// Which of the kind.
+    pub objects: Objects,
+}
+
+/// The objects of a [`Rule`].
+#[derive(Clone, Copy, Debug)]
+pub enum Objects {
+    /// The pod of the cycle.
+    Pod,
+    /// The claims of the pod of the cycle.
+    Claims,
+    /// All of the kind, which has no namespaces.
+    Any,
 }
 
 /// A plugin of this crate.
@@ -39,7 +68,7 @@ pub trait BuiltIn: PluginType {
 impl Descriptor {
     /// A plugin that looks at nothing and asks for nothing.
     pub(crate) const BLANK: Descriptor =
-        Descriptor { name: "", columns: &[], pods: false, objects: &[], requeue: &[], effects: &[] };
+        Descriptor { name: "", columns: &[], pods: false, objects: &[], requeue: &[], effects: &[], rules: &[] };
 
     pub(crate) fn manifest(&self) -> Manifest {
         let columns = self.columns.iter().copied().collect();
@@ -54,6 +83,22 @@ impl Descriptor {
             needs: Needs { columns, pods: self.pods, objects: objects.collect(), ..Needs::default() },
             requeue: Some(events.collect()),
             effects: self.effects.to_vec(),
+            rules: self.rules.iter().map(ObjectRule::from).collect(),
+        }
+    }
+}
+
+impl From<&Rule> for ObjectRule {
+    fn from(rule: &Rule) -> Self {
+        Self {
+            api_groups: vec![rule.api_group.to_owned()],
+            kinds: vec![rule.kind.to_owned()],
+            verbs: rule.verbs.to_vec(),
+            objects: match rule.objects {
+                Objects::Pod => RuleObjects::Pod,
+                Objects::Claims => RuleObjects::Claims,
+                Objects::Any => RuleObjects::Any(Namespaces::All),
+            },
         }
     }
 }

@@ -51,14 +51,8 @@ impl BuiltIn for DefaultPreemption {
         pods: true,
         objects: &[Budgets::KIND],
         requeue: &[("Pod", ClusterEvent::DELETE)],
-        effects: &[
-            Permission::Evict,
-            Permission::Patch,
-            Permission::Nominate,
-            Permission::WaitingPods,
-            Permission::Activate,
-            Permission::Event,
-        ],
+        effects: &[Permission::Evict, Permission::Nominate],
+        ..Descriptor::BLANK
     };
 
     fn new(args: &str) -> Result<Self, ConfigureError> {

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
     Follow, HintCall, Normalize, Permission, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue,
-    PreFilter, PreFlight, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    PreFilter, PreFlight, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status, Verb,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use serde::{Deserialize, Serialize};
@@ -49,7 +49,7 @@ use self::{
     reservation::{ClaimReservation, Reservations, WriteTime},
 };
 use crate::{
-    built_in::{BuiltIn, Descriptor, plugin},
+    built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
     node_check::{dry_run_each, explain_each},
     normalize::normalize,
 };
@@ -84,13 +84,21 @@ impl BuiltIn for DynamicResources {
             ("resource.k8s.io/DeviceClass", ClusterEvent::ADD | ClusterEvent::UPDATE),
             ("resource.k8s.io/ResourceSlice", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        effects: &[
-            Permission::Patch,
-            Permission::Create,
-            Permission::Delete,
-            Permission::Wait,
-            Permission::Event,
-            Permission::Activate,
+        effects: &[Permission::Wait, Permission::Event],
+        rules: &[
+            Rule { api_group: "", kind: "Pod/status", verbs: &[Verb::Patch], objects: Objects::Pod },
+            Rule {
+                api_group: "resource.k8s.io",
+                kind: "ResourceClaim",
+                verbs: &[Verb::Patch, Verb::Create, Verb::Delete],
+                objects: Objects::Claims,
+            },
+            Rule {
+                api_group: "resource.k8s.io",
+                kind: "ResourceClaim/status",
+                verbs: &[Verb::Patch],
+                objects: Objects::Claims,
+            },
         ],
         ..Descriptor::BLANK
     };

@@ -85,7 +85,6 @@ pub fn factory(name: &str) -> Option<Arc<dyn PluginFactory>> {
 
 #[cfg(test)]
 mod tests {
-    use berth_framework::Permission;
     use berth_model::BinaryId;
 
     use super::*;
@@ -94,29 +93,24 @@ mod tests {
     fn few_built_ins_ask_for_effects() {
         let factories = factories();
         let manifests = factories.iter().map(|factory| factory.manifest());
-        let asking = manifests.filter(|manifest| !manifest.effects.is_empty());
-        let asking: Vec<_> = asking.map(|manifest| (manifest.name.as_str(), manifest.effects.as_slice())).collect();
-        let preemption = [
-            Permission::Evict,
-            Permission::Patch,
-            Permission::Nominate,
-            Permission::WaitingPods,
-            Permission::Activate,
-            Permission::Event,
-        ];
-        let devices = [
-            Permission::Patch,
-            Permission::Create,
-            Permission::Delete,
-            Permission::Wait,
-            Permission::Event,
-            Permission::Activate,
-        ];
-        let expected: [(&str, &[Permission]); 4] = [
-            ("VolumeBinding", &[Permission::Patch, Permission::Wait, Permission::Event]),
-            ("DynamicResources", &devices),
-            ("DefaultPreemption", &preemption),
-            ("DefaultBinder", &[Permission::Bind]),
+        let asking = manifests.filter(|manifest| !manifest.effects.is_empty() || !manifest.rules.is_empty());
+        let asking: Vec<String> = asking
+            .map(|manifest| {
+                let effects = manifest.effects.iter().map(|effect| effect.as_str().to_owned());
+                let all: Vec<String> = effects.chain(manifest.rules.iter().map(ToString::to_string)).collect();
+                format!("{}: {}", manifest.name, all.join(" "))
+            })
+            .collect();
+        let expected = [
+            "VolumeBinding: wait \
+             {apiGroups: [\"\"], kinds: [PersistentVolumeClaim], verbs: [patch], objects: claims} \
+             {apiGroups: [\"\"], kinds: [PersistentVolume], verbs: [patch], namespaces: [\"*\"]}",
+            "DynamicResources: wait event \
+             {apiGroups: [\"\"], kinds: [Pod/status], verbs: [patch], objects: pod} \
+             {apiGroups: [resource.k8s.io], kinds: [ResourceClaim], verbs: [patch, create, delete], objects: claims} \
+             {apiGroups: [resource.k8s.io], kinds: [ResourceClaim/status], verbs: [patch], objects: claims}",
+            "DefaultPreemption: evict nominate",
+            "DefaultBinder: bind",
         ];
         assert_eq!(asking, expected);
     }

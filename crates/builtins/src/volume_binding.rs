@@ -15,7 +15,7 @@ mod volumes;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, CycleId, DryRunCase, Effect, EndCycle, Explanation, Filter, Follow, HintCall,
-    Permission, PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, Reserve, Score, Status,
+    Permission, PreBind, PreBindPreFlight, PreFilter, PreFlight, PreScore, QueueingHint, Reserve, Score, Status, Verb,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, Pod};
 use rustc_hash::FxHashMap;
@@ -30,7 +30,7 @@ use self::{
 };
 use crate::{
     args,
-    built_in::{BuiltIn, Descriptor, plugin},
+    built_in::{BuiltIn, Descriptor, Objects, Rule, plugin},
     node_check::{dry_run_each, explain_each},
     storage,
 };
@@ -108,7 +108,11 @@ impl BuiltIn for VolumeBinding {
             ("storage.k8s.io/CSIDriver", ClusterEvent::UPDATE),
             ("storage.k8s.io/CSIStorageCapacity", ClusterEvent::ADD | ClusterEvent::UPDATE),
         ],
-        effects: &[Permission::Patch, Permission::Wait, Permission::Event],
+        effects: &[Permission::Wait],
+        rules: &[
+            Rule { api_group: "", kind: "PersistentVolumeClaim", verbs: &[Verb::Patch], objects: Objects::Claims },
+            Rule { api_group: "", kind: "PersistentVolume", verbs: &[Verb::Patch], objects: Objects::Any },
+        ],
         ..Descriptor::BLANK
     };
 

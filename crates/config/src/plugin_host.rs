@@ -5,11 +5,12 @@
 //! and [`PluginSettings::execution`], for which the answer depends on what kind of plugin it is.
 
 mod file;
+mod grants;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use berth_framework::{ObjectKind, Permission};
+use berth_framework::{ObjectKind, ObjectRule, Permission};
 use berth_model::PluginName;
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
@@ -100,8 +101,10 @@ pub struct FileSettings {
 pub struct PluginGrants {
     /// Kinds of objects that it may see whole.
     pub reads: Vec<ObjectKind>,
-    /// Kinds of effects that are carried out for it.
+    /// Kinds of effects on pods and on the scheduler that are carried out for it.
     pub effects: Vec<Permission>,
+    /// The objects that it may change, and how.
+    pub rules: Vec<ObjectRule>,
     /// Whether it may see pending pods whole, environment variables included.
     pub pod_json: bool,
 }

@@ -107,33 +107,66 @@ pub struct ObjectRef {
 impl Effect {
     /// What the operator must have granted for it.
     #[must_use]
-    pub fn permission(&self) -> Permission {
+    pub fn demand(&self) -> Demand<'_> {
+        let object = |verb, kind, namespace, name| {
+            Demand::Object(ObjectAccess { verb, kind, subresource: None, namespace, name })
+        };
         match self {
-            Effect::Bind => Permission::Bind,
-            Effect::Patch { .. } => Permission::Patch,
-            Effect::Create { .. } => Permission::Create,
-            Effect::Delete { .. } => Permission::Delete,
-            Effect::Evict { .. } => Permission::Evict,
-            Effect::Allow { .. } | Effect::Reject { .. } => Permission::WaitingPods,
-            Effect::Activate { .. } => Permission::Activate,
-            Effect::Nominate { .. } => Permission::Nominate,
-            Effect::Event { .. } => Permission::Event,
-            Effect::Wait { .. } => Permission::Wait,
+            Effect::Patch { kind, namespace, name, subresource, .. } => {
+                let (verb, subresource, name) = (Verb::Patch, subresource.as_deref(), Some(name.as_str()));
+                Demand::Object(ObjectAccess { verb, kind, subresource, namespace, name })
+            }
+            Effect::Create { kind, namespace, .. } => object(Verb::Create, kind, namespace, None),
+            Effect::Delete { kind, namespace, name } => object(Verb::Delete, kind, namespace, Some(name)),
+            Effect::Bind => Demand::Named(Permission::Bind),
+            Effect::Evict { .. } => Demand::Named(Permission::Evict),
+            Effect::Allow { .. } | Effect::Reject { .. } => Demand::Named(Permission::WaitingPods),
+            Effect::Activate { .. } => Demand::Named(Permission::Activate),
+            Effect::Nominate { .. } => Demand::Named(Permission::Nominate),
+            Effect::Event { .. } => Demand::Named(Permission::Event),
+            Effect::Wait { .. } => Demand::Named(Permission::Wait),
         }
     }
 }
 
-/// A kind of effect that an operator grants or withholds.
+/// What an effect takes: a permission by name, or a rule that covers the object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Demand<'a> {
+    /// It concerns pods or the scheduler.
+    Named(Permission),
+    /// It changes an object.
+    Object(ObjectAccess<'a>),
+}
+
+/// A change of an object that a plugin asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ObjectAccess<'a> {
+    /// What is to be done.
+    pub verb: Verb,
+    /// `apiVersion/kind`, such as `v1/PersistentVolumeClaim`.
+    pub kind: &'a str,
+    /// Such as `status`; none for the object itself.
+    pub subresource: Option<&'a str>,
+    /// Empty for kinds without namespaces.
+    pub namespace: &'a str,
+    /// `metadata.name`; none for an object that is yet to be created.
+    pub name: Option<&'a str>,
+}
+
+/// A kind of effect, as it is counted when it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum EffectKind {
+    /// What concerns pods or the scheduler.
+    Named(Permission),
+    /// The change of an object.
+    Object(Verb),
+}
+
+/// A kind of effect on pods or on the scheduler, which an operator grants or withholds by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Permission {
     /// [`Effect::Bind`].
     Bind,
-    /// [`Effect::Patch`].
-    Patch,
-    /// [`Effect::Create`].
-    Create,
-    /// [`Effect::Delete`].
-    Delete,
     /// [`Effect::Evict`].
     Evict,
     /// [`Effect::Allow`] and [`Effect::Reject`].
@@ -148,13 +181,52 @@ pub enum Permission {
     Wait,
 }
 
+/// A kind of effect on objects, which an operator grants by rules.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Verb {
+    /// [`Effect::Patch`].
+    Patch,
+    /// [`Effect::Create`].
+    Create,
+    /// [`Effect::Delete`].
+    Delete,
+}
+
+impl Demand<'_> {
+    /// As which kind of effect it is counted.
+    #[must_use]
+    pub fn kind(&self) -> EffectKind {
+        match self {
+            Demand::Named(permission) => EffectKind::Named(*permission),
+            Demand::Object(access) => EffectKind::Object(access.verb),
+        }
+    }
+}
+
+impl<'a> ObjectAccess<'a> {
+    /// The API group, empty for the core group, and the kind without its version.
+    #[must_use]
+    pub fn group_and_kind(&self) -> (&'a str, &'a str) {
+        let (api_version, kind) = self.kind.rsplit_once('/').unwrap_or(("", self.kind));
+        (api_version.split_once('/').map_or("", |(group, _)| group), kind)
+    }
+}
+
+impl EffectKind {
+    /// The word for it in configuration files, metrics and messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            EffectKind::Named(permission) => permission.as_str(),
+            EffectKind::Object(verb) => verb.as_str(),
+        }
+    }
+}
+
 impl Permission {
     /// Every permission.
-    pub const ALL: [Permission; 10] = [
+    pub const ALL: [Permission; 7] = [
         Permission::Bind,
-        Permission::Patch,
-        Permission::Create,
-        Permission::Delete,
         Permission::Evict,
         Permission::WaitingPods,
         Permission::Activate,
@@ -168,15 +240,27 @@ impl Permission {
     pub fn as_str(self) -> &'static str {
         match self {
             Permission::Bind => "bind",
-            Permission::Patch => "patch",
-            Permission::Create => "create",
-            Permission::Delete => "delete",
             Permission::Evict => "evict",
             Permission::WaitingPods => "waitingPods",
             Permission::Activate => "activate",
             Permission::Nominate => "nominate",
             Permission::Event => "event",
             Permission::Wait => "wait",
+        }
+    }
+}
+
+impl Verb {
+    /// Every verb.
+    pub const ALL: [Verb; 3] = [Verb::Patch, Verb::Create, Verb::Delete];
+
+    /// The word for it in configuration files, metrics and messages.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Verb::Patch => "patch",
+            Verb::Create => "create",
+            Verb::Delete => "delete",
         }
     }
 }

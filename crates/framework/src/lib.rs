@@ -10,6 +10,7 @@ pub mod effect;
 pub mod error;
 pub mod extender;
 pub mod factory;
+pub mod grants;
 pub mod hooks;
 mod macros;
 pub mod manifest;
@@ -21,10 +22,11 @@ pub mod profile;
 pub mod run;
 pub mod status;
 
-pub use effect::{Effect, ObjectRef, Permission};
+pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
 pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
+pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
 pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
 pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
@@ -34,5 +36,5 @@ pub use points::{
     PermitVerdict, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
     PreFlight, PreScore, Preemption, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
 };
-pub use profile::{Grants, Instance, PluginIdx, PluginSet, PluginsAt, Profile};
+pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};

@@ -2,7 +2,7 @@
 
 use berth_model::{Column, Columns, ObjectKey};
 
-use crate::effect::Permission;
+use crate::{effect::Permission, grants::ObjectRule};
 
 /// The parts of cluster state that a plugin's replica must hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -108,7 +108,9 @@ pub struct Manifest {
     pub needs: Needs,
     /// Events that may make a pod schedulable again; `None` means that every event may.
     pub requeue: Option<Vec<ClusterEvent>>,
-    /// The effects without which a built-in plugin cannot do its work; its name is granted them. No component has a say in
-    /// this: its manifest leaves the list empty, and the operator's configuration grants it effects.
+    /// The effects by name without which a built-in plugin cannot do its work. No component has a say in this: its manifest
+    /// leaves these lists empty, and the operator's configuration grants it effects.
     pub effects: Vec<Permission>,
+    /// The changes of objects without which a built-in plugin cannot do its work.
+    pub rules: Vec<ObjectRule>,
 }

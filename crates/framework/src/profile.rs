@@ -6,7 +6,7 @@
 use std::{marker::PhantomData, ops::Range, sync::Arc};
 
 use crate::{
-    effect::Permission,
+    grants::Grants,
     hooks::DeltaSource,
     manifest::Manifest,
     meter::Meter,
@@ -17,36 +17,6 @@ use crate::{
 };
 
 pub use crate::plugin::PluginIdx;
-
-/// What an operator allows a plugin to ask for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Grants(u16);
-
-impl Grants {
-    /// Everything: for runs in which nothing is carried out, and tests.
-    pub const ALL: Grants = Grants(u16::MAX);
-
-    /// Whether it is granted.
-    #[must_use]
-    pub fn allows(self, permission: Permission) -> bool {
-        self.0 >> (permission as usize) & 1 == 1
-    }
-
-    /// Grants it.
-    pub fn insert(&mut self, permission: Permission) {
-        self.0 |= 1 << (permission as usize);
-    }
-}
-
-impl FromIterator<Permission> for Grants {
-    fn from_iter<T: IntoIterator<Item = Permission>>(permissions: T) -> Self {
-        let mut grants = Self::default();
-        for permission in permissions {
-            grants.insert(permission);
-        }
-        grants
-    }
-}
 
 /// Which plugins run at each point, in order, and what their scores weigh.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use berth_framework::{CycleId, Effect, ExtenderIdx, Permission, PluginVersion};
+use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
 use berth_model::{PodUid, api};
 
 use crate::preparation::{Preparation, SwapError};
@@ -118,10 +118,12 @@ pub enum Notice {
         pod: PodRef,
         /// The plugin's name.
         plugin: Arc<str>,
-        /// What it lacks.
-        permission: Permission,
+        /// What it asked for.
+        effect: EffectKind,
         /// How many such effects one answer had.
         count: u32,
+        /// Of the first of them, what it was about and what would grant it.
+        message: String,
     },
     /// How an attempt ended.
     Attempted {

@@ -5,6 +5,7 @@
 
 mod binding;
 mod effects;
+mod granted;
 mod object_wait;
 mod peers;
 mod permit;

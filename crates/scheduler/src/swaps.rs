@@ -96,7 +96,7 @@ impl Swaps {
         }
         if refusal.is_none() {
             for successor in successors {
-                self.replace(successor, swap.grants, bindings, context);
+                self.replace(successor, swap.grants.clone(), bindings, context);
             }
             register_events(context);
             let now = context.outbox.now();

@@ -4,6 +4,7 @@
 
 mod batching;
 mod extenders;
+mod granted;
 mod kit;
 mod model;
 mod permit;

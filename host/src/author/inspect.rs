@@ -4,12 +4,16 @@ use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
 use berth_framework::{Manifest, PluginFactory as _, Point};
+use berth_model::{BinaryId, Digest};
 use clap::Args;
 use serde::Serialize;
 use wit_component::DecodedWasm;
 
 use super::project::Target;
-use crate::options::Output;
+use crate::{
+    options::Output,
+    plugin_supervisor::{Granted, is_own},
+};
 
 #[derive(Args, Debug)]
 pub(crate) struct Inspect {
@@ -36,7 +40,7 @@ struct Report {
     /// Events after which pods that it rejected are tried again; none: any event.
     requeue: Option<Vec<String>>,
     /// What it gets without a word from the operator.
-    granted: &'static str,
+    granted: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -68,11 +72,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
             .requeue
             .as_ref()
             .map(|events| events.iter().map(|event| format!("{} ({:#b})", event.resource, event.actions)).collect()),
-        granted: if berth_builtins::factory(&manifest.name).is_some() {
-            "what the built-in plugin of its name needs"
-        } else {
-            "nothing: PluginHostConfiguration must grant the kinds that it reads and the effects that it asks for"
-        },
+        granted: granted(manifest, loaded.binary.digest()),
     };
     let mut out = io::stdout().lock();
     match inspect.output {
@@ -81,6 +81,20 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     }
     writeln!(out)?;
     Ok(())
+}
+
+fn granted(manifest: &Manifest, digest: Digest) -> String {
+    let name = manifest.name.as_str();
+    let Some(built_in) = berth_builtins::factory(name) else {
+        return "nothing: PluginHostConfiguration must grant the kinds that it reads and the effects that it asks for"
+            .to_owned();
+    };
+    let needs = Granted::of_built_in(built_in.manifest());
+    let lines = if needs.is_empty() { "nothing".to_owned() } else { needs.lines(name) };
+    if is_own(name, Some(BinaryId::Component(digest))) {
+        return format!("as this program's own {name}: {lines}");
+    }
+    format!("nothing, although it takes the name of a built-in, which needs {lines}")
 }
 
 /// Names of the interfaces that a component imports and exports.
@@ -130,7 +144,7 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
         ("Extension points", list(&points)),
         ("Needs", list(&needs)),
         ("Tries pods again on", requeue),
-        ("Granted", report.granted.to_owned()),
+        ("Granted", report.granted.clone()),
     ] {
         writeln!(out, "{what:20} {text}")?;
     }

@@ -8,7 +8,7 @@ use berth_framework::Permission;
 use berth_model::PluginName;
 
 use super::{Area, Doctor, Findings, files::Setup};
-use crate::{failure::chain, user_agent::USER_AGENT, watching};
+use crate::{failure::chain, user_agent::USER_AGENT, watched_kinds};
 
 /// Leases and tokens of Kubernetes bear this much.
 const MAX_SECONDS_AHEAD: i64 = 5;
@@ -137,7 +137,7 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
     let names: BTreeSet<&PluginName> = settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
     for name in names {
         let Some(manifest) = plugins.inventory.manifest(name) else { continue };
-        for kind in watching::wanted(&manifest).into_iter().filter(|kind| !kind.plural.is_empty()) {
+        for kind in watched_kinds::wanted(&manifest).into_iter().filter(|kind| !kind.plural.is_empty()) {
             want(&kind.group, &kind.plural, &["list", "watch"], name);
         }
         for (plugin, group, resource, verbs) in BY_PLUGIN {
@@ -145,7 +145,7 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
                 want(group, resource, verbs, name);
             }
         }
-        if plugins.inventory.grants(name).allows(Permission::Evict) {
+        if plugins.inventory.serving_grants(name).allows(Permission::Evict) {
             want("", "pods", &["delete"], name);
         }
     }

@@ -52,6 +52,7 @@ fn table(plugin: &PluginReport) -> Table {
         ("Needs", none([needs.columns.join(", "), needs.objects.join(", ")].join(" ").trim().to_owned())),
         ("May read", none(reads)),
         ("May ask for", none(grants.effects.join(", "))),
+        ("May change", none(grants.rules.join("\n"))),
         ("Time per call", format!("{} ms", limits.call_milliseconds)),
         ("Memory", format!("{} bytes", limits.memory_bytes)),
         ("Output", format!("{} bytes, {} elements", limits.output_bytes, limits.output_elements)),

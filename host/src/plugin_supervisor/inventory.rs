@@ -3,13 +3,18 @@
 //! The registry decides who serves; here it is fed. Whether a binary may serve at all depends on what it wants to see
 //! and on what it was granted, and what it is given to work with on its limits: both are settled here.
 
-use std::sync::Arc;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, LazyLock},
+};
 
+use berth_components::EmbeddedComponent;
 use berth_config::PluginHostSettings;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_lifecycle::{Component, Decisions, Fallback, PluginRegistry, Rebuild, Service, SettingsChange};
-use berth_model::{PluginName, Time};
-use berth_wasm_host::Limits;
+use berth_model::{BinaryId, Digest, PluginName, Time};
+use berth_wasm_host::{Binary, Limits};
+use tracing::warn;
 
 use super::{
     ready_binary::ReadyBinary,
@@ -45,18 +50,49 @@ impl PluginInventory {
         name: &PluginName,
         component: Component<ReadyBinary>,
     ) -> Result<(), NotGranted> {
-        self.granted(name).check_reads(component.binary.factory().manifest())?;
+        self.check_reads(name, &component)?;
+        self.warn_of_name(name, &component);
         self.registry.add_installed(name, component);
         Ok(())
     }
 
-    /// What the plugin of this name is granted, whoever serves under it.
-    pub(crate) fn granted(&self, name: &str) -> Granted {
-        granted(&self.rules, &self.registry, name)
+    /// What this binary is granted under this name; with `None`, what any other than this program's own is.
+    pub(crate) fn granted(&self, name: &str, binary: Option<BinaryId>) -> Granted {
+        let built_in = self.registry.built_in(name).map(ReadyBinary::factory).filter(|_| is_own(name, binary));
+        self.rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
     }
 
-    pub(crate) fn grants(&self, name: &str) -> Grants {
-        self.granted(name).grants()
+    /// What whoever serves may ask for.
+    pub(crate) fn grants(&self, name: &str, service: &Service<ReadyBinary>) -> Grants {
+        self.granted(name, service.id()).grants()
+    }
+
+    /// The same for the binary that serves where nothing is said about a profile.
+    pub(crate) fn serving_grants(&self, name: &str) -> Grants {
+        self.registry.service(name, "", &self.rules).map(|service| self.grants(name, &service)).unwrap_or_default()
+    }
+
+    /// # Errors
+    /// What the component wants to see and may not.
+    fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
+        let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
+        let built_in = built_in.as_ref().map(|factory| factory.manifest());
+        let granted = self.granted(name, Some(component.id()));
+        granted.check_reads(name, component.binary.factory().manifest(), built_in)
+    }
+
+    /// A file that takes a built-in's name gets none of its grants, which whoever put it there may not expect.
+    fn warn_of_name(&self, name: &str, component: &Component<ReadyBinary>) {
+        let Some(built_in) = self.registry.built_in(name).map(ReadyBinary::factory) else { return };
+        let needs = Granted::of_built_in(built_in.manifest());
+        if needs.is_empty() || is_own(name, Some(component.id())) || self.rules.plugin(name).grants.is_some() {
+            return;
+        }
+        let lines = needs.lines(name);
+        warn!(
+            plugin = name,
+            "takes the name of a built-in and none of its grants; --plugin-config gives them by {lines}"
+        );
     }
 
     /// The points of the binary that serves where nothing is said about a profile.
@@ -82,7 +118,7 @@ impl PluginInventory {
     }
 
     fn describe(&self, name: &str, component: &Component<ReadyBinary>) -> String {
-        let granted = self.granted(name);
+        let granted = self.granted(name, Some(component.id()));
         let list = |items: Vec<String>| if items.is_empty() { "nothing".to_owned() } else { items.join(", ") };
         let limits = self.rules.plugin(name).limits;
         format!(
@@ -90,7 +126,7 @@ impl PluginInventory {
             component.binary.factory().version().version,
             component.digest.short(),
             list(granted.read_names().chain(granted.pod_json.then(|| "pending pods as JSON".to_owned())).collect()),
-            list(granted.effect_names().collect()),
+            list(granted.effect_names().chain(granted.rule_names()).collect()),
             limits.call_time.as_millis(),
             limits.memory_bytes >> 20,
         )
@@ -105,10 +141,12 @@ impl PluginInventory {
     ) -> Decisions<ReadyBinary> {
         let factory = component.binary.factory();
         let manifest = factory.manifest();
-        let may_serve = self.granted(name).check_reads(manifest);
-        let may_serve = may_serve.and_then(|()| self.rules.check_pod_json(manifest));
+        let may_serve = self.check_reads(name, &component).and_then(|()| self.rules.check_pod_json(manifest));
         match may_serve {
-            Ok(()) => self.registry.found(name, component, now, &self.rules),
+            Ok(()) => {
+                self.warn_of_name(name, &component);
+                self.registry.found(name, component, now, &self.rules)
+            }
             Err(error) => self.registry.refused(name, Some(component.digest), &error.to_string(), now, &self.rules),
         }
     }
@@ -126,8 +164,9 @@ impl PluginInventory {
         let (mut decisions, mut to_retry) = (Decisions::default(), Vec::new());
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         for name in names {
-            let granted = self.granted(&name);
-            let has_other_grants = granted != self::granted(&old, &self.registry, &name);
+            // A built-in's own needs are the same before and after.
+            let has_other_grants = old.granted(&name, None) != self.rules.granted(&name, None)
+                || old.plugin(&name).grants.is_some() != self.rules.plugin(&name).grants.is_some();
             let has_other_limits = old.plugin(&name).limits != self.rules.plugin(&name).limits;
             if has_other_limits {
                 let limits = limits(&self.rules, &name);
@@ -141,15 +180,15 @@ impl PluginInventory {
                 (false, true) => Rebuild::Components,
                 (false, false) => Rebuild::Nothing,
             };
-            let change = self.change(&name, &granted, rebuild);
+            let change = self.change(&name, rebuild);
             decisions.add(self.registry.settings_changed(&name, change, now, &self.rules));
         }
         (decisions, to_retry)
     }
 
     /// What the plugin's grants mean for its binaries.
-    fn change(&self, name: &str, granted: &Granted, rebuild: Rebuild) -> SettingsChange {
-        let check = |component: &Component<ReadyBinary>| granted.check_reads(component.binary.factory().manifest());
+    fn change(&self, name: &str, rebuild: Rebuild) -> SettingsChange {
+        let check = |component: &Component<ReadyBinary>| self.check_reads(name, component);
         let installed = self.registry.installed(name);
         let is_fallback_forbidden = match self.registry.fallback(name) {
             Some(Fallback::Component(component)) => check(component).is_err(),
@@ -172,9 +211,17 @@ impl PluginInventory {
     }
 }
 
-fn granted(rules: &Rules, registry: &PluginRegistry<ReadyBinary>, name: &str) -> Granted {
-    let built_in = registry.built_in(name).map(ReadyBinary::factory);
-    rules.granted(name, built_in.as_ref().map(|factory| factory.manifest()))
+/// Whether the binary is this program's own of the built-in of this name.
+pub(crate) fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
+    static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
+        let digest = |it: &EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes).digest());
+        berth_components::COMPONENTS.iter().map(digest).collect()
+    });
+    match binary {
+        Some(BinaryId::Native) => true,
+        Some(BinaryId::Component(digest)) => EMBEDDED.get(name) == Some(&digest),
+        None => false,
+    }
 }
 
 /// Makes the instances of whoever serves.

@@ -55,7 +55,7 @@ impl PluginInventory {
             let plugin = factory(name, &service)
                 .build(args)
                 .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
-            Ok(Some(ProvidedPlugin { plugin, grants: self.grants(name) }))
+            Ok(Some(ProvidedPlugin { plugin, grants: self.grants(name, &service) }))
         })
     }
 }

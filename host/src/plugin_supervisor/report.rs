@@ -69,6 +69,8 @@ pub(crate) struct Grants {
     /// `apiVersion/kind`.
     pub reads: Vec<String>,
     pub effects: Vec<String>,
+    /// The objects that it may change, each rule as it stands in a configuration.
+    pub rules: Vec<String>,
     /// The JSON of pending pods.
     pub pod_json: bool,
 }
@@ -100,7 +102,7 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         source: source(&status.service).to_owned(),
         state: status.state,
         profiles: profiles.map(|(profile, binary)| ((*profile).to_owned(), text(*binary))).collect(),
-        grants: Grants::from(&inventory.granted(name)),
+        grants: Grants::from(&inventory.granted(name, status.service.id())),
         limits: limits(rules, name),
         failure_policy: match rules.plugin(name).failure_policy {
             FailurePolicy::Fail => "Fail".to_owned(),
@@ -147,6 +149,7 @@ impl From<&Granted> for Grants {
         Self {
             reads: granted.read_names().collect(),
             effects: granted.effect_names().collect(),
+            rules: granted.rule_names().collect(),
             pod_json: granted.pod_json,
         }
     }

@@ -1,18 +1,21 @@
 //! What the operator allows: which binary may serve, what it may see and ask for.
 //!
-//! A built-in's *name* is granted what the built-in needs, whoever answers under it. Whoever may write into the plugins
-//! directory already decides how that name filters, scores and binds, and a profile must go on working when its
-//! DefaultBinder is replaced; so a component under a built-in's name gets what the built-in gets, and no more. Under any
-//! other name a component is granted nothing but what the operator's configuration says: it may look at nodes and pods,
-//! filter and score, and that is all.
+//! This program's own binaries of a built-in, native and embedded, are granted what the built-in needs. A component from the
+//! plugins directory is granted nothing but what the operator's configuration says, under whatever name: it may look at nodes
+//! and pods, filter and score, and that is all. Only the embedded component itself, told by its digest, is the built-in in
+//! the plugins directory as well.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeSet,
+    path::{Path, PathBuf},
+};
 
+use berth_cluster::KindRef;
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
-use berth_framework::{Grants, Manifest, ObjectKind, Permission};
+use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
 use berth_lifecycle::{OperatorPolicy, PluginPolicy};
 
-use crate::options::Scheduling;
+use crate::{options::Scheduling, watched_kinds};
 
 /// The operator's word on plugins.
 #[derive(Clone, Debug, Default)]
@@ -30,6 +33,8 @@ pub(crate) struct Rules {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Granted {
     pub effects: Vec<Permission>,
+    /// The objects that it may change, and how.
+    pub rules: Vec<ObjectRule>,
     pub reads: Vec<ObjectKind>,
     /// Pending pods whole.
     pub pod_json: bool,
@@ -38,11 +43,18 @@ pub(crate) struct Granted {
 /// Why a binary may not serve, as it wants to see more than it may. Reads on from the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NotGranted {
-    #[error("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow")]
-    PodJson,
-    /// With the kinds.
-    #[error("wants to read {0}, which is not among its grants.reads in --plugin-config")]
-    Reads(String),
+    #[error("wants pending pods as JSON, which grants.podJson in --plugin-config does not allow; this would: {lines}")]
+    PodJson { lines: String },
+    #[error(
+        "wants to read {kinds}, which is not among its grants.reads in --plugin-config; this would allow it: {lines}"
+    )]
+    Reads { kinds: String, lines: String },
+    /// With the kinds and the versions of which some kind must be granted.
+    #[error(
+        "wants to hear of {kinds} (`requeue` in its manifest), which the scheduler does not watch for its own plugins: \
+         grants.reads in --plugin-config must name a kind of {versions}"
+    )]
+    Events { kinds: String, versions: String },
     /// The watches drop what nobody may see, and cannot get it back while they run.
     #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
     PodJsonNotKept,
@@ -80,19 +92,14 @@ impl Rules {
         if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
     }
 
-    /// What the plugin of this name is granted. `built_in` is the manifest of the native built-in of that name, if there is
-    /// one; never what a component says about itself.
+    /// What a binary is granted under this name. `built_in` is the manifest of the native built-in if the binary is one of
+    /// this program's own; never what a component says about itself.
     pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
         if let Some(own) = self.plugin(name).grants {
             return Granted::from(&own);
         }
-        let mut granted = Granted::from(&self.settings.default_grants());
-        if let Some(built_in) = built_in {
-            granted.effects.extend(&built_in.effects);
-            granted.reads.extend(built_in.needs.objects.iter().cloned());
-            granted.pod_json |= built_in.needs.pod_json;
-        }
-        granted
+        let granted = Granted::from(&self.settings.default_grants());
+        built_in.map_or(granted.clone(), |built_in| granted.with(&Granted::of_built_in(built_in)))
     }
 }
 
@@ -112,8 +119,34 @@ impl OperatorPolicy for Rules {
 }
 
 impl Granted {
+    /// What a built-in needs.
+    pub(crate) fn of_built_in(manifest: &Manifest) -> Self {
+        Self {
+            effects: manifest.effects.clone(),
+            rules: manifest.rules.clone(),
+            reads: manifest.needs.objects.clone(),
+            pod_json: manifest.needs.pod_json,
+        }
+    }
+
+    /// This and that.
+    pub(crate) fn with(mut self, other: &Self) -> Self {
+        fn add<T: Clone + PartialEq>(items: &mut Vec<T>, others: &[T]) {
+            for item in others {
+                if !items.contains(item) {
+                    items.push(item.clone());
+                }
+            }
+        }
+        add(&mut self.effects, &other.effects);
+        add(&mut self.rules, &other.rules);
+        add(&mut self.reads, &other.reads);
+        self.pod_json |= other.pod_json;
+        self
+    }
+
     pub(crate) fn grants(&self) -> Grants {
-        self.effects.iter().copied().collect()
+        Grants::new(self.effects.iter().copied(), self.rules.as_slice())
     }
 
     /// The kinds that may be read, as `apiVersion/kind`.
@@ -126,22 +159,78 @@ impl Granted {
         self.effects.iter().map(|effect| effect.as_str().to_owned())
     }
 
+    /// The objects that may be changed, each as a rule on one line.
+    pub(crate) fn rule_names(&self) -> impl Iterator<Item = String> {
+        self.rules.iter().map(ToString::to_string)
+    }
+
+    /// Whether there is anything in it.
+    pub(crate) fn is_empty(&self) -> bool {
+        *self == Self::default()
+    }
+
+    /// The entry of a configuration that grants this to the plugin.
+    pub(crate) fn lines(&self, plugin: &str) -> String {
+        let mut fields = Vec::new();
+        let mut list = |field: &str, items: Vec<String>| {
+            if !items.is_empty() {
+                fields.push(format!("{field}: [{}]", items.join(", ")));
+            }
+        };
+        list("reads", self.read_names().collect());
+        list("effects", self.effect_names().collect());
+        list("rules", self.rule_names().collect());
+        fields.extend(self.pod_json.then(|| "podJson: true".to_owned()));
+        format!("plugins: [{{name: {plugin}, grants: {{{}}}}}]", fields.join(", "))
+    }
+
+    /// `built_in` is what the built-in of the plugin's name needs, if there is one.
+    ///
     /// # Errors
     /// What a plugin asks to see without having been granted it.
-    pub(crate) fn check_reads(&self, manifest: &Manifest) -> Result<(), NotGranted> {
+    pub(crate) fn check_reads(
+        &self,
+        plugin: &str,
+        manifest: &Manifest,
+        built_in: Option<&Manifest>,
+    ) -> Result<(), NotGranted> {
+        let lines = || {
+            let needs = built_in.map(Self::of_built_in).unwrap_or_default();
+            let (reads, pod_json) = (manifest.needs.objects.clone(), manifest.needs.pod_json);
+            self.clone().with(&needs).with(&Self { reads, pod_json, ..Self::default() }).lines(plugin)
+        };
         if manifest.needs.pod_json && !self.pod_json {
-            return Err(NotGranted::PodJson);
+            return Err(NotGranted::PodJson { lines: lines() });
         }
         let wanted = manifest.needs.objects.iter().filter(|kind| !self.reads.contains(kind));
         let wanted: Vec<String> = wanted.map(kind_name).collect();
-        if wanted.is_empty() { Ok(()) } else { Err(NotGranted::Reads(wanted.join(", "))) }
+        if !wanted.is_empty() {
+            return Err(NotGranted::Reads { kinds: wanted.join(", "), lines: lines() });
+        }
+        self.check_events(manifest)
+    }
+
+    /// Every kind that is watched costs the API server and this program, so only what is watched in any case is free.
+    fn check_events(&self, manifest: &Manifest) -> Result<(), NotGranted> {
+        let is_granted = |kind: &KindRef| {
+            let api_version = kind.api_version();
+            watched_kinds::is_of_built_ins(kind) || self.reads.iter().any(|read| read.api_version == api_version)
+        };
+        let refused: Vec<KindRef> = watched_kinds::heard(manifest).filter(|kind| !is_granted(kind)).collect();
+        if refused.is_empty() {
+            return Ok(());
+        }
+        let kinds: BTreeSet<String> = refused.iter().map(KindRef::resource).collect();
+        let versions: BTreeSet<String> = refused.iter().map(KindRef::api_version).collect();
+        let join = |names: BTreeSet<String>| names.into_iter().collect::<Vec<_>>().join(", ");
+        Err(NotGranted::Events { kinds: join(kinds), versions: join(versions) })
     }
 }
 
 impl From<&PluginGrants> for Granted {
     fn from(grants: &PluginGrants) -> Self {
-        let PluginGrants { reads, effects, pod_json } = grants.clone();
-        Self { effects, reads, pod_json }
+        let PluginGrants { reads, effects, rules, pod_json } = grants.clone();
+        Self { effects, rules, reads, pod_json }
     }
 }
 
@@ -150,81 +239,4 @@ fn kind_name(kind: &ObjectKind) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use berth_framework::Needs;
-
-    use super::*;
-
-    fn rules(plugins: &str) -> Rules {
-        let text = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{plugins}");
-        Rules { settings: PluginHostSettings::from_text("test", &text).expect("valid"), ..Rules::default() }
-    }
-
-    fn kind(kind: &str) -> ObjectKind {
-        ObjectKind { api_version: "v1".to_owned(), kind: kind.to_owned() }
-    }
-
-    fn that_reads(kinds: &[&str]) -> Manifest {
-        let needs = Needs { objects: kinds.iter().copied().map(kind).collect(), ..Needs::default() };
-        Manifest { needs, ..Manifest::default() }
-    }
-
-    #[test]
-    fn a_strange_name_is_granted_nothing() {
-        assert_eq!(Rules::default().granted("Strange", None), Granted::default());
-        // Not even under the name of a built-in that this build does not have.
-        assert_eq!(Rules::default().granted("VolumeBinding", None), Granted::default());
-        let error = Granted::default().check_reads(&that_reads(&["Secret", "ConfigMap"])).expect_err("not granted");
-        let error = error.to_string();
-        assert!(error.starts_with("wants to read v1/Secret, v1/ConfigMap, which is not"), "{error}");
-    }
-
-    #[test]
-    fn a_built_in_name_is_granted_what_the_built_in_needs() {
-        let built_in = Manifest { effects: vec![Permission::Bind], ..that_reads(&["PersistentVolumeClaim"]) };
-        let granted = Rules::default().granted("DefaultBinder", Some(&built_in));
-        assert_eq!(granted.effects, [Permission::Bind]);
-        assert!(granted.grants().allows(Permission::Bind) && !granted.grants().allows(Permission::Evict));
-        granted.check_reads(&that_reads(&["PersistentVolumeClaim"])).expect("as the built-in");
-        granted.check_reads(&that_reads(&["Secret"])).expect_err("the built-in does not");
-    }
-
-    #[test]
-    fn pods_are_shown_whole_only_if_granted() {
-        let needs = Needs { pod_json: true, ..Needs::default() };
-        let nosy = Manifest { needs, ..Manifest::default() };
-        let error = Rules::default().granted("Nosy", None).check_reads(&nosy).expect_err("not granted");
-        assert!(error.to_string().contains("grants.podJson"), "{error}");
-        rules("plugins: [{name: Nosy, grants: {podJson: true}}]\n")
-            .granted("Nosy", None)
-            .check_reads(&nosy)
-            .expect("granted");
-        Rules::default().granted("Nosy", Some(&nosy)).check_reads(&nosy).expect("as the built-in");
-    }
-
-    #[test]
-    fn default_grants_add_and_own_grants_decide() {
-        let built_in = Manifest { effects: vec![Permission::Bind], ..Manifest::default() };
-        let rules = rules(
-            "defaults: {grants: {effects: [event]}}\n\
-             plugins:\n- name: DefaultBinder\n  grants: {}\n- name: Mine\n  grants: {reads: [v1/Secret], effects: [evict]}\n",
-        );
-        assert_eq!(rules.granted("DefaultBinder", Some(&built_in)), Granted::default());
-        let mine = Granted { effects: vec![Permission::Evict], reads: vec![kind("Secret")], ..Granted::default() };
-        assert_eq!(rules.granted("Mine", None), mine);
-        assert_eq!(rules.granted("Other", None).effects, [Permission::Event]);
-        let rules = self::rules("defaults: {grants: {effects: [event]}}\n");
-        let effects = rules.granted("DefaultBinder", Some(&built_in)).effects;
-        assert_eq!(effects, [Permission::Event, Permission::Bind]);
-    }
-
-    #[test]
-    fn built_ins_are_compiled_only_where_they_may_run_as_components() {
-        assert!(!Rules::default().may_run_as_component("NodeName"));
-        assert!(rules("profiles: [{schedulerName: canary, execution: wasm}]\n").may_run_as_component("NodeName"));
-        let one = rules("plugins: [{name: NodeName, execution: wasm}]\n");
-        assert!(one.may_run_as_component("NodeName") && !one.may_run_as_component("NodePorts"));
-        let all = Rules { on_command_line: Some(Execution::Wasm), ..Rules::default() };
-        assert!(all.may_run_as_component("NodeName"));
-    }
-}
+mod tests;

@@ -349,7 +349,7 @@ impl Supervisor {
                 name: swap.plugin.to_string(),
                 scheduler_names: Some(swap.scheduler_names),
                 factory: factory(&swap.plugin, &swap.service),
-                grants: Some(self.inventory.grants(&swap.plugin)),
+                grants: Some(self.inventory.grants(&swap.plugin, &swap.service)),
             };
             // The scheduling thread ends before this task only when the process does.
             let _ = self.surroundings.events.send(event).await;

@@ -5,4 +5,5 @@ mod bench;
 mod effects;
 mod faults;
 mod files;
+mod grants;
 mod reads;

@@ -18,6 +18,13 @@ profiles:
       enabled: [{name: NodeResourcesFit}]
 ";
 
+/// The component has a built-in's name and reads what that reads.
+const PLUGIN_CONFIG: &str = "
+apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+plugins: [{name: NodeResourcesFit, grants: {reads: [resource.k8s.io/v1/DeviceClass]}}]
+";
+
 const NODES: usize = 40;
 
 /// Two hundredths of a node of 16 cores and 64 GiB, so that each pod moves the score of its node.
@@ -130,8 +137,11 @@ async fn plugin_is_replaced_while_pods_keep_coming() {
     fs::create_dir(&plugins).expect("a folder");
     let config = cluster.dir.path().join("config.yaml");
     fs::write(&config, CONFIG).expect("a file");
-    let (config, folder) = (config.display().to_string(), plugins.display().to_string());
-    let mut scheduler = cluster.scheduler(&["--config", &config, "--plugins-dir", &folder]).await;
+    let plugin_config = cluster.dir.path().join("plugins.yaml");
+    fs::write(&plugin_config, PLUGIN_CONFIG).expect("a file");
+    let [config, folder, plugin_config] = [&config, &plugins, &plugin_config].map(|path| path.display().to_string());
+    let arguments = ["--config", &config, "--plugins-dir", &folder, "--plugin-config", &plugin_config];
+    let mut scheduler = cluster.scheduler(&arguments).await;
 
     let (expected, expectations) = watch::channel(Some(Expected::Either));
     let (counted, count) = watch::channel(0);

@@ -21,7 +21,7 @@ pub use other::{
     sorts_without_lifecycle, traps_in_describe, without_cycle, wrong_signature,
 };
 pub use points::{At, harmless, holds, slow_to_compile};
-pub use shows_objects::shows_objects;
+pub use shows_objects::{hears_of, shows_objects};
 
 #[cfg(test)]
 mod tests {
@@ -45,6 +45,7 @@ mod tests {
             super::holds("Holder"),
             super::slow_to_compile("Slow"),
             super::shows_objects("ShowsObjects", "v1", "Secret"),
+            super::hears_of("HearsOf", "leases.v1.coordination.k8s.io"),
             super::asks_for("Effects", At::Bind, &[WantedEffect::Bind, WantedEffect::Activate("uid".to_owned())]),
             super::faults_at("LongReason", At::Filter, Fault::LongReason),
             super::faults_at("ManyReasons", At::Filter, Fault::ManyReasons),

@@ -1,8 +1,11 @@
-//! A plugin that tells everybody what it has been shown.
+//! Plugins that want to see or to hear of objects; one tells everybody what it has been shown.
 
 use anyhow::Result;
 
-use crate::encode;
+use crate::{
+    encode,
+    points::{self, At},
+};
 
 /// The plugin of this name that asks for objects of one kind, and rejects every pod with the JSON of the last that it saw.
 ///
@@ -26,6 +29,22 @@ pub fn shows_objects(name: &str, api_version: &str, kind: &str) -> Result<Vec<u8
         kind_at = version_length,
     );
     encode::component(&items, &[], &encode::module(name, "", &functions))
+}
+
+/// The plugin of this name for Filter that lets everything pass, and wants to hear of new objects of a resource, in the form
+/// in which plugins register for events.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn hears_of(name: &str, resource: &str) -> Result<Vec<u8>> {
+    let length = resource.len();
+    let data = format!(
+        r#"(data (i32.const 512) "{resource}")
+  ;; The one event, and in the manifest the list of it, which follows the objects.
+  (data (i32.const 640) "\00\02\00\00\{length:02x}\00\00\00\01\00\00\00")
+  (data (i32.const 292) "\01\00\00\00\80\02\00\00\01\00\00\00")"#
+    );
+    points::plugin(name, At::Filter, "", (0, 0), &data)
 }
 
 const FUNCTIONS: &str = r#"

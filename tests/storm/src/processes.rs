@@ -14,9 +14,10 @@ use tempfile::TempDir;
 use crate::figures::{Buckets, Mark};
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
-const PLUGIN_CONFIG: &str = "\
-apiVersion: berth.dev/v1alpha1
-kind: PluginHostConfiguration
+/// Binaries that take a built-in's name are granted what the built-in is.
+const GRANTS: &str = include_str!("../../../examples/replaced-built-ins.yaml");
+
+const DEFAULTS: &str = "\
 defaults:
   limits: {callMilliseconds: 100}
   probation: {seconds: 5, faults: 1}
@@ -47,7 +48,7 @@ impl Processes {
         let plugins_dir = dir.path().join("plugins");
         fs::create_dir(&plugins_dir)?;
         let plugin_config = dir.path().join("plugin-host.yaml");
-        fs::write(&plugin_config, PLUGIN_CONFIG)?;
+        fs::write(&plugin_config, format!("{GRANTS}{DEFAULTS}"))?;
         let config = dir.path().join("scheduler.yaml");
         fs::write(&config, CONFIG)?;
         let program = beside("berth")?;

@@ -4,15 +4,13 @@
 //! whatever is wrong. Unknown fields are refused.
 
 use std::collections::BTreeSet;
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use berth_framework::{ObjectKind, Permission};
-use serde::{Deserialize, Deserializer, de::Error as _};
+use serde::Deserialize;
 
 use super::{
     Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
-    Probation, ProbationSpan, Quarantine,
+    Probation, ProbationSpan, Quarantine, grants::GrantsFields,
 };
 
 const KIND: &str = "PluginHostConfiguration";
@@ -32,8 +30,6 @@ pub(super) enum FieldError {
     Zero,
     #[error("{0:?} is not an amount of memory such as 64Mi, 1Gi or 1000000")]
     Memory(BytesField),
-    #[error("{0:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
-    ObjectKind(String),
     #[error("probation lasts seconds or calls, keep one of them")]
     TwoProbationSpans,
 }
@@ -133,17 +129,6 @@ struct LimitsFields {
 
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct GrantsFields {
-    #[serde(default)]
-    reads: Vec<ReadableKind>,
-    #[serde(default)]
-    effects: Vec<Effect>,
-    #[serde(default)]
-    pod_json: bool,
-}
-
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct QuarantineFields {
     faults: Option<Count>,
     window_seconds: Option<Count>,
@@ -186,15 +171,6 @@ pub(super) enum BytesField {
     Number(u64),
     Text(String),
 }
-
-/// `apiVersion/kind`: `v1/ConfigMap`, `apps/v1/Deployment`.
-#[derive(Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct ReadableKind(ObjectKind);
-
-/// A kind of effect by its name.
-#[derive(Debug)]
-struct Effect(Permission);
 
 impl SettingsFields {
     /// What is said here, and `base` where nothing is.
@@ -255,23 +231,6 @@ impl From<PluginEntryFields> for PluginEntry {
     fn from(fields: PluginEntryFields) -> Self {
         let PluginEntryFields { name, limits, grants, failure_policy, execution, quarantine, probation } = fields;
         Self { name, settings: SettingsFields { limits, grants, failure_policy, execution, quarantine, probation } }
-    }
-}
-
-impl From<GrantsFields> for PluginGrants {
-    fn from(grants: GrantsFields) -> Self {
-        let reads = grants.reads.into_iter().map(|kind| kind.0).collect();
-        let effects = grants.effects.into_iter().map(|effect| effect.0).collect();
-        Self { reads, effects, pod_json: grants.pod_json }
-    }
-}
-
-impl<'de> Deserialize<'de> for Effect {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| Permission::ALL.map(Permission::as_str).to_vec());
-        let name = String::deserialize(deserializer)?;
-        let permission = Permission::ALL.into_iter().find(|permission| permission.as_str() == name);
-        permission.map(Self).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
     }
 }
 
@@ -369,17 +328,4 @@ fn bytes(text: &str) -> Option<u64> {
     let unit = UNITS.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, *factor)));
     let (number, factor) = unit.unwrap_or((text, 1));
     number.parse::<u64>().ok()?.checked_mul(factor)
-}
-
-impl TryFrom<String> for ReadableKind {
-    type Error = FieldError;
-
-    fn try_from(text: String) -> Result<Self, FieldError> {
-        match text.rsplit_once('/') {
-            Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => {
-                Ok(Self(ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() }))
-            }
-            Some(_) | None => Err(FieldError::ObjectKind(text)),
-        }
-    }
 }

@@ -99,6 +99,60 @@ fn entries_are_laid_over_defaults() {
 }
 
 #[test]
+fn rules_name_objects_and_verbs() {
+    let rules = "plugins:
+- name: A
+  grants:
+    rules:
+    - {apiGroups: [''], kinds: [Pod/status], verbs: [patch], objects: pod}
+    - {apiGroups: ['', resource.k8s.io], kinds: [PersistentVolumeClaim, ResourceClaim], verbs: [patch], objects: claims}
+    - {apiGroups: ['*'], kinds: ['*', '*/status'], verbs: [create, delete]}
+    - {apiGroups: [apps], kinds: [Deployment], verbs: [delete], namespaces: [a, b], objects: any}
+    - {apiGroups: [''], kinds: [Node], verbs: [patch], namespaces: ['*']}
+";
+    let rules = read(rules).expect("valid").plugin("A").grants.expect("granted").rules;
+    let shown: Vec<String> = rules.iter().map(ToString::to_string).collect();
+    let expected = [
+        "{apiGroups: [\"\"], kinds: [Pod/status], verbs: [patch], objects: pod}",
+        "{apiGroups: [\"\", resource.k8s.io], kinds: [PersistentVolumeClaim, ResourceClaim], verbs: [patch], objects: claims}",
+        "{apiGroups: [\"*\"], kinds: [\"*\", \"*/status\"], verbs: [create, delete]}",
+        "{apiGroups: [apps], kinds: [Deployment], verbs: [delete], namespaces: [a, b]}",
+        "{apiGroups: [\"\"], kinds: [Node], verbs: [patch], namespaces: [\"*\"]}",
+    ];
+    assert_eq!(shown, expected);
+    let again = format!("plugins: [{{name: A, grants: {{rules: [{}]}}}}]\n", shown.join(", "));
+    assert_eq!(read(&again).expect("as it is shown").plugin("A").grants.expect("granted").rules, rules);
+}
+
+#[test]
+fn rules_that_say_too_little_or_nothing_are_refused() {
+    for (rule, part) in [
+        ("kinds: [Pod], verbs: [patch]", "apiGroups"),
+        ("apiGroups: [], kinds: [Node], verbs: [patch]", "at least one entry in apiGroups"),
+        ("apiGroups: [''], kinds: [], verbs: [patch]", "at least one entry in kinds"),
+        ("apiGroups: [''], kinds: [Node], verbs: []", "at least one entry in verbs"),
+        ("apiGroups: [''], kinds: [Node], verbs: ['*']", "patch"),
+        ("apiGroups: [v1], kinds: [Node], verbs: [patch]", "names no version"),
+        ("apiGroups: [apps/v1], kinds: [Deployment], verbs: [patch]", "names no version"),
+        ("apiGroups: ['*', apps], kinds: [Deployment], verbs: [patch]", "keep it alone in apiGroups"),
+        ("apiGroups: [''], kinds: [nodes], verbs: [patch]", "write Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [Node/], verbs: [patch]", "write Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [v1/Node], verbs: [patch]", "write Kind or Kind/subresource"),
+        ("apiGroups: [''], kinds: [Node], verbs: [patch], resourceNames: [a]", "resourceNames"),
+        ("apiGroups: [''], kinds: [Node], verbs: [patch], objects: all", "all"),
+        ("apiGroups: [''], kinds: [Secret], verbs: [patch], namespaces: ['']", "must not be empty"),
+        ("apiGroups: [''], kinds: [Secret], verbs: [patch], namespaces: ['*', a]", "keep it alone in namespaces"),
+        ("apiGroups: [''], kinds: [Pod], verbs: [patch], objects: pod, namespaces: [a]", "own namespace"),
+        ("apiGroups: [''], kinds: [Pod, Node], verbs: [patch], objects: pod", "\"Node\" is another"),
+        ("apiGroups: ['*'], kinds: [Pod], verbs: [patch], objects: pod", "\"*\" is another"),
+        ("apiGroups: [''], kinds: [Pod], verbs: [create], objects: pod", "cannot be created"),
+        ("apiGroups: [''], kinds: [Secret], verbs: [patch], objects: claims", "\"Secret\" is another"),
+    ] {
+        check_error(&format!("defaults:\n  grants:\n    rules:\n    - {{{rule}}}\n"), &[part, "line 6"]);
+    }
+}
+
+#[test]
 fn the_nearest_word_on_execution_counts() {
     let settings = read(FULL).expect("the document is valid");
     assert_eq!(settings.execution("Own", "canary", Some(Execution::Wasm)), Execution::Native);
@@ -122,6 +176,10 @@ fn impossible_values_are_refused_with_their_place() {
     check_error("defaults:\n  quarantine:\n    faults: 0\n", &["at least 1", "line 5"]);
     check_error("defaults:\n  grants:\n    effects: [destroy]\n", &["destroy", "line 5"]);
     check_error("defaults:\n  grants:\n    reads: [ConfigMap]\n", &["ConfigMap", "v1/ConfigMap", "line 5"]);
+    check_error(
+        "defaults:\n  grants:\n    effects: [bind, patch]\n",
+        &["grants.effects: \"patch\"", "rules: [{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [patch]", "line 5"],
+    );
     check_error("defaults:\n  failurePolicy: Never\n", &["Never", "line 4"]);
     check_error("defaults:\n  probation: {seconds: 1, calls: 1}\n", &["keep one", "line 4"]);
     check_error("plugins:\n- name: A\n- name: A\n", &["\"A\" twice", "line"]);

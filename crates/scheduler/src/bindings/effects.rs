@@ -2,10 +2,13 @@
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
-use berth_framework::{CycleId, Effect, Permission, PluginIdx, Status};
+use berth_framework::{CycleId, Effect, EffectKind, PluginIdx, Status};
 use berth_model::{Pod, PodUid};
 
-use super::peers::Peers;
+use super::{
+    granted::{CyclePod, RefusedEffect},
+    peers::Peers,
+};
 use crate::{
     action::{Level, Notice, PluginEffects},
     context::{Context, PodEvent},
@@ -60,11 +63,11 @@ pub(crate) fn carry_out_each(
     effects: Vec<(PluginIdx, Effect)>,
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
-    let mut refused: BTreeMap<(PluginIdx, Permission), u32> = BTreeMap::new();
+    let mut refused: BTreeMap<(PluginIdx, EffectKind), (RefusedEffect, u32)> = BTreeMap::new();
     for (plugin, effect) in effects {
         let origin = Origin { pod, cycle, plugin };
-        if let Some(permission) = first_refused(context, origin, slice::from_ref(&effect)) {
-            *refused.entry((plugin, permission)).or_default() += 1;
+        if let Some(one) = first_refused(context, origin, slice::from_ref(&effect)) {
+            refused.entry((plugin, one.kind())).or_insert((one, 0)).1 += 1;
             continue;
         }
         let name = context.plugin_name(pod.scheduler_name, plugin);
@@ -74,8 +77,8 @@ pub(crate) fn carry_out_each(
             Some(_) | None => for_host.push((plugin, vec![effect])),
         }
     }
-    for ((plugin, permission), count) in refused {
-        report_refusal(context, Origin { pod, cycle, plugin }, permission, count);
+    for ((plugin, _), (one, count)) in refused {
+        report_refusal(context, Origin { pod, cycle, plugin }, &one, count);
     }
     for_host
 }
@@ -83,24 +86,26 @@ pub(crate) fn carry_out_each(
 /// # Errors
 /// Which effect the operator did not grant; it is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
-    let Some(permission) = first_refused(context, origin, effects) else { return Ok(()) };
-    let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-    report_refusal(context, origin, permission, 1);
-    Err(Status::error(format!("plugin \"{plugin}\" asked for {}, which it was not granted", permission.as_str())))
+    let Some(refused) = first_refused(context, origin, effects) else { return Ok(()) };
+    let message = report_refusal(context, origin, &refused, 1);
+    Err(Status::error(message))
 }
 
-/// What the plugin lacks for the first effect that it was not granted.
-fn first_refused(context: &Context, origin: Origin<'_>, effects: &[Effect]) -> Option<Permission> {
+/// The first effect that the plugin was not granted.
+fn first_refused(context: &Context, origin: Origin<'_>, effects: &[Effect]) -> Option<RefusedEffect> {
     let profile = context.profiles.get(origin.pod.scheduler_name);
     let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
-    let grants = instance.map(|instance| instance.grants).unwrap_or_default();
-    effects.iter().map(Effect::permission).find(|permission| !grants.allows(*permission))
+    let grants = instance.map(|instance| instance.grants.clone()).unwrap_or_default();
+    CyclePod::new(origin.pod, context.cache.table()).first_refused(&grants, effects)
 }
 
-fn report_refusal(context: &mut Context, origin: Origin<'_>, permission: Permission, count: u32) {
+/// Gives back what the notice says.
+fn report_refusal(context: &mut Context, origin: Origin<'_>, refused: &RefusedEffect, count: u32) -> String {
     let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
     let pod = context.pod_ref(origin.pod);
-    context.outbox.notice(Notice::EffectRefused { pod, plugin, permission, count });
+    let (effect, message) = (refused.kind(), refused.message(&plugin));
+    context.outbox.notice(Notice::EffectRefused { pod, plugin, effect, count, message: message.clone() });
+    message
 }
 
 fn carry_out_one(

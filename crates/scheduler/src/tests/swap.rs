@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Effect, Grants, Permission, PermitVerdict, Point, PostFilterOutcome, Status};
+use berth_framework::{Effect, Grants, PermitVerdict, Point};
 
 use super::kit::{Bench, Factory, Fake, Shared, bind_finished, binds, events, pod};
 use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusChange};
@@ -221,80 +221,6 @@ fn a_prepared_binary_takes_the_state_over_that_the_old_one_has_at_the_swap() {
     bench.script(|script| script.state = Some(vec![8]));
     bench.event(Event::PluginPrepared(prepared));
     assert_eq!(bench.script(|script| std::mem::take(&mut script.calls)), ["2 restore [8]"]);
-}
-
-#[test]
-fn a_swap_can_change_what_a_plugin_may_ask_for() {
-    let mut bench = granted(&[]);
-    let factory = Factory::new("2", &bench.script, true);
-    let grants = Some([Permission::Bind].into_iter().collect());
-    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants });
-    bench.apply(pod("a", 1));
-    assert_eq!(binds(&bench.settle()).len(), 1);
-}
-
-/// A bench whose plugin was granted only so much.
-fn granted(permissions: &[Permission]) -> Bench {
-    let script = Shared::default();
-    let grants = permissions.iter().copied().collect();
-    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, grants)], script);
-    bench.event(Event::NodeApplied(Box::new(super::kit::node("n0", 4))));
-    bench.event(Event::Synced);
-    bench
-}
-
-fn refusals(actions: &[Action]) -> Vec<(String, Permission)> {
-    let refusal = |action: &Action| match action {
-        Action::Notice(Notice::EffectRefused { plugin, permission, .. }) => Some((plugin.to_string(), *permission)),
-        _ => None,
-    };
-    actions.iter().filter_map(refusal).collect()
-}
-
-#[test]
-fn a_plugin_that_may_not_bind_does_not() {
-    let mut bench = granted(&[]);
-    bench.apply(pod("a", 1));
-    let actions = bench.settle();
-    assert!(binds(&actions).is_empty());
-    assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Bind)]);
-    assert_eq!(events(&actions)[0].1, "plugin \"Fake\" asked for bind, which it was not granted");
-    assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
-}
-
-#[test]
-fn many_refused_effects_of_one_answer_are_one_notice() {
-    let mut bench = granted(&[Permission::Bind]);
-    let activate = Effect::Activate { uids: vec!["uid-other".to_owned()] };
-    let outcome =
-        PostFilterOutcome { status: Status::unschedulable("no"), nominate: None, effects: vec![activate; 1000] };
-    bench.script(|script| script.post_filter = Some(outcome));
-    bench.apply(pod("large", 5));
-    let actions = bench.settle();
-    let counts = actions.iter().filter_map(|action| match action {
-        Action::Notice(Notice::EffectRefused { permission: Permission::Activate, count, .. }) => Some(*count),
-        _ => None,
-    });
-    assert_eq!(counts.collect::<Vec<_>>(), [1000]);
-}
-
-#[test]
-fn a_binding_whose_preparation_was_refused_fails() {
-    let mut bench = granted(&[Permission::Bind, Permission::Event]);
-    let patch = Effect::Patch {
-        kind: "v1/PersistentVolumeClaim".to_owned(),
-        namespace: "default".to_owned(),
-        name: "claim".to_owned(),
-        subresource: None,
-        patch: b"{}".to_vec(),
-    };
-    let event = Effect::Event { warning: false, reason: "R".to_owned(), action: "A".to_owned(), note: "N".to_owned() };
-    bench.script(|script| script.pre_bind = vec![event, patch]);
-    bench.apply(pod("a", 1));
-    let actions = bench.settle();
-    assert!(binds(&actions).is_empty());
-    assert_eq!(refusals(&actions), [("Fake".to_owned(), Permission::Patch)]);
-    assert!(events(&actions).iter().all(|(reason, _)| reason != "R"), "all of an answer is carried out, or nothing");
 }
 
 #[test]

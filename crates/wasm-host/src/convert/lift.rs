@@ -126,8 +126,8 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     (needs.pods, needs.pod_json) = (manifest.pods, manifest.pod_json);
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
     // What a component may do is up to the operator alone.
-    let effects = Vec::new();
-    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue, effects })
+    let (effects, rules) = (Vec::new(), Vec::new());
+    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue, effects, rules })
 }
 
 fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {

@@ -87,8 +87,32 @@ fn what_a_component_claims_to_need_grants_it_nothing() {
     for name in ["Mine", "NodeName"] {
         let claims = Manifest { effects: vec![Permission::Evict], ..Manifest::default() };
         inventory.found(&name.into(), component(b'a', claims), NOW);
-        assert_eq!(inventory.granted(name), Granted::default());
+        assert_eq!(inventory.granted(name, Some(plain(b'a').id())), Granted::default());
     }
+}
+
+#[test]
+fn the_grants_of_a_built_in_belong_to_its_binaries() {
+    let mut inventory = inventory("", &[]);
+    let name = PluginName::from("DefaultBinder");
+    let native = ReadyBinary::Native(berth_builtins::factory(&name).expect("built in"));
+    inventory.registry.add_built_in(&name, native, None);
+    let embedded = berth_components::COMPONENTS.iter().find(|component| name == component.name).expect("embedded");
+    let digest = Binary::embedded(embedded.name, embedded.bytes).digest();
+    for own in [BinaryId::Native, BinaryId::Component(digest)] {
+        assert_eq!(inventory.granted(&name, Some(own)).effects, [Permission::Bind], "{own}");
+        assert_eq!(inventory.granted("Mine", Some(own)), Granted::default(), "under another name");
+    }
+    for other in [Some(plain(b'a').id()), None] {
+        assert_eq!(inventory.granted(&name, other), Granted::default());
+    }
+    inventory.registry.join_profile(&name, "main", &inventory.rules);
+    assert!(inventory.serving_grants(&name).allows(Permission::Bind));
+    inventory.found(&name, plain(b'a'), NOW);
+    assert!(!inventory.serving_grants(&name).allows(Permission::Bind), "the file serves");
+    let granted = "plugins: [{name: DefaultBinder, grants: {effects: [bind]}}]\n";
+    assert_eq!(reconfigure(&mut inventory, granted).0, ["DefaultBinder"]);
+    assert!(inventory.serving_grants(&name).allows(Permission::Bind));
 }
 
 #[test]
@@ -134,7 +158,7 @@ fn other_limits_and_grants_are_given_to_new_instances_of_whom_they_concern() {
     assert!(reconfigure(&mut inventory, limits).0.is_empty(), "nothing differs");
     let grants = "defaults: {grants: {effects: [event]}}\n";
     assert_eq!(reconfigure(&mut inventory, grants).0, ["Mine", "NodeName", "Other"]);
-    assert!(inventory.grants("Mine").allows(Permission::Event));
+    assert!(inventory.serving_grants("Mine").allows(Permission::Event));
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::{
 
 const LIMIT: Duration = Duration::from_secs(60);
 
+const HEADER: &str = "apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n";
+
 /// A plugin, the only one of its kind in the profile that bears its name.
 pub(super) struct Guest {
     pub name: String,
@@ -51,6 +53,7 @@ impl Guest {
         let (profile, points) = (
             self.profile(),
             match at {
+                At::Bind if name == "DefaultBinder" => "multiPoint: {}".to_owned(),
                 At::Bind => {
                     format!("bind: {{disabled: [{{name: '*'}}], enabled: [{{name: {name}}}, {{name: DefaultBinder}}]}}")
                 }
@@ -71,7 +74,7 @@ impl Bench {
             "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\npodMaxBackoffSeconds: 1\n\
              profiles:\n- schedulerName: healthy\n{sections}"
         );
-        let rules = format!("apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\n{rules}");
+        let rules = format!("{HEADER}{rules}");
         fs::create_dir_all(path("plugins")).expect("a folder");
         fs::write(path("config.yaml"), config).expect("a file");
         fs::write(path("rules.yaml"), rules).expect("a file");
@@ -90,6 +93,13 @@ impl Bench {
     /// Puts a binary into the plugins directory, in one step.
     pub(super) fn place(&self, name: &str, bytes: &[u8]) {
         place(self.cluster.dir.path(), name, bytes);
+    }
+
+    /// Takes over other settings, `rules` as in [`Self::start`], in one step.
+    pub(super) fn configure(&self, rules: &str) {
+        let file = self.cluster.dir.path().join("rules.yaml");
+        fs::write(file.with_extension("incoming"), format!("{HEADER}{rules}")).expect("a file");
+        fs::rename(file.with_extension("incoming"), file).expect("a new name");
     }
 
     /// Creates so many pods for a guest's profile.

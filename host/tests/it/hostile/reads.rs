@@ -1,6 +1,6 @@
 //! Who may see which objects: a kind that was not granted is never shown, and the plugin that asks for it does not serve.
 
-use berth_test_guests::{At, harmless, shows_objects};
+use berth_test_guests::{At, harmless, hears_of, shows_objects};
 use k8s_openapi::api::core::v1::{ConfigMap, Secret};
 use kube::{Api, api::PostParams};
 use serde_json::json;
@@ -33,10 +33,12 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     let guests = vec![
         Guest::new("Granted", At::Filter, guest("Granted", "ConfigMap")),
         Guest::new("NotGranted", At::Filter, guest("NotGranted", "Secret")).late(),
+        Guest::new("Hears", At::Filter, hears_of("Hears", "leases.v1.coordination.k8s.io").expect("a component")),
+        Guest::new("HearsClaims", At::Filter, hears_of("HearsClaims", "PersistentVolumeClaim").expect("a component")),
         Guest::new("NewVersion", At::Filter, harmless("NewVersion", At::Filter).expect("a component")),
     ];
     let bench = Bench::start(cluster, guests, RULES).await;
-    for name in ["Granted", "NotGranted", "NewVersion"] {
+    for name in ["Granted", "NotGranted", "NewVersion", "Hears", "HearsClaims"] {
         bench.create(name, 1).await;
     }
     bench.binds_healthy(5).await;
@@ -49,6 +51,10 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
     tells("Granted", "plain-text").await;
     let wanted = "wants to read v1/Secret, which is not among its grants.reads";
     tells("NotGranted", wanted).await;
+    let unheard = "wants to hear of leases.v1.coordination.k8s.io (`requeue` in its manifest), which the scheduler does not watch";
+    bench.shows([("Hears", json!({"state": "refused", "lastReason": unheard, "calls": 0}))]).await;
+    tells("Hears", unheard).await;
+    bench.cluster.node_of(&name_of("HearsClaims", 0)).await;
     bench.cluster.node_of(&name_of("NewVersion", 0)).await;
 
     // A plugin that serves is not replaced by a binary that asks for more.
@@ -67,8 +73,8 @@ async fn objects_are_shown_to_those_who_were_granted_them() {
         assert!(seen.messages.values().all(|text| !text.contains(hidden)), "{:?}", seen.messages);
         assert!(!bench.scheduler.process.text().contains(hidden));
     }
-    for name in ["Granted", "NotGranted"] {
+    for name in ["Granted", "NotGranted", "Hears"] {
         bench.place(name, &harmless(name, At::Filter).expect("a component"));
     }
-    bench.cluster.all_bound(9).await;
+    bench.cluster.all_bound(11).await;
 }

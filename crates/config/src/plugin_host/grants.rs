@@ -1,0 +1,219 @@
+//! What a `PluginHostConfiguration` document says under `grants`.
+//!
+//! Changes of objects are granted by rules alone: a verb among `effects` would say nothing about which objects are meant,
+//! so it is refused with the rule that says it.
+
+use std::sync::LazyLock;
+
+use berth_framework::{
+    Namespaces, ObjectKind, ObjectRule, Permission, RuleObjects, Verb, grants::kind_and_subresource,
+};
+use serde::{Deserialize, Deserializer, de::Error as _};
+
+use super::PluginGrants;
+
+/// Why a grant does not take a value. The parser adds the place.
+#[derive(Debug, thiserror::Error)]
+enum GrantError {
+    #[error("{0:?} is not apiVersion/kind, such as v1/ConfigMap or apps/v1/Deployment")]
+    ObjectKind(String),
+    #[error(
+        "grants.effects: {0:?} says nothing about which objects; grants.rules does: \
+         rules: [{{apiGroups: [\"*\"], kinds: [\"*\"], verbs: [{0}], namespaces: [\"*\"]}}] is every kind but those that \
+         must be named, better is a rule that names kinds, such as \
+         {{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [{0}]}}"
+    )]
+    VerbAmongEffects(&'static str),
+    #[error("a rule needs at least one entry in {0}")]
+    Empty(&'static str),
+    #[error(
+        "{0:?} is no kind of a rule: write Kind or Kind/subresource, such as PersistentVolumeClaim/status, or \"*\""
+    )]
+    Kind(String),
+    #[error("{0:?} is not an API group: a rule names no version; the core group is \"\"")]
+    ApiGroup(String),
+    #[error("\"*\" stands for every one: keep it alone in {0}")]
+    StarAmongOthers(&'static str),
+    #[error("a namespace must not be empty: \"*\" covers objects without one")]
+    EmptyNamespace,
+    #[error("objects: {0} are in the pod's own namespace: leave out namespaces, or say objects: any")]
+    NamespacesOf(&'static str),
+    #[error("objects: pod covers kind Pod and its subresources in apiGroup \"\", and {0:?} is another")]
+    NoPod(String),
+    #[error("objects: pod cannot be created: the pod of the cycle is there")]
+    PodCreated,
+    #[error("objects: claims covers the kinds PersistentVolumeClaim and ResourceClaim, and {0:?} is another")]
+    NoClaim(String),
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct GrantsFields {
+    #[serde(default)]
+    reads: Vec<ReadableKind>,
+    #[serde(default)]
+    effects: Vec<NamedEffect>,
+    #[serde(default)]
+    rules: Vec<CheckedRule>,
+    #[serde(default)]
+    pod_json: bool,
+}
+
+/// `apiVersion/kind`: `v1/ConfigMap`, `apps/v1/Deployment`.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+struct ReadableKind(ObjectKind);
+
+/// A kind of effect by its name.
+#[derive(Debug)]
+struct NamedEffect(Permission);
+
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct RuleFields {
+    api_groups: Vec<String>,
+    kinds: Vec<String>,
+    verbs: Vec<VerbName>,
+    #[serde(default)]
+    namespaces: Vec<String>,
+    #[serde(default)]
+    objects: ObjectsName,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "RuleFields")]
+struct CheckedRule(ObjectRule);
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum VerbName {
+    Patch,
+    Create,
+    Delete,
+}
+
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+enum ObjectsName {
+    Pod,
+    Claims,
+    #[default]
+    Any,
+}
+
+impl From<GrantsFields> for PluginGrants {
+    fn from(grants: GrantsFields) -> Self {
+        let GrantsFields { reads, effects, rules, pod_json } = grants;
+        Self {
+            reads: reads.into_iter().map(|kind| kind.0).collect(),
+            effects: effects.into_iter().map(|effect| effect.0).collect(),
+            rules: rules.into_iter().map(|rule| rule.0).collect(),
+            pod_json,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for NamedEffect {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| Permission::ALL.map(Permission::as_str).to_vec());
+        let name = String::deserialize(deserializer)?;
+        if let Some(verb) = Verb::ALL.into_iter().find(|verb| verb.as_str() == name) {
+            return Err(D::Error::custom(GrantError::VerbAmongEffects(verb.as_str())));
+        }
+        let permission = Permission::ALL.into_iter().find(|permission| permission.as_str() == name);
+        permission.map(Self).ok_or_else(|| D::Error::unknown_variant(&name, &NAMES))
+    }
+}
+
+impl TryFrom<String> for ReadableKind {
+    type Error = GrantError;
+
+    fn try_from(text: String) -> Result<Self, GrantError> {
+        match text.rsplit_once('/') {
+            Some((api_version, kind)) if !api_version.is_empty() && !kind.is_empty() => {
+                Ok(Self(ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() }))
+            }
+            Some(_) | None => Err(GrantError::ObjectKind(text)),
+        }
+    }
+}
+
+impl TryFrom<RuleFields> for CheckedRule {
+    type Error = GrantError;
+
+    fn try_from(fields: RuleFields) -> Result<Self, GrantError> {
+        let RuleFields { api_groups, kinds, verbs, namespaces, objects } = fields;
+        let lengths = [("apiGroups", api_groups.len()), ("kinds", kinds.len()), ("verbs", verbs.len())];
+        if let Some((list, _)) = lengths.into_iter().find(|(_, length)| *length == 0) {
+            return Err(GrantError::Empty(list));
+        }
+        if let Some(group) = api_groups.iter().find(|group| group.contains('/') || *group == "v1") {
+            return Err(GrantError::ApiGroup(group.clone()));
+        }
+        if let Some(kind) = kinds.iter().find(|kind| !is_kind(kind)) {
+            return Err(GrantError::Kind(kind.clone()));
+        }
+        for (list, names) in [("apiGroups", &api_groups), ("namespaces", &namespaces)] {
+            if names.len() > 1 && names.iter().any(|name| name == "*") {
+                return Err(GrantError::StarAmongOthers(list));
+            }
+        }
+        let verbs: Vec<Verb> = verbs.into_iter().map(Verb::from).collect();
+        let objects = match objects {
+            ObjectsName::Any => RuleObjects::Any(self::namespaces(namespaces)?),
+            ObjectsName::Pod if !namespaces.is_empty() => return Err(GrantError::NamespacesOf("pod")),
+            ObjectsName::Claims if !namespaces.is_empty() => return Err(GrantError::NamespacesOf("claims")),
+            ObjectsName::Pod => {
+                check_pod(&api_groups, &kinds, &verbs)?;
+                RuleObjects::Pod
+            }
+            ObjectsName::Claims => {
+                check_claims(&kinds)?;
+                RuleObjects::Claims
+            }
+        };
+        Ok(Self(ObjectRule { api_groups, kinds, verbs, objects }))
+    }
+}
+
+/// `*`, `Kind`, and each with a subresource.
+fn is_kind(named: &str) -> bool {
+    let (kind, subresource) = kind_and_subresource(named);
+    let is_subresource = |name: &str| !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_lowercase());
+    (kind == "*" || kind.starts_with(|first: char| first.is_ascii_uppercase()))
+        && subresource.is_none_or(is_subresource)
+}
+
+fn namespaces(names: Vec<String>) -> Result<Namespaces, GrantError> {
+    match names.as_slice() {
+        [] => Ok(Namespaces::OfPod),
+        [star] if star == "*" => Ok(Namespaces::All),
+        names if names.iter().any(String::is_empty) => Err(GrantError::EmptyNamespace),
+        names => Ok(Namespaces::Named(names.to_vec())),
+    }
+}
+
+fn check_pod(api_groups: &[String], kinds: &[String], verbs: &[Verb]) -> Result<(), GrantError> {
+    if let Some(group) = api_groups.iter().find(|group| !group.is_empty()) {
+        return Err(GrantError::NoPod(group.clone()));
+    }
+    if let Some(kind) = kinds.iter().find(|kind| kind_and_subresource(kind).0 != "Pod") {
+        return Err(GrantError::NoPod(kind.clone()));
+    }
+    if verbs.contains(&Verb::Create) { Err(GrantError::PodCreated) } else { Ok(()) }
+}
+
+fn check_claims(kinds: &[String]) -> Result<(), GrantError> {
+    let is_other = |kind: &&String| !matches!(kind_and_subresource(kind).0, "PersistentVolumeClaim" | "ResourceClaim");
+    kinds.iter().find(is_other).map_or(Ok(()), |kind| Err(GrantError::NoClaim(kind.clone())))
+}
+
+impl From<VerbName> for Verb {
+    fn from(name: VerbName) -> Self {
+        match name {
+            VerbName::Patch => Self::Patch,
+            VerbName::Create => Self::Create,
+            VerbName::Delete => Self::Delete,
+        }
+    }
+}

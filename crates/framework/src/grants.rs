@@ -1,0 +1,274 @@
+//! What an operator allows a plugin to ask for: effects on pods and the scheduler by name, changes of objects by rules.
+//!
+//! A rule names kinds, verbs and which objects, as an RBAC rule does. Which objects are the cycle's pod and its claims is for
+//! the scheduler to say, which knows the cycle.
+
+use std::{fmt, sync::Arc};
+
+use crate::effect::{ObjectAccess, Permission, Verb};
+
+/// Matches every API group, kind or namespace.
+const ANY: &str = "*";
+
+/// What an operator allows a plugin to ask for.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Grants {
+    permissions: u16,
+    objects: GrantedObjects,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum GrantedObjects {
+    All,
+    ByRules(Arc<[ObjectRule]>),
+}
+
+/// Objects that a plugin may change, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ObjectRule {
+    /// Empty for the core group; `*` is every group.
+    pub api_groups: Vec<String>,
+    /// `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`; `*` is every kind but those that must
+    /// be named, and `*/status` the status of these.
+    pub kinds: Vec<String>,
+    /// What may be done.
+    pub verbs: Vec<Verb>,
+    /// Which objects of the kinds.
+    pub objects: RuleObjects,
+}
+
+/// The objects of a rule's kinds that it covers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RuleObjects {
+    /// The pod of the cycle.
+    Pod,
+    /// The PersistentVolumeClaims and ResourceClaims of the pod of the cycle.
+    Claims,
+    /// All in these namespaces.
+    Any(Namespaces),
+}
+
+/// The namespaces of a rule.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Namespaces {
+    /// That of the pod of the cycle.
+    #[default]
+    OfPod,
+    /// These.
+    Named(Vec<String>),
+    /// All, and objects without a namespace.
+    All,
+}
+
+/// Core kinds through which a plugin comes by rights that no rule speaks of. `*` does not cover them.
+const GUARDED_KINDS: [&str; 4] = ["Binding", "Pod", "Secret", "ServiceAccount"];
+
+/// Groups whose kinds decide who may do what. `*` does not cover them.
+const GUARDED_GROUPS: [&str; 3] = ["admissionregistration.k8s.io", "certificates.k8s.io", "rbac.authorization.k8s.io"];
+
+impl Default for GrantedObjects {
+    fn default() -> Self {
+        Self::ByRules(Arc::default())
+    }
+}
+
+impl Grants {
+    /// Everything: for runs in which nothing is carried out, and tests.
+    pub const ALL: Grants = Grants { permissions: u16::MAX, objects: GrantedObjects::All };
+
+    /// These effects by name, and what the rules cover.
+    #[must_use]
+    pub fn new(permissions: impl IntoIterator<Item = Permission>, rules: impl Into<Arc<[ObjectRule]>>) -> Self {
+        let permissions = permissions.into_iter().fold(0, |bits, permission| bits | 1 << (permission as u16));
+        Self { permissions, objects: GrantedObjects::ByRules(rules.into()) }
+    }
+
+    /// Whether the effect is granted by name.
+    #[must_use]
+    pub fn allows(&self, permission: Permission) -> bool {
+        self.permissions >> (permission as u16) & 1 == 1
+    }
+
+    /// Whether a rule covers the change. `covers` says of the objects of a rule that is about such changes whether this one
+    /// is among them.
+    pub fn allow_access(&self, access: &ObjectAccess<'_>, covers: impl Fn(&RuleObjects) -> bool) -> bool {
+        match &self.objects {
+            GrantedObjects::All => true,
+            GrantedObjects::ByRules(rules) => rules.iter().any(|rule| rule.is_about(access) && covers(&rule.objects)),
+        }
+    }
+}
+
+impl ObjectRule {
+    /// Whether the verb and the kind are among those of the rule.
+    fn is_about(&self, access: &ObjectAccess<'_>) -> bool {
+        let (group, kind) = access.group_and_kind();
+        let is_guarded = GUARDED_GROUPS.contains(&group) || (group.is_empty() && GUARDED_KINDS.contains(&kind));
+        let has_kind = |named: &String| {
+            let (named, subresource) = kind_and_subresource(named);
+            subresource == access.subresource && (named == kind || (named == ANY && !is_guarded))
+        };
+        self.verbs.contains(&access.verb)
+            && self.api_groups.iter().any(|named| named == ANY || named == group)
+            && self.kinds.iter().any(has_kind)
+    }
+
+    /// The rule that covers changes like this one of `objects`, and no more.
+    #[must_use]
+    pub fn for_access(access: &ObjectAccess<'_>, objects: RuleObjects) -> Self {
+        let (group, kind) = access.group_and_kind();
+        let subresource = access.subresource.map(|subresource| format!("/{subresource}")).unwrap_or_default();
+        let kinds = vec![format!("{kind}{subresource}")];
+        Self { api_groups: vec![group.to_owned()], kinds, verbs: vec![access.verb], objects }
+    }
+}
+
+impl Namespaces {
+    /// Whether objects of `namespace`, which is empty for those without one, are covered in the cycle of a pod of `of_pod`.
+    #[must_use]
+    pub fn contain(&self, namespace: &str, of_pod: &str) -> bool {
+        match self {
+            Namespaces::OfPod => namespace == of_pod,
+            Namespaces::Named(names) => !namespace.is_empty() && names.iter().any(|name| name == namespace),
+            Namespaces::All => true,
+        }
+    }
+}
+
+/// A kind as rules name it, and its subresource.
+#[must_use]
+pub fn kind_and_subresource(named: &str) -> (&str, Option<&str>) {
+    named.split_once('/').map_or((named, None), |(kind, subresource)| (kind, Some(subresource)))
+}
+
+/// As it stands in a configuration, on one line.
+impl fmt::Display for ObjectRule {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let list = |names: &[String]| {
+            let quoted = names.iter().map(|name| match name.as_str() {
+                "" | ANY => format!("{name:?}"),
+                name if name.starts_with('*') => format!("{name:?}"),
+                name => name.to_owned(),
+            });
+            quoted.collect::<Vec<_>>().join(", ")
+        };
+        let verbs: Vec<&str> = self.verbs.iter().map(|verb| verb.as_str()).collect();
+        let (groups, kinds) = (list(&self.api_groups), list(&self.kinds));
+        write!(formatter, "{{apiGroups: [{groups}], kinds: [{kinds}], verbs: [{}]", verbs.join(", "))?;
+        match &self.objects {
+            RuleObjects::Pod => write!(formatter, ", objects: pod")?,
+            RuleObjects::Claims => write!(formatter, ", objects: claims")?,
+            RuleObjects::Any(Namespaces::OfPod) => {}
+            RuleObjects::Any(Namespaces::Named(names)) => write!(formatter, ", namespaces: [{}]", list(names))?,
+            RuleObjects::Any(Namespaces::All) => write!(formatter, ", namespaces: [\"*\"]")?,
+        }
+        write!(formatter, "}}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rule(groups: &[&str], kinds: &[&str], verbs: &[Verb]) -> ObjectRule {
+        let own = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
+        ObjectRule {
+            api_groups: own(groups),
+            kinds: own(kinds),
+            verbs: verbs.to_vec(),
+            objects: RuleObjects::Any(Namespaces::All),
+        }
+    }
+
+    fn access<'a>(verb: Verb, kind: &'a str, subresource: Option<&'a str>) -> ObjectAccess<'a> {
+        ObjectAccess { verb, kind, subresource, namespace: "default", name: Some("it") }
+    }
+
+    fn allows(rule: &ObjectRule, access: &ObjectAccess<'_>) -> bool {
+        Grants::new([], [rule.clone()]).allow_access(access, |_| true)
+    }
+
+    #[test]
+    fn nothing_is_allowed_without_a_grant() {
+        let none = Grants::default();
+        assert!(Permission::ALL.iter().all(|permission| !none.allows(*permission)));
+        assert!(!none.allow_access(&access(Verb::Patch, "v1/ConfigMap", None), |_| true));
+        let some = Grants::new([Permission::Evict], []);
+        assert!(some.allows(Permission::Evict) && !some.allows(Permission::Bind));
+        assert!(Permission::ALL.iter().all(|permission| Grants::ALL.allows(*permission)));
+        assert!(Grants::ALL.allow_access(&access(Verb::Create, "v1/Binding", None), |_| false));
+    }
+
+    #[test]
+    fn a_rule_covers_its_groups_kinds_subresources_and_verbs() {
+        let status = rule(&["resource.k8s.io"], &["ResourceClaim/status"], &[Verb::Patch]);
+        assert!(allows(&status, &access(Verb::Patch, "resource.k8s.io/v1/ResourceClaim", Some("status"))));
+        assert!(allows(&status, &access(Verb::Patch, "resource.k8s.io/v1beta2/ResourceClaim", Some("status"))));
+        for other in [
+            access(Verb::Patch, "resource.k8s.io/v1/ResourceClaim", None),
+            access(Verb::Delete, "resource.k8s.io/v1/ResourceClaim", Some("status")),
+            access(Verb::Patch, "resource.k8s.io/v1/ResourceSlice", Some("status")),
+            access(Verb::Patch, "v1/ResourceClaim", Some("status")),
+            access(Verb::Patch, "ResourceClaim", Some("status")),
+        ] {
+            assert!(!allows(&status, &other), "{other:?}");
+        }
+        let claims = Grants::new([], [ObjectRule { objects: RuleObjects::Claims, ..status }]);
+        let patch = access(Verb::Patch, "resource.k8s.io/v1/ResourceClaim", Some("status"));
+        assert!(claims.allow_access(&patch, |objects| *objects == RuleObjects::Claims));
+        assert!(!claims.allow_access(&patch, |objects| *objects == RuleObjects::Pod));
+    }
+
+    #[test]
+    fn a_star_does_not_cover_what_must_be_named() {
+        let all = rule(&["*"], &["*", "*/status", "*/binding", "*/eviction"], &Verb::ALL);
+        assert!(allows(&all, &access(Verb::Delete, "apps/v1/Deployment", None)));
+        assert!(allows(&all, &access(Verb::Patch, "v1/Node", Some("status"))));
+        assert!(!allows(&all, &access(Verb::Patch, "v1/Node", Some("proxy"))));
+        for (kind, subresource) in [
+            ("v1/Binding", None),
+            ("v1/Pod", None),
+            ("v1/Pod", Some("binding")),
+            ("v1/Pod", Some("eviction")),
+            ("v1/Pod", Some("status")),
+            ("v1/Secret", None),
+            ("/v1/Secret", None),
+            ("v1/ServiceAccount", None),
+            ("rbac.authorization.k8s.io/v1/ClusterRoleBinding", None),
+            ("admissionregistration.k8s.io/v1/MutatingWebhookConfiguration", None),
+            ("certificates.k8s.io/v1/CertificateSigningRequest", Some("status")),
+        ] {
+            let (_, name) = access(Verb::Create, kind, None).group_and_kind();
+            let named = subresource.map_or_else(|| name.to_owned(), |subresource| format!("{name}/{subresource}"));
+            for verb in Verb::ALL {
+                let access = access(verb, kind, subresource);
+                assert!(!allows(&all, &access), "{access:?}");
+                assert!(allows(&rule(&["*"], &[&named], &[verb]), &access), "{access:?}");
+            }
+        }
+        assert!(allows(&all, &access(Verb::Patch, "example.com/v1/Secret", None)), "another Secret");
+    }
+
+    #[test]
+    fn namespaces_are_those_that_are_said() {
+        let named = Namespaces::Named(vec!["a".to_owned()]);
+        let contained = |namespaces: &Namespaces| ["own", "a", "b", ""].map(|it| namespaces.contain(it, "own"));
+        assert_eq!(contained(&Namespaces::OfPod), [true, false, false, false]);
+        assert_eq!(contained(&named), [false, true, false, false]);
+        assert_eq!(contained(&Namespaces::All), [true; 4]);
+    }
+
+    #[test]
+    fn a_rule_is_shown_as_it_is_written() {
+        let access = access(Verb::Patch, "v1/PersistentVolumeClaim", Some("status"));
+        let shown = |objects| ObjectRule::for_access(&access, objects).to_string();
+        let rule =
+            |rest: &str| format!("{{apiGroups: [\"\"], kinds: [PersistentVolumeClaim/status], verbs: [patch]{rest}}}");
+        assert_eq!(shown(RuleObjects::Any(Namespaces::OfPod)), rule(""));
+        assert_eq!(shown(RuleObjects::Any(Namespaces::All)), rule(", namespaces: [\"*\"]"));
+        let named = Namespaces::Named(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(shown(RuleObjects::Any(named)), rule(", namespaces: [a, b]"));
+        assert_eq!(shown(RuleObjects::Claims), rule(", objects: claims"));
+        assert_eq!(shown(RuleObjects::Pod), rule(", objects: pod"));
+    }
+}

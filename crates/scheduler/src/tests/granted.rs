@@ -1,0 +1,254 @@
+//! What a plugin was not granted is not done: effects by name, and changes of objects by rules.
+
+use std::sync::Arc;
+
+use berth_framework::{
+    Effect, EffectKind, Grants, Namespaces, ObjectRule, Permission, PostFilterOutcome, RuleObjects, Status, Verb,
+};
+use berth_model::{ObjectKey, api};
+use serde_json::json;
+
+use super::kit::{Bench, Factory, Shared, binds, events, node, pod, pod_maker};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request};
+
+/// A bench whose plugin was granted only so much.
+fn granted(grants: Grants) -> Bench {
+    let script = Shared::default();
+    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, grants)], script);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
+    bench.event(Event::Synced);
+    bench
+}
+
+fn refusals(actions: &[Action]) -> Vec<(String, EffectKind)> {
+    let refusal = |action: &Action| match action {
+        Action::Notice(Notice::EffectRefused { plugin, effect, .. }) => Some((plugin.to_string(), *effect)),
+        _ => None,
+    };
+    actions.iter().filter_map(refusal).collect()
+}
+
+fn patch(kind: &str, subresource: Option<&str>, namespace: &str, name: &str) -> Effect {
+    Effect::Patch {
+        kind: kind.to_owned(),
+        namespace: namespace.to_owned(),
+        name: name.to_owned(),
+        subresource: subresource.map(str::to_owned),
+        patch: b"{}".to_vec(),
+    }
+}
+
+fn create(kind: &str, namespace: &str, body: &serde_json::Value) -> Effect {
+    Effect::Create { kind: kind.to_owned(), namespace: namespace.to_owned(), body: body.to_string().into_bytes() }
+}
+
+fn delete(kind: &str, namespace: &str, name: &str) -> Effect {
+    Effect::Delete { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
+}
+
+fn rule(kinds: &[&str], objects: RuleObjects) -> ObjectRule {
+    let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
+    ObjectRule { api_groups: vec!["*".to_owned()], kinds, verbs: Verb::ALL.to_vec(), objects }
+}
+
+/// A pod with a claim of every sort: `data`, `web-scratch`, `gpu` and `web-extended`.
+fn claimant() -> api::Pod {
+    let volumes = json!([
+        {"name": "data", "persistentVolumeClaim": {"claimName": "data"}},
+        {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
+    ]);
+    let claims = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    let extended = json!({"resourceClaimName": "web-extended", "requestMappings": []});
+    pod_maker("web", 1)
+        .spec("volumes", volumes)
+        .spec("resourceClaims", claims)
+        .status("extendedResourceClaimStatus", extended)
+        .build()
+}
+
+fn owned(name: &str, uid: &str) -> serde_json::Value {
+    let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": true});
+    json!({"metadata": {"name": name, "ownerReferences": [owner]}})
+}
+
+/// What the pod is told if the effects are refused to a plugin with these rules; `None` if they are carried out.
+fn refusal(rules: &[ObjectRule], effects: Vec<Effect>) -> Option<String> {
+    let mut bench = granted(Grants::new([Permission::Bind], rules));
+    let key = ObjectKey {
+        api_version: "resource.k8s.io/v1".to_owned(),
+        kind: "ResourceClaim".to_owned(),
+        namespace: "default".to_owned(),
+        name: "made".to_owned(),
+    };
+    let json = Arc::from(owned("made", "uid-web").to_string().into_bytes());
+    bench.event(Event::ObjectApplied { resource: "resource.k8s.io/ResourceClaim".to_owned(), key, json });
+    bench.script(|script| script.pre_bind = effects.clone());
+    bench.apply(claimant());
+    let actions = bench.settle();
+    let sent = actions.iter().find_map(|action| match action {
+        Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { effects, .. }), .. }) => {
+            Some(effects.clone())
+        }
+        _ => None,
+    });
+    match sent {
+        Some(sent) => {
+            assert_eq!(sent, effects);
+            assert!(refusals(&actions).is_empty());
+            None
+        }
+        None => {
+            assert_eq!(refusals(&actions).len(), 1, "{actions:?}");
+            Some(events(&actions).into_iter().next().expect("the pod is told").1)
+        }
+    }
+}
+
+#[test]
+fn a_swap_can_change_what_a_plugin_may_ask_for() {
+    let mut bench = granted(Grants::default());
+    let factory = Factory::new("2", &bench.script, true);
+    let grants = Some(Grants::new([Permission::Bind], []));
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants });
+    bench.apply(pod("a", 1));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_plugin_that_may_not_bind_does_not() {
+    let mut bench = granted(Grants::default());
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Named(Permission::Bind))]);
+    let told = "plugin \"Fake\" asked for bind, which it was not granted; in --plugin-config this would allow it: \
+        plugins: [{name: Fake, grants: {effects: [bind]}}]";
+    assert_eq!(events(&actions)[0].1, told);
+    assert_eq!(bench.scheduler.cache().sizes().assumed_pods, 0);
+}
+
+#[test]
+fn a_binding_whose_preparation_was_refused_fails() {
+    let mut bench = granted(Grants::new([Permission::Bind, Permission::Event], []));
+    let patch = patch("v1/PersistentVolumeClaim", None, "default", "claim");
+    let event = Effect::Event { warning: false, reason: "R".to_owned(), action: "A".to_owned(), note: "N".to_owned() };
+    bench.script(|script| script.pre_bind = vec![event, patch]);
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Object(Verb::Patch))]);
+    assert!(events(&actions).iter().all(|(reason, _)| reason != "R"), "all of an answer is carried out, or nothing");
+}
+
+#[test]
+fn many_refused_effects_of_one_answer_are_one_notice() {
+    let mut bench = granted(Grants::new([Permission::Bind], []));
+    let activate = Effect::Activate { uids: vec!["uid-other".to_owned()] };
+    let outcome =
+        PostFilterOutcome { status: Status::unschedulable("no"), nominate: None, effects: vec![activate; 1000] };
+    bench.script(|script| script.post_filter = Some(outcome));
+    bench.apply(pod("large", 5));
+    let actions = bench.settle();
+    let counts = actions.iter().filter_map(|action| match action {
+        Action::Notice(Notice::EffectRefused { effect: EffectKind::Named(Permission::Activate), count, .. }) => {
+            Some(*count)
+        }
+        _ => None,
+    });
+    assert_eq!(counts.collect::<Vec<_>>(), [1000]);
+}
+
+#[test]
+fn the_refusal_says_which_rule_would_allow_it() {
+    for (effect, what, rule) in [
+        (
+            patch("v1/ConfigMap", None, "default", "map"),
+            "patch of v1/ConfigMap default/map",
+            "{apiGroups: [\"\"], kinds: [ConfigMap], verbs: [patch]}",
+        ),
+        (
+            create("v1/Binding", "kube-system", &json!({})),
+            "create of v1/Binding in namespace kube-system",
+            "{apiGroups: [\"\"], kinds: [Binding], verbs: [create], namespaces: [kube-system]}",
+        ),
+        (
+            delete("storage.k8s.io/v1/StorageClass", "", "fast"),
+            "delete of storage.k8s.io/v1/StorageClass fast",
+            "{apiGroups: [storage.k8s.io], kinds: [StorageClass], verbs: [delete], namespaces: [\"*\"]}",
+        ),
+        (
+            patch("v1/Pod", Some("status"), "default", "web"),
+            "patch of v1/Pod/status default/web",
+            "{apiGroups: [\"\"], kinds: [Pod/status], verbs: [patch], objects: pod}",
+        ),
+        (
+            delete("resource.k8s.io/v1/ResourceClaim", "default", "gpu"),
+            "delete of resource.k8s.io/v1/ResourceClaim default/gpu",
+            "{apiGroups: [resource.k8s.io], kinds: [ResourceClaim], verbs: [delete], objects: claims}",
+        ),
+    ] {
+        let told = refusal(&[], vec![effect]).expect("nothing was granted");
+        assert!(told.contains(&format!("asked for {what}, which it was not granted")), "{told}");
+        assert!(told.ends_with(&format!("plugins: [{{name: Fake, grants: {{rules: [{rule}]}}}}]")), "{told}");
+    }
+}
+
+#[test]
+fn a_rule_ends_at_the_namespace_of_the_pod_unless_it_says_more() {
+    let near = [rule(&["ConfigMap"], RuleObjects::Any(Namespaces::OfPod))];
+    let map = |namespace| vec![patch("v1/ConfigMap", None, namespace, "map")];
+    assert_eq!(refusal(&near, map("default")), None);
+    assert!(refusal(&near, map("kube-system")).is_some());
+    assert!(refusal(&near, map("")).is_some());
+    let named = [rule(&["ConfigMap"], RuleObjects::Any(Namespaces::Named(vec!["kube-system".to_owned()])))];
+    assert_eq!(refusal(&named, map("kube-system")), None);
+    assert!(refusal(&named, map("default")).is_some());
+    let far = [rule(&["ConfigMap", "Node"], RuleObjects::Any(Namespaces::All))];
+    assert_eq!(refusal(&far, map("kube-system")), None);
+    assert_eq!(refusal(&far, vec![patch("v1/Node", None, "", "n0")]), None);
+}
+
+#[test]
+fn a_rule_for_the_pod_covers_no_other() {
+    let rules = [rule(&["Pod", "Pod/status"], RuleObjects::Pod)];
+    assert_eq!(refusal(&rules, vec![patch("v1/Pod", Some("status"), "default", "web")]), None);
+    assert_eq!(refusal(&rules, vec![patch("v1/Pod", None, "default", "web")]), None);
+    for other in [
+        patch("v1/Pod", None, "default", "other"),
+        patch("v1/Pod", None, "kube-system", "web"),
+        delete("v1/Pod", "kube-system", "web"),
+        create("v1/Pod", "default", &json!({"metadata": {"name": "web"}})),
+        patch("example.com/v1/Pod", None, "default", "web"),
+    ] {
+        assert!(refusal(&rules, vec![other.clone()]).is_some(), "{other:?}");
+    }
+}
+
+#[test]
+fn a_rule_for_claims_covers_those_of_the_pod() {
+    const VOLUME: &str = "v1/PersistentVolumeClaim";
+    const DEVICES: &str = "resource.k8s.io/v1/ResourceClaim";
+    let rules = [rule(&["PersistentVolumeClaim", "ResourceClaim", "ConfigMap"], RuleObjects::Claims)];
+    for (kind, name) in
+        [(VOLUME, "data"), (VOLUME, "web-scratch"), (DEVICES, "gpu"), (DEVICES, "web-extended"), (DEVICES, "made")]
+    {
+        assert_eq!(refusal(&rules, vec![patch(kind, None, "default", name)]), None, "{kind} {name}");
+    }
+    // A claim that the answer itself creates for the pod.
+    let new = create(DEVICES, "default", &owned("new", "uid-web"));
+    let after = patch(DEVICES, None, "default", "new");
+    assert_eq!(refusal(&rules, vec![new.clone(), after.clone()]), None);
+    for others in [
+        vec![patch(VOLUME, None, "default", "gpu")],
+        vec![patch(VOLUME, None, "default", "other")],
+        vec![patch(DEVICES, None, "default", "other")],
+        vec![patch(VOLUME, None, "other", "data")],
+        vec![delete("v1/ConfigMap", "default", "data")],
+        vec![create(DEVICES, "default", &json!({"metadata": {"name": "gpu"}}))],
+        vec![create(DEVICES, "default", &owned("new", "uid-of-another"))],
+        vec![create(DEVICES, "kube-system", &owned("new", "uid-web"))],
+        vec![after, delete(DEVICES, "default", "made")],
+    ] {
+        assert!(refusal(&rules, others.clone()).is_some(), "{others:?}");
+    }
+}

@@ -1,0 +1,71 @@
+//! The kinds whose watches a plugin's manifest asks for.
+
+use std::{collections::BTreeSet, sync::LazyLock};
+
+use berth_cluster::KindRef;
+use berth_framework::{Manifest, ObjectKind};
+
+/// The kinds that a plugin reads, and those of which it only wants to hear.
+pub(crate) fn wanted(manifest: &Manifest) -> BTreeSet<KindRef> {
+    let read =
+        manifest.needs.objects.iter().map(|ObjectKind { api_version, kind }| KindRef::of_kind(api_version, kind));
+    read.chain(heard(manifest)).collect()
+}
+
+/// The kinds of whose events a plugin wants to hear; pods and nodes, which are watched in any case in a form of their own,
+/// are left out.
+pub(crate) fn heard(manifest: &Manifest) -> impl Iterator<Item = KindRef> {
+    manifest.requeue.iter().flatten().filter_map(|event| {
+        let is_own = matches!(event.resource.as_str(), "Pod" | "Node");
+        if is_own { None } else { KindRef::of_resource(&event.resource) }
+    })
+}
+
+/// Whether the kind is one of those that are watched for built-in plugins, by whichever of its names it is known.
+pub(crate) fn is_of_built_ins(kind: &KindRef) -> bool {
+    static KINDS: LazyLock<BTreeSet<KindRef>> =
+        LazyLock::new(|| berth_builtins::factories().iter().flat_map(|factory| wanted(factory.manifest())).collect());
+    let is_it = |known: &KindRef| {
+        let has_its_name = known.plural == kind.plural || (kind.plural.is_empty() && known.kind == kind.kind);
+        known.group == kind.group && known.version == kind.version && has_its_name
+    };
+    KINDS.iter().any(is_it)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_framework::{ClusterEvent, Needs};
+
+    use super::*;
+
+    #[test]
+    fn kinds_are_read_or_heard_of() {
+        let object =
+            |api_version: &str, kind: &str| ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+        let objects = vec![object("v1", "PersistentVolumeClaim"), object("example.com/v1", "Ox"), object("v1", "Node")];
+        let events = ["Pod", "Node", "PersistentVolumeClaim", "storage.k8s.io/CSINode", "herds.v1.example.com", "*"];
+        let manifest = Manifest {
+            needs: Needs { objects, ..Needs::default() },
+            requeue: Some(events.map(|resource| ClusterEvent::new(resource, ClusterEvent::ADD)).to_vec()),
+            ..Manifest::default()
+        };
+        let wanted: Vec<String> =
+            wanted(&manifest).iter().map(|kind| format!("{} {}", kind.resource(), kind.kind)).collect();
+        let expected = [
+            "Node Node",
+            "PersistentVolumeClaim PersistentVolumeClaim",
+            "herds.v1.example.com ",
+            ".v1.example.com Ox",
+            "storage.k8s.io/CSINode CSINode",
+        ];
+        assert_eq!(wanted, expected);
+    }
+
+    #[test]
+    fn kinds_of_built_ins_go_by_each_of_their_names() {
+        let is_one = |resource: &str| is_of_built_ins(&KindRef::of_resource(resource).expect("a kind"));
+        assert!(is_one("PersistentVolumeClaim") && is_one("persistentvolumeclaims.v1."));
+        assert!(is_one("resource.k8s.io/ResourceClaim") && is_one("Namespace"));
+        assert!(!is_one("ConfigMap") && !is_one("secrets.v1.") && !is_one("resourceclaims.v2.resource.k8s.io"));
+    }
+}
