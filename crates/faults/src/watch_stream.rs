@@ -114,6 +114,11 @@ impl WatchStream {
         if self.answer.is_some() {
             self.silent_at = sooner(self.silent_at, verdict.silent_after);
         }
+        // A timer may be a millisecond late, and an event slip through.
+        if self.silent_at.is_some_and(|at| at <= now) {
+            self.silent_at = None;
+            self.answer = None;
+        }
     }
 
     fn repeat_events(&mut self, chunk: Bytes) -> Bytes {

@@ -44,6 +44,16 @@ async fn watch(address: SocketAddr, query: &str) -> BufReader<TcpStream> {
     watch
 }
 
+/// Waits until the first rule has reached an open watch: it hears of the rule a moment after the rule was taken.
+async fn until_hit(sandbox: &Sandbox) {
+    let has_hit = async {
+        while get(sandbox, "/faults").await.json()["faults"][0]["hits"] != 1 {
+            tokio::task::yield_now().await;
+        }
+    };
+    timeout(PATIENCE, has_hit).await.expect("in time");
+}
+
 async fn line_with(watch: &mut BufReader<TcpStream>, part: &str) -> String {
     loop {
         let mut line = String::new();
@@ -182,6 +192,7 @@ async fn a_silent_watch_stays_open_and_says_nothing() {
     let sandbox = start().await;
     let mut silent = watch(sandbox.address(), "&fieldSelector=metadata.name%3Da").await;
     add(&sandbox, &json!({"name": "hush", "fault": {"type": "SilentWatch"}, "match": {"resources": ["pods"]}})).await;
+    until_hit(&sandbox).await;
     assert_eq!(send(sandbox.address(), "DELETE", "/faults/hush", &[], "").await.status, 200);
     create(&sandbox, "a").await;
     // Another watch, opened after the rule is gone, hears of it.
