@@ -170,7 +170,9 @@ impl ControlPlane {
     /// All that the scheduler's user has asked for, if [`Options::audit`] is set. Watches are there once they have ended.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
         let log = fs::read_to_string(self.dir.path().join("audit.log")).context("the audit log")?;
-        log.lines().map(AuditEntry::read).collect()
+        // The API server may be writing the last line.
+        let whole_lines = log.rsplit_once('\n').map_or("", |(lines, _)| lines);
+        whole_lines.lines().map(AuditEntry::read).collect()
     }
 
     fn api_server_command(&self) -> Command {
