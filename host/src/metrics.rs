@@ -63,6 +63,7 @@ pub(crate) struct Metrics {
     client_latency: HistogramVec,
     /// What probes found: these have an endpoint of their own.
     slis: Slis,
+    feature_enabled: IntGaugeVec,
     /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
     /// The labels of what serves, by profile and plugin: the one before goes when the next one comes.
@@ -191,11 +192,11 @@ impl Metrics {
                 &["result"],
             ),
             slis: Slis::new(),
+            feature_enabled: register_process(&mut add),
             refused: Mutex::default(),
             serving: Mutex::default(),
             registry: add.registry.clone(),
         };
-        register_process(&mut add);
         (metrics, add)
     }
 
@@ -328,6 +329,11 @@ impl Metrics {
         self.client_requests.with_label_values(&[&*code, method, host]).inc();
     }
 
+    /// This gate is on, whatever it is by default.
+    pub(crate) fn gate_is_on(&self, name: &str) {
+        gates::all().filter(|gate| gate.name == name).for_each(|gate| set_gate(&self.feature_enabled, gate, true));
+    }
+
     /// `total` counts from the start of the process.
     pub(crate) fn set_events_dropped(&self, total: u64) {
         raise(&self.events_dropped, &[], total);
@@ -342,8 +348,8 @@ fn render(registry: &Registry) -> String {
     text
 }
 
-/// What Kubernetes' components show of themselves, and the figures of the process.
-fn register_process(add: &mut Registration) {
+/// What Kubernetes' components show of themselves, and the figures of the process. The gauge of feature gates.
+fn register_process(add: &mut Registration) -> IntGaugeVec {
     let (major, minor, release) = KUBERNETES;
     let labels = [
         "major",
@@ -363,14 +369,17 @@ fn register_process(add: &mut Registration) {
     info.with_label_values(&[major, minor, &version, "", "", "", "", "rustc", &platform]).set(1);
     let help = "This metric records the data about the stage and enablement of a k8s feature.";
     let enabled = add.gauge(Beta, ("kubernetes_feature_enabled", help), &["name", "stage"]);
-    for Gate { name, stage, is_on } in gates::all() {
-        // What is generally available has no stage.
-        let stage = if stage == "GA" { "" } else { stage };
-        enabled.with_label_values(&[name, stage]).set(is_on.into());
-    }
+    gates::all().for_each(|gate| set_gate(&enabled, gate, gate.is_on));
     if let Err(error) = add.registry.register(Box::new(ProcessCollector::for_self())) {
         tracing::warn!(%error, "the figures of the process are not shown");
     }
+    enabled
+}
+
+fn set_gate(enabled: &IntGaugeVec, Gate { name, stage, .. }: Gate, is_on: bool) {
+    // What is generally available has no stage.
+    let stage = if stage == "GA" { "" } else { stage };
+    enabled.with_label_values(&[name, stage]).set(is_on.into());
 }
 
 /// Sets a counter whose `total` is counted elsewhere.

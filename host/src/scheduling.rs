@@ -27,7 +27,7 @@ use crate::{
     decision::{Decision, decisions},
     health::Health,
     metrics::Metrics,
-    tasks::EndedEarly,
+    tasks::{EndedEarly, panic_if_asked},
 };
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
@@ -44,6 +44,9 @@ const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
 /// Measurements are entered after so many turns: what the scheduler keeps of them is bounded.
 const OBSERVED_TURNS: u32 = 16;
+
+/// What the thread is called when it ends before its time.
+const PART: &str = "the scheduling thread";
 
 /// What the thread works with.
 pub(crate) struct Parts {
@@ -78,7 +81,10 @@ impl SchedulingThread {
     /// Starts it. Must be called inside a tokio runtime.
     pub(crate) fn spawn(parts: Parts) -> Result<Self> {
         let runtime = Handle::current();
-        Self::start(move || run(parts, &runtime))
+        Self::start(move || {
+            panic_if_asked(PART);
+            run(parts, &runtime)
+        })
     }
 
     fn start(work: impl FnOnce() -> usize + Send + 'static) -> Result<Self> {
@@ -99,10 +105,9 @@ impl SchedulingThread {
 
     /// Waits for an end that nobody asked for. Dropping the future loses nothing.
     pub(crate) async fn ended_early(&mut self) -> EndedEarly {
-        let part = "the scheduling thread";
         match (&mut self.finished).await {
-            Ok(Err(panic)) => EndedEarly::panicked(part, panic.as_ref()),
-            Ok(Ok(_)) | Err(_) => EndedEarly::Returned { part },
+            Ok(Err(panic)) => EndedEarly::panicked(PART, panic.as_ref()),
+            Ok(Ok(_)) | Err(_) => EndedEarly::Returned { part: PART },
         }
     }
 

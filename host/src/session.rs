@@ -174,7 +174,10 @@ impl Session {
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
         let mut executor = outside.executor(&events, &plugins, current_extenders);
-        executor.api_calls = scheduling.counts_api_calls.then(|| metrics.api_calls.clone());
+        if scheduling.counts_api_calls {
+            executor.api_calls = Some(metrics.api_calls.clone());
+            metrics.gate_is_on("SchedulerAsyncAPICalls");
+        }
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);

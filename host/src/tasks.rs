@@ -27,6 +27,10 @@ pub(crate) enum EndedEarly {
 impl Tasks {
     /// Must be called inside a tokio runtime.
     pub(crate) fn spawn(&mut self, name: &'static str, task: impl Future<Output = ()> + Send + 'static) {
+        let task = async move {
+            panic_if_asked(name);
+            task.await;
+        };
         let id = self.running.spawn(task).id();
         self.names.insert(id, name);
     }
@@ -49,6 +53,13 @@ impl EndedEarly {
         let message = text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_default();
         Self::Panicked { part, message }
     }
+}
+
+/// Panics in the part that `BERTH_PANIC_IN` names: nothing from outside makes a part panic, and tests must see what the process
+/// makes of it. Builds without debug assertions do not look.
+pub(crate) fn panic_if_asked(part: &str) {
+    let is_asked = cfg!(debug_assertions) && std::env::var("BERTH_PANIC_IN").is_ok_and(|asked| asked == part);
+    assert!(!is_asked, "BERTH_PANIC_IN asks for it");
 }
 
 #[cfg(test)]

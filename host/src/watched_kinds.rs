@@ -1,4 +1,4 @@
-//! The kinds whose watches a plugin's manifest asks for.
+//! The kinds whose watches a plugin's manifest asks for, and how much is lost when one may not be listed.
 
 use std::{collections::BTreeSet, sync::LazyLock};
 
@@ -32,6 +32,30 @@ pub(crate) fn is_of_built_ins(kind: &KindRef) -> bool {
     KINDS.iter().any(is_it)
 }
 
+/// Plugins, and the kinds that they read and can do without: no pod comes to a node where it must not run.
+const DISPENSABLE: [(&str, &str, &str); 5] = [
+    // The pods that default constraints count together. Pods with constraints of their own do not need them.
+    ("PodTopologySpread", "v1", "Service"),
+    ("PodTopologySpread", "v1", "ReplicationController"),
+    ("PodTopologySpread", "apps/v1", "ReplicaSet"),
+    ("PodTopologySpread", "apps/v1", "StatefulSet"),
+    // Classes offer extended resources. Without them only a node's own count.
+    ("NodeResourcesFit", "resource.k8s.io/v1", "DeviceClass"),
+];
+
+/// The plugins that read the kind and can do without.
+pub(crate) fn dispensable_for(kind: &ObjectKind) -> Vec<String> {
+    let of_kind =
+        DISPENSABLE.iter().filter(|(_, api_version, name)| kind.api_version == *api_version && kind.kind == *name);
+    of_kind.map(|(plugin, ..)| (*plugin).to_owned()).collect()
+}
+
+/// Whether no pod can be scheduled without the kind. Affinity terms of pods on nodes select pods by the labels of their
+/// namespaces, so namespaces concern every pod.
+pub(crate) fn is_indispensable(kind: &ObjectKind) -> bool {
+    kind.api_version == "v1" && kind.kind == "Namespace"
+}
+
 #[cfg(test)]
 mod tests {
     use berth_framework::{ClusterEvent, Needs};
@@ -59,6 +83,18 @@ mod tests {
             "storage.k8s.io/CSINode CSINode",
         ];
         assert_eq!(wanted, expected);
+    }
+
+    #[test]
+    fn what_plugins_can_do_without_is_what_they_read() {
+        for (plugin, api_version, kind) in DISPENSABLE {
+            let factories = berth_builtins::factories();
+            let factory =
+                factories.iter().find(|factory| factory.manifest().name == plugin).expect("a built-in plugin");
+            let kind = ObjectKind { api_version: api_version.to_owned(), kind: kind.to_owned() };
+            assert!(factory.manifest().needs.objects.contains(&kind), "{plugin} {kind:?}");
+            assert_eq!(dispensable_for(&kind), [plugin]);
+        }
     }
 
     #[test]

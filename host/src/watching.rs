@@ -1,16 +1,24 @@
 //! What the session watches: pods and nodes, and every kind that a plugin reads or registers events for.
+//!
+//! Scheduling begins when all of them are listed. It does not wait for a kind that may not be listed: whom this concerns is
+//! the scheduler's business (`berth_framework::UnlistedKinds`). Pods, nodes and namespaces concern every pod, so for these it
+//! waits.
 
 use berth_model::ObjectKey;
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cluster::{Client, KindRef, WatchEvent, WatchHandle, Watches, spawn_watches};
-use berth_framework::{Manifest, ObjectKind, Profile};
+use berth_framework::{Manifest, ObjectKind, Profile, UnlistedKind};
 use berth_scheduler::Event;
 use tokio::sync::mpsc;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::{
-    extenders::HttpExtenders, health::Health, leader_election::Turn, scheduling::EVENTS_BOUND, watched_kinds::wanted,
+    extenders::HttpExtenders,
+    health::Health,
+    leader_election::Turn,
+    scheduling::EVENTS_BOUND,
+    watched_kinds::{dispensable_for, is_indispensable, wanted},
 };
 
 /// What is to be watched.
@@ -28,8 +36,12 @@ struct Watching {
     kinds: BTreeSet<KindRef>,
     /// Kinds that are read. Who only hears of a kind does not wait for it.
     read: BTreeSet<ObjectKind>,
-    /// Of these, the ones whose list is not complete.
+    /// Of these, the ones of which it is not known yet what there is, or that they may not be listed.
     unlisted: BTreeSet<ObjectKind>,
+    /// Kinds whose list was complete, as of the last wish for new ones.
+    listed: BTreeSet<ObjectKind>,
+    /// Kinds that may not be listed.
+    forbidden: BTreeSet<ObjectKind>,
     pods_synced: bool,
     nodes_synced: bool,
     progress: Progress,
@@ -84,7 +96,9 @@ impl Watching {
         let watches = spawn_watches(client, watches, &sink);
         let progress = Progress::Listing;
         let unlisted = read.clone();
-        Self { watched, watches, kinds, read, unlisted, pods_synced: false, nodes_synced: false, progress }
+        let (listed, forbidden) = (BTreeSet::new(), BTreeSet::new());
+        let (pods_synced, nodes_synced) = (false, false);
+        Self { watched, watches, kinds, read, unlisted, listed, forbidden, pods_synced, nodes_synced, progress }
     }
 
     async fn run(
@@ -114,7 +128,8 @@ impl Watching {
             if self.is_listed() {
                 match self.progress {
                     Progress::Listing => {
-                        info!(kinds = self.kinds.len() + 2, "everything is listed");
+                        let n_listed = self.kinds.len() + 2 - self.forbidden.len();
+                        info!(kinds = n_listed, forbidden = self.forbidden.len(), "everything is listed");
                         self.progress = Progress::StandingBy;
                         health.synced();
                         turn.listed();
@@ -138,6 +153,7 @@ impl Watching {
         self.pods_synced = false;
         self.nodes_synced = false;
         self.unlisted.clone_from(&self.read);
+        self.listed.clear();
         self.watches.relist();
         None
     }
@@ -177,16 +193,53 @@ impl Watching {
             }
             WatchEvent::PodsSynced => self.pods_synced = true,
             WatchEvent::NodesSynced => self.nodes_synced = true,
-            WatchEvent::Synced { kind } => {
-                self.unlisted.remove(&ObjectKind { api_version: kind.api_version(), kind: kind.kind.clone() });
-            }
+            WatchEvent::Synced { kind } => return self.is_complete(&kind),
+            WatchEvent::Forbidden { kind, rule } => return self.go_without(&kind, &rule),
         }
         None
+    }
+
+    fn is_complete(&mut self, kind: &KindRef) -> Option<Event> {
+        let object_kind = object_kind(kind);
+        self.unlisted.remove(&object_kind);
+        self.listed.insert(object_kind.clone());
+        if !self.forbidden.remove(&object_kind) {
+            return None;
+        }
+        info!(kind = kind.plural, "this kind may be listed again: its pods are tried");
+        Some(Event::KindListed(object_kind))
+    }
+
+    /// Pods that the kind concerns wait from here on, the others do not. A kind that was listed stays as it is known, as in
+    /// kube-scheduler.
+    fn go_without(&mut self, kind: &KindRef, rule: &str) -> Option<Event> {
+        let object_kind = object_kind(kind);
+        if is_indispensable(&object_kind) || self.listed.contains(&object_kind) {
+            return None;
+        }
+        self.unlisted.remove(&object_kind);
+        if !self.forbidden.insert(object_kind.clone()) {
+            return None;
+        }
+        let dispensable_for = dispensable_for(&object_kind);
+        let without = dispensable_for.join(", ");
+        warn!(
+            kind = kind.plural,
+            rule,
+            without,
+            "scheduling without this kind: pods that it concerns wait, but for the plugins that do without"
+        );
+        let reason = format!("the scheduler may not list {}, its ClusterRole lacks {rule}", kind.plural);
+        Some(Event::KindUnlisted { kind: object_kind, unlisted: UnlistedKind { reason, dispensable_for } })
     }
 
     fn is_listed(&self) -> bool {
         self.pods_synced && self.nodes_synced && self.unlisted.is_empty()
     }
+}
+
+fn object_kind(kind: &KindRef) -> ObjectKind {
+    ObjectKind { api_version: kind.api_version(), kind: kind.kind.clone() }
 }
 
 fn key(kind: &KindRef, namespace: String, name: String) -> ObjectKey {

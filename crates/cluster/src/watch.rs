@@ -7,7 +7,7 @@
 //! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
 //! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied
 //! twice in the same resource version; each kind says after its first complete list, and after each that
-//! [`WatchHandle::relist`] asked for, that it is synced.
+//! [`WatchHandle::relist`] asked for, that it is synced, or that it may not be listed.
 //!
 //! `kube::runtime::watcher` isn't used. It relists at resource version 0, which may go back in time after an API
 //! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
@@ -63,6 +63,13 @@ pub enum WatchEvent {
     /// Every object of the kind that existed when the list was made has been applied, or the server does not serve the kind.
     Synced {
         kind: Arc<KindRef>,
+    },
+    /// This user may not list and watch the kind, so nothing is known of its objects; `Synced` follows once it may. Told
+    /// again for each list that [`WatchHandle::relist`] asked for. Of pods and nodes only the log tells it.
+    Forbidden {
+        kind: Arc<KindRef>,
+        /// What its ClusterRole lacks.
+        rule: String,
     },
 }
 

@@ -21,6 +21,7 @@ pub mod points;
 pub mod profile;
 pub mod run;
 pub mod status;
+pub mod unlisted;
 
 pub use effect::{Demand, Effect, EffectKind, ObjectAccess, ObjectRef, Permission, Verb};
 pub use error::{BuildError, ConfigureError, RestoreError};
@@ -38,3 +39,4 @@ pub use points::{
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
 pub use status::{Code, Status};
+pub use unlisted::{UnlistedKind, UnlistedKinds};

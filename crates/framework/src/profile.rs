@@ -14,6 +14,7 @@ use crate::{
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
     points::CycleId,
     status::Status,
+    unlisted::UnlistedKinds,
 };
 
 pub use crate::plugin::PluginIdx;
@@ -82,6 +83,7 @@ pub struct Profile {
     wanted: PluginSet,
     instances: Vec<Instance>,
     meter: Meter,
+    unlisted: Arc<UnlistedKinds>,
 }
 
 impl Profile {
@@ -95,6 +97,7 @@ impl Profile {
             wanted: PluginSet::default(),
             instances: Vec::new(),
             meter: Meter::default(),
+            unlisted: Arc::default(),
         }
     }
 
@@ -219,6 +222,30 @@ impl Profile {
             instance.plugin = taken;
         }
         Some(answer)
+    }
+
+    /// From here on nothing is known of these kinds, and of these alone.
+    pub fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
+        self.unlisted = unlisted;
+    }
+
+    /// Why `plugin` must not judge the pods that it has to do with; `None` if it may.
+    #[must_use]
+    pub fn is_blind(&self, plugin: PluginIdx) -> Option<Status> {
+        let instance = self.instances.get(plugin.index())?;
+        let reason = self.unlisted.needed_by(instance.plugin.manifest())?;
+        Some(Status::unresolvable(format!("plugin {:?} cannot judge this pod: {reason}", instance.name)))
+    }
+
+    /// The first plugin that must not judge pods and has no PreFilter, which would tell the pods that it has to do with.
+    pub(crate) fn blind_to_all(&self) -> Option<(PluginIdx, Status)> {
+        const JUDGING: [Point; 7] =
+            [Point::Filter, Point::PreScore, Point::Score, Point::Reserve, Point::Permit, Point::PreBind, Point::Bind];
+        let stands = |point: Point, plugin| self.plugins.at(point).contains(&plugin);
+        let plugins = (0u32..).map(PluginIdx).zip(&self.instances).map(|(plugin, _)| plugin);
+        let mut judging = plugins
+            .filter(|&plugin| !stands(Point::PreFilter, plugin) && JUDGING.iter().any(|&point| stands(point, plugin)));
+        judging.find_map(|plugin| Some((plugin, self.is_blind(plugin)?)))
     }
 
     /// From here on `meter` measures the plugins.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Extenders, PluginIdx, Profile};
-use berth_model::{Pod, Sym};
+use berth_model::{Pod, PodUid, Sym};
 use berth_queue::{Occurrence, Policy, Queue};
 
 use crate::{
     action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    metrics::Observation,
     outbox::Outbox,
     pending_pods::PendingPods,
     policy::PluginPolicy,
@@ -82,6 +83,25 @@ impl Context {
         self.handling(&occurrence.label);
         let now = self.outbox.now();
         self.with_queue(|queue, policy| queue.move_all(occurrence, concerns, now, policy));
+    }
+
+    /// Has pods tried again that one of the plugins rejected or keeps out of activeQ.
+    pub(crate) fn retry_rejected_by<'a>(&mut self, plugins: impl IntoIterator<Item = &'a Arc<str>>, label: &str) {
+        let now = self.outbox.now();
+        for plugin in plugins {
+            self.with_queue(|queue, policy| queue.retry_rejected_by(plugin, label, now, policy));
+        }
+    }
+
+    /// The victims of a preemption were told to leave, or not. Their going brings the preemptor back; after a failure nothing
+    /// else does.
+    pub(crate) fn evictions_finished(&mut self, preemptor: PodUid, cycle: CycleId, succeeded: bool) {
+        let Some(started) = self.preemptions.finish(&preemptor, cycle) else { return };
+        self.outbox.time(started, |duration| Observation::Evictions { succeeded, duration });
+        if !succeeded {
+            let now = self.outbox.now();
+            self.with_queue(|queue, policy| queue.activate(&[preemptor], now, policy));
+        }
     }
 
     /// The event that is being handled has this label, unless it has one already.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{CycleId, Grants, PluginFactory};
+use berth_framework::{CycleId, Grants, ObjectKind, PluginFactory, UnlistedKind};
 use berth_model::{ObjectKey, PodUid, api};
 
 use crate::{action::RequestError, preparation::Prepared, reconfiguration::Reconfiguration};
@@ -45,6 +45,15 @@ pub enum Event {
         /// Which object.
         key: ObjectKey,
     },
+    /// The objects of a kind may not be listed. Pods wait with which a plugin has to do that reads the kind.
+    KindUnlisted {
+        /// Which kind.
+        kind: ObjectKind,
+        /// Why, and for whom that is no loss.
+        unlisted: UnlistedKind,
+    },
+    /// All objects of a kind are known that could not be listed before.
+    KindListed(ObjectKind),
     /// The initial lists are complete: cycles may begin.
     Synced,
     /// How [`crate::Request::Bind`] or [`crate::Request::BindByExtender`] went.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use berth_cache::Added;
-use berth_framework::ClusterEvent;
+use berth_framework::{ClusterEvent, ObjectKind, UnlistedKind};
 use berth_model::{ObjectKey, Pod, PodUid, Sym, api, intern};
 use berth_queue::{Occurrence, Subject};
 use rustc_hash::FxHashMap;
@@ -113,6 +113,15 @@ pub(crate) fn object_changed(
     if context.queue.hears(&occurrence.event) {
         context.move_all(&occurrence);
     }
+}
+
+/// A kind may not be listed from here on, or with `None` is listed. Pods are tried again that a plugin rejected which reads it.
+pub(crate) fn kind_changed(kind: ObjectKind, unlisted: Option<UnlistedKind>, context: &mut Context) {
+    let (readers, label) = match unlisted {
+        Some(unlisted) => (context.profiles.kind_unlisted(kind, unlisted), "KindUnlisted"),
+        None => (context.profiles.kind_listed(&kind), "KindListed"),
+    };
+    context.retry_rejected_by(&readers, label);
 }
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {

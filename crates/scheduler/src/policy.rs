@@ -39,6 +39,10 @@ impl PluginPolicy<'_> {
         let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
         plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
         for plugin in plugins {
+            // The cycle tells the pod what is missing.
+            if self.profiles.get(pod.scheduler_name).is_some_and(|profile| profile.is_blind(plugin).is_some()) {
+                continue;
+            }
             let status = self.ask_gate(pod.scheduler_name, plugin, pod);
             let (Some(status), Some(profile)) = (status, self.profiles.get_mut(pod.scheduler_name)) else { continue };
             profile.meter().answered(plugin, Point::PreEnqueue, status.code);

@@ -1,8 +1,10 @@
 //! The profiles by `schedulerName`, and what their plugins registered for.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
-use berth_framework::{Clock, Measured, Meter, PluginIdx, PluginVersion, Point, Profile};
+use berth_framework::{
+    Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Profile, UnlistedKind, UnlistedKinds,
+};
 use berth_model::{Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
@@ -14,13 +16,15 @@ pub(crate) struct Profiles {
     by_name: FxHashMap<Sym, usize>,
     /// With what plugins are timed.
     clock: Option<(Arc<dyn Clock>, u64)>,
+    /// What no plugin can see.
+    unlisted: Arc<UnlistedKinds>,
 }
 
 impl Profiles {
     fn new(list: Vec<Profile>, symbols: &mut Symbols) -> Self {
         let by_name =
             list.iter().enumerate().map(|(index, profile)| (symbols.intern(&profile.scheduler_name), index)).collect();
-        Self { list, by_name, clock: None }
+        Self { list, by_name, clock: None, unlisted: Arc::default() }
     }
 
     /// These profiles take the place of all that there are, which it gives back; they are measured as those were.
@@ -29,7 +33,40 @@ impl Profiles {
         if let Some((clock, seed)) = before.clock {
             self.measure_with(clock, seed);
         }
+        self.set_unlisted(before.unlisted);
         before.list
+    }
+
+    /// Nothing is known of the kind from here on. The plugins that read it.
+    pub(crate) fn kind_unlisted(&mut self, kind: ObjectKind, unlisted: UnlistedKind) -> BTreeSet<Arc<str>> {
+        let readers = self.readers_of(&kind);
+        let mut kinds = UnlistedKinds::clone(&self.unlisted);
+        kinds.insert(kind, unlisted);
+        self.set_unlisted(Arc::new(kinds));
+        readers
+    }
+
+    /// All objects of the kind are known from here on. The plugins that read it, if they could not see it before.
+    pub(crate) fn kind_listed(&mut self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
+        let mut kinds = UnlistedKinds::clone(&self.unlisted);
+        if !kinds.remove(kind) {
+            return BTreeSet::new();
+        }
+        self.set_unlisted(Arc::new(kinds));
+        self.readers_of(kind)
+    }
+
+    fn set_unlisted(&mut self, unlisted: Arc<UnlistedKinds>) {
+        for profile in &mut self.list {
+            profile.set_unlisted(Arc::clone(&unlisted));
+        }
+        self.unlisted = unlisted;
+    }
+
+    fn readers_of(&self, kind: &ObjectKind) -> BTreeSet<Arc<str>> {
+        let instances = self.list.iter().flat_map(Profile::instances);
+        let reads = |instance: &&Instance| instance.plugin.manifest().needs.objects.contains(kind);
+        instances.filter(reads).map(|instance| Arc::clone(instance.name())).collect()
     }
 
     pub(crate) fn measure_with(&mut self, clock: Arc<dyn Clock>, seed: u64) {

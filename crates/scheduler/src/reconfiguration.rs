@@ -14,7 +14,7 @@ use crate::{
     context::Context,
     failure::EXTENDER,
     settings::Settings,
-    swaps::{Swaps, hand_over_state, install_profiles, register_events},
+    swaps::{PLUGIN_REPLACED, Swaps, hand_over_state, install_profiles, register_events},
 };
 
 /// All that an operator can change while the scheduler runs.
@@ -52,7 +52,7 @@ impl Reconfiguration {
         if !are_same {
             bindings.forget_extenders();
             let now = context.outbox.now();
-            context.with_queue(|queue, policy| queue.plugin_replaced(EXTENDER, now, policy));
+            context.with_queue(|queue, policy| queue.retry_rejected_by(EXTENDER, PLUGIN_REPLACED, now, policy));
         }
         match profiles {
             Some(profiles) => change_profiles(profiles, swaps, bindings, context),
@@ -139,7 +139,7 @@ fn requeue(to_retry: &BTreeSet<Arc<str>>, bindings: &Bindings, context: &mut Con
     context.with_queue(|queue, policy| {
         queue.sort(policy);
         for plugin in to_retry {
-            queue.plugin_replaced(plugin, now, policy);
+            queue.retry_rejected_by(plugin, PLUGIN_REPLACED, now, policy);
         }
     });
 }

@@ -102,6 +102,14 @@ impl Scheduler {
             Event::ObjectDeleted { resource, key } => {
                 intake::object_changed(&resource, key, None, bindings, context);
             }
+            Event::KindUnlisted { kind, unlisted } => {
+                intake::kind_changed(kind, Some(unlisted), context);
+                cycle.plugins_replaced();
+            }
+            Event::KindListed(kind) => {
+                intake::kind_changed(kind, None, context);
+                cycle.plugins_replaced();
+            }
             Event::Synced => {
                 if context.phase == Phase::Syncing {
                     context.phase = Phase::Running;
@@ -111,15 +119,10 @@ impl Scheduler {
                 bindings.answer(&uid, cycle, Input::BindFinished(result), context);
             }
             Event::EffectsFinished { cycle, uid, plugin, result } => {
-                let failed = result.is_err();
+                let succeeded = result.is_ok();
                 let input = Input::EffectsFinished { plugin, result };
-                let is_of_binding = bindings.answer(&uid, cycle, input, context);
-                // Victims that were told to leave bring the preemptor back; after a failure nothing else does.
-                if !is_of_binding && let Some(started) = context.preemptions.finish(&uid, cycle) {
-                    context.outbox.time(started, |duration| Observation::Evictions { succeeded: !failed, duration });
-                    if failed {
-                        context.with_queue(|queue, policy| queue.activate(&[uid], now, policy));
-                    }
+                if !bindings.answer(&uid, cycle, input, context) {
+                    context.evictions_finished(uid, cycle, succeeded);
                 }
             }
             Event::StatusPatchFailed { uid } => context.status_patch_failed(&uid),

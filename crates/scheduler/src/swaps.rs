@@ -22,6 +22,9 @@ use crate::{
     preparation::{Instances, Preparation, Prepared, PreparedInstance, Swap, SwapError, build, fill},
 };
 
+/// Why pods are tried again whose plugin is another one now, as metrics name it.
+pub(crate) const PLUGIN_REPLACED: &str = "PluginReplaced";
+
 /// Swaps that are under way, and what they replaced.
 #[derive(Debug, Default)]
 pub(crate) struct Swaps {
@@ -100,7 +103,7 @@ impl Swaps {
             }
             register_events(context);
             let now = context.outbox.now();
-            context.with_queue(|queue, policy| queue.plugin_replaced(&swap.name, now, policy));
+            context.with_queue(|queue, policy| queue.retry_rejected_by(&swap.name, PLUGIN_REPLACED, now, policy));
         }
         for (scheduler_name, _) in users {
             let scheduler_name = context.text(scheduler_name).to_owned();

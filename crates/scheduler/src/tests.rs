@@ -14,4 +14,5 @@ mod preemption;
 mod reconfiguration;
 mod swap;
 mod timing;
+mod unlisted;
 mod waiting;

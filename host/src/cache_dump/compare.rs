@@ -40,7 +40,8 @@ impl Listed {
                     | WatchEvent::NodeDeleted(_)
                     | WatchEvent::ObjectApplied { .. }
                     | WatchEvent::ObjectDeleted { .. }
-                    | WatchEvent::Synced { .. } => {}
+                    | WatchEvent::Synced { .. }
+                    | WatchEvent::Forbidden { .. } => {}
                 }
             }
             Some(())

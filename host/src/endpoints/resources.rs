@@ -64,7 +64,8 @@ async fn listed(client: &Client) -> Option<Tables> {
                 | WatchEvent::NodesSynced
                 | WatchEvent::ObjectApplied { .. }
                 | WatchEvent::ObjectDeleted { .. }
-                | WatchEvent::Synced { .. },
+                | WatchEvent::Synced { .. }
+                | WatchEvent::Forbidden { .. },
             ) => {}
             None => break None,
         }

@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
-use crate::cluster::{Cluster, pod};
+use crate::{
+    cluster::{Cluster, pod},
+    process::{DEADLINE, Process},
+};
 
 /// Pods while the first scheduler lives.
 const BEFORE: usize = 200;
@@ -61,4 +64,30 @@ async fn idle_scheduler_ends_when_told_to() {
     scheduler.terminate();
     let ended = scheduler.ended(GRACE).await;
     assert_eq!(ended.status.code(), Some(0), "{}", ended.err);
+}
+
+/// Each part of the scheduler that panics ends the process, with a message and exit code 1. The program looks for
+/// `BERTH_PANIC_IN` in builds with debug assertions alone.
+#[cfg(debug_assertions)]
+#[tokio::test(flavor = "multi_thread")]
+async fn a_part_that_panics_ends_the_process() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let parts = [
+        "the scheduling thread",
+        "the executor",
+        "the watch of the cluster",
+        "the plugin supervisor",
+        "the reader of the configuration",
+        "the server of the endpoints",
+    ];
+    for part in parts {
+        let fixed = ["run", "--kubeconfig", &kubeconfig, "--leader-elect=false", "--metrics-address", "127.0.0.1:0"];
+        let process = Process::berth_with(fixed, &[("BERTH_PANIC_IN", part)]);
+        let ended = process.ended(DEADLINE).await;
+        assert_eq!(ended.status.code(), Some(1), "{part}: {}", ended.err);
+        let last = ended.err.lines().last().unwrap_or_default();
+        let expected = format!("error: {part} panicked: BERTH_PANIC_IN asks for it");
+        assert!(last.starts_with(&expected), "{part}: {}", ended.err);
+    }
 }

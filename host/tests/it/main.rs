@@ -17,6 +17,7 @@ mod documentation;
 mod extenders;
 mod extenders_https;
 mod faults;
+mod forbidden_kinds;
 mod hostile;
 mod hot_swap;
 mod https;

@@ -40,6 +40,14 @@ pub(crate) struct Ended {
 impl Process {
     /// Starts `berth` with an environment in which it finds neither a cluster nor options.
     pub(crate) fn berth<A: AsRef<OsStr>>(arguments: impl IntoIterator<Item = A>) -> Self {
+        Self::berth_with(arguments, &[])
+    }
+
+    /// The same with these variables besides.
+    pub(crate) fn berth_with<A: AsRef<OsStr>>(
+        arguments: impl IntoIterator<Item = A>,
+        variables: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(arguments);
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG"] {
@@ -48,6 +56,7 @@ impl Process {
         // Compiled plugins are kept from one test to the next, and away from the user's.
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
+        command.envs(variables.iter().copied());
         Self::start(command)
     }
 

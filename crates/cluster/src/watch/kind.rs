@@ -127,6 +127,14 @@ impl Kind {
         }
     }
 
+    /// What to tell of a kind that may not be listed; nothing of pods and nodes, without which there is no scheduling.
+    pub(super) fn forbidden(&self, rule: String) -> Option<WatchEvent> {
+        match self {
+            Self::Pods { .. } | Self::Nodes => None,
+            Self::Other(kind) => Some(WatchEvent::Forbidden { kind: Arc::clone(kind), rule }),
+        }
+    }
+
     pub(super) fn synced(&self) -> WatchEvent {
         match self {
             Self::Pods { .. } => WatchEvent::PodsSynced,

@@ -71,6 +71,8 @@ pub(super) struct Session {
     list_number: u64,
     /// The last wish of which the reader was told that it is answered.
     synced: Option<u64>,
+    /// The last wish of which the reader was told that it may not be granted.
+    forbidden: Option<u64>,
     /// The server had no such kind the last time.
     is_missing: bool,
 }
@@ -140,6 +142,7 @@ impl Session {
             relists,
             list_number: 0,
             synced: None,
+            forbidden: None,
             is_missing: false,
         }
     }
@@ -178,7 +181,9 @@ impl Session {
                     }
                 }
                 Err(WatchError::Request(failure)) if failure.code() == Some(403) => {
-                    self.tell_forbidden(&failure);
+                    if self.tell_forbidden(&failure).await.is_err() {
+                        return;
+                    }
                     n_refusals += 1;
                 }
                 Err(error) => {
@@ -201,10 +206,20 @@ impl Session {
         }
     }
 
-    fn tell_forbidden(&self, reason: &Failure) {
+    /// Whoever waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.
+    async fn tell_forbidden(&mut self, reason: &Failure) -> Result<(), WatchError> {
         let kind = self.kind.plural();
-        let fix = format!("add to its ClusterRole: {}", rule(self.kind.group(), kind, "", &["list", "watch"]));
-        error!(kind, %reason, fix, "this user may not list and watch a kind; a scheduler that starts waits for it");
+        let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
+        let fix = format!("add to its ClusterRole: {rule}");
+        error!(kind, %reason, fix, "this user may not list and watch a kind");
+        if self.resume_from.is_some() || self.forbidden == Some(self.list_number) {
+            return Ok(());
+        }
+        self.forbidden = Some(self.list_number);
+        match self.kind.forbidden(rule) {
+            Some(event) => self.send(event).await,
+            None => Ok(()),
+        }
     }
 
     /// What comes next is a list if one is wanted, and it answers all wishes up to here.
@@ -229,10 +244,11 @@ impl Session {
     }
 
     async fn say_synced(&mut self) -> Result<(), WatchError> {
-        if self.synced == Some(self.list_number) {
+        if self.synced == Some(self.list_number) && self.forbidden != self.synced {
             return Ok(());
         }
         self.synced = Some(self.list_number);
+        self.forbidden = None;
         self.send(self.kind.synced()).await
     }
 

@@ -173,6 +173,25 @@ async fn a_list_that_breaks_off_deletes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_kind_that_may_not_be_listed_is_told_once_and_synced_once_it_may() {
+    let kind = KindRef::of_kind("storage.k8s.io/v1", "CSINode");
+    let mut watch = Watch::of(Watches { kinds: vec![kind], ..Watches::default() });
+    for _ in 0..3 {
+        watch.server.next().await.refuse(403, "Forbidden", "csinodes is forbidden");
+    }
+    let Some(WatchEvent::Forbidden { kind, rule }) = watch.events.recv().await else { panic!("nothing is told") };
+    assert_eq!(kind.kind, "CSINode");
+    assert_eq!(rule, r#"{apiGroups: ["storage.k8s.io"], resources: ["csinodes"], verbs: [list, watch]}"#);
+    // Whoever wants new lists is told again.
+    watch.handle.relist();
+    watch.server.next().await.refuse(403, "Forbidden", "csinodes is forbidden");
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Forbidden { .. })));
+    let mut stream = watch.server.next().await.stream();
+    stream.end_list("10").await;
+    assert!(matches!(watch.events.recv().await, Some(WatchEvent::Synced { .. })));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_server_that_cannot_stream_lists_is_asked_for_pages() {
     let mut watch = Watch::pods();
     watch.server.next().await.refuse(422, "Invalid", "sendInitialEvents is forbidden for watch");

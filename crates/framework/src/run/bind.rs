@@ -188,13 +188,20 @@ fn ask_post_filter(
     let all = nominated.all();
     let failure = Failure { rejections: &rejections, absent: diagnosis.absent.as_ref(), nominated: &all };
     let mut verdict: Option<Status> = None;
+    let mut blind = Vec::new();
     let mut plugins = profile.each::<dyn PostFilter>();
     while let Some((plugin, _)) = plugins.next(profile) {
-        let outcome = profile.without(plugin, |profile, plugin| {
-            let skipped_filters = &attempt.skipped_filters;
-            let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated, extenders);
-            plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut dry_run))
-        });
+        let outcome = match profile.is_blind(plugin) {
+            Some(unable) => {
+                blind.push(plugin);
+                Some(Some(Err(Status::unschedulable(unable.message()))))
+            }
+            None => profile.without(plugin, |profile, plugin| {
+                let skipped_filters = &attempt.skipped_filters;
+                let mut dry_run = NodeDryRun::new(profile, *call, skipped_filters, nominated, extenders);
+                plugin.post_filter().map(|point| point.post_filter(call, &failure, &mut dry_run))
+            }),
+        };
         let Some(Some(outcome)) = outcome else { continue };
         let (status, nominate) = match outcome {
             Ok(outcome) => {
@@ -224,6 +231,8 @@ fn ask_post_filter(
             }
         }
     }
+    // What they could not look at may show a way out for the pod.
+    blind.into_iter().for_each(|plugin| diagnosis.blame(plugin, Code::Unschedulable));
     diagnosis.post_filter_message = verdict.as_ref().map(Status::message).unwrap_or_default();
     run.status = verdict;
     run

@@ -60,11 +60,19 @@ pub fn pre_filter(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt)
 }
 
 fn ask(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> Result<PreFilterOutcome, Status> {
+    if let Some((plugin, status)) = profile.blind_to_all() {
+        return Ok(PreFilterOutcome::Rejected { status, plugins: vec![plugin] });
+    }
     let mut rejection = None;
     let mut plugins = profile.each::<dyn PreFilter>();
     while let Some((plugin, point)) = plugins.next(profile) {
-        let (status, nodes) =
-            point.pre_filter(call).map_or_else(|status| (status, None), |nodes| (Status::success(), nodes));
+        let answer = point.pre_filter(call);
+        let (status, nodes) = match profile.is_blind(plugin) {
+            // A pod with which the plugin has nothing to do.
+            Some(_) if matches!(&answer, Err(status) if status.code == Code::Skip) => (Status::skip(), None),
+            Some(blind) => (blind, None),
+            None => answer.map_or_else(|status| (status, None), |nodes| (Status::success(), nodes)),
+        };
         profile.meter().answered(plugin, Point::PreFilter, status.code);
         if status.code != Code::Skip {
             profile.meter().asked(plugin, Point::PreFilter, 1);

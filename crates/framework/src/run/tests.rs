@@ -2,6 +2,7 @@
 
 mod dry_run;
 mod extend;
+mod unlisted;
 
 use std::sync::Arc;
 

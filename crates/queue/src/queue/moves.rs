@@ -111,9 +111,10 @@ impl Queue {
         }
     }
 
-    /// Another binary answers for `plugin`: pods that the old one rejected are tried again after their backoff.
-    pub fn plugin_replaced(&mut self, plugin: &str, now: Time, policy: &mut dyn Policy) {
-        let label: Arc<str> = Arc::from("PluginReplaced");
+    /// `plugin` would answer otherwise from here on: pods that it rejected are tried again after their backoff. `label` names
+    /// the reason in metrics.
+    pub fn retry_rejected_by(&mut self, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
+        let label: Arc<str> = Arc::from(label);
         for uid in self.places.pool_rejected_by(std::iter::once(plugin)) {
             self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
         }

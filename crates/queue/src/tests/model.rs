@@ -175,7 +175,7 @@ impl Pair {
             }
             Operation::ReplacePlugin(which) => {
                 let (plugin, _) = PLUGINS[*which];
-                queue.plugin_replaced(plugin, now, &mut answers);
+                queue.retry_rejected_by(plugin, "PluginReplaced", now, &mut answers);
                 reference.replace_plugin(plugin, now.0);
             }
             Operation::Wait(milliseconds) => self.now = now + *milliseconds,

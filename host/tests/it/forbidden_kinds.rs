@@ -1,0 +1,99 @@
+//! Kinds that the scheduler may not list: pods that they concern wait and say why, all others are scheduled, and nothing needs
+//! a restart once the right is there.
+
+use std::fs;
+
+use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use kube::{Api, Client, api::PostParams};
+use serde_json::{Value, json};
+
+use crate::cluster::{Cluster, pod};
+
+/// Refuses Berth lists and watches of these kinds.
+async fn cluster_without(resources: &[&str]) -> Cluster {
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let file = dir.path().join("rules.json");
+    let matches = json!({"resources": resources, "verbs": ["list", "watch"], "userAgent": "berth/"});
+    let rule = json!({"name": "rbac", "match": matches, "fault": {"type": "Status", "code": 403}});
+    fs::write(&file, json!([rule]).to_string()).expect("a file");
+    Cluster::start(&["--no-scheduler", "--nodes", "2", "--faults", &file.display().to_string()]).await
+}
+
+async fn grant(client: &Client) {
+    let request = http::Request::delete("/faults/rbac").body(Vec::new()).expect("a request");
+    client.request_text(request).await.expect("the rule is removed");
+}
+
+fn with_claim(name: &str) -> Value {
+    let mut pod = pod(name, "100m", "16Mi");
+    pod["spec"]["volumes"] = json!([{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]);
+    pod
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
+    let cluster = cluster_without(&["csinodes", "poddisruptionbudgets", "replicasets", "deviceclasses"]).await;
+    let client = cluster.pods.clone().into_client();
+    let claim = json!({
+        "metadata": {"name": "data"},
+        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "5Gi"}}},
+    });
+    let claims: Api<PersistentVolumeClaim> = Api::default_namespaced(client.clone());
+    let claim = serde_json::from_value(claim).expect("a claim");
+    claims.create(&PostParams::default(), &claim).await.expect("the sandbox takes it");
+    cluster.create(&with_claim("stateful")).await;
+    // It would not be ready if it waited for the kinds.
+    let mut scheduler = cluster.scheduler(&[]).await;
+    cluster.create(&pod("plain", "100m", "16Mi")).await;
+    cluster.node_of("plain").await;
+    let why = "may not list csinodes, its ClusterRole lacks {apiGroups: [\"storage.k8s.io\"], resources: [\"csinodes\"], \
+               verbs: [list, watch]}";
+    let says =
+        |seen: &crate::cluster::Seen, part: &str| seen.messages.get("stateful").is_some_and(|it| it.contains(part));
+    cluster.until("the reason in the condition", |seen| says(seen, why)).await;
+    scheduler.process.line("scheduling without this kind").await;
+    // Without budgets nothing is evicted.
+    let mut big = pod("big", "1000", "16Mi");
+    big["spec"]["priority"] = json!(1000);
+    cluster.create(&big).await;
+    let blind = "plugin \"DefaultPreemption\" cannot judge this pod: the scheduler may not list poddisruptionbudgets";
+    cluster.until("big refused", |seen| seen.messages.get("big").is_some_and(|it| it.contains(blind))).await;
+    grant(&client).await;
+    scheduler.process.line("this kind may be listed again").await;
+    // The claim has no class: that is what it waits for from here on.
+    cluster.until("another reason", |seen| says(seen, "unbound immediate PersistentVolumeClaims")).await;
+    cluster.until("preemption", |seen| seen.messages["big"].contains("preemption: 0/2 nodes are available")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_with_resource_claims_wait_while_claims_may_not_be_listed() {
+    let cluster = cluster_without(&["resourceclaims"]).await;
+    let _scheduler = cluster.scheduler(&[]).await;
+    let mut device = pod("device", "100m", "16Mi");
+    device["spec"]["resourceClaims"] = json!([{"name": "gpu", "resourceClaimName": "gpu"}]);
+    cluster.create(&device).await;
+    cluster.create(&pod("plain", "100m", "16Mi")).await;
+    cluster.node_of("plain").await;
+    let why = "plugin \"DynamicResources\" cannot judge this pod: the scheduler may not list resourceclaims";
+    let says = |seen: &crate::cluster::Seen| seen.messages.get("device").is_some_and(|it| it.contains(why));
+    cluster.until("the reason in the condition", says).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scheduling_begins_once_namespaces_may_be_listed() {
+    let cluster = cluster_without(&["namespaces"]).await;
+    cluster.create(&pod("early", "100m", "16Mi")).await;
+    let kubeconfig = cluster.kubeconfig().display().to_string();
+    let mut process = crate::process::Process::berth([
+        "run",
+        "--kubeconfig",
+        &kubeconfig,
+        "--leader-elect=false",
+        "--scheduler-name",
+        "default-scheduler",
+    ]);
+    let line = process.line("this user may not list and watch a kind").await;
+    assert!(line.contains("resources: [\"namespaces\"], verbs: [list, watch]"), "{line}");
+    grant(&cluster.pods.clone().into_client()).await;
+    cluster.node_of("early").await;
+}
