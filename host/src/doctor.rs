@@ -17,6 +17,7 @@ use clap::Args;
 use serde::Serialize;
 
 use crate::{
+    admin::socket::default_path,
     options::{Output, Scheduling},
     run::block_on,
 };
@@ -48,9 +49,6 @@ pub(crate) struct Doctor {
     /// Look at files only, not at a cluster
     #[arg(long, conflicts_with_all = ["kubeconfig", "context"])]
     offline: bool,
-    /// A file with a bearer token, for a scheduler that does not listen on a loopback address
-    #[arg(long, value_name = "FILE")]
-    token_file: Option<PathBuf>,
     /// Output for people or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -131,7 +129,8 @@ pub(crate) fn run(doctor: Doctor) -> Result<()> {
             cluster::look(&doctor, setup.as_ref(), &mut findings).await;
         }
         if let Some(address) = doctor.scheduling.metrics_address {
-            endpoints::look(address, doctor.token_file.as_deref(), &mut findings).await;
+            let socket = doctor.scheduling.admin_socket.clone().unwrap_or_else(default_path);
+            endpoints::look(address, socket, &mut findings).await;
         }
         Ok(())
     })?;

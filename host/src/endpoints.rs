@@ -14,7 +14,11 @@ use berth_cluster::Client;
 use tokio::net::TcpListener;
 use tracing::info;
 
-use crate::{health::Health, metrics::Metrics};
+use crate::{
+    connections::{self, Listener, serve_http1},
+    health::Health,
+    metrics::Metrics,
+};
 
 pub(crate) mod about;
 pub(crate) mod debug;
@@ -39,12 +43,13 @@ pub(crate) async fn serve(address: SocketAddr, routes: Router) -> Result<impl Fu
     let listener =
         TcpListener::bind(address).await.with_context(|| format!("--metrics-address {address} cannot be used"))?;
     let address = listener.local_addr()?;
-    info!(%address, "serving /metrics, /healthz, /livez, /readyz, /admin/plugins");
-    Ok(async move {
-        if let Err(error) = axum::serve(listener, routes).await {
-            tracing::error!(%error, "the endpoints stopped");
-        }
-    })
+    info!(%address, "serving /metrics, /healthz, /livez, /readyz");
+    Ok(serve_on(listener, routes))
+}
+
+/// Serves whoever connects.
+pub(crate) async fn serve_on<L: Listener>(listener: L, routes: Router) {
+    connections::accept(listener, |stream, activity| serve_http1(stream, routes.clone(), activity)).await;
 }
 
 async fn render(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {

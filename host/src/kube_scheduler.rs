@@ -119,6 +119,7 @@ fn invocation(given: &Given) -> Result<Invocation> {
         artifact_cache: path("artifact-cache"),
         plugin_config: path("plugin-config"),
         metrics_address,
+        admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),
         secure_serving: serving::read(given)?,
         counts_api_calls: gates.async_api_calls,

@@ -8,6 +8,7 @@ mod client_metrics;
 mod clock;
 mod compiler;
 mod configuration;
+mod connections;
 mod credentials;
 mod decision;
 mod demo;

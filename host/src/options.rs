@@ -25,9 +25,13 @@ pub(crate) struct Scheduling {
     /// How built-in plugins run: natively unless the plugins directory holds another binary, or always one way [default: auto]
     #[arg(long, value_enum)]
     pub execution: Option<Execution>,
-    /// Serve /metrics, /healthz, /livez, /readyz and, for `berth plugin`, /admin/plugins here
+    /// Serve /metrics, /healthz, /livez and /readyz here, over plain HTTP
     #[arg(long, value_name = "ADDRESS")]
     pub metrics_address: Option<SocketAddr>,
+    /// Unix socket for `berth plugin` on this machine, for the scheduler's user alone [default: berth/admin.sock in the
+    /// user's runtime directory]
+    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    pub admin_socket: Option<PathBuf>,
     /// An unschedulable pod is tried again after this long although nothing happened; `None`: the default.
     #[arg(skip)]
     pub longest_unschedulable: Option<Duration>,

@@ -13,7 +13,7 @@ use anyhow::Result;
 use clap::{Args, Subcommand};
 
 pub(crate) use self::client::AdminClient;
-use crate::{author, options::Output, run::block_on};
+use crate::{admin::socket, author, options::Output, run::block_on};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -39,12 +39,18 @@ pub(crate) enum Command {
 /// Which scheduler to speak to, and how to answer.
 #[derive(Args, Debug)]
 pub(crate) struct Server {
-    /// The scheduler's --metrics-address
-    #[arg(long, env = "BERTH_SERVER", value_name = "ADDRESS")]
-    server: String,
-    /// A file with a bearer token, for a scheduler that does not listen on a loopback address
+    /// The scheduler's --admin-socket [default: where a scheduler of this user has it]
+    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Instead, the HTTPS address of a scheduler that runs as `kube-scheduler`
+    #[arg(long, env = "BERTH_SERVER", value_name = "HOST:PORT", requires_all = ["token_file", "certificate_authority"])]
+    server: Option<String>,
+    /// With --server: a file with a bearer token of a user who may steer plugins
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
+    /// With --server: a file with the certificates that vouch for the scheduler's, or its own
+    #[arg(long, value_name = "FILE")]
+    certificate_authority: Option<PathBuf>,
     /// Output for people or for programs
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -60,7 +66,10 @@ pub(crate) struct One {
 
 impl Server {
     fn client(&self) -> Result<AdminClient> {
-        AdminClient::new(&self.server, self.token_file.as_deref())
+        match (&self.server, &self.token_file, &self.certificate_authority) {
+            (Some(server), Some(token), Some(authority)) => AdminClient::over_https(server, token, authority),
+            _ => Ok(AdminClient::on_socket(self.socket.clone().unwrap_or_else(socket::default_path))),
+        }
     }
 }
 

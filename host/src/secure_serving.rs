@@ -3,7 +3,9 @@
 
 mod access;
 mod certificates;
+pub(crate) mod client;
 mod lookup;
+mod review_rate;
 
 use std::{
     net::{IpAddr, SocketAddr},
@@ -14,11 +16,6 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use axum::{Extension, Router, middleware};
-use hyper::server::conn::http1;
-use hyper_util::{
-    rt::{TokioIo, TokioTimer},
-    service::TowerToHyperService,
-};
 use tokio::{
     net::{TcpListener, TcpStream},
     time::timeout,
@@ -28,6 +25,7 @@ use tracing::{debug, info, warn};
 
 use self::{access::Gate, certificates::Tls};
 use crate::{
+    connections::{self, Activity, serve_http1},
     failure::chain,
     file_watch::{self, FileWatch},
     klog::Verbosity,
@@ -146,7 +144,12 @@ impl SecureServing {
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
         info!(address = %listener.local_addr()?, "serving HTTPS");
         let routes = routes.layer(middleware::from_fn_with_state(gate, access::check));
-        Ok(accept(listener, tls, watch, routes))
+        Ok(async move {
+            let _watch = watch;
+            let current = || tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+            connections::accept(listener, |stream, activity| serve_one(stream, current(), routes.clone(), activity))
+                .await;
+        })
     }
 
     /// Takes other certificates and authorities from their files, for connections from then on.
@@ -175,23 +178,12 @@ impl SecureServing {
     }
 }
 
-async fn accept(listener: TcpListener, tls: Arc<RwLock<Tls>>, _watch: Option<FileWatch>, routes: Router) {
-    loop {
-        match listener.accept().await {
-            Ok((stream, _)) => {
-                let tls = tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-                drop(tokio::spawn(serve_one(stream, tls, routes.clone())));
-            }
-            Err(error) => {
-                // As a rule the process has no file descriptor left: it comes back.
-                warn!(%error, "no connection accepted");
-                tokio::time::sleep(Duration::from_secs(1)).await;
-            }
-        }
-    }
-}
+/// The address of whoever connected.
+#[derive(Clone, Copy, Debug)]
+struct PeerAddress(IpAddr);
 
-async fn serve_one(stream: TcpStream, tls: Tls, routes: Router) {
+async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, activity: Activity) {
+    let Ok(address) = stream.peer_addr() else { return };
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => stream,
@@ -200,9 +192,6 @@ async fn serve_one(stream: TcpStream, tls: Tls, routes: Router) {
     };
     let (_, connection) = stream.get_ref();
     let peer = tls.peer(connection.peer_certificates().unwrap_or_default());
-    let service = TowerToHyperService::new(routes.layer(Extension(peer)));
-    let served = http1::Builder::new().timer(TokioTimer::new()).serve_connection(TokioIo::new(stream), service).await;
-    if let Err(error) = served {
-        debug!(%error, "a connection broke off");
-    }
+    let routes = routes.layer(Extension(peer)).layer(Extension(PeerAddress(address.ip())));
+    serve_http1(stream, routes, activity).await;
 }

@@ -1,7 +1,6 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
-    net::SocketAddr,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -19,7 +18,11 @@ use tokio::{
 use tracing::{error, info, warn};
 
 use crate::{
-    admin, cache_dump,
+    admin::{
+        self,
+        socket::{self, OwnersSocket},
+    },
+    cache_dump,
     client_metrics::ClientMetrics,
     clock,
     configuration::{ConfigurationSource, RunningConfiguration, scheduler_settings},
@@ -32,6 +35,7 @@ use crate::{
     },
     executor::Executor,
     extenders::HttpExtenders,
+    failure::chain,
     health::Health,
     leader_election::Election,
     metrics::Metrics,
@@ -163,8 +167,8 @@ impl Session {
         let health = Health::new();
         let mut tasks = Tasks::default();
         let routes = endpoints::routes(metrics, &health, client);
-        let admin = |address| admin::routes(address, plugins.inbox.0.clone(), client);
-        serve(scheduling, &running, routes, admin, &mut tasks).await?;
+        let admin = admin::routes(plugins.inbox.0.clone());
+        serve(scheduling, &running, (routes, admin), &mut tasks).await?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
         let profiles = plugins.inventory.profiles(&settings)?;
         profiles.iter().for_each(|profile| metrics.set_plugins(profile));
@@ -174,10 +178,7 @@ impl Session {
         election.report(&settings.leader_election.resource_name, &health, metrics, &mut tasks);
         let (set_extenders, current_extenders) = watch::channel(extenders.clone());
         let mut executor = outside.executor(&events, &plugins, current_extenders);
-        if scheduling.counts_api_calls {
-            executor.api_calls = Some(metrics.api_calls.clone());
-            metrics.gate_is_on("SchedulerAsyncAPICalls");
-        }
+        executor.api_calls = scheduling.counts_api_calls.then(|| metrics.count_api_calls());
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);
@@ -297,17 +298,25 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// Serves `routes` where the options ask for it: over HTTP with those of `admin`, over HTTPS with what is told of the
-/// process.
+/// Serves what the options ask for: over HTTP `routes` alone, over HTTPS with what is told of the process and with `admin`,
+/// which the Unix socket serves in any case.
 async fn serve(
     scheduling: &Scheduling,
     running: &RunningConfiguration,
-    routes: Router,
-    admin: impl FnOnce(SocketAddr) -> Router,
+    (routes, admin): (Router, Router),
     tasks: &mut Tasks,
 ) -> Result<()> {
+    match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(socket::default_path)) {
+        Ok(socket) => {
+            info!(path = %socket.path().display(), "serving /admin/plugins");
+            tasks.spawn("the server of the admin socket", endpoints::serve_on(socket, admin.clone()));
+        }
+        Err(error) if scheduling.admin_socket.is_some() => return Err(error).context("--admin-socket"),
+        // Nobody asked for it.
+        Err(error) => info!(reason = chain(&error), "plugins cannot be steered from this machine"),
+    }
     if let Some(address) = scheduling.metrics_address {
-        let serving = endpoints::serve(address, routes.clone().merge(admin(address))).await?;
+        let serving = endpoints::serve(address, routes.clone().merge(admin::refusing_routes())).await?;
         tasks.spawn("the server of the endpoints", serving);
     }
     if let Some(secure) = &scheduling.secure_serving {
@@ -317,7 +326,8 @@ async fn serve(
             flags: secure.flags.clone(),
             started: Instant::now(),
         });
-        tasks.spawn("the server of HTTPS", secure.serve(routes.merge(about).merge(debug)).await?);
+        let serving = secure.serve(routes.merge(about).merge(debug).merge(admin)).await?;
+        tasks.spawn("the server of HTTPS", serving);
     }
     Ok(())
 }

@@ -32,10 +32,6 @@ const BY_PLUGIN: [(&str, &str, &str, &[&str]); 6] = [
     ("DynamicResources", "", "pods/status", &["patch"]),
 ];
 
-/// Who asks for what on behalf of `/admin/plugins`, beyond loopback addresses.
-const REVIEWS: [(&str, &str); 2] =
-    [("authentication.k8s.io", "tokenreviews"), ("authorization.k8s.io", "subjectaccessreviews")];
-
 pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut Findings) {
     let named = setup.map(|setup| setup.settings.client_connection.kubeconfig.clone()).filter(|file| !file.is_empty());
     let kubeconfig = doctor.kubeconfig.clone().or_else(|| named.map(Into::into));
@@ -66,7 +62,7 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
             clocks(facts.seconds_ahead, findings);
         }
     }
-    rights(&connection.client, wanted(doctor, setup), findings).await;
+    rights(&connection.client, wanted(setup), findings).await;
 }
 
 fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {
@@ -110,7 +106,7 @@ async fn rights(client: &Client, wanted: BTreeMap<ResourceAccess, BTreeSet<Strin
 }
 
 /// What must be allowed, and for whom.
-fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BTreeSet<String>> {
+fn wanted(setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BTreeSet<String>> {
     let mut wanted = BTreeMap::<ResourceAccess, BTreeSet<String>>::new();
     let mut want = |group: &str, resource: &str, verbs: &[&str], user: &str| {
         for verb in verbs {
@@ -119,11 +115,6 @@ fn wanted(doctor: &Doctor, setup: Option<&Setup>) -> BTreeMap<ResourceAccess, BT
     };
     for (group, resource, verbs) in ALWAYS {
         want(group, resource, verbs, "the scheduler");
-    }
-    if doctor.scheduling.metrics_address.is_some_and(|address| !address.ip().is_loopback()) {
-        for (group, resource) in REVIEWS {
-            want(group, resource, &["create"], "/admin/plugins");
-        }
     }
     let Some(Setup { settings, plugins }) = setup else { return wanted };
     for access in of_the_election(&settings.leader_election) {

@@ -1,17 +1,14 @@
 //! A running scheduler: is it well, and does every plugin serve?
 
-use std::{net::SocketAddr, path::Path};
+use std::{net::SocketAddr, path::PathBuf};
 
 use berth_lifecycle::PluginState;
 
 use super::{Area, Findings};
 use crate::{plugin_command::AdminClient, plugin_supervisor::PluginReport};
 
-pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, findings: &mut Findings) {
-    let client = match AdminClient::new(&address.to_string(), token_file) {
-        Ok(client) => client,
-        Err(error) => return findings.problem(Area::Scheduler, format!("{error:#}"), "correct the option"),
-    };
+pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Findings) {
+    let client = AdminClient::over_http(&address.to_string());
     if let Err(error) = client.check("/healthz").await {
         let fix = "is `berth run` running with this --metrics-address? Its log says why not";
         return findings.problem(Area::Scheduler, format!("{error:#}"), fix);
@@ -23,6 +20,7 @@ pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, finding
             findings.problem(Area::Scheduler, format!("{address} is not ready: {error:#}"), fix);
         }
     }
+    let client = AdminClient::on_socket(socket);
     match client.settings().await {
         Ok(settings) => {
             if let Some(error) = settings.error {
@@ -34,7 +32,11 @@ pub(super) async fn look(address: SocketAddr, token_file: Option<&Path>, finding
     }
     match client.list().await {
         Ok(plugins) => look_at_plugins(&plugins, findings),
-        Err(error) => findings.problem(Area::Scheduler, format!("{error:#}"), "give --token-file of a user who may"),
+        Err(error) => findings.problem(
+            Area::Scheduler,
+            format!("{error:#}"),
+            "is it the scheduler of this user? --admin-socket is where it listens",
+        ),
     }
 }
 

@@ -1,39 +1,54 @@
 //! `/debug/flags/v`: how much is logged, changed while the scheduler runs.
 //!
-//! As in kube-scheduler it is there if `enableProfiling` is on (`pkg/routes/flags.go` of the generic API server).
+//! As in kube-scheduler it is there if `enableProfiling` is on (`pkg/routes/flags.go` of the generic API server), which the
+//! configuration may change at any time.
+
+use std::time::Duration;
 
 use axum::{
     Router,
-    extract::State,
+    body::{Body, to_bytes},
+    extract::{Request, State},
     http::{Method, StatusCode},
+    middleware::{self, Next},
     response::{IntoResponse as _, Response},
     routing::any,
 };
+use tokio::time::timeout;
 
 use crate::{configuration::RunningConfiguration, klog::Verbosity};
 
-#[derive(Clone, Debug)]
-struct Debug {
-    running: RunningConfiguration,
-    verbosity: Verbosity,
-}
+/// A number, with some space around it.
+const MAX_BODY: usize = 4 << 10;
+const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The route.
 pub(crate) fn routes(running: RunningConfiguration, verbosity: Verbosity) -> Router {
-    Router::new().route("/debug/flags/v", any(set_verbosity)).with_state(Debug { running, verbosity })
+    Router::new()
+        .route("/debug/flags/v", any(set_verbosity))
+        .with_state(verbosity)
+        .layer(middleware::from_fn_with_state(running, if_enabled))
 }
 
-async fn set_verbosity(State(debug): State<Debug>, method: Method, body: String) -> Response {
-    if !debug.running.settings().enable_profiling {
+async fn if_enabled(State(running): State<RunningConfiguration>, request: Request, next: Next) -> Response {
+    if !running.settings().enable_profiling {
         return (StatusCode::NOT_FOUND, "404 page not found\n").into_response();
     }
+    next.run(request).await
+}
+
+async fn set_verbosity(State(verbosity): State<Verbosity>, method: Method, body: Body) -> Response {
     if method != Method::PUT {
         return (StatusCode::NOT_ACCEPTABLE, "unsupported http method").into_response();
     }
+    let Ok(Ok(body)) = timeout(BODY_TIMEOUT, to_bytes(body, MAX_BODY)).await else {
+        return (StatusCode::BAD_REQUEST, "the body is a number\n").into_response();
+    };
+    let body = String::from_utf8_lossy(&body);
     match body.trim().parse::<u32>() {
-        Ok(verbosity) => {
-            debug.verbosity.set(verbosity);
-            (StatusCode::OK, format!("successfully set klog.logging.verbosity to {verbosity}")).into_response()
+        Ok(number) => {
+            verbosity.set(number);
+            (StatusCode::OK, format!("successfully set klog.logging.verbosity to {number}")).into_response()
         }
         Err(_) => {
             let text = format!("strconv.ParseUint: parsing {body:?}: invalid syntax");

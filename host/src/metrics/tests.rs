@@ -37,3 +37,14 @@ fn the_text_is_prometheus_text() {
     }
     assert!(text.contains("kubernetes_build_info{"), "{text}");
 }
+
+#[test]
+fn a_gate_that_is_on_is_shown_as_on() {
+    let metrics = Metrics::new();
+    let line =
+        |value: u8| format!("kubernetes_feature_enabled{{name=\"SchedulerAsyncAPICalls\",stage=\"BETA\"}} {value}");
+    let shows = |value| metrics.render().lines().any(|it| it == line(value));
+    assert!(shows(0), "{}", metrics.render());
+    drop(metrics.count_api_calls());
+    assert!(shows(1) && !shows(0), "{}", metrics.render());
+}

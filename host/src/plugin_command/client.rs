@@ -1,28 +1,42 @@
-//! The other side of `/admin/plugins`.
+//! The other side of `/admin/plugins`: over the scheduler's Unix socket, or over its HTTPS port with a token.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use axum::{
     body::Body,
-    http::{Method, Request, StatusCode, header},
+    http::{Method, Request, StatusCode, Uri, header},
 };
 use http_body_util::BodyExt as _;
-use hyper_util::{client::legacy::Client, rt::TokioExecutor};
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
 use serde::Deserialize;
+use tokio::{
+    io::{AsyncRead, AsyncWrite},
+    net::{TcpStream, UnixStream},
+};
 
 use crate::{
     failure::{Usage, chain},
     plugin_supervisor::{HostSettings, PluginReport},
+    secure_serving::client,
 };
 
 /// Longer than any answer; a scheduler with thousands of plugins is not one.
 const MAX_ANSWER: usize = 16 << 20;
 
+/// Where a scheduler answers.
 pub(crate) struct AdminClient {
-    /// `http://address`.
-    base: String,
+    place: Place,
     token: Option<String>,
+}
+
+enum Place {
+    Socket(PathBuf),
+    /// Its address, and the file with the certificates that vouch for it.
+    Https(Uri, PathBuf),
+    /// Without orders: health alone.
+    Http(String),
 }
 
 #[derive(Deserialize)]
@@ -30,23 +44,38 @@ struct Failure {
     error: String,
 }
 
+/// What the components of Kubernetes refuse with.
+#[derive(Deserialize)]
+struct Denial {
+    message: String,
+}
+
 impl AdminClient {
-    pub(crate) fn new(address: &str, token_file: Option<&Path>) -> Result<Self> {
+    /// Speaks to the scheduler that listens on this socket.
+    pub(crate) fn on_socket(path: PathBuf) -> Self {
+        Self { place: Place::Socket(path), token: None }
+    }
+
+    /// Speaks to a scheduler's HTTPS port, as the user of the token.
+    pub(crate) fn over_https(address: &str, token_file: &Path, authority: &Path) -> Result<Self> {
         let address = address.trim_end_matches('/');
-        if address.starts_with("https://") {
-            let text = format!("--server {address}: the scheduler's endpoints speak plain HTTP");
-            return Err(Usage(text).into());
+        let usage = |problem: &str| Usage(format!("--server {address}: {problem}"));
+        if address.starts_with("http://") {
+            return Err(usage("tokens are sent over HTTPS alone; without --server the local scheduler is asked").into());
         }
-        let base = if address.starts_with("http://") { address.to_owned() } else { format!("http://{address}") };
-        let token = match token_file {
-            None => None,
-            Some(file) => {
-                let text = std::fs::read_to_string(file)
-                    .map_err(|error| Usage(format!("--token-file {}: cannot be read: {error}", file.display())))?;
-                Some(text.trim().to_owned())
-            }
-        };
-        Ok(Self { base, token })
+        let text = if address.starts_with("https://") { address.to_owned() } else { format!("https://{address}") };
+        let uri: Uri = text.parse().map_err(|_| usage("write HOST:PORT"))?;
+        if uri.host().is_none() {
+            return Err(usage("write HOST:PORT").into());
+        }
+        let token = std::fs::read_to_string(token_file)
+            .map_err(|error| Usage(format!("--token-file {}: cannot be read: {error}", token_file.display())))?;
+        Ok(Self { place: Place::Https(uri, authority.to_owned()), token: Some(token.trim().to_owned()) })
+    }
+
+    /// Asks for the health of whoever serves plain HTTP there.
+    pub(crate) fn over_http(address: &str) -> Self {
+        Self { place: Place::Http(address.to_owned()), token: None }
     }
 
     pub(crate) async fn list(&self) -> Result<Vec<PluginReport>> {
@@ -73,28 +102,76 @@ impl AdminClient {
     }
 
     async fn ask(&self, method: Method, path: &str) -> Result<Vec<u8>> {
-        let mut request = Request::builder().method(method).uri(format!("{}{path}", self.base));
+        let mut request = Request::builder().method(method).uri(path).header(header::HOST, self.place.host());
         if let Some(token) = &self.token {
             request = request.header(header::AUTHORIZATION, format!("Bearer {token}"));
         }
-        let request = request
-            .body(Body::empty())
-            .map_err(|error| Usage(format!("--server {}: not an address: {error}", self.base)))?;
-        let client: Client<_, Body> = Client::builder(TokioExecutor::new()).build_http();
-        let response = client
-            .request(request)
-            .await
-            .map_err(|error| anyhow!("no scheduler answers at {}: {}", self.base, chain(&error)))?;
-        let status = response.status();
-        let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
-        let body = body.map_err(|error| anyhow!("the answer of {} broke off: {error}", self.base))?.to_bytes();
-        if status == StatusCode::OK {
-            return Ok(body.into());
+        let request = request.body(Body::empty()).map_err(|error| Usage(format!("{path}: not a request: {error}")))?;
+        let (status, body) = match &self.place {
+            Place::Socket(socket) => {
+                let stream = UnixStream::connect(socket).await.map_err(|error| unreachable(socket, &error))?;
+                exchange(stream, request).await
+            }
+            Place::Https(uri, authority) => exchange(client::connect(uri, authority).await?, request).await,
+            Place::Http(address) => match TcpStream::connect(address).await {
+                Ok(stream) => exchange(stream, request).await,
+                Err(error) => Err(error.into()),
+            },
         }
-        match serde_json::from_slice::<Failure>(&body) {
-            Ok(failure) => bail!("{}", failure.error),
+        .map_err(|error| anyhow!("no scheduler answers at {}: {error:#}", self.place.name()))?;
+        if status == StatusCode::OK {
+            return Ok(body);
+        }
+        let told = serde_json::from_slice::<Failure>(&body).map(|failure| failure.error);
+        match told.or_else(|_| serde_json::from_slice::<Denial>(&body).map(|denial| denial.message)) {
+            Ok(failure) => bail!("{failure}"),
             Err(_) if status.is_server_error() => bail!("{}", String::from_utf8_lossy(&body).trim_end()),
-            Err(_) => bail!("{} answered {status}: is a scheduler there?", self.base),
+            Err(_) => bail!("{} answered {status}: is a scheduler there?", self.place.name()),
         }
     }
+}
+
+impl Place {
+    fn host(&self) -> &str {
+        match self {
+            Self::Socket(_) => "localhost",
+            Self::Https(uri, _) => uri.authority().map_or("", |authority| authority.as_str()),
+            Self::Http(address) => address,
+        }
+    }
+
+    fn name(&self) -> String {
+        match self {
+            Self::Socket(path) => path.display().to_string(),
+            Self::Https(uri, _) => uri.to_string(),
+            Self::Http(address) => address.clone(),
+        }
+    }
+}
+
+fn unreachable(socket: &Path, error: &std::io::Error) -> anyhow::Error {
+    let help = match error.kind() {
+        std::io::ErrorKind::PermissionDenied => "only the user whom the scheduler runs as may, and root",
+        _ => {
+            "is `berth run` running on this machine, or in this container, and as this user? Give --socket PATH if it has \
+             another --admin-socket"
+        }
+    };
+    anyhow!("no scheduler answers at {}: {error}; {help}", socket.display())
+}
+
+/// The status and body of the answer.
+async fn exchange<S>(stream: S, request: Request<Body>) -> Result<(StatusCode, Vec<u8>)>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let told = |error: hyper::Error| anyhow!("{}", chain(&error));
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(told)?;
+    let connection = tokio::spawn(connection);
+    let response = sender.send_request(request).await.map_err(told)?;
+    let status = response.status();
+    let body = http_body_util::Limited::new(response.into_body(), MAX_ANSWER).collect().await;
+    let body = body.map_err(|error| anyhow!("its answer broke off: {error}"))?.to_bytes();
+    connection.abort();
+    Ok((status, body.into()))
 }

@@ -2,11 +2,14 @@
 //! bearer token, and by asking the API server (TokenReview, SubjectAccessReview).
 //!
 //! A request without credentials comes from `system:anonymous`. Open paths are for everybody, also when the API server
-//! does not answer; the group `system:masters` may do all.
+//! does not answer; the group `system:masters` may do all. Of plugins and orders about them the API server is asked as of
+//! `plugins` in the group `berth.dev`, of other paths as such. Answers are remembered for a while, refusals too, and each
+//! client causes only so many questions (`review_rate`).
 
 use std::{
     collections::{BTreeMap, HashMap},
     hash::Hash,
+    net::IpAddr,
     path::Path,
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -20,11 +23,12 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
-use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ReviewError, connect};
+use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::{FrontProxy, SecureServing, certificates::Peer};
+use super::{FrontProxy, PeerAddress, SecureServing, certificates::Peer, review_rate::ReviewRate};
 use crate::{
     failure::{Usage, chain},
     user_agent::USER_AGENT,
@@ -48,8 +52,10 @@ struct Inner {
     rights: Option<AccessReviewer>,
     authorized_ttl: Duration,
     unauthorized_ttl: Duration,
-    callers: Answers<String, Option<Caller>>,
+    /// By the digest of a token: tokens themselves are not kept.
+    callers: Answers<[u8; 32], Option<Caller>>,
     verdicts: Answers<(String, String, String), bool>,
+    rate: ReviewRate,
 }
 
 /// What the API server answered a moment ago.
@@ -59,7 +65,11 @@ struct Answers<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 #[derive(Debug)]
 enum Denial {
     Unauthenticated,
-    Forbidden { user: String },
+    Forbidden {
+        user: String,
+    },
+    /// The client has asked for too much that nobody knows.
+    TooMany,
     Unanswered,
 }
 
@@ -75,6 +85,7 @@ impl Gate {
             unauthorized_ttl: serving.unauthorized_ttl,
             callers: Answers(Mutex::default()),
             verdicts: Answers(Mutex::default()),
+            rate: ReviewRate::default(),
         })))
     }
 }
@@ -94,30 +105,37 @@ pub(super) async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Op
 pub(super) async fn check(
     State(gate): State<Gate>,
     Extension(peer): Extension<Peer>,
+    Extension(PeerAddress(address)): Extension<PeerAddress>,
     request: Request,
     next: Next,
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    match gate.0.admit(&peer, request.headers(), &method, &path).await {
+    match gate.0.admit((&peer, address), request.headers(), &method, &path).await {
         Ok(()) => next.run(request).await,
         Err(denial) => denial.answer(&method, &path),
     }
 }
 
 impl Inner {
-    async fn admit(&self, peer: &Peer, headers: &HeaderMap, method: &Method, path: &str) -> Result<(), Denial> {
-        let caller = self.caller(peer, headers).await;
+    async fn admit(
+        &self,
+        (peer, address): (&Peer, IpAddr),
+        headers: &HeaderMap,
+        method: &Method,
+        path: &str,
+    ) -> Result<(), Denial> {
+        let caller = self.caller((peer, address), headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
             return Ok(());
         }
         let caller = caller?;
-        if caller.groups().any(|group| group == MASTERS) || self.may(&caller, method, path).await? {
+        if caller.groups().any(|group| group == MASTERS) || self.may((&caller, address), method, path).await? {
             return Ok(());
         }
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }
 
-    async fn caller(&self, peer: &Peer, headers: &HeaderMap) -> Result<Caller, Denial> {
+    async fn caller(&self, (peer, address): (&Peer, IpAddr), headers: &HeaderMap) -> Result<Caller, Denial> {
         let named = self.front_proxy.as_ref().and_then(|proxy| proxy.caller(peer.front_proxy.as_deref()?, headers));
         if let Some(caller) = named.or_else(|| peer.client.clone()) {
             return Ok(caller);
@@ -127,11 +145,12 @@ impl Inner {
         let (Some(token), Some(reviewer)) = (token.filter(|token| !token.is_empty()), &self.tokens) else {
             return Ok(Caller::anonymous());
         };
-        let key = token.to_owned();
+        let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
         let known = self.callers.get(&key, |_| self.token_ttl);
         let caller = match known {
             Some(caller) => caller,
             None => {
+                self.count_question(address)?;
                 let caller = reviewer.authenticate(token).await.map_err(|error| unanswered(&error))?;
                 self.callers.put(key, caller.clone());
                 caller
@@ -140,7 +159,11 @@ impl Inner {
         caller.ok_or(Denial::Unauthenticated)
     }
 
-    async fn may(&self, caller: &Caller, method: &Method, path: &str) -> Result<bool, Denial> {
+    fn count_question(&self, address: IpAddr) -> Result<(), Denial> {
+        if self.rate.admits(address, Instant::now()) { Ok(()) } else { Err(Denial::TooMany) }
+    }
+
+    async fn may(&self, (caller, address): (&Caller, IpAddr), method: &Method, path: &str) -> Result<bool, Denial> {
         let Some(reviewer) = &self.rights else { return Ok(false) };
         let verb = method.as_str().to_lowercase();
         let key = (caller.key(), verb.clone(), path.to_owned());
@@ -148,7 +171,15 @@ impl Inner {
         if let Some(may) = self.verdicts.get(&key, ttl) {
             return Ok(may);
         }
-        let may = reviewer.may_use(caller, &verb, path).await.map_err(|error| unanswered(&error))?;
+        self.count_question(address)?;
+        let may = match plugins_verb(method, path) {
+            Some(verb) => {
+                let request = ResourceRequest { group: "berth.dev", resource: "plugins", verb, name: plugin_in(path) };
+                reviewer.may(caller, &request).await
+            }
+            None => reviewer.may_use(caller, &verb, path).await,
+        };
+        let may = may.map_err(|error| unanswered(&error))?;
         self.verdicts.put(key, may);
         Ok(may)
     }
@@ -158,7 +189,8 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        self.open_paths.iter().any(is_it)
+        // Orders are for nobody without a name, whatever the paths say.
+        !path.starts_with("/admin/") && self.open_paths.iter().any(is_it)
     }
 }
 
@@ -185,6 +217,16 @@ impl FrontProxy {
         }
         Some(Caller::named(name, groups).with_details(first(&self.uid_headers), extra))
     }
+}
+
+/// What the request does to plugins; `None` for other paths.
+fn plugins_verb(method: &Method, path: &str) -> Option<&'static str> {
+    path.starts_with("/admin/").then(|| if method == Method::GET { "get" } else { "update" })
+}
+
+/// The plugin that a path is about, if it is about one.
+fn plugin_in(path: &str) -> Option<&str> {
+    path.strip_prefix("/admin/plugins/")?.split('/').next().filter(|name| !name.is_empty())
 }
 
 fn unanswered(error: &ReviewError) -> Denial {
@@ -218,6 +260,10 @@ impl Denial {
                 let message = format!("forbidden: User {user:?} cannot {verb} path {path:?}");
                 (StatusCode::FORBIDDEN, "Forbidden", message)
             }
+            Self::TooMany => {
+                let message = "too many unknown tokens or paths: try again later".to_owned();
+                (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            }
             Self::Unanswered => {
                 let message = "the API server could not be asked who may do this".to_owned();
                 (StatusCode::INTERNAL_SERVER_ERROR, "InternalError", message)
@@ -246,16 +292,17 @@ mod tests {
 
     async fn admits(gate: &Gate, caller: Option<Caller>, path: &str) -> bool {
         let peer = Peer { client: caller, front_proxy: None };
-        gate.0.admit(&peer, &HeaderMap::new(), &Method::GET, path).await.is_ok()
+        gate.0.admit((&peer, IpAddr::V4(Ipv4Addr::LOCALHOST)), &HeaderMap::new(), &Method::GET, path).await.is_ok()
     }
 
     #[tokio::test]
     async fn open_paths_are_for_everybody_and_the_rest_for_masters() {
-        let gate = gate(&["/healthz", "/open/*"]).await;
+        let gate = gate(&["/healthz", "/open/*", "/admin/*"]).await;
         let named = |group: &str| Some(Caller::named("ada".to_owned(), vec![group.to_owned()]));
         for (path, is_open) in [
             ("/healthz", true),
             ("/open/door", true),
+            ("/admin/plugins", false),
             ("/healthz/ping", false),
             ("/healthzz", false),
             ("/metrics", false),
@@ -264,6 +311,15 @@ mod tests {
             assert_eq!(admits(&gate, named("operators"), path).await, is_open, "{path}");
             assert!(admits(&gate, named(MASTERS), path).await, "{path}");
         }
+    }
+
+    #[test]
+    fn orders_name_plugins() {
+        assert_eq!(plugin_in("/admin/plugins/NodeName/reload"), Some("NodeName"));
+        assert_eq!(plugin_in("/admin/plugins"), None);
+        assert_eq!(plugins_verb(&Method::GET, "/admin/plugins"), Some("get"));
+        assert_eq!(plugins_verb(&Method::POST, "/admin/plugins/NodeName/reload"), Some("update"));
+        assert_eq!(plugins_verb(&Method::GET, "/metrics"), None);
     }
 
     #[test]

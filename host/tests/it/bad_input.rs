@@ -179,10 +179,13 @@ async fn plugin_configuration_with_an_unknown_field() {
 
 #[tokio::test]
 async fn steering_the_plugins_of_nobody() {
-    check(&[], &["plugin", "list", "--server", "127.0.0.1:1"], 1, &["no scheduler answers at http://127.0.0.1:1"])
-        .await;
-    check(&[], &["plugin", "list", "--server", "https://a"], 2, &["--server https://a", "plain HTTP"]).await;
-    check(&[], &["plugin", "reload", "--server", "127.0.0.1:1", "../a"], 2, &["no name of a plugin"]).await;
+    let nobody = &["plugin", "list", "--socket", "{dir}/nobody.sock"];
+    check(&[], nobody, 1, &["no scheduler answers at {dir}/nobody.sock", "is `berth run` running"]).await;
+    check(&[], &["plugin", "reload", "--socket", "{dir}/nobody.sock", "../a"], 2, &["no name of a plugin"]).await;
+    let credentials = ["--token-file", "{dir}/token", "--certificate-authority", "{dir}/ca.crt"];
+    let remote = [&["plugin", "list", "--server", "http://a"][..], &credentials].concat();
+    check(&[("token", b"t")], &remote, 2, &["--server http://a", "over HTTPS alone"]).await;
+    check(&[], &["plugin", "list", "--server", "a:1"], 2, &["--token-file", "--certificate-authority"]).await;
 }
 
 #[tokio::test]

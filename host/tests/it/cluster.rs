@@ -2,9 +2,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::{SocketAddr, TcpStream},
-    path::PathBuf,
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
+    sync::atomic::{AtomicU32, Ordering},
     time::Duration,
 };
 
@@ -36,6 +38,7 @@ pub(crate) struct Cluster {
     seen: watch::Receiver<Seen>,
     watching: JoinHandle<()>,
     sandbox: Process,
+    n_schedulers: AtomicU32,
 }
 
 /// What the watch saw of all pods since before the first was created.
@@ -59,6 +62,7 @@ pub(crate) struct Seen {
 pub(crate) struct Scheduler {
     pub process: Process,
     address: SocketAddr,
+    socket: PathBuf,
 }
 
 impl Cluster {
@@ -75,7 +79,7 @@ impl Cluster {
         let version = pods.list(&ListParams::default()).await.expect("a list").metadata.resource_version;
         let (sender, seen) = watch::channel(Seen::default());
         let watching = tokio::spawn(follow(pods.clone(), version.expect("a version"), sender));
-        Self { pods, dir, seen, watching, sandbox }
+        Self { pods, dir, seen, watching, sandbox, n_schedulers: AtomicU32::new(0) }
     }
 
     pub(crate) fn kubeconfig(&self) -> PathBuf {
@@ -93,12 +97,15 @@ impl Cluster {
     /// Starts `berth run` and waits until it has seen all pods and nodes.
     pub(crate) async fn run(&self, arguments: &[&str]) -> Scheduler {
         let kubeconfig = self.kubeconfig().display().to_string();
-        let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0"];
+        let number = self.n_schedulers.fetch_add(1, Ordering::Relaxed);
+        let socket = self.dir.path().join(format!("admin-{number}.sock"));
+        let admin = socket.display().to_string();
+        let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
         let mut process = Process::berth(fixed.iter().chain(arguments));
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
         let address = address.split_whitespace().next().expect("an address").parse().expect("an address");
-        let scheduler = Scheduler { process, address };
+        let scheduler = Scheduler { process, address, socket };
         scheduler.until("/readyz", |answer| answer.ends_with("ok")).await;
         scheduler
     }
@@ -193,15 +200,20 @@ impl Scheduler {
         self.address.to_string()
     }
 
+    /// Where it takes orders.
+    pub(crate) fn socket(&self) -> String {
+        self.socket.display().to_string()
+    }
+
     /// Asks an endpoint again and again until its answer is right, and returns that.
     pub(crate) async fn until(&self, path: &str, is_right: impl Fn(&str) -> bool) -> String {
-        let address = self.address;
+        let (address, socket) = (self.address, self.socket.clone());
         let asking = async {
             let mut every = interval(Duration::from_millis(50));
             loop {
                 every.tick().await;
-                let path = path.to_owned();
-                let answer = spawn_blocking(move || get(address, &path)).await.expect("no panic");
+                let (path, socket) = (path.to_owned(), socket.clone());
+                let answer = spawn_blocking(move || get(address, &socket, &path)).await.expect("no panic");
                 if let Some(answer) = answer.ok().filter(|answer| is_right(answer)) {
                     return answer;
                 }
@@ -209,7 +221,9 @@ impl Scheduler {
         };
         match timeout(DEADLINE, asking).await {
             Ok(answer) => answer,
-            Err(_) => panic!("{path} is not as awaited: {:?}\n{}", get(address, path), self.process.text()),
+            Err(_) => {
+                panic!("{path} is not as awaited: {:?}\n{}", get(address, &self.socket, path), self.process.text())
+            }
         }
     }
 }
@@ -250,10 +264,19 @@ async fn follow(pods: Api<Pod>, version: String, seen: watch::Sender<Seen>) {
 }
 
 /// Status line, headers and body.
-fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
-    let mut stream = TcpStream::connect(address)?;
+fn get(address: SocketAddr, socket: &Path, path: &str) -> std::io::Result<String> {
+    if path.starts_with("/admin/") {
+        let stream = UnixStream::connect(socket)?;
+        stream.set_read_timeout(Some(DEADLINE))?;
+        return exchange(stream, path);
+    }
+    let stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(DEADLINE))?;
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    exchange(stream, path)
+}
+
+fn exchange(mut stream: impl Read + Write, path: &str) -> std::io::Result<String> {
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;
     Ok(answer)

@@ -77,7 +77,9 @@ async fn a_setup_that_works_has_no_problem() {
     let scheduler =
         cluster.scheduler(&["--plugins-dir", &setup.path("plugins"), "--config", &setup.path("config.yaml")]).await;
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let ended = setup.doctor(&["--kubeconfig", &kubeconfig, "--metrics-address", &scheduler.server()]).await;
+    let (server, socket) = (scheduler.server(), scheduler.socket());
+    let running = ["--metrics-address", &server, "--admin-socket", &socket];
+    let ended = setup.doctor(&[&["--kubeconfig", &kubeconfig][..], &running].concat()).await;
     assert_eq!(ended.status.code(), Some(0), "{}{}", ended.out, ended.err);
     for part in [
         "ByPriority.wasm: version ",

@@ -1,7 +1,9 @@
 //! Plugins that fault or ask for what they were not granted, each in a profile of its own beside a healthy one: what happens
-//! to the pods of both and to the objects in the API server, and what the operator is shown.
+//! to the pods of both and to the objects in the API server, and what the operator is shown. `connections` has clients of the
+//! endpoints instead.
 
 mod bench;
+mod connections;
 mod effects;
 mod faults;
 mod files;

@@ -13,19 +13,19 @@ use serde_json::Value;
 
 use crate::{
     cluster::{Cluster, pod},
-    process::Process,
+    process::{DEADLINE, Process},
 };
 
-struct Bench {
-    cluster: Cluster,
+pub(crate) struct Bench {
+    pub cluster: Cluster,
     process: Process,
-    port: u16,
+    pub port: u16,
     dir: PathBuf,
 }
 
 impl Bench {
     /// Starts a sandbox, and Berth in kube-scheduler's place with these flags; `{kubeconfig}` and `{dir}` are filled in.
-    async fn start(flags: &[&str]) -> Self {
+    pub(crate) async fn start(flags: &[&str]) -> Self {
         let cluster = Cluster::start(&["--no-scheduler", "--nodes", "1"]).await;
         write_client_certificates(cluster.dir.path());
         Self::start_in(cluster, flags).await
@@ -46,7 +46,7 @@ impl Bench {
         Self { cluster, process, port, dir }
     }
 
-    fn client(&self, credentials: AuthInfo) -> Client {
+    pub(crate) fn client(&self, credentials: AuthInfo) -> Client {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse().expect("an address"));
         config.accept_invalid_certs = true;
         config.auth_info = credentials;
@@ -54,7 +54,7 @@ impl Bench {
     }
 
     /// The answer's text, or its code and message.
-    async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
+    pub(crate) async fn get(&self, credentials: AuthInfo, path: &str) -> Result<String, (u16, String)> {
         self.ask(credentials, http::Request::get(path).body(Vec::new()).expect("a request")).await
     }
 
@@ -218,6 +218,37 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     assert!(line.starts_with('I') && line.contains(" attempts.rs:"), "{line}");
     let waits = "\"Unable to schedule pod; no fit; waiting\" pod=\"default/big\" err=\"0/1 nodes are available: 1 Insufficient cpu.";
     bench.process.line(waits).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_profiling_the_verbosity_stays() {
+    let flags = ["--client-ca-file={dir}/ca.crt", "--leader-elect=false", "--profiling=false"];
+    let bench = Bench::start(&flags).await;
+    let (code, _) = bench.get(bench.certificate(), "/debug/flags/v").await.expect_err("there is nothing");
+    assert_eq!(code, 404);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_are_steered_over_https_by_whom_the_api_server_lets() {
+    let flags = ["--authentication-kubeconfig={kubeconfig}", "--authorization-kubeconfig={kubeconfig}"];
+    let bench = Bench::start(&[&flags[..], &["--cert-dir={dir}/certificates", "--leader-elect=false"]].concat()).await;
+    let denied = "forbidden: User \"system:anonymous\" cannot get path \"/admin/plugins\"";
+    let path = |name: &str| bench.dir.join(name).display().to_string();
+    fs::write(path("token"), "anybody\n").expect("a file");
+    let (server, token, authority) =
+        (format!("127.0.0.1:{}", bench.port), path("token"), path("certificates/kube-scheduler.crt"));
+    let remote = ["--server", &server, "--token-file", &token, "--certificate-authority", &authority];
+    let berth = async |arguments: &[&str]| {
+        let ended = Process::berth(["plugin"].iter().chain(arguments).chain(&remote)).ended(DEADLINE).await;
+        assert!(ended.status.success(), "{}", ended.err);
+        ended.out
+    };
+    assert!(berth(&["list"]).await.contains("DefaultBinder"));
+    let report: Value = serde_json::from_str(&berth(&["disable", "NodePorts", "-o", "json"]).await).expect("JSON");
+    assert_eq!(report["state"], "disabled", "{report}");
+    // Without an authorizer that says yes, nobody may.
+    let closed = Bench::start(&["--client-ca-file={dir}/ca.crt", "--authorization-always-allow-paths=/*"]).await;
+    assert_eq!(closed.get(AuthInfo::default(), "/admin/plugins").await, Err((403, denied.to_owned())));
 }
 
 #[tokio::test(flavor = "multi_thread")]

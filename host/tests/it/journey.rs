@@ -23,9 +23,6 @@ use crate::process::Process;
 /// Compiling a plugin's dependencies is among the steps.
 const DEADLINE: Duration = Duration::from_secs(600);
 
-/// The endpoint in the guide. The test takes any free port instead.
-const ADDRESS: &str = "127.0.0.1:10259";
-
 /// A page's fenced blocks of one language, in order.
 fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = fs::read_to_string(folder("docs/src").join(page)).expect("a page of the guide");
@@ -55,6 +52,7 @@ impl Shell {
         let mut environment = BTreeMap::from([
             ("PATH", format!("{bin}:{}", env::var("PATH").unwrap_or_default())),
             ("BERTH_TOOLCHAINS", toolchains),
+            ("XDG_RUNTIME_DIR", home.path().display().to_string()),
             ("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache").to_owned()),
             // What plugins in Rust depend on is compiled once for all runs.
             ("CARGO_TARGET_DIR", concat!(env!("CARGO_TARGET_TMPDIR"), "/journey").to_owned()),
@@ -114,8 +112,8 @@ impl Shell {
     }
 
     /// The plugin's entry in `berth plugin list`.
-    fn entry(&mut self, server: &str) -> Value {
-        let list = self.run(&format!("berth plugin list -o json --server {server}"));
+    fn entry(&mut self) -> Value {
+        let list = self.run("berth plugin list -o json");
         let plugins: Vec<Value> = serde_json::from_str(&list).expect("JSON");
         plugins.into_iter().find(|plugin| plugin["name"] == "AvoidZone").expect("an entry")
     }
@@ -158,11 +156,10 @@ async fn journey(language: &str, source: &str, is_required: bool) {
         panic!("the guide has other blocks")
     };
     fs::write(shell.directory.join("config.yaml"), &blocks("first-plugin.md", "yaml")[0]).expect("a file");
-    let mut berth = shell.start(&sandbox.replace(ADDRESS, "127.0.0.1:0"));
-    let line = berth.line("serving /metrics").await;
-    let server = line.split_once("address=").expect("an address").1.split_whitespace().next().expect("one").to_owned();
+    let mut berth = shell.start(sandbox);
+    berth.line("serving /admin/plugins").await;
     let first = shell.digest("build/AvoidZone.wasm");
-    until("serves", || shell.entry(&server)["digest"] == first.as_str()).await;
+    until("serves", || shell.entry()["digest"] == first.as_str()).await;
 
     shell.environment.insert("KUBECONFIG", shell.directory.join("sandbox.kubeconfig").display().to_string());
     shell.run(pods);
@@ -173,11 +170,11 @@ async fn journey(language: &str, source: &str, is_required: bool) {
     assert_eq!(node_of(&mut shell, "web"), "node-00001");
 
     shell.edit(source, "were in the zone", "lie in the zone");
-    shell.run(&swap.replace(ADDRESS, &server));
+    shell.run(swap);
     let second = shell.digest("build/AvoidZone.wasm");
     assert_ne!(first, second);
-    until("swapped", || shell.entry(&server)["digest"] == second.as_str()).await;
-    let entry = shell.entry(&server);
+    until("swapped", || shell.entry()["digest"] == second.as_str()).await;
+    let entry = shell.entry();
     assert_eq!((&entry["state"], &entry["previousDigest"]), (&"probation".into(), &first.as_str().into()), "{entry}");
     shell.run(late);
     shell.run(&format!("kubectl {UNSCHEDULED}late"));
@@ -191,7 +188,7 @@ async fn journey(language: &str, source: &str, is_required: bool) {
     until("in place again", || dev.text().matches("is in place").count() > 1).await;
     until("swapped again", || {
         let third = shell.digest("../plugins/AvoidZone.wasm");
-        third != second && shell.entry(&server)["digest"] == third.as_str()
+        third != second && shell.entry()["digest"] == third.as_str()
     })
     .await;
     // No node has such a label, and one is cordoned.

@@ -1,7 +1,13 @@
 //! A plugin is added late, fails, is quarantined, is replaced and rolled back while the scheduler runs. Pods are told why
 //! they wait, and `berth plugin` shows and changes where a plugin stands.
 
-use std::{fs, path::Path, time::Duration};
+use std::{
+    fs,
+    io::{Read as _, Write as _},
+    os::unix::fs::PermissionsExt as _,
+    path::Path,
+    time::Duration,
+};
 
 use berth_test_guests::Behavior;
 use kube::api::{Api, DeleteParams, PostParams};
@@ -90,8 +96,8 @@ impl Bench {
     }
 
     pub(crate) async fn berth(&self, arguments: &[&str]) -> Ended {
-        let server = self.scheduler.server();
-        Process::berth(["plugin"].iter().chain(arguments).chain(&["--server", &server])).ended(LIMIT).await
+        let socket = self.scheduler.socket();
+        Process::berth(["plugin"].iter().chain(arguments).chain(&["--socket", &socket])).ended(LIMIT).await
     }
 
     /// What `berth plugin` answers as JSON.
@@ -298,20 +304,25 @@ async fn log_lines_beyond_the_rate_are_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn beyond_the_machine_a_token_is_needed() {
+async fn orders_are_not_taken_over_plain_http() {
     let cluster = Cluster::start(&["--no-scheduler"]).await;
+    let scheduler = cluster.scheduler(&[]).await;
+    let stream = std::net::TcpStream::connect(scheduler.server()).expect("it listens");
+    for request in ["GET /admin/plugins", "POST /admin/plugins/DefaultBinder/disable"] {
+        let mut stream = stream.try_clone().expect("a stream");
+        let token = "Authorization: Bearer anybody";
+        write!(stream, "{request} HTTP/1.1\r\nHost: localhost\r\n{token}\r\nContent-Length: 0\r\n\r\n").expect("sent");
+        let mut answer = [0; 1024];
+        let n = stream.read(&mut answer).expect("an answer");
+        let answer = String::from_utf8_lossy(&answer[..n]).into_owned();
+        assert!(answer.starts_with("HTTP/1.1 403") && answer.contains("Unix socket"), "{answer}");
+    }
+    let mode = fs::metadata(scheduler.socket()).expect("a socket").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let second = ["--admin-socket", &scheduler.socket(), "--leader-elect=false"];
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let mut process = Process::berth(["run", "--kubeconfig", &kubeconfig, "--metrics-address", "0.0.0.0:0"]);
-    let line = process.line("serving /metrics").await;
-    let address = line.split_once("address=0.0.0.0:").expect("the address").1;
-    let server = format!("127.0.0.1:{}", address.split_whitespace().next().expect("a port"));
-    let refused = Process::berth(["plugin", "list", "--server", &server]).ended(LIMIT).await;
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(refused.err.contains("a bearer token is needed"), "{}", refused.err);
-    let token = cluster.dir.path().join("token");
-    fs::write(&token, "anybody\n").expect("a file");
-    let token = token.display().to_string();
-    let arguments = ["plugin", "list", "--server", &server, "--token-file", &token];
-    let listed = Process::berth(arguments).ended(LIMIT).await;
-    assert!(listed.status.success() && listed.out.contains("DefaultBinder"), "{}{}", listed.out, listed.err);
+    let arguments = ["run", "--kubeconfig", &kubeconfig].into_iter().chain(second);
+    let refused = Process::berth(arguments).ended(LIMIT).await;
+    assert_eq!(refused.status.code(), Some(1), "{}", refused.err);
+    assert!(refused.err.contains("another scheduler listens on"), "{}", refused.err);
 }

@@ -50,12 +50,14 @@ impl Process {
     ) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
         command.args(arguments);
-        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG"] {
+        for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
             command.env_remove(variable);
         }
         // Compiled plugins are kept from one test to the next, and away from the user's.
         command.env("XDG_CACHE_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/cache"));
         command.env("HOME", env!("CARGO_TARGET_TMPDIR"));
+        // Schedulers that are told of no other socket share this one: all but the first go without.
+        command.env("XDG_RUNTIME_DIR", env!("CARGO_TARGET_TMPDIR"));
         command.envs(variables.iter().copied());
         Self::start(command)
     }

@@ -1,8 +1,10 @@
 //! The HTTP endpoints of a process, such as `/metrics`.
 
 use std::{
-    io::{Read as _, Write as _},
+    io::{Read, Write},
     net::{SocketAddr, TcpListener, TcpStream},
+    os::unix::net::UnixStream,
+    path::{Path, PathBuf},
     time::Duration,
 };
 
@@ -10,6 +12,8 @@ use anyhow::{Context as _, Result, ensure};
 use tokio::task::spawn_blocking;
 
 use crate::until;
+
+const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Addresses on loopback that were free a moment ago, all different.
 pub fn free_addresses<const N: usize>() -> Result<[SocketAddr; N]> {
@@ -63,17 +67,44 @@ impl Endpoints {
 
     /// Status line and body.
     fn ask(&self, path: &str) -> Result<(String, String)> {
-        let address = self.address;
-        let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
-        stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        write!(stream, "GET {path} HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
-        let mut answer = String::new();
-        stream.read_to_string(&mut answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
-        let status = head.lines().next().unwrap_or_default().to_owned();
-        let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
-        Ok((status, if is_chunked { unchunk(body)? } else { body.to_owned() }))
+        let stream = TcpStream::connect_timeout(&self.address, Duration::from_secs(5))?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+        exchange(stream, path)
     }
+}
+
+/// The socket on which a scheduler takes orders about plugins, if it was started with [`crate::berth`].
+#[derive(Clone, Debug)]
+pub struct AdminSocket {
+    path: PathBuf,
+}
+
+impl AdminSocket {
+    /// Of the scheduler whose `home` this is.
+    #[must_use]
+    pub fn in_home(home: &Path) -> Self {
+        Self { path: home.join("berth").join("admin.sock") }
+    }
+
+    /// The body of a GET, whose answer must be 200. Blocks.
+    pub fn get(&self, path: &str) -> Result<String> {
+        let stream = UnixStream::connect(&self.path).with_context(|| self.path.display().to_string())?;
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+        let (status, body) = exchange(stream, path)?;
+        ensure!(status.starts_with("HTTP/1.1 200"), "{path}: {status}: {body}");
+        Ok(body)
+    }
+}
+
+/// Status line and body.
+fn exchange(mut stream: impl Read + Write, path: &str) -> Result<(String, String)> {
+    write!(stream, "GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").context("an answer without a body")?;
+    let status = head.lines().next().unwrap_or_default().to_owned();
+    let is_chunked = head.to_ascii_lowercase().contains("transfer-encoding: chunked");
+    Ok((status, if is_chunked { unchunk(body)? } else { body.to_owned() }))
 }
 
 fn unchunk(mut body: &str) -> Result<String> {

@@ -8,7 +8,7 @@ mod process;
 mod scheduler;
 mod waiting;
 
-pub use endpoints::{Endpoints, free_addresses};
+pub use endpoints::{AdminSocket, Endpoints, free_addresses};
 pub use process::{Ended, Process};
 pub use scheduler::{Scheduler, berth, beside};
 pub use waiting::{DEADLINE, interruptible, until};

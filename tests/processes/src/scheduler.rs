@@ -18,14 +18,15 @@ pub fn beside(name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
-/// A command that finds neither a cluster nor options in its environment, and keeps what it caches in `home`.
+/// A command that finds neither a cluster nor options in its environment, and keeps what it caches, and the socket on which it
+/// takes orders, in `home`.
 #[must_use]
 pub fn berth(program: &Path, home: &Path) -> Command {
     let mut command = Command::new(program);
-    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG"] {
+    for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
         command.env_remove(variable);
     }
-    command.env("HOME", home).env("XDG_CACHE_HOME", home.join("cache"));
+    command.env("HOME", home).env("XDG_CACHE_HOME", home.join("cache")).env("XDG_RUNTIME_DIR", home);
     command
 }
 

@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_test_processes::{Endpoints, Process, berth, beside, free_addresses};
+use berth_test_processes::{AdminSocket, Endpoints, Process, berth, beside, free_addresses};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -36,6 +36,7 @@ pub(crate) struct Processes {
     pub(crate) kubeconfig: PathBuf,
     pub(crate) plugins_dir: PathBuf,
     endpoints: Endpoints,
+    admin: AdminSocket,
     scheduler: Process,
     _sandbox: Process,
     _dir: TempDir,
@@ -65,12 +66,13 @@ impl Processes {
         let scheduler = Process::start(scheduler)?;
         let endpoints = Endpoints::new(address);
         endpoints.until("/readyz", |answer| answer.ends_with("ok")).await?;
-        Ok(Self { kubeconfig, plugins_dir, endpoints, scheduler, _sandbox: sandbox, _dir: dir })
+        let admin = AdminSocket::in_home(dir.path());
+        Ok(Self { kubeconfig, plugins_dir, endpoints, admin, scheduler, _sandbox: sandbox, _dir: dir })
     }
 
     /// What the scheduler says about a plugin.
     pub(crate) fn plugin(&self, name: &str) -> Result<Value> {
-        let list: Value = serde_json::from_str(&self.endpoints.get("/admin/plugins")?)?;
+        let list: Value = serde_json::from_str(&self.admin.get("/admin/plugins")?)?;
         let plugins = list.as_array().context("a list of plugins")?;
         plugins.iter().find(|plugin| plugin["name"] == name).cloned().with_context(|| format!("no plugin {name}"))
     }

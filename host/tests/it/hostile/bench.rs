@@ -130,8 +130,8 @@ impl Bench {
 
     /// What `berth plugin list` prints: by name, as JSON.
     pub(super) async fn list(&self) -> BTreeMap<String, Value> {
-        let server = self.scheduler.server();
-        let listed = Process::berth(["plugin", "list", "-o", "json", "--server", &server]).ended(LIMIT).await;
+        let socket = self.scheduler.socket();
+        let listed = Process::berth(["plugin", "list", "-o", "json", "--socket", &socket]).ended(LIMIT).await;
         assert!(listed.status.success(), "{}", listed.err);
         let plugins: Vec<Value> = serde_json::from_str(&listed.out).expect("JSON");
         let named = |plugin: Value| (plugin["name"].as_str().expect("a name").to_owned(), plugin);

@@ -2,6 +2,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 use berth_test_control_plane::User;
+use berth_test_processes::AdminSocket;
 use serde_json::{Value, json};
 
 use crate::{
@@ -16,23 +17,27 @@ pub(super) async fn plugin_directory(bench: &Bench) -> Result<()> {
     std::fs::create_dir_all(&plugins)?;
     let folder = plugins.display().to_string();
     let common = ["--leader-elect=false", "--scheduler-name=default-scheduler", "--plugins-dir", &folder];
-    let scheduler = bench.scheduler_with(&common).await?;
-    let server = scheduler.endpoints.address().to_string();
+    let _scheduler = bench.scheduler_with(&common).await?;
+    let admin = AdminSocket::in_home(bench.dir());
     let listed = |page: &str, is_component: bool| {
         let plugins: Value = serde_json::from_str(page).unwrap_or_default();
         let found = plugins.as_array().into_iter().flatten().find(|plugin| plugin["name"] == "NodeAffinity").cloned();
         found.is_some_and(|plugin| plugin["state"] != "absent" && (plugin["digest"] != "native") == is_component)
     };
+    let until = async |what: &str, is_component: bool| {
+        let look = async || Ok(listed(&admin.get("/admin/plugins")?, is_component).then_some(()));
+        berth_test_processes::until(what, look).await
+    };
     let file = plugins.join("NodeAffinity.wasm");
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
     std::fs::write(&file, component.context("the component is built in")?.bytes)?;
-    scheduler.endpoints.until("/admin/plugins", |page| listed(page, true)).await?;
+    until("the component serves", true).await?;
     bench.create(&pod("by-component", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
     ensure!(bench.node_of("by-component").await? == "b", "the component filters");
-    let told = bench.ended(&["plugin", "list", "--server", &server]).await?;
+    let told = bench.ended(&["plugin", "list"]).await?;
     ensure!(told.status.success() && told.out.contains("NodeAffinity"), "{}{}", told.out, told.err);
     std::fs::remove_file(&file)?;
-    scheduler.endpoints.until("/admin/plugins", |page| listed(page, false)).await?;
+    until("the built-in serves", false).await?;
     bench.create(&pod("natively", "100m", json!({"nodeSelector": {"disk": "ssd"}}))).await?;
     ensure!(bench.node_of("natively").await? == "b", "the built-in filters");
     Ok(())

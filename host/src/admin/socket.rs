@@ -1,0 +1,145 @@
+//! The Unix socket through which the operator on the machine steers plugins.
+//!
+//! Who may is what the file system says: the socket, and the folder that Berth makes for it, are for the user whom the
+//! scheduler runs as. Root may too. An address on loopback would let in every process in the network namespace of the machine.
+
+use std::{
+    fs, io,
+    os::unix::{
+        fs::{DirBuilderExt as _, MetadataExt as _, PermissionsExt as _},
+        net::UnixStream as StdStream,
+    },
+    path::{Path, PathBuf},
+};
+
+use tokio::net::{UnixListener, UnixStream};
+use tracing::warn;
+
+use crate::connections::Listener;
+
+/// Only the owner connects.
+const SOCKET_MODE: u32 = 0o600;
+const FOLDER_MODE: u32 = 0o700;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SocketError {
+    #[error("another scheduler listens on {}: give each its own with --admin-socket PATH", .0.display())]
+    InUse(PathBuf),
+    #[error("{} is for others than its owner too, or somebody else's: give --admin-socket PATH in a folder of your own", .0.display())]
+    SharedFolder(PathBuf),
+    #[error("{}: {source}", path.display())]
+    Unusable { path: PathBuf, source: io::Error },
+}
+
+/// A socket that serves its owner and root. Its file goes with it.
+#[derive(Debug)]
+pub(crate) struct OwnersSocket {
+    listener: UnixListener,
+    path: PathBuf,
+    owner: u32,
+}
+
+/// Where the socket is if nobody says otherwise: the same for a scheduler and for `berth plugin` of one user.
+pub(crate) fn default_path() -> PathBuf {
+    let runtime = std::env::var_os("XDG_RUNTIME_DIR").filter(|dir| !dir.is_empty()).map(PathBuf::from);
+    let folder = match (runtime, own_uid()) {
+        (Some(runtime), _) => runtime.join("berth"),
+        (None, Some(0) | None) => PathBuf::from("/run/berth"),
+        (None, Some(uid)) => std::env::temp_dir().join(format!("berth-{uid}")),
+    };
+    folder.join("admin.sock")
+}
+
+/// The user whom this process runs as.
+fn own_uid() -> Option<u32> {
+    fs::metadata("/proc/self").ok().map(|it| it.uid())
+}
+
+impl OwnersSocket {
+    /// Listens at `path`, in the place of a socket on which nobody listens any more. Folders that are missing are made.
+    ///
+    /// # Errors
+    /// Somebody else listens there, others could put a socket in its place, or the file system refuses.
+    pub(crate) fn bind(path: &Path) -> Result<Self, SocketError> {
+        let unusable = |source| SocketError::Unusable { path: path.to_owned(), source };
+        if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
+            fs::DirBuilder::new().recursive(true).mode(FOLDER_MODE).create(folder).map_err(unusable)?;
+            let metadata = fs::metadata(folder).map_err(unusable)?;
+            const OTHERS_WRITE: u32 = 0o022;
+            if metadata.mode() & OTHERS_WRITE != 0 || own_uid().is_some_and(|uid| uid != metadata.uid()) {
+                return Err(SocketError::SharedFolder(folder.to_owned()));
+            }
+        }
+        match StdStream::connect(path) {
+            Ok(_) => return Err(SocketError::InUse(path.to_owned())),
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(unusable)?
+            }
+            // Nothing is there, or nothing that `bind` would replace.
+            Err(_) => {}
+        }
+        let listener = UnixListener::bind(path).map_err(unusable)?;
+        fs::set_permissions(path, fs::Permissions::from_mode(SOCKET_MODE)).map_err(unusable)?;
+        let owner = fs::metadata(path).map_err(unusable)?.uid();
+        Ok(Self { listener, path: path.to_owned(), owner })
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    fn is_welcome(&self, stream: &UnixStream) -> bool {
+        // The mode says it already. It is set a moment after the socket is there.
+        stream.peer_cred().is_ok_and(|peer| peer.uid() == self.owner || peer.uid() == 0)
+    }
+}
+
+impl Listener for OwnersSocket {
+    type Stream = UnixStream;
+
+    async fn accept(&self) -> io::Result<UnixStream> {
+        loop {
+            let (stream, _) = self.listener.accept().await?;
+            if self.is_welcome(&stream) {
+                return Ok(stream);
+            }
+            warn!(path = %self.path.display(), "somebody else than its owner connected to the socket");
+        }
+    }
+}
+
+impl Drop for OwnersSocket {
+    fn drop(&mut self) {
+        // Whoever starts next also takes the place of one that was left.
+        let _ = fs::remove_file(&self.path);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_socket_is_its_owners_alone_and_takes_the_place_of_a_dead_one() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("berth/admin.sock");
+        let socket = OwnersSocket::bind(&path).expect("it listens");
+        assert_eq!(fs::metadata(&path).expect("a socket").mode() & 0o777, SOCKET_MODE);
+        assert_eq!(fs::metadata(dir.path().join("berth")).expect("a folder").mode() & 0o777, FOLDER_MODE);
+        assert!(matches!(OwnersSocket::bind(&path), Err(SocketError::InUse(_))));
+        // A scheduler that was killed leaves its file.
+        let left = dir.path().join("left.sock");
+        fs::rename(&path, &left).expect("a new name");
+        drop(socket);
+        OwnersSocket::bind(&left).expect("nobody listens there any more");
+        assert!(!left.exists(), "the file goes with the socket");
+    }
+
+    #[tokio::test]
+    async fn a_folder_of_others_is_refused() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("ours");
+        let error = OwnersSocket::bind(&dir.path().join("admin.sock")).expect_err("refused");
+        assert!(matches!(error, SocketError::SharedFolder(_)), "{error}");
+    }
+}

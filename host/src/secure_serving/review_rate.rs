@@ -1,0 +1,81 @@
+//! How many questions to the API server the requests of one client may cause: each unknown token and each path that a caller
+//! has not asked for lately is one. Known answers cost nothing.
+
+use std::{
+    collections::HashMap,
+    net::IpAddr,
+    sync::{Mutex, PoisonError},
+    time::Instant,
+};
+
+/// A client with one token asks two questions every ten seconds for each path that it uses.
+const PER_SECOND: f64 = 5.0;
+
+/// At once: a scraper or an operator that begins.
+const BURST: f64 = 20.0;
+
+/// Addresses that are counted at the same time.
+const MAX_ADDRESSES: usize = 1024;
+
+#[derive(Debug, Default)]
+pub(super) struct ReviewRate(Mutex<HashMap<IpAddr, Bucket>>);
+
+#[derive(Debug)]
+struct Bucket {
+    /// Questions that are left, as of then.
+    left: f64,
+    then: Instant,
+}
+
+impl ReviewRate {
+    /// Whether a request from this address may cause one more question.
+    pub(super) fn admits(&self, address: IpAddr, now: Instant) -> bool {
+        let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if buckets.len() >= MAX_ADDRESSES {
+            // A full bucket is as good as none.
+            buckets.retain(|_, bucket| bucket.left_at(now) < BURST);
+        }
+        if buckets.len() >= MAX_ADDRESSES && !buckets.contains_key(&address) {
+            return false;
+        }
+        let bucket = buckets.entry(address).or_insert(Bucket { left: BURST, then: now });
+        let left = bucket.left_at(now);
+        let is_admitted = left >= 1.0;
+        *bucket = Bucket { left: if is_admitted { left - 1.0 } else { left }, then: now };
+        is_admitted
+    }
+}
+
+impl Bucket {
+    fn left_at(&self, now: Instant) -> f64 {
+        let seconds = now.saturating_duration_since(self.then).as_secs_f64();
+        seconds.mul_add(PER_SECOND, self.left).min(BURST)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{net::Ipv4Addr, time::Duration};
+
+    use super::*;
+
+    #[test]
+    fn one_address_cannot_use_up_the_questions_of_others() {
+        let (rate, start) = (ReviewRate::default(), Instant::now());
+        let address = |last: u32| IpAddr::V4(Ipv4Addr::from_bits(last));
+        let admitted = |address, now| (0..100).filter(|_| rate.admits(address, now)).count();
+        assert_eq!(admitted(address(1), start), 20);
+        assert_eq!(admitted(address(2), start), 20);
+        assert_eq!(admitted(address(1), start + Duration::from_secs(2)), 10);
+    }
+
+    #[test]
+    fn so_many_addresses_are_counted_and_those_that_are_quiet_are_forgotten() {
+        let (rate, start) = (ReviewRate::default(), Instant::now());
+        let n_admitted = |range: std::ops::Range<u32>, now| {
+            range.filter(|last| rate.admits(IpAddr::V4(Ipv4Addr::from_bits(*last)), now)).count()
+        };
+        assert_eq!(n_admitted(0..2000, start), MAX_ADDRESSES);
+        assert_eq!(n_admitted(2000..2010, start + Duration::from_secs(1)), 10);
+    }
+}

@@ -1,0 +1,139 @@
+//! Clients of the endpoints that mean harm: connections that say nothing, say it slowly, or never end, and tokens of nobody.
+//! Pods are bound and probes answered all the while.
+
+use std::{
+    io::{Read as _, Write as _},
+    net::{SocketAddr, TcpStream},
+    time::{Duration, Instant},
+};
+
+use futures::{StreamExt as _, stream};
+use kube::config::AuthInfo;
+use serde_json::{Value, json};
+use tokio::{task::spawn_blocking, time::timeout};
+
+use crate::{
+    cluster::{Cluster, pod},
+    https::Bench,
+};
+
+/// A pod is bound, and a probe answered, within this time, whatever clients do.
+const HEALTHY_TIME: Duration = Duration::from_secs(2);
+
+const N_CONNECTIONS: usize = 1000;
+
+/// What the connections send, by number: nothing, the beginning of a request, one that is answered and another beginning, a
+/// body that does not come, and nonsense.
+fn opening(number: usize) -> &'static [u8] {
+    match number % 5 {
+        0 => b"",
+        1 => b"GET /metrics HTTP/1.1\r\nHost: a\r\nX-Slow: ",
+        2 => b"GET /livez HTTP/1.1\r\nHost: a\r\n\r\nGET /livez",
+        3 => b"PUT /debug/flags/v HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n",
+        _ => b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    }
+}
+
+/// Opens connections to the address and holds on to them. The file descriptors are this process's.
+async fn besiege(address: SocketAddr) -> Vec<TcpStream> {
+    let open = move || {
+        let connect = |number| {
+            let mut stream = TcpStream::connect(address).expect("it listens");
+            // It may have been closed at once.
+            let _ = stream.write_all(opening(number));
+            stream
+        };
+        (0..N_CONNECTIONS).map(connect).collect()
+    };
+    spawn_blocking(open).await.expect("no panic")
+}
+
+async fn pods_are_bound(cluster: &Cluster, name: &str) {
+    for number in 0..5 {
+        let name = format!("{name}-{number}");
+        cluster.create(&pod(&name, "100m", "16Mi")).await;
+        let bound = timeout(HEALTHY_TIME, cluster.node_of(&name)).await;
+        assert!(bound.is_ok(), "{name} is not bound within {HEALTHY_TIME:?}");
+    }
+}
+
+fn probe(address: SocketAddr) -> String {
+    let mut stream = TcpStream::connect(address).expect("it listens");
+    stream.set_read_timeout(Some(HEALTHY_TIME)).expect("a time");
+    write!(stream, "GET /livez HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n").expect("sent");
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).expect("an answer in time");
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_thousand_connections_hold_up_no_pod_and_no_probe() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let scheduler = cluster.scheduler(&[]).await;
+    let address = scheduler.server().parse().expect("an address");
+    let held = besiege(address).await;
+    let slowly = spawn_blocking(move || {
+        // A byte now and then keeps none of them longer than the others.
+        for mut stream in held.iter() {
+            let _ = stream.write_all(b"x");
+        }
+        held
+    });
+    pods_are_bound(&cluster, "besieged").await;
+    let answer = spawn_blocking(move || probe(address)).await.expect("an answer");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let held = slowly.await.expect("no panic");
+    scheduler.until("/metrics", |text| open_files(text).is_some_and(|n| n < 400.0)).await;
+    drop(held);
+}
+
+/// Of the process.
+fn open_files(metrics: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix("process_open_fds "))?.trim().parse().ok()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn https_is_not_held_up_either() {
+    let bench = Bench::start(&["--client-ca-file={dir}/ca.crt", "--leader-elect=false"]).await;
+    let held = besiege(SocketAddr::from(([127, 0, 0, 1], bench.port))).await;
+    pods_are_bound(&bench.cluster, "besieged").await;
+    assert_eq!(bench.get(AuthInfo::default(), "/livez").await.as_deref(), Ok("ok"));
+    drop(held);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tokens_of_nobody_cost_the_api_server_few_questions() {
+    const N_TOKENS: usize = 150;
+    let flags = ["--authentication-kubeconfig={kubeconfig}", "--authorization-kubeconfig={kubeconfig}"];
+    let bench = Bench::start(&[&flags[..], &["--leader-elect=false"]].concat()).await;
+    // An API server that takes its time for the question whom a token belongs to.
+    let rule = json!({
+        "name": "slow", "match": {"resources": ["tokenreviews"]}, "fault": {"type": "Latency", "milliseconds": 300},
+    });
+    let api = bench.cluster.pods.clone().into_client();
+    let post = http::Request::post("/faults").body(rule.to_string().into_bytes()).expect("a request");
+    api.request_text(post).await.expect("the rule is added");
+    let client = bench.client(AuthInfo::default());
+    let ask = async |number: usize| {
+        let request = http::Request::get("/metrics").header("Authorization", format!("Bearer nobody-{number}"));
+        match client.request_text(request.body(Vec::new()).expect("a request")).await {
+            Ok(_) => 200,
+            Err(kube::Error::Api(status)) => status.code,
+            Err(error) => panic!("{error}"),
+        }
+    };
+    let started = Instant::now();
+    let asking = stream::iter(0..N_TOKENS).map(&ask).buffer_unordered(30).collect::<Vec<u16>>();
+    let (codes, ()) = tokio::join!(asking, pods_are_bound(&bench.cluster, "asked"));
+    // Whoever has been answered is answered again without a question.
+    let known = codes.iter().filter(|code| **code == 200).count();
+    assert!(known >= 20 && codes.iter().all(|code| [200, 429].contains(code)), "{codes:?}");
+    for _ in 0..50 {
+        assert_eq!(ask(0).await, 200);
+    }
+    let rules = api.request_text(http::Request::get("/faults").body(Vec::new()).expect("a request")).await;
+    let rules: Value = serde_json::from_str(&rules.expect("the rules")).expect("JSON");
+    let n_questions = rules.pointer("/faults/0/matched").and_then(Value::as_u64).unwrap_or_else(|| panic!("{rules}"));
+    let most = 21 + 5 * started.elapsed().as_secs() + 5;
+    assert!(n_questions <= most && n_questions < 100, "{n_questions} questions, where {most} are many");
+}
