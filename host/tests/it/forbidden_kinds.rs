@@ -53,9 +53,7 @@ async fn pods_with_volumes_wait_while_their_kinds_may_not_be_listed() {
     cluster.until("the reason in the condition", |seen| says(seen, why)).await;
     scheduler.process.line("scheduling without this kind").await;
     // Without budgets nothing is evicted.
-    let mut big = pod("big", "1000", "16Mi");
-    big["spec"]["priority"] = json!(1000);
-    cluster.create(&big).await;
+    cluster.create(&pod("big", "1000", "16Mi")).await;
     let blind = "plugin \"DefaultPreemption\" cannot judge this pod: the scheduler may not list poddisruptionbudgets";
     cluster.until("big refused", |seen| seen.messages.get("big").is_some_and(|it| it.contains(blind))).await;
     grant(&client).await;
@@ -93,7 +91,7 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
         "default-scheduler",
     ]);
     let line = process.line("this user may not list and watch a kind").await;
-    assert!(line.contains("resources: [\"namespaces\"], verbs: [list, watch]"), "{line}");
+    assert!(line.contains("namespaces") && line.contains("verbs: [list, watch]"), "{line}");
     grant(&cluster.pods.clone().into_client()).await;
     cluster.node_of("early").await;
 }

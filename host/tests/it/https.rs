@@ -49,6 +49,8 @@ impl Bench {
     pub(crate) fn client(&self, credentials: AuthInfo) -> Client {
         let mut config = Config::new(format!("https://127.0.0.1:{}", self.port).parse().expect("an address"));
         config.accept_invalid_certs = true;
+        // A refusal is what some tests wait for.
+        config.default_retry = false;
         config.auth_info = credentials;
         Client::try_from(config).expect("a client")
     }

@@ -192,6 +192,8 @@ fn ask_post_filter(
     let mut plugins = profile.each::<dyn PostFilter>();
     while let Some((plugin, _)) = plugins.next(profile) {
         let outcome = match profile.is_blind(plugin) {
+            // The pod is told already.
+            Some(_) if diagnosis.rejectors.contains(plugin) => continue,
             Some(unable) => {
                 blind.push(plugin);
                 Some(Some(Err(Status::unschedulable(unable.message()))))

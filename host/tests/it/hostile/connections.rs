@@ -36,6 +36,8 @@ fn opening(number: usize) -> &'static [u8] {
 
 /// Opens connections to the address and holds on to them. The file descriptors are this process's.
 async fn besiege(address: SocketAddr) -> Vec<TcpStream> {
+    // The usual limit is 1024, and several tests run at the same time.
+    let _ = rlimit::increase_nofile_limit(4096);
     let open = move || {
         let connect = |number| {
             let mut stream = TcpStream::connect(address).expect("it listens");
