@@ -74,6 +74,8 @@ pub enum LoadError {
     Read(#[source] std::io::Error),
     #[error("is no regular file")]
     NotAFile,
+    #[error("has a name that no plugin can have")]
+    FileName,
     #[error("has {size} bytes, more than the {limit} that a plugin may have")]
     TooLarge { size: u64, limit: u64 },
     #[error("is not a WebAssembly file")]

@@ -5,3 +5,32 @@
 pub(crate) mod lift;
 pub(crate) mod lower;
 mod names;
+
+/// The text without line breaks and other control characters, which would let a plugin write lines in the name of others, or
+/// steer the terminal of whoever reads them.
+pub(crate) fn on_one_line(text: String) -> String {
+    if !text.contains(char::is_control) {
+        return text;
+    }
+    text.chars().fold(String::with_capacity(text.len()), |mut line, character| {
+        if character.is_control() {
+            line.extend(character.escape_default());
+        } else {
+            line.push(character);
+        }
+        line
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn control_characters_are_escaped_and_text_is_left_alone() {
+        let forged = "ready\n2026-01-01T00:00:00Z ERROR berth: all nodes are gone \u{1b}[2J";
+        let line = on_one_line(forged.to_owned());
+        assert_eq!(line, "ready\\n2026-01-01T00:00:00Z ERROR berth: all nodes are gone \\u{1b}[2J");
+        assert_eq!(on_one_line("größer \"als\" 5 %".to_owned()), "größer \"als\" 5 %");
+    }
+}

@@ -23,7 +23,7 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
-use crate::{Binary, ComponentFactory, Engine, LoadError, threads};
+use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line, threads};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
 const SETTLE: Duration = Duration::from_millis(250);
@@ -44,7 +44,7 @@ pub struct PluginsDirectory {
 /// Something changed in the directory.
 #[derive(Debug)]
 pub struct DirectoryEvent {
-    /// The file's name without `.wasm`.
+    /// The file's name without `.wasm`; control characters in it are escaped.
     pub name: String,
     pub change: DirectoryChange,
 }
@@ -121,7 +121,7 @@ impl PluginsDirectory {
         let mut found = Vec::new();
         for (name, fingerprint) in list(&self.dir)? {
             if let Some(change) = self.load(&name, fingerprint) {
-                found.push(DirectoryEvent { name, change });
+                found.push(DirectoryEvent { name: on_one_line(name), change });
             }
         }
         Ok(found)
@@ -186,7 +186,7 @@ impl PluginsDirectory {
         for name in names {
             let file = files.get(&name).copied();
             if let Some(change) = self.look_at(&name, file) {
-                sink(DirectoryEvent { name, change });
+                sink(DirectoryEvent { name: on_one_line(name), change });
             }
         }
     }
@@ -231,6 +231,10 @@ impl PluginsDirectory {
     }
 
     fn read(&self, name: &str) -> Result<Binary, LoadError> {
+        // It would go on to logs, metrics and lists.
+        if name.contains(char::is_control) {
+            return Err(LoadError::FileName);
+        }
         let path = self.dir.join(format!("{name}.wasm"));
         Ok(Binary::new(name, read_bounded(&path, self.engine.shared().file_limits().max_bytes)?))
     }
@@ -373,6 +377,20 @@ mod tests {
         let directory = directory(dir.path(), EngineOptions::default());
         let error = directory.read("Pipe").expect_err("no file");
         assert_eq!(error.to_string(), "is no regular file");
+    }
+
+    #[test]
+    fn a_name_steers_no_terminal() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("Red\u{1b}[31m.wasm"), berth_test_guests::by_priority().expect("a component"))
+            .expect("a file");
+        let events = directory(dir.path(), EngineOptions::default()).scan().expect("a folder");
+        let [DirectoryEvent { name, change: DirectoryChange::Refused { error: LoadError::FileName, .. } }] =
+            &events[..]
+        else {
+            panic!("{events:?}")
+        };
+        assert_eq!(name, "Red\\u{1b}[31m");
     }
 
     #[test]

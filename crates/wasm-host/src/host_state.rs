@@ -7,7 +7,7 @@ use berth_framework::{DryRun, Status};
 use crate::{
     bindings::{berth::scheduler::host, types},
     clock::Clock,
-    convert::{lift, lower},
+    convert::{lift, lower, on_one_line},
     fault::CallTraces,
     limits::{Limits, Meter},
     stats::PluginStats,
@@ -71,7 +71,7 @@ impl host::Host for HostState {
         if message.len() > self.text_bytes {
             message.truncate(message.floor_char_boundary(self.text_bytes));
         }
-        let message = on_one_line(&message);
+        let message = on_one_line(message);
         if level == host::Level::Error {
             self.last_words = Some(message.clone());
         }
@@ -111,41 +111,15 @@ impl host::Host for HostState {
 
     fn count(&mut self, name: String, amount: u64) {
         if name.len() <= self.text_bytes {
-            self.stats.add_custom(name, amount, self.counters);
+            self.stats.add_custom(on_one_line(name), amount, self.counters);
         }
     }
 }
 
 impl types::Host for HostState {}
 
-/// The text without line breaks and other control characters, which would let a plugin write log lines in the name of
-/// others, or steer the terminal of whoever reads them.
-fn on_one_line(text: &str) -> String {
-    text.chars().fold(String::with_capacity(text.len()), |mut line, character| {
-        if character.is_control() {
-            line.extend(character.escape_default());
-        } else {
-            line.push(character);
-        }
-        line
-    })
-}
-
 scoped_tls_hkt::scoped_thread_local! {
     /// The other plugins of the profile while a component is in `post-filter`. A store cannot hold what lives no longer
     /// than a call.
     pub(crate) static mut OTHERS: for<'a> &'a mut (dyn DryRun + 'a)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn control_characters_are_escaped_and_text_is_left_alone() {
-        let forged = "ready\n2026-01-01T00:00:00Z ERROR berth: all nodes are gone \u{1b}[2J";
-        let line = on_one_line(forged);
-        assert_eq!(line, "ready\\n2026-01-01T00:00:00Z ERROR berth: all nodes are gone \\u{1b}[2J");
-        assert_eq!(on_one_line("größer \"als\" 5 %"), "größer \"als\" 5 %");
-    }
 }

@@ -103,7 +103,13 @@ fn check_imports(component: &Component) -> Result<(), LoadError> {
 }
 
 fn exports_of(component: &Component) -> String {
+    // As many as a message bears.
+    const SHOWN: usize = 10;
     let component_type = component.component_type();
     let names: Vec<&str> = component_type.exports(component.engine()).map(|(name, _)| name).collect();
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+    match names.len().checked_sub(SHOWN) {
+        _ if names.is_empty() => "none".to_owned(),
+        None | Some(0) => names.join(", "),
+        Some(more) => format!("{} and {more} more", names[..SHOWN].join(", ")),
+    }
 }

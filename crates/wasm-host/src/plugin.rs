@@ -20,7 +20,7 @@ use self::shown_pods::ShownPods;
 use crate::{
     bindings::types,
     component::LoadedComponent,
-    convert::lower,
+    convert::{lower, on_one_line},
     fault::{CallError, Fault},
     instance::{CallContext, Instance, TimeLimit, guest},
 };
@@ -264,7 +264,8 @@ fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailu
         Ok(Ok(())) => Ok(instance),
         Ok(Err(reason)) => {
             let end = reason.floor_char_boundary(component.limits.text_bytes);
-            Err(StartFailure::Refused(ConfigureError::new(reason.get(..end).unwrap_or_default())))
+            let reason = on_one_line(reason.get(..end).unwrap_or_default().to_owned());
+            Err(StartFailure::Refused(ConfigureError::new(reason)))
         }
         Err(fault) => Err(StartFailure::Faulty { title: component.title(), fault }),
     }

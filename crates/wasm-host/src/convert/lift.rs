@@ -9,7 +9,7 @@ use berth_framework::{
 };
 use berth_model::{Column, Columns, NodeIdx, NodeSet, PodIdx};
 
-use super::{lower::ACTIONS, names};
+use super::{lower::ACTIONS, names, on_one_line};
 use crate::{
     bindings::{
         berth::scheduler::host,
@@ -25,10 +25,8 @@ pub(crate) fn status(status: types::Status, limits: &Limits) -> Result<Status, R
     if status.reasons.len() > limits.list_items {
         return Err(Refused(format!("a status with {} reasons (limit {})", status.reasons.len(), limits.list_items)));
     }
-    for reason in &status.reasons {
-        text("a reason", reason, limits)?;
-    }
-    Ok(Status { code: code(status.code), reasons: status.reasons })
+    let reasons = status.reasons.into_iter().map(|reason| text("a reason", reason, limits));
+    Ok(Status { code: code(status.code), reasons: reasons.collect::<Result<_, _>>()? })
 }
 
 /// A status in the error arm of an answer, where success has no meaning.
@@ -103,15 +101,30 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
 /// That a manifest may name: each is watched.
 const MAX_KINDS: usize = 64;
 
+/// That a manifest may name: each key is a column of every node.
+const MAX_COLUMNS: usize = 256;
+
+/// A label's key is a name of 63 characters behind a prefix of 253.
+const MAX_KEY: usize = 317;
+
 pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result<Manifest, Refused> {
-    for (what, text) in [("its name", &manifest.name), ("its version", &manifest.version)] {
-        self::text(what, text, limits)?;
+    let name = text("its name", manifest.name, limits)?;
+    let version = text("its version", manifest.version, limits)?;
+    let lengths = [
+        ("events", manifest.requeue.as_ref().map_or(0, Vec::len), MAX_KINDS),
+        ("kinds of objects", manifest.objects.len(), MAX_KINDS),
+        ("columns", manifest.columns.len(), MAX_COLUMNS),
+    ];
+    for (what, length, limit) in lengths {
+        if length > limit {
+            return Err(Refused(format!("{length} {what} (limit {limit})")));
+        }
     }
-    let lengths =
-        [("events", manifest.requeue.as_ref().map_or(0, Vec::len)), ("kinds of objects", manifest.objects.len())];
-    for (what, length) in lengths {
-        if length > MAX_KINDS {
-            return Err(Refused(format!("{length} {what} (limit {MAX_KINDS})")));
+    for column in &manifest.columns {
+        if let lifecycle::Column::Label(key) | lifecycle::Column::Annotation(key) = column
+            && key.len() > MAX_KEY
+        {
+            return Err(Refused(format!("a key of {} bytes (limit {MAX_KEY})", key.len())));
         }
     }
     for event in manifest.requeue.iter().flatten() {
@@ -127,7 +140,7 @@ pub(crate) fn manifest(manifest: lifecycle::Manifest, limits: &Limits) -> Result
     needs.objects = objects.map(|kind| ObjectKind { api_version: kind.api_version, kind: kind.kind }).collect();
     // What a component may do is up to the operator alone.
     let (effects, rules) = (Vec::new(), Vec::new());
-    Ok(Manifest { name: manifest.name, version: manifest.version, needs, requeue, effects, rules })
+    Ok(Manifest { name, version, needs, requeue, effects, rules })
 }
 
 fn column_needs(columns: Vec<lifecycle::Column>) -> Needs {
@@ -195,7 +208,7 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             Effect::Delete { kind, namespace, name }
         }
         types::Effect::Evict(types::Eviction { pod: types::PodRef { namespace, name, uid }, message }) => {
-            text("an eviction's message", &message, limits)?;
+            let message = text("an eviction's message", message, limits)?;
             names::namespace(&namespace)?;
             names::object_name(&name)?;
             names::uid(&uid)?;
@@ -206,9 +219,8 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             Effect::Allow { uid }
         }
         types::Effect::Reject((uid, reason)) => {
-            text("a reason", &reason, limits)?;
             names::uid(&uid)?;
-            Effect::Reject { uid, reason }
+            Effect::Reject { uid, reason: text("a reason", reason, limits)? }
         }
         types::Effect::Activate(uids) => {
             if uids.len() > limits.list_items {
@@ -223,13 +235,12 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             Effect::Nominate { uid, node }
         }
         types::Effect::Event(types::Event { warning, reason, action, note }) => {
-            for (what, text) in [("an event's reason", &reason), ("its action", &action), ("its note", &note)] {
-                self::text(what, text, limits)?;
-            }
-            Effect::Event { warning, reason, action, note }
+            let reason = text("an event's reason", reason, limits)?;
+            let action = text("its action", action, limits)?;
+            Effect::Event { warning, reason, action, note: text("its note", note, limits)? }
         }
         types::Effect::Wait(types::Wait { objects, timeout_ms, timeout_message }) => {
-            text("a time-out's message", &timeout_message, limits)?;
+            let timeout_message = text("a time-out's message", timeout_message, limits)?;
             if objects.len() > limits.list_items {
                 return Err(Refused(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items)));
             }
@@ -283,9 +294,54 @@ fn code(code: types::Code) -> Code {
     }
 }
 
-fn text(what: &str, text: &str, limits: &Limits) -> Result<(), Refused> {
+/// What people will read, in conditions, events and lists.
+fn text(what: &str, text: String, limits: &Limits) -> Result<String, Refused> {
     if text.len() > limits.text_bytes {
         return Err(Refused(format!("{what} of {} bytes (limit {})", text.len(), limits.text_bytes)));
     }
-    Ok(())
+    Ok(on_one_line(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn described(columns: Vec<lifecycle::Column>) -> Result<Manifest, Refused> {
+        let manifest = lifecycle::Manifest {
+            name: "Mine".to_owned(),
+            version: "1\u{1b}[2J".to_owned(),
+            columns,
+            pods: false,
+            pod_json: false,
+            objects: Vec::new(),
+            requeue: None,
+        };
+        self::manifest(manifest, &Limits::default())
+    }
+
+    /// Each would be kept for every node, of every instance.
+    #[test]
+    fn a_manifest_names_so_many_columns_and_no_more() {
+        let label = |length: usize| lifecycle::Column::Label("k".repeat(length));
+        let described_by = |n: usize| described(std::iter::repeat_with(|| label(MAX_KEY)).take(n).collect());
+        assert_eq!(described_by(MAX_COLUMNS).unwrap().needs.label_keys.len(), MAX_COLUMNS);
+        assert_eq!(described_by(MAX_COLUMNS + 1).unwrap_err().0, "257 columns (limit 256)");
+        assert_eq!(described(vec![label(MAX_KEY + 1)]).unwrap_err().0, "a key of 318 bytes (limit 317)");
+    }
+
+    /// `kubectl` and logs show them as they are.
+    #[test]
+    fn texts_for_people_steer_no_terminal() {
+        assert_eq!(described(Vec::new()).unwrap().version, "1\\u{1b}[2J");
+        let forged = types::Status { code: types::Code::Unschedulable, reasons: vec!["full\r\n0/9 nodes".to_owned()] };
+        assert_eq!(status(forged, &Limits::default()).unwrap().reasons, ["full\\r\\n0/9 nodes"]);
+        let event = types::Event {
+            warning: false,
+            reason: "Done".to_owned(),
+            action: "Looking".to_owned(),
+            note: "größer\u{9b}5n".to_owned(),
+        };
+        let Ok(Effect::Event { note, .. }) = effect(types::Effect::Event(event), &Limits::default()) else { panic!() };
+        assert_eq!(note, "größer\\u{9b}5n");
+    }
 }
