@@ -52,6 +52,7 @@ pub(crate) struct Metrics {
     plugin_effects_refused: IntCounterVec,
     plugin_quarantines: IntCounterVec,
     plugin_dropped_log_lines: IntCounterVec,
+    plugin_out_of_time: IntCounterVec,
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
     config_reloads: IntCounterVec,
@@ -166,6 +167,14 @@ impl Metrics {
             plugin_dropped_log_lines: add.counter(
                 own,
                 ("berth_plugin_dropped_log_lines_total", "Log lines of plugins beyond their rate."),
+                &["plugin"],
+            ),
+            plugin_out_of_time: add.counter(
+                own,
+                (
+                    "berth_plugin_out_of_time_total",
+                    "Cycles and questions for which plugins had used up their time on the scheduling thread.",
+                ),
                 &["plugin"],
             ),
             plugin_custom: add.counter(
@@ -291,6 +300,11 @@ impl Metrics {
     /// `total` counts from the start of the process.
     pub(crate) fn set_dropped_log_lines(&self, plugin: &str, total: u64) {
         raise(&self.plugin_dropped_log_lines, &[plugin], total);
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_out_of_time(&self, plugin: &str, total: u64) {
+        raise(&self.plugin_out_of_time, &[plugin], total);
     }
 
     /// `total` counts from the start of the process.

@@ -19,9 +19,18 @@ use self::file::{Document, PluginEntry};
 /// The group and version of the document.
 pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
 
-/// The scheduling thread waits for every call. A good plugin answers in microseconds, so one that takes a second is at
-/// fault.
-const CALL_TIME: Duration = Duration::from_secs(1);
+/// The scheduling thread waits for every call. A good plugin answers in microseconds, an interpreter's in a few
+/// milliseconds.
+const CALL_TIME: Duration = Duration::from_millis(50);
+/// An interpreter takes a second to start, a replica of the largest cluster as long to be filled, and no pod waits for it
+/// but those of the plugin.
+const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
+/// Preemption asks each Filter plugin about every node.
+const POST_FILTER_TIME: Duration = Duration::from_secs(1);
+/// Half of the thread: the pods of other profiles get as much.
+const TIME_PER_SECOND: Duration = Duration::from_millis(500);
+/// A burst of events may hold up everything else for so long.
+const BURST: Duration = Duration::from_secs(1);
 /// A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as strings.
 const MEMORY_BYTES: u64 = 256 << 20;
 /// Scores of 100,000 nodes take 800 kB.
@@ -30,9 +39,11 @@ const OUTPUT_BYTES: u64 = 16 << 20;
 const OUTPUT_ELEMENTS: u32 = 1024;
 /// Enough to follow a plugin by eye; more would drown the scheduler's own lines.
 const LOG_LINES_PER_SECOND: u32 = 20;
-/// A plugin that fails at every pod reaches it within a few pods, one that fails now and then does not.
+/// A plugin that fails at every pod reaches it within a few pods, one that fails less than once in two minutes does not.
 const QUARANTINE_FAULTS: u32 = 5;
-const QUARANTINE_WINDOW: Duration = Duration::from_secs(60);
+const QUARANTINE_WINDOW: Duration = Duration::from_secs(600);
+/// A hundred calls that were cut short.
+const QUARANTINE_LOST: Duration = Duration::from_secs(5);
 /// Long enough for an operator to read what happened, short enough that pods do not wait long once the cause has passed.
 const QUARANTINE_BACKOFF: Duration = Duration::from_secs(30);
 /// A busy cluster calls a plugin thousands of times in a minute.
@@ -74,8 +85,16 @@ pub struct PluginSettings {
 /// What an instance may use. Exceeding any but the log rate is a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PluginLimits {
-    /// For one call.
+    /// Processor time of one call.
     pub call_time: Duration,
+    /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
+    pub lifecycle_time: Duration,
+    /// Processor time of `post-filter` with its dry runs.
+    pub post_filter_time: Duration,
+    /// All calls on the scheduling thread together, of each second.
+    pub time_per_second: Duration,
+    /// How much of the latter may be saved up.
+    pub burst: Duration,
     /// Linear memory, all of an instance's memories together.
     pub memory_bytes: u64,
     /// Of one answer.
@@ -130,6 +149,7 @@ impl Default for PluginSettings {
             quarantine: Quarantine {
                 faults: QUARANTINE_FAULTS,
                 window: QUARANTINE_WINDOW,
+                lost: QUARANTINE_LOST,
                 backoff: QUARANTINE_BACKOFF,
             },
             probation: Probation { span: ProbationSpan::Time(PROBATION_PERIOD), faults: PROBATION_FAULTS },
@@ -147,6 +167,10 @@ impl Default for PluginLimits {
     fn default() -> Self {
         Self {
             call_time: CALL_TIME,
+            lifecycle_time: LIFECYCLE_TIME,
+            post_filter_time: POST_FILTER_TIME,
+            time_per_second: TIME_PER_SECOND,
+            burst: BURST,
             memory_bytes: MEMORY_BYTES,
             output_bytes: OUTPUT_BYTES,
             output_elements: OUTPUT_ELEMENTS,

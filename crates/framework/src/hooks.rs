@@ -42,6 +42,15 @@ pub trait Hosted {
     /// cycle, for pods that are past it. `None`: the plugin serves.
     fn out_of_service(&self) -> Option<Status>;
 
+    /// Asked at the start of a cycle and before a question outside of cycles: may the plugin take more of the scheduling
+    /// thread's time? One that may be passed over is, at all of its points, until this is asked again and it may.
+    ///
+    /// # Errors
+    /// It has used up its share, and no pod may do without it: the attempt fails with this status.
+    fn has_time(&mut self) -> Result<(), Status> {
+        Ok(())
+    }
+
     /// The framework could not use an answer that the plugin gave: a score out of range, say.
     fn answered_badly(&mut self, reason: &str);
 }

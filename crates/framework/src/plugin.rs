@@ -227,6 +227,14 @@ impl dyn Plugin + '_ {
         self.hosted()?.out_of_service()
     }
 
+    /// [`Hosted::has_time`]. Native plugins are trusted with theirs.
+    ///
+    /// # Errors
+    /// The plugin has used up its share of the scheduling thread.
+    pub fn has_time(&mut self) -> Result<(), Status> {
+        self.hosted().map_or(Ok(()), Hosted::has_time)
+    }
+
     /// [`Hosted::answered_badly`].
     pub fn answered_badly(&mut self, reason: &str) {
         if let Some(hook) = self.hosted() {

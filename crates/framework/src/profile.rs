@@ -274,6 +274,17 @@ impl Profile {
         Ok(())
     }
 
+    /// Asks every plugin whether it may take more time.
+    ///
+    /// # Errors
+    /// The first plugin that has used up its share and may not be passed over.
+    pub fn have_time(&mut self) -> Result<(), (PluginIdx, Status)> {
+        for (index, instance) in (0u32..).zip(&mut self.instances) {
+            instance.plugin.has_time().map_err(|status| (PluginIdx(index), status))?;
+        }
+        Ok(())
+    }
+
     /// The first plugin that is out of service and must not be passed over.
     #[must_use]
     pub fn out_of_service(&mut self) -> Option<(PluginIdx, Status)> {

@@ -27,13 +27,15 @@ pub enum Execution {
     Wasm,
 }
 
-/// A plugin that faults so often within the window is taken out of service.
+/// A plugin that faults so often within the window, or loses so much time by it, is taken out of service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quarantine {
     /// At least 1.
     pub faults: u32,
     /// Faults before that are forgotten.
     pub window: Duration,
+    /// What its faults may take of the scheduling thread within the window.
+    pub lost: Duration,
     /// For how long the first time; twice as long each time in a row.
     pub backoff: Duration,
 }

@@ -12,7 +12,7 @@ use crate::{
     metrics::Observation,
     outbox::Outbox,
     pending_pods::PendingPods,
-    policy::PluginPolicy,
+    policy::{PluginPolicy, UnaskedGates},
     preemptions::Preemptions,
     profiles::Profiles,
 };
@@ -40,6 +40,7 @@ pub(crate) struct Context {
     pub(crate) phase: Phase,
     /// The labels of the event that is being handled, once they are known.
     pub(crate) handled: Vec<Arc<str>>,
+    pub(crate) unasked_gates: UnaskedGates,
     /// Asked beside the plugins of every profile.
     pub(crate) extenders: Option<Arc<dyn Extenders>>,
 }
@@ -69,8 +70,24 @@ impl Context {
             cache: &self.cache,
             preemptions: &self.preemptions,
             outbox: &mut self.outbox,
+            unasked_gates: &mut self.unasked_gates,
         };
         work(&mut self.queue, &mut policy)
+    }
+
+    /// Plugins that had no time for PreEnqueue and have some now are asked about those pods again.
+    pub(crate) fn ask_gates_again(&mut self) {
+        let profiles = &mut self.profiles;
+        let has_time = |(scheduler_name, name): &(Sym, Arc<str>)| {
+            let Some(profile) = profiles.get_mut(*scheduler_name) else { return true };
+            let plugin = profile.find(name).and_then(|plugin| profile.get(plugin));
+            plugin.is_none_or(|plugin| plugin.has_time().is_ok())
+        };
+        let ready: Vec<_> = self.unasked_gates.extract_if(.., has_time).collect();
+        let now = self.outbox.now();
+        for (_, plugin) in ready {
+            self.with_queue(|queue, policy| queue.plugin_replaced(&plugin, now, policy));
+        }
     }
 
     /// Tells all unschedulable pods of an event.

@@ -209,11 +209,14 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache.pod(&pod.uid).is_none()
 }
 
-/// Sends the plugins' replicas what has changed. A plugin that is out of service holds the pod back until another binary
+/// Sends the plugins' replicas what has changed, if all may take time for another pod. A plugin that is out of service holds the pod back until another binary
 /// takes its place: the answers of the other plugins, PostFilter among them, must not count without it.
 fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
     context.cache.settle();
     let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
+    if let Err((_, status)) = profile.have_time() {
+        return Err(AttemptFailure::error(&status));
+    }
     let Err((plugin, status)) = profile.sync(&context.cache) else { return Ok(()) };
     if !status.code.is_rejected() {
         let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());

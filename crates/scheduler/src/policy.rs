@@ -1,6 +1,6 @@
 //! The queue's questions, answered by the plugins of the pod's profile.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
@@ -20,13 +20,23 @@ pub(crate) struct PluginPolicy<'a> {
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
     pub(crate) outbox: &'a mut Outbox,
+    pub(crate) unasked_gates: &'a mut UnaskedGates,
 }
+
+/// PreEnqueue plugins, by profile, that had no time to look at some pod. The gate was closed to it, and no event opens it.
+pub(crate) type UnaskedGates = BTreeSet<(Sym, Arc<str>)>;
 
 impl PluginPolicy<'_> {
     /// Asks one plugin, its replica caught up.
     fn ask_gate(&mut self, scheduler_name: Sym, plugin: PluginIdx, pod: &Pod) -> Option<Status> {
         let cache = self.cache;
-        let plugin: &mut (dyn Plugin + 'static) = self.profiles.get_mut(scheduler_name)?.get(plugin)?;
+        let profile = self.profiles.get_mut(scheduler_name)?;
+        let name = Arc::clone(profile.name(plugin));
+        let plugin: &mut (dyn Plugin + 'static) = profile.get(plugin)?;
+        if let Err(status) = plugin.has_time() {
+            self.unasked_gates.insert((scheduler_name, name));
+            return Some(status);
+        }
         if let Err(status) = plugin.sync(cache) {
             return Some(status);
         }
@@ -67,7 +77,8 @@ impl PluginPolicy<'_> {
             // The queue registered for it in the plugin's place (`PluginEvents::new`), so the plugin is not asked.
             return true;
         }
-        if plugin.queueing_hint().is_none() || plugin.sync(self.cache).is_err() {
+        // A plugin without time is worth another attempt, as one is whose hint fails in kube-scheduler.
+        if plugin.queueing_hint().is_none() || plugin.has_time().is_err() || plugin.sync(self.cache).is_err() {
             return true;
         }
         let subject = shown(&occurrence.subject, plugin.manifest());
@@ -118,7 +129,7 @@ impl Policy for PluginPolicy<'_> {
         let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return by_priority };
         let Some(&plugin) = profile.plugins.at(Point::QueueSort).first() else { return by_priority };
         let Some(plugin) = profile.get(plugin) else { return by_priority };
-        if plugin.sync(cache).is_err() {
+        if plugin.has_time().is_err() || plugin.sync(cache).is_err() {
             return by_priority;
         }
         plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))

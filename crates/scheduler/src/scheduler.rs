@@ -17,6 +17,7 @@ use crate::{
     metrics::{Metrics, Observation},
     outbox::Outbox,
     pending_pods::PendingPods,
+    policy::UnaskedGates,
     preemptions::Preemptions,
     preparation::Swap,
     profiles::Profiles,
@@ -48,6 +49,7 @@ impl Scheduler {
             outbox: Outbox::default(),
             phase: Phase::default(),
             handled: Vec::new(),
+            unasked_gates: UnaskedGates::default(),
             extenders: None,
         };
         swaps::install_profiles(profiles, &mut context);
@@ -151,6 +153,7 @@ impl Scheduler {
         let Self { context, cycle, bindings, settings, .. } = self;
         context.outbox.set_now(now);
         bindings.expire(context);
+        context.ask_gates_again();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         if context.phase != Phase::Running {
             return false;

@@ -41,7 +41,7 @@ impl Clock {
     }
 }
 
-/// The deadline of a call, in ticks from here on: at least `timeout`, as the tick under way does not count.
+/// When to look at a call's time again, in ticks from here on: after at least `timeout`, as the tick under way does not count.
 pub(crate) fn ticks(timeout: Duration) -> u64 {
     let ticks = timeout.as_nanos().div_ceil(TICK.as_nanos());
     u64::try_from(ticks).unwrap_or(u64::MAX / 2).saturating_add(1)

@@ -1,12 +1,16 @@
 //! A component as all its instances share it: compiled, with its limits, its figures, and what it said about itself.
 
-use std::sync::Arc;
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use berth_framework::{Manifest, PluginVersion, Points};
 use berth_model::{BinaryId, Digest};
 use wasmtime::component::InstancePre;
 
 use crate::{
+    budget::Budget,
     clock::Clock,
     exports::ExportIndices,
     fault::{Fault, FaultReport, FaultSink},
@@ -23,6 +27,8 @@ pub(crate) struct LoadedComponent {
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<Clock>,
     pub(crate) stats: Arc<PluginStats>,
+    /// Of the plugin, whichever binary serves.
+    pub(crate) budget: Arc<Budget>,
     pub(crate) faults: FaultSink,
     /// As in the logs: the name by which the binary came.
     pub(crate) name: Arc<str>,
@@ -52,6 +58,29 @@ impl LoadedComponent {
             kind: fault.kind,
             reason: fault.to_string(),
         });
+    }
+
+    /// A call on the scheduling thread took so long.
+    pub(crate) fn charge(&self, used: Duration) {
+        if let Some(share) = self.limits.share {
+            self.budget.take(used, share, Instant::now());
+        }
+    }
+
+    /// Why the plugin may not be asked for now; `None`: it may.
+    pub(crate) fn out_of_time(&self) -> Option<String> {
+        let share = self.limits.share?;
+        let now = Instant::now();
+        if !self.budget.is_spent(share, now) {
+            return None;
+        }
+        self.stats.record_out_of_time();
+        let milliseconds = share.per_second.as_millis();
+        let reason = format!("{} has used up its time, {milliseconds} ms of each second", self.title());
+        if self.budget.is_to_be_told(now) {
+            tracing::warn!(plugin = &*self.name, "{reason}; limits.millisecondsPerSecond would give it more");
+        }
+        Some(reason)
     }
 
     /// How messages name the plugin.

@@ -1,6 +1,6 @@
 //! The wasmtime engine that all plugins share, and the thread that measures their time.
 //!
-//! A call is bounded by an epoch deadline. Epochs advance every [`TICK`]; the thread that advances them ends once the
+//! A call is bounded by its processor time, at which it looks at each epoch. Epochs advance every [`TICK`]; the thread that advances them ends once the
 //! engine and everything made from it is gone. Components are compiled on the thread that calls [`Engine::load`], which
 //! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread; those that are no part of the
 //! program are compiled in a process of their own, if there is one for it.
@@ -8,7 +8,7 @@
 use std::{
     collections::BTreeMap,
     path::PathBuf,
-    sync::{Arc, PoisonError, RwLock},
+    sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
     time::Duration,
 };
@@ -18,6 +18,7 @@ use wasmtime::component::{HasSelf, Linker};
 use crate::{
     artefacts::{ArtefactError, Artefacts},
     bindings::All,
+    budget::Budget,
     clock::{Clock, TICK},
     compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
@@ -84,12 +85,19 @@ pub(crate) struct Shared {
     pub(crate) compiler: Option<CompilerProcess>,
     pub(crate) faults: FaultSink,
     limits: RwLock<LimitsByName>,
+    /// By plugin name: another binary of the plugin goes on with what the one before has left.
+    budgets: Mutex<BTreeMap<String, Arc<Budget>>>,
     files: RwLock<FileLimits>,
 }
 
 impl Shared {
     pub(crate) fn limits_of(&self, plugin: &str) -> Limits {
         self.limits.read().unwrap_or_else(PoisonError::into_inner).of(plugin).clone()
+    }
+
+    pub(crate) fn budget_of(&self, plugin: &str) -> Arc<Budget> {
+        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
+        Arc::clone(budgets.entry(plugin.to_owned()).or_default())
     }
 
     pub(crate) fn file_limits(&self) -> FileLimits {
@@ -130,8 +138,9 @@ impl Engine {
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
         let EngineOptions { limits, plugin_limits, faults, compiler, files, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
-        let files = RwLock::new(files);
-        Ok(Self { shared: Arc::new(Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, files }) })
+        let (files, budgets) = (RwLock::new(files), Mutex::default());
+        let shared = Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, budgets, files };
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Other limits for the files that are read from here on.

@@ -12,18 +12,22 @@ use crate::{component::LoadedComponent, limits::Limits, plugin::ComponentPlugin,
 pub struct ComponentFactory {
     component: Arc<LoadedComponent>,
     is_from_artefact: bool,
+    is_embedded: bool,
 }
 
 impl ComponentFactory {
-    pub(crate) fn new(component: LoadedComponent, is_from_artefact: bool) -> Self {
-        Self { component: Arc::new(component), is_from_artefact }
+    pub(crate) fn new(component: LoadedComponent, is_from_artefact: bool, is_embedded: bool) -> Self {
+        Self { component: Arc::new(component), is_from_artefact, is_embedded }
     }
 
     /// The same binary with other limits, for instances to come. It keeps counting in the same figures.
     #[must_use]
-    pub fn with_limits(&self, limits: Limits) -> Self {
+    pub fn with_limits(&self, mut limits: Limits) -> Self {
+        if self.is_embedded {
+            limits.share = None;
+        }
         let component = LoadedComponent { limits, ..(*self.component).clone() };
-        Self { component: Arc::new(component), is_from_artefact: self.is_from_artefact }
+        Self { component: Arc::new(component), ..*self }
     }
 
     /// Of the component's bytes.

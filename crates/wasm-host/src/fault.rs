@@ -10,7 +10,7 @@ use wasmtime::{Trap, WasmBacktrace};
 pub enum FaultKind {
     /// A panic, an overflow of the stack, or another trap.
     Trap,
-    /// More time than [`Limits::call_timeout`](crate::Limits::call_timeout).
+    /// More processor time than its [`Limits`](crate::Limits) allow.
     Timeout,
     /// More memory than [`Limits::memory_bytes`](crate::Limits::memory_bytes).
     Memory,

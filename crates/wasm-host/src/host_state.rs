@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use berth_framework::{DryRun, Status};
+use berth_framework::{DryRun, Removal, Status};
 
 use crate::{
     bindings::{berth::scheduler::host, types},
     clock::Clock,
     convert::{lift, lower, on_one_line},
+    cpu_time::CallTime,
     fault::CallTraces,
     limits::{Limits, Meter},
     stats::PluginStats,
@@ -18,6 +19,8 @@ use crate::{
 pub(crate) struct HostState {
     plugin: Arc<str>,
     pub(crate) meter: Meter,
+    /// Of the call that the instance is in.
+    pub(crate) time: CallTime,
     /// The last line logged as an error during the current call: what a panic hook says before it traps.
     pub(crate) last_words: Option<String>,
     log_budget: LogBudget,
@@ -41,6 +44,7 @@ impl HostState {
         Self {
             plugin,
             meter: Meter::new(limits),
+            time: CallTime::new(limits.lifecycle_timeout),
             last_words: None,
             log_budget,
             text_bytes: limits.text_bytes,
@@ -92,9 +96,17 @@ impl host::Host for HostState {
         if !OTHERS.is_set() {
             return Err(lower::status(&Status::error("dry-run is for post-filter only")));
         }
-        let statuses = OTHERS.with(|others| others.dry_run(&lift::removals(cases)));
-        let statuses = statuses.map_err(|status| lower::status(&status))?;
-        Ok(statuses.iter().map(lower::status).collect())
+        let removals = lift::removals(cases);
+        let mut statuses = Vec::with_capacity(removals.len());
+        for removals in portions(&removals) {
+            // Native plugins run on until they are done, so the time is looked at in between.
+            if self.time.left().is_none() {
+                return Err(lower::status(&Status::error("the time of post-filter is over")));
+            }
+            let answers = OTHERS.with(|others| others.dry_run(removals));
+            statuses.extend(answers.map_err(|status| lower::status(&status))?.iter().map(lower::status));
+        }
+        Ok(statuses)
     }
 
     fn ask_extenders(&mut self, preemptions: Vec<host::Preemption>) -> Result<Vec<host::Preemption>, types::Status> {
@@ -118,8 +130,46 @@ impl host::Host for HostState {
 
 impl types::Host for HostState {}
 
+/// Nodes, and pods taken from them, that plugins look at between two looks at the time.
+const PORTION: usize = 4096;
+
+/// Removals that together weigh no more than [`PORTION`], at least one at a time.
+fn portions(mut removals: &[Removal]) -> impl Iterator<Item = &[Removal]> {
+    std::iter::from_fn(move || {
+        let mut weight = 0_usize;
+        let fits = |removal: &&Removal| {
+            let is_first = weight == 0;
+            weight = weight.saturating_add(1 + removal.pods.len());
+            is_first || weight <= PORTION
+        };
+        let n_removals = removals.iter().take_while(fits).count();
+        let (portion, rest) = removals.split_at_checked(n_removals).filter(|(portion, _)| !portion.is_empty())?;
+        removals = rest;
+        Some(portion)
+    })
+}
+
 scoped_tls_hkt::scoped_thread_local! {
     /// The other plugins of the profile while a component is in `post-filter`. A store cannot hold what lives no longer
     /// than a call.
     pub(crate) static mut OTHERS: for<'a> &'a mut (dyn DryRun + 'a)
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::{NodeIdx, PodIdx};
+
+    use super::*;
+
+    #[test]
+    fn portions_have_a_weight() {
+        let removal = |n_pods: u32| Removal { node: NodeIdx(0), pods: (0..n_pods).map(PodIdx).collect() };
+        let removals = [removal(4000), removal(95), removal(1), removal(9000), removal(0)];
+        let sizes: Vec<usize> = portions(&removals).map(<[Removal]>::len).collect();
+        assert_eq!(sizes, [2, 1, 1, 1]);
+        assert_eq!(portions(&[]).count(), 0);
+        let many: Vec<Removal> = (0..10_000).map(|_| removal(1)).collect();
+        let sizes: Vec<usize> = portions(&many).map(<[Removal]>::len).collect();
+        assert_eq!(sizes, [2048, 2048, 2048, 2048, 1808]);
+    }
 }

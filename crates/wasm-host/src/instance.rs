@@ -6,8 +6,8 @@ use wasmtime::Store;
 
 use crate::{
     binary::LoadError,
-    clock::ticks,
     component::LoadedComponent,
+    cpu_time::CallTime,
     exports::Exports,
     fault::{CallError, Fault, Refused},
     host_state::HostState,
@@ -24,9 +24,11 @@ pub(crate) struct Instance {
 pub(crate) enum TimeLimit {
     /// [`Limits::call_timeout`].
     Call,
-    /// [`Limits::configure_timeout`].
-    Configure,
-    /// What is left of a time that several calls share.
+    /// [`Limits::post_filter_timeout`].
+    PostFilter,
+    /// [`Limits::lifecycle_timeout`].
+    Lifecycle,
+    /// What is left of the latter for several calls.
     Left(Duration),
 }
 
@@ -49,7 +51,9 @@ impl Instance {
         let mut store = Store::new(pre.engine(), state);
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.output_bytes);
-        store.set_epoch_deadline(ticks(limits.configure_timeout));
+        store.epoch_deadline_callback(|mut context| context.data_mut().time.at_tick());
+        store.data_mut().time = CallTime::new(limits.lifecycle_timeout);
+        store.set_epoch_deadline(1);
         let instance = match pre.instantiate(&mut store) {
             Ok(instance) => instance,
             Err(error) => {
@@ -62,7 +66,8 @@ impl Instance {
         Ok(Self { store, exports })
     }
 
-    /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped.
+    /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped. What
+    /// calls at extension points take is charged to the plugin's share of the scheduling thread.
     pub(crate) fn call<R>(
         &mut self,
         component: &LoadedComponent,
@@ -73,14 +78,22 @@ impl Instance {
         let LoadedComponent { limits, stats, .. } = component;
         let timeout = match limit {
             TimeLimit::Call => limits.call_timeout,
-            TimeLimit::Configure => limits.configure_timeout,
+            TimeLimit::PostFilter => limits.post_filter_timeout,
+            TimeLimit::Lifecycle => limits.lifecycle_timeout,
             TimeLimit::Left(duration) => duration,
         };
-        self.store.set_epoch_deadline(ticks(timeout));
-        self.store.data_mut().last_words = None;
+        // The first look is at the next tick; from then on the processor time counts.
+        self.store.set_epoch_deadline(1);
+        let state = self.store.data_mut();
+        (state.time, state.last_words) = (CallTime::new(timeout), None);
         let started = Instant::now();
         let answer = ask(CallContext { store: &mut self.store, exports: &self.exports, limits });
-        stats.record_call(started.elapsed(), self.store.data().meter.memory());
+        let elapsed = started.elapsed();
+        stats.record_call(elapsed, self.store.data().meter.memory());
+        match limit {
+            TimeLimit::Call | TimeLimit::PostFilter => component.charge(self.store.data().time.used(elapsed)),
+            TimeLimit::Lifecycle | TimeLimit::Left(_) => {}
+        }
         answer.map_err(|error| {
             let fault = Fault::new(error, function, self.store.data().traces());
             stats.record_fault(fault.kind);

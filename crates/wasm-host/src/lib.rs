@@ -11,10 +11,12 @@
 mod artefacts;
 mod binary;
 mod bindings;
+mod budget;
 mod clock;
 mod compiler_process;
 mod component;
 mod convert;
+mod cpu_time;
 mod directory;
 mod engine;
 mod exports;
@@ -31,11 +33,12 @@ pub mod threads;
 
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError};
+pub use budget::Share;
 pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
 pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};
-pub use limits::Limits;
+pub use limits::{Limits, WithoutTime};
 pub use settings::MAX_STACK;
 pub use stats::PluginStats;

@@ -4,14 +4,32 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
+use crate::budget::Share;
+
+/// What becomes of pods when a plugin has used up its share of the scheduling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WithoutTime {
+    /// Their attempts fail, to be made again after a backoff.
+    Fail,
+    /// They are scheduled without the plugin.
+    Pass,
+}
+
 /// What one plugin may use. Exceeding time, memory or output is a fault: it costs the instance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// For one call at an extension point or one small delta. The scheduling thread waits for it, so a second is already
-    /// long; a good plugin takes microseconds. Measured in ticks of 5 ms.
+    /// For one call at an extension point or one small delta. The scheduling thread waits for it; a good plugin takes
+    /// microseconds. As all limits of time here it is processor time of the calling thread, looked at every 5 ms.
     pub call_timeout: Duration,
-    /// For `describe`, `configure` and a full delta, which happen once an instance.
-    pub configure_timeout: Duration,
+    /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
+    pub lifecycle_timeout: Duration,
+    /// For `post-filter`, with the dry runs that the component asks for.
+    pub post_filter_timeout: Duration,
+    /// Of the scheduling thread, all calls of the plugin together; `None` bounds nothing. The program's own components
+    /// have no bound, as native plugins have none.
+    pub share: Option<Share>,
+    /// What becomes of a pod when the share is used up.
+    pub without_time: WithoutTime,
     /// All linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as
     /// strings.
     pub memory_bytes: usize,
@@ -32,8 +50,11 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            call_timeout: Duration::from_secs(1),
-            configure_timeout: Duration::from_secs(10),
+            call_timeout: Duration::from_millis(50),
+            lifecycle_timeout: Duration::from_secs(10),
+            post_filter_timeout: Duration::from_secs(1),
+            share: None,
+            without_time: WithoutTime::Fail,
             memory_bytes: 256 << 20,
             table_elements: 1 << 20,
             output_bytes: 16 << 20,

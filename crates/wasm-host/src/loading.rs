@@ -23,7 +23,10 @@ impl Engine {
     /// Why these bytes are no plugin, or not the plugin that the name says.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
         let shared = self.shared();
-        let limits = shared.limits_of(binary.name());
+        let mut limits = shared.limits_of(binary.name());
+        if binary.is_embedded() {
+            limits.share = None;
+        }
         binary.check_format()?;
         let (component, is_from_artefact) = compile(shared, binary)?;
         check_imports(&component)?;
@@ -36,17 +39,19 @@ impl Engine {
         let digest = binary.digest();
         let clock = Arc::clone(&shared.clock);
         let (manifest, stats) = (Manifest::default(), Arc::default());
+        let budget = shared.budget_of(binary.name());
         let faults = shared.faults.clone();
-        let mut loaded = LoadedComponent { pre, indices, limits, clock, stats, faults, name, manifest, points, digest };
+        let mut loaded =
+            LoadedComponent { pre, indices, limits, clock, stats, budget, faults, name, manifest, points, digest };
         loaded.manifest = describe(&loaded)?;
-        Ok(ComponentFactory::new(loaded, is_from_artefact))
+        Ok(ComponentFactory::new(loaded, is_from_artefact, binary.is_embedded()))
     }
 }
 
 /// Asks a throw-away instance, which also compares the types of all exported functions with the contract's.
 fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
     let mut instance = Instance::new(component)?;
-    let described = instance.call(component, "describe", TimeLimit::Configure, |context| {
+    let described = instance.call(component, "describe", TimeLimit::Lifecycle, |context| {
         let manifest = guest(&context.exports.lifecycle)?.call_describe(context.store)?;
         Ok(lift::manifest(manifest, context.limits)?)
     });

@@ -8,7 +8,7 @@
 mod points;
 mod shown_pods;
 
-use std::{sync::Arc, time::Instant};
+use std::sync::Arc;
 
 use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
@@ -21,8 +21,10 @@ use crate::{
     bindings::types,
     component::LoadedComponent,
     convert::{lower, on_one_line},
+    cpu_time::thread_time,
     fault::{CallError, Fault},
     instance::{CallContext, Instance, TimeLimit, guest},
+    limits::WithoutTime,
 };
 
 /// A component behind the framework's traits.
@@ -41,6 +43,8 @@ pub(crate) struct ComponentPlugin {
     owes_reservations: bool,
     /// Why there is no instance.
     last_fault: String,
+    /// It has used up its time and is passed over until it has some.
+    is_passed_over: bool,
     /// Scratch for a set of nodes on its way into a call.
     rows: Vec<u64>,
 }
@@ -76,6 +80,7 @@ impl ComponentPlugin {
             reserved: Vec::new(),
             owes_reservations: false,
             last_fault: String::new(),
+            is_passed_over: false,
             rows: Vec::new(),
         })
     }
@@ -120,7 +125,7 @@ impl ComponentPlugin {
         self.ask(function, TimeLimit::Call, ask)
     }
 
-    /// The same for a call in which the component may ask for dry runs: the time of those counts, so it has more of it.
+    /// The same for a call in which the component may ask for dry runs, whose time counts.
     fn ask_with_dry_runs<R>(
         &mut self,
         call: &Call<'_>,
@@ -128,7 +133,7 @@ impl ComponentPlugin {
         ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
         self.ensure_begun(call)?;
-        self.ask(function, TimeLimit::Configure, ask)
+        self.ask(function, TimeLimit::PostFilter, ask)
     }
 
     /// Tells the instance the pod of the cycle, unless it knows it.
@@ -175,10 +180,10 @@ impl ComponentPlugin {
         let is_full = delta.full;
         let portions = delta.into_portions();
         let is_long = is_full || portions.len() > 1;
-        let (begun, whole_time) = (Instant::now(), self.component.limits.configure_timeout);
+        let (begun, whole_time) = (thread_time(), self.component.limits.lifecycle_timeout);
         for portion in portions {
             let portion = lower::delta(portion);
-            let left = whole_time.saturating_sub(begun.elapsed());
+            let left = whole_time.saturating_sub(thread_time().saturating_sub(begun));
             let limit = if is_long { TimeLimit::Left(left) } else { TimeLimit::Call };
             self.ask("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
         }
@@ -257,7 +262,7 @@ impl From<StartFailure> for BuildError {
 fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
     let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
     let mut instance = Instance::new(component).map_err(failed)?;
-    let configured = instance.call(component, "configure", TimeLimit::Configure, |context| {
+    let configured = instance.call(component, "configure", TimeLimit::Lifecycle, |context| {
         Ok(guest(&context.exports.lifecycle)?.call_configure(context.store, args)?)
     });
     match configured {
@@ -285,7 +290,9 @@ impl Plugin for ComponentPlugin {
     }
 
     fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
-        self.component.points.contains(point).then(|| PointRef::of_all(self, point))
+        // Reserve has its answer below: what was reserved while there was time is to be undone.
+        let is_asked = !self.is_passed_over || point == Point::Reserve;
+        (is_asked && self.component.points.contains(point)).then(|| PointRef::of_all(self, point))
     }
 
     fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>> {
@@ -313,6 +320,16 @@ impl Hosted for ComponentPlugin {
     /// Never: the next sync starts a fresh instance.
     fn out_of_service(&self) -> Option<Status> {
         None
+    }
+
+    fn has_time(&mut self) -> Result<(), Status> {
+        let reason = self.component.out_of_time();
+        let may_pass = self.component.limits.without_time == WithoutTime::Pass;
+        self.is_passed_over = reason.is_some() && may_pass;
+        match reason {
+            Some(reason) if !may_pass => Err(Status::error(reason)),
+            Some(_) | None => Ok(()),
+        }
     }
 
     fn answered_badly(&mut self, reason: &str) {

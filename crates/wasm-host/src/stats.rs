@@ -20,6 +20,7 @@ pub struct PluginStats {
     memory_bytes: AtomicU64,
     faults: [AtomicU64; FaultKind::ALL.len()],
     dropped_log_lines: AtomicU64,
+    out_of_time: AtomicU64,
     custom: Mutex<BTreeMap<String, u64>>,
 }
 
@@ -59,6 +60,12 @@ impl PluginStats {
         self.dropped_log_lines.load(Ordering::Relaxed)
     }
 
+    /// How often the plugin was not asked, as it had used up its share of the scheduling thread.
+    #[must_use]
+    pub fn out_of_time(&self) -> u64 {
+        self.out_of_time.load(Ordering::Relaxed)
+    }
+
     /// The plugin's own counters, by the names it gave them.
     #[must_use]
     pub fn custom(&self) -> BTreeMap<String, u64> {
@@ -84,6 +91,10 @@ impl PluginStats {
 
     pub(crate) fn record_dropped_log_line(&self) {
         self.dropped_log_lines.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn record_out_of_time(&self) {
+        self.out_of_time.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Adds to a counter of the plugin's own, unless it is one more than `max_names`.

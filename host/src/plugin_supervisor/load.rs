@@ -7,15 +7,16 @@ use std::{
     collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
+    time::Duration,
 };
 
 use anyhow::{Context as _, Result};
-use berth_config::{FileSettings, PluginHostSettings, PluginLimits};
+use berth_config::{FailurePolicy, FileSettings, PluginHostSettings, PluginSettings};
 use berth_lifecycle::{Component, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory,
+    Limits, PluginsDirectory, Share, WithoutTime,
 };
 use tokio::sync::mpsc;
 use tracing::info;
@@ -86,7 +87,7 @@ impl Plugins {
         let to_supervisor = inbox.0.clone();
         let faults = FaultSink::new(move |report| drop(to_supervisor.try_send(Message::Fault(report))));
         let engine = Engine::new(EngineOptions {
-            limits: limits(rules.plugin("").limits),
+            limits: limits(&rules.plugin("")),
             plugin_limits: plugin_limits(&rules),
             artefacts: artifacts.map(Path::to_owned),
             files: file_limits(rules.settings.files()),
@@ -167,13 +168,23 @@ fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
 
 /// By name, the limits of plugins that have an entry.
 pub(super) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
-    rules.settings.named().map(|name| (name.to_string(), limits(rules.plugin(name).limits))).collect()
+    rules.settings.named().map(|name| (name.to_string(), limits(&rules.plugin(name)))).collect()
 }
 
-pub(super) fn limits(limits: PluginLimits) -> Limits {
+/// What the binaries of a plugin may use.
+pub(super) fn limits(settings: &PluginSettings) -> Limits {
+    let PluginSettings { limits, failure_policy, .. } = settings;
     let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     Limits {
         call_timeout: limits.call_time,
+        lifecycle_timeout: limits.lifecycle_time,
+        post_filter_timeout: limits.post_filter_time,
+        share: (limits.time_per_second < Duration::from_secs(1))
+            .then_some(Share { per_second: limits.time_per_second, burst: limits.burst }),
+        without_time: match failure_policy {
+            FailurePolicy::Fail => WithoutTime::Fail,
+            FailurePolicy::Ignore => WithoutTime::Pass,
+        },
         memory_bytes: size(limits.memory_bytes),
         output_bytes: size(limits.output_bytes),
         list_items: size(u64::from(limits.output_elements)),

@@ -1,6 +1,6 @@
 //! What an operator is shown of a plugin, as JSON and as the source of tables.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
@@ -79,6 +79,11 @@ pub(crate) struct Grants {
 #[serde(rename_all = "camelCase", default)]
 pub(crate) struct Limits {
     pub call_milliseconds: u64,
+    pub post_filter_milliseconds: u64,
+    pub lifecycle_milliseconds: u64,
+    /// Of the scheduling thread, all calls together.
+    pub milliseconds_per_second: u64,
+    pub burst_milliseconds: u64,
     pub memory_bytes: u64,
     pub output_bytes: u64,
     pub output_elements: u32,
@@ -166,8 +171,13 @@ fn source(service: &Service<ReadyBinary>) -> &'static str {
 
 fn limits(rules: &Rules, name: &str) -> Limits {
     let limits = rules.plugin(name).limits;
+    let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     Limits {
-        call_milliseconds: u64::try_from(limits.call_time.as_millis()).unwrap_or(u64::MAX),
+        call_milliseconds: milliseconds(limits.call_time),
+        post_filter_milliseconds: milliseconds(limits.post_filter_time),
+        lifecycle_milliseconds: milliseconds(limits.lifecycle_time),
+        milliseconds_per_second: milliseconds(limits.time_per_second),
+        burst_milliseconds: milliseconds(limits.burst),
         memory_bytes: limits.memory_bytes,
         output_bytes: limits.output_bytes,
         output_elements: limits.output_elements,

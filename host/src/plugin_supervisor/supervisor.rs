@@ -182,7 +182,7 @@ impl Supervisor {
                 let mut component = component(factory);
                 info!(plugin = name.as_str(), file = %file.display(), digest = component.digest.to_string(), "compiled");
                 // It was compiled for the limits of a while ago.
-                component.binary.set_limits(&limits(self.inventory.rules.plugin(&name).limits));
+                component.binary.set_limits(&limits(&self.inventory.rules.plugin(&name)));
                 self.inventory.found(&name, component, now())
             }
             DirectoryChange::Removed => {
@@ -217,9 +217,9 @@ impl Supervisor {
         self.settings.error = None;
         info!(file = %file.display(), "plugin configuration taken over");
         let (decisions, to_retry) =
-            self.inventory.settings_changed(settings, now(), |rules, name| limits(rules.plugin(name).limits));
+            self.inventory.settings_changed(settings, now(), |rules, name| limits(&rules.plugin(name)));
         let rules = &self.inventory.rules;
-        self.engine.set_limits(limits(rules.plugin("").limits), plugin_limits(rules));
+        self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
         if let Some((_, watch)) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
@@ -395,6 +395,7 @@ impl Supervisor {
                 metrics.set_faults(&plugin, kind, total);
             }
             metrics.set_dropped_log_lines(&plugin, totals.dropped_log_lines);
+            metrics.set_out_of_time(&plugin, totals.out_of_time);
             for (name, total) in totals.custom {
                 metrics.set_custom(&plugin, &name, total);
             }

@@ -22,6 +22,8 @@ pub(crate) struct PluginTotals {
 pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
     pub dropped_log_lines: u64,
+    /// How often it was not asked, as its time was used up.
+    pub out_of_time: u64,
     /// By the names that the plugin gave its counters.
     pub custom: BTreeMap<String, u64>,
 }
@@ -55,6 +57,7 @@ impl Totals {
             *self.faults.entry(kind.as_str()).or_default() += stats.faults(kind);
         }
         self.dropped_log_lines += stats.dropped_log_lines();
+        self.out_of_time += stats.out_of_time();
         for (name, count) in stats.custom() {
             if self.custom.len() >= MAX_CUSTOM && !self.custom.contains_key(&name) {
                 continue;

@@ -9,3 +9,4 @@ mod faults;
 mod files;
 mod grants;
 mod reads;
+mod time;

@@ -11,6 +11,7 @@ mod faults;
 mod other;
 mod points;
 mod shows_objects;
+mod slow_hint;
 
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
 pub use carries_state::carries_state;
@@ -22,6 +23,7 @@ pub use other::{
 };
 pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
+pub use slow_hint::slow_hint;
 
 #[cfg(test)]
 mod tests {
@@ -37,6 +39,7 @@ mod tests {
             super::of_another_world(),
             super::sorts_without_lifecycle(),
             super::without_cycle(),
+            super::slow_hint("SlowHint"),
             super::wrong_signature(),
             super::loops_in_describe(),
             super::traps_in_describe(),

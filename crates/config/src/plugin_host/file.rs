@@ -121,6 +121,10 @@ pub(super) struct FileFields {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct LimitsFields {
     call_milliseconds: Option<Count>,
+    lifecycle_milliseconds: Option<Count>,
+    post_filter_milliseconds: Option<Count>,
+    milliseconds_per_second: Option<Count>,
+    burst_milliseconds: Option<Count>,
     memory: Option<Bytes>,
     output_bytes: Option<Bytes>,
     output_elements: Option<Count>,
@@ -132,6 +136,7 @@ struct LimitsFields {
 struct QuarantineFields {
     faults: Option<Count>,
     window_seconds: Option<Count>,
+    lost_milliseconds: Option<Count>,
     backoff_seconds: Option<Count>,
 }
 
@@ -208,6 +213,10 @@ impl LimitsFields {
         let milliseconds = |count: Count| Duration::from_millis(u64::from(count.0));
         PluginLimits {
             call_time: self.call_milliseconds.map_or(base.call_time, milliseconds),
+            lifecycle_time: self.lifecycle_milliseconds.map_or(base.lifecycle_time, milliseconds),
+            post_filter_time: self.post_filter_milliseconds.map_or(base.post_filter_time, milliseconds),
+            time_per_second: self.milliseconds_per_second.map_or(base.time_per_second, milliseconds),
+            burst: self.burst_milliseconds.map_or(base.burst, milliseconds),
             memory_bytes: self.memory.map_or(base.memory_bytes, |bytes| bytes.0),
             output_bytes: self.output_bytes.map_or(base.output_bytes, |bytes| bytes.0),
             output_elements: self.output_elements.map_or(base.output_elements, |count| count.0),
@@ -222,6 +231,7 @@ impl QuarantineFields {
         Quarantine {
             faults: self.faults.map_or(base.faults, |count| count.0),
             window: self.window_seconds.map_or(base.window, seconds),
+            lost: self.lost_milliseconds.map_or(base.lost, |count| Duration::from_millis(u64::from(count.0))),
             backoff: self.backoff_seconds.map_or(base.backoff, seconds),
         }
     }

@@ -26,11 +26,12 @@ defaults:
   quarantine: {faults: 3}
 plugins:
 - name: Own
-  limits: {callMilliseconds: 20, outputBytes: 1000, outputElements: 10, logLinesPerSecond: 0}
+  limits: {callMilliseconds: 20, lifecycleMilliseconds: 2000, postFilterMilliseconds: 300, millisecondsPerSecond: 100,
+    burstMilliseconds: 400, outputBytes: 1000, outputElements: 10, logLinesPerSecond: 0}
   grants: {reads: [v1/ConfigMap, apps/v1/Deployment], effects: [bind, waitingPods, wait]}
   failurePolicy: Ignore
   execution: native
-  quarantine: {windowSeconds: 10, backoffSeconds: 1}
+  quarantine: {windowSeconds: 10, lostMilliseconds: 700, backoffSeconds: 1}
   probation: {calls: 100, faults: 0}
 - name: Plain
 profiles:
@@ -43,7 +44,7 @@ fn an_empty_document_is_the_default() {
     let settings = read("").expect("an empty document is valid");
     assert_eq!(settings, PluginHostSettings::default());
     let plugin = settings.plugin("Any");
-    assert_eq!(plugin.limits.call_time, Duration::from_secs(1));
+    assert_eq!(plugin.limits.call_time, Duration::from_millis(50));
     assert_eq!(plugin.failure_policy, FailurePolicy::Fail);
     assert_eq!(plugin.grants, None);
     assert_eq!(settings.default_grants(), PluginGrants::default());
@@ -76,6 +77,10 @@ fn entries_are_laid_over_defaults() {
     let own = settings.plugin("Own");
     let limits = PluginLimits {
         call_time: Duration::from_millis(20),
+        lifecycle_time: Duration::from_secs(2),
+        post_filter_time: Duration::from_millis(300),
+        time_per_second: Duration::from_millis(100),
+        burst: Duration::from_millis(400),
         memory_bytes: 64 << 20,
         output_bytes: 1000,
         output_elements: 10,
@@ -89,7 +94,8 @@ fn entries_are_laid_over_defaults() {
     assert_eq!(grants.effects, [Permission::Bind, Permission::WaitingPods, Permission::Wait]);
     assert_eq!(own.failure_policy, FailurePolicy::Ignore);
     let (window, backoff) = (Duration::from_secs(10), Duration::from_secs(1));
-    assert_eq!(own.quarantine, Quarantine { faults: 3, window, backoff });
+    let lost = Duration::from_millis(700);
+    assert_eq!(own.quarantine, Quarantine { faults: 3, window, lost, backoff });
     assert_eq!(own.probation, Probation { span: ProbationSpan::Calls(100), faults: 0 });
     for other in [settings.plugin("Plain"), settings.plugin("Unnamed")] {
         assert_eq!(other.limits.call_time, Duration::from_millis(250));

@@ -34,7 +34,8 @@ impl OperatorPolicy for Policy {
 
 /// Three faults within 10 s are too many, and one on probation, which lasts 60 s; quarantines begin at 30 s.
 fn strict() -> Policy {
-    let quarantine = Quarantine { faults: 3, window: Duration::from_secs(10), backoff: Duration::from_secs(30) };
+    let (window, lost, backoff) = (Duration::from_secs(10), Duration::from_secs(5), Duration::from_secs(30));
+    let quarantine = Quarantine { faults: 3, window, lost, backoff };
     let probation = Probation { span: ProbationSpan::Time(Duration::from_secs(60)), faults: 1 };
     Policy {
         plugin: PluginPolicy { failure_policy: FailurePolicy::Fail, quarantine, probation },

@@ -55,6 +55,8 @@ pub(super) struct Script {
     pub(super) without: Vec<Point>,
     /// Why plugins are out of service.
     pub(super) out_of_service: Option<String>,
+    /// Whether plugins have used up their time.
+    pub(super) has_no_time: bool,
     /// What Bind asks for besides the binding.
     pub(super) bind: Vec<Effect>,
     /// Whether plugins of the next versions read services, and say of each event that it is worth nothing.
@@ -157,6 +159,9 @@ impl Hosted for Fake {
     }
     fn out_of_service(&self) -> Option<Status> {
         self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)
+    }
+    fn has_time(&mut self) -> Result<(), Status> {
+        if self.with(|script| script.has_no_time) { Err(Status::error("no time")) } else { Ok(()) }
     }
     fn answered_badly(&mut self, _reason: &str) {}
 }

@@ -175,6 +175,9 @@ impl Normalize for ComponentPlugin {
 
 impl Reserve for ComponentPlugin {
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
+        if self.is_passed_over {
+            return Status::success();
+        }
         let answer = self.ask_in_cycle(call, "reserve", |context| {
             let answer = guest(&context.exports.reserve)?.call_reserve(context.store, call.cycle.0, node.0)?;
             Ok(lift::outcome(answer, context.limits)?)
@@ -281,14 +284,14 @@ impl Sign for ComponentPlugin {
 
 impl State for ComponentPlugin {
     fn snapshot(&mut self) -> Vec<u8> {
-        let answer = self.ask("snapshot", TimeLimit::Configure, |context| {
+        let answer = self.ask("snapshot", TimeLimit::Lifecycle, |context| {
             Ok(guest(&context.exports.state)?.call_snapshot(context.store)?)
         });
         self.note(answer).unwrap_or_default()
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
-        let answer = self.ask("restore", TimeLimit::Configure, |context| {
+        let answer = self.ask("restore", TimeLimit::Lifecycle, |context| {
             Ok(guest(&context.exports.state)?.call_restore(context.store, snapshot)?)
         });
         answer.map_err(|status| RestoreError::new(status.message()))?.map_err(RestoreError::new)

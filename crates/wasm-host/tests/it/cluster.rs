@@ -11,7 +11,7 @@ use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
 /// Limits under which a test of them ends soon, and a busy machine passes.
 pub(crate) fn engine() -> Engine {
     let call_timeout = Duration::from_millis(500);
-    let limits = Limits { call_timeout, configure_timeout: call_timeout, memory_bytes: 96 << 20, ..Limits::default() };
+    let limits = Limits { call_timeout, lifecycle_timeout: call_timeout, memory_bytes: 96 << 20, ..Limits::default() };
     Engine::new(EngineOptions { limits, ..EngineOptions::default() }).unwrap()
 }
 

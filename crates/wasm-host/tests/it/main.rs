@@ -8,3 +8,4 @@ mod faults;
 mod loading;
 mod serving;
 mod state;
+mod time;

@@ -1,0 +1,32 @@
+//! Which pods are alike by their origin.
+
+use std::{fmt, sync::Arc};
+
+use crate::{pod::Pod, symbols::Symbols};
+
+/// The controller that a pod belongs to, or the pod itself if it has none: pods of one id were made from one template.
+///
+/// The namespace is a part of it, as whoever creates a pod may write any owner into it. Cloning it is cheap.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct OwnerId(Arc<str>);
+
+impl OwnerId {
+    /// The id of the pod's owner.
+    #[must_use]
+    pub fn of(pod: &Pod, symbols: &Symbols) -> Self {
+        let uid = pod.owner.as_ref().map_or(pod.uid.as_str(), |owner| &*owner.uid);
+        Self(Arc::from(format!("{}/{uid}", symbols.text(pod.namespace))))
+    }
+}
+
+impl From<&str> for OwnerId {
+    fn from(id: &str) -> Self {
+        Self(Arc::from(id))
+    }
+}
+
+impl fmt::Display for OwnerId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}

@@ -1,0 +1,87 @@
+//! How much processor time a call has used, and whether that is too much.
+//!
+//! On a loaded machine the wall clock says how long a thread waited for a processor, not what the component did with it.
+//! So limits count the processor time of the calling thread. Asking for it is a system call: a call that ends within the
+//! tick in which it began costs none.
+
+use std::time::Duration;
+
+use wasmtime::{Trap, UpdateDeadline};
+
+use crate::clock::{TICK, ticks};
+
+/// Processor time that the calling thread has used since it began.
+#[cfg(unix)]
+pub(crate) fn thread_time() -> Duration {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    #[expect(unsafe_code, reason = "the standard library does not know the time of a thread")]
+    // SAFETY: the call writes one `timespec` to the place it is given. If it fails, that stays 0.
+    unsafe {
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut time);
+    }
+    let nanoseconds = u32::try_from(time.tv_nsec).unwrap_or_default();
+    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), nanoseconds)
+}
+
+/// Where threads have no clock of their own, the time that passes.
+#[cfg(not(unix))]
+pub(crate) fn thread_time() -> Duration {
+    static START: std::sync::LazyLock<std::time::Instant> = std::sync::LazyLock::new(std::time::Instant::now);
+    START.elapsed()
+}
+
+/// The time of the call that an instance is in.
+#[derive(Debug)]
+pub(crate) struct CallTime {
+    limit: Duration,
+    /// The thread's time when it was first looked at, at most a tick after the call had begun.
+    first_look: Option<Duration>,
+}
+
+impl CallTime {
+    /// A call begins.
+    pub(crate) fn new(limit: Duration) -> Self {
+        Self { limit, first_look: None }
+    }
+
+    /// What is left; `None` if the call has used up its time.
+    pub(crate) fn left(&mut self) -> Option<Duration> {
+        let now = thread_time();
+        let used = now.saturating_sub(*self.first_look.get_or_insert(now));
+        self.limit.checked_sub(used).filter(|left| !left.is_zero())
+    }
+
+    /// A tick came while the component ran.
+    pub(crate) fn at_tick(&mut self) -> wasmtime::Result<UpdateDeadline> {
+        match self.left() {
+            Some(left) => Ok(UpdateDeadline::Continue(ticks(left))),
+            None => Err(Trap::Interrupt.into()),
+        }
+    }
+
+    /// About how much the call used, which took `elapsed` by the wall clock and has just ended.
+    pub(crate) fn used(&self, elapsed: Duration) -> Duration {
+        let before = elapsed.min(TICK);
+        self.first_look.map_or(before, |first_look| before + thread_time().saturating_sub(first_look))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_uses_no_time_and_working_does() {
+        let mut time = CallTime::new(Duration::from_millis(20));
+        assert!(time.left().is_some());
+        let (ended, wait) = std::sync::mpsc::channel::<()>();
+        assert!(wait.recv_timeout(Duration::from_millis(60)).is_err(), "nobody answers");
+        assert!(time.left().is_some(), "it waited");
+        let mut number = 1_u64;
+        while time.left().is_some() {
+            number = std::hint::black_box(number.wrapping_mul(3));
+        }
+        assert!(time.used(Duration::from_secs(1)) >= Duration::from_millis(20));
+        drop(ended);
+    }
+}

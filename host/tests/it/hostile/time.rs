@@ -1,0 +1,31 @@
+//! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
+
+use berth_test_guests::{At, slow_hint};
+
+use super::bench::{Bench, Guest, name_of};
+use crate::cluster::Cluster;
+
+/// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
+const RULES: &str = "
+plugins:
+- name: SlowHint
+  limits: {callMilliseconds: 5000, millisecondsPerSecond: 100, burstMilliseconds: 200}
+";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn slow_hints_are_left_out_once_the_time_is_used_up() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let guest = Guest::new("SlowHint", At::PreFilter, slow_hint("SlowHint").expect("a component"));
+    let mut bench = Bench::start(cluster, vec![guest], RULES).await;
+    bench.create("SlowHint", 50).await;
+    let is_rejected = |name: String| async { bench.cluster.until("a rejection", |seen| seen.messages.contains_key(&name)).await };
+    for number in 0..50 {
+        is_rejected(name_of("SlowHint", number)).await;
+    }
+    // Each of these pods that comes to a node is an event.
+    bench.binds_healthy(20).await;
+    bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 100).await;
+    let says = "has used up its time, 100 ms of each second";
+    bench.cluster.until("a pod that is told so", |seen| seen.messages.values().any(|text| text.contains(says))).await;
+    bench.scheduler.process.line(says).await;
+}
