@@ -13,6 +13,7 @@ use berth_cluster::{
     Writer,
 };
 use berth_framework::ExtenderError;
+use berth_lifecycle::Fault;
 use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
     StatusChange,
@@ -48,7 +49,7 @@ pub(crate) struct Executor {
     pub kinds: Kinds,
     pub recorder: EventRecorder,
     pub events: mpsc::Sender<Event>,
-    /// Hears how swaps went.
+    /// Hears how swaps went, and of faults.
     pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
     /// Those of the configuration that holds at the moment.
@@ -190,6 +191,14 @@ impl Executor {
             // The supervisor ends before the executor does only when the process ends.
             Notice::PluginSwapped { scheduler_name, plugin, version, result } => {
                 let _ = self.plugins.send(Message::Swapped { scheduler_name, plugin, version, result }).await;
+            }
+            Notice::PluginFaulted { plugin, digest, reason, took, pod, held, scheduler_names } => {
+                let about = pod.as_ref().map(|(pod, _)| format!("{}/{}", pod.namespace, pod.name)).unwrap_or_default();
+                warn!(plugin, digest = digest.short(), pod = about, ?took, reason, "a plugin faulted");
+                let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
+                let owner = pod.map(|(_, owner)| owner);
+                let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
+                let _ = self.plugins.send(Message::Faulted { plugin, fault, held }).await;
             }
             Notice::EffectRefused { pod, plugin, effect, count, message } => {
                 let (effect, namespace) = (effect.as_str(), &pod.namespace);

@@ -53,6 +53,8 @@ pub(crate) struct Metrics {
     plugin_quarantines: IntCounterVec,
     plugin_dropped_log_lines: IntCounterVec,
     plugin_out_of_time: IntCounterVec,
+    plugin_restarts: IntCounterVec,
+    plugin_held_owners: IntGaugeVec,
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
     config_reloads: IntCounterVec,
@@ -177,6 +179,19 @@ impl Metrics {
                 ),
                 &["plugin"],
             ),
+            plugin_restarts: add.counter(
+                own,
+                ("berth_plugin_restarts_total", "How often plugins got a new instance after a fault."),
+                &["plugin"],
+            ),
+            plugin_held_owners: add.gauge(
+                own,
+                (
+                    "berth_plugin_held_owners",
+                    "Owners, such as replica sets, whose pods are held back since a plugin keeps faulting over them.",
+                ),
+                &["plugin"],
+            ),
             plugin_custom: add.counter(
                 own,
                 ("berth_plugin_custom_total", "What plugins count themselves."),
@@ -295,6 +310,19 @@ impl Metrics {
 
     pub(crate) fn quarantined(&self, plugin: &str) {
         self.plugin_quarantines.with_label_values(&[plugin]).inc();
+    }
+
+    /// A plugin got a new instance after a fault.
+    pub(crate) fn restarted(&self, plugin: &str) {
+        self.plugin_restarts.with_label_values(&[plugin]).inc();
+    }
+
+    /// By plugin, the owners whose pods are held for its faults.
+    pub(crate) fn set_held_owners(&self, by_plugin: &BTreeMap<String, usize>) {
+        self.plugin_held_owners.reset();
+        for (plugin, n_owners) in by_plugin {
+            self.plugin_held_owners.with_label_values(&[plugin]).set(to_gauge(*n_owners));
+        }
     }
 
     /// `total` counts from the start of the process.

@@ -6,7 +6,7 @@
 use std::{
     collections::VecDeque,
     panic::{self, AssertUnwindSafe},
-    sync::Arc,
+    sync::{Arc, mpsc as std_mpsc},
     thread,
     time::{Duration, Instant},
 };
@@ -15,7 +15,7 @@ use anyhow::{Context as _, Result};
 use berth_framework::{Manifest, Profile};
 use berth_model::Time;
 use berth_scheduler::{Action, Event, Scheduler};
-use berth_wasm_host::threads;
+use berth_wasm_host::{FaultReport, threads};
 use tokio::{
     runtime::Handle,
     sync::{mpsc, oneshot},
@@ -58,6 +58,8 @@ pub(crate) struct Parts {
     pub health: Health,
     /// Tells plugins what time it is.
     pub plugins: berth_wasm_host::Engine,
+    /// What components faulted in, one report for each instance that is gone.
+    pub faults: std_mpsc::Receiver<FaultReport>,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub decisions: Option<mpsc::UnboundedSender<Decision>>,
     /// Who wants to see cache and queue.
@@ -135,6 +137,7 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
             dump(&parts.scheduler, answer);
         }
         let worked = backlog.is_empty() && cycle(&mut parts);
+        take_faults(&mut parts);
         let retired = parts.scheduler.drain_retired();
         if !retired.is_empty() {
             drop(runtime.spawn_blocking(move || drop(retired)));
@@ -181,6 +184,14 @@ fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     let pause = start.elapsed();
     parts.metrics.swap_pause(pause);
     parts.pause += pause;
+}
+
+/// Tells the scheduler which instances the last calls cost.
+fn take_faults(parts: &mut Parts) {
+    while let Ok(FaultReport { plugin, digest, reason, took, pod, .. }) = parts.faults.try_recv() {
+        let now = tell_time(parts);
+        parts.scheduler.handle(Event::PluginFaulted { plugin, digest, reason, took, pod }, now);
+    }
 }
 
 /// Of the plugins that come with the event.
@@ -270,7 +281,9 @@ fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool)
 
 /// Counters and gauges.
 fn publish(parts: &Parts) {
-    parts.metrics.scheduler.set(&parts.scheduler.metrics(), &parts.scheduler.cache().table().symbols);
+    let figures = parts.scheduler.metrics();
+    parts.metrics.set_held_owners(&figures.held_owners);
+    parts.metrics.scheduler.set(&figures, &parts.scheduler.cache().table().symbols);
 }
 
 /// What was measured since the last call.

@@ -1,7 +1,7 @@
 //! A scheduler at work on one API server: everything that `berth run`, `berth sandbox` and `berth demo` start and stop.
 
 use std::{
-    sync::Arc,
+    sync::{Arc, mpsc as std_mpsc},
     time::{Duration, Instant},
 };
 
@@ -11,6 +11,7 @@ use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRa
 use berth_config::{Overrides, Settings};
 use berth_framework::Profile;
 use berth_scheduler::{Event, Scheduler};
+use berth_wasm_host::{FaultReport, FaultSink};
 use tokio::{
     sync::{mpsc, watch},
     task::spawn_blocking,
@@ -82,6 +83,8 @@ pub(crate) struct Plan {
     pub settings: Settings,
     source: ConfigurationSource,
     plugins: Plugins,
+    /// One report for each instance that a fault cost.
+    faults: std_mpsc::Receiver<FaultReport>,
 }
 
 impl Plan {
@@ -92,12 +95,15 @@ impl Plan {
     pub(crate) async fn new(scheduling: &Scheduling, overrides: Overrides) -> Result<Self> {
         let scheduling = scheduling.clone();
         spawn_blocking(move || {
-            let plugins = Plugins::load(&scheduling)?;
+            let (fault, faults) = std_mpsc::channel();
+            // Nobody hears of it once the scheduling thread has ended.
+            let sink = FaultSink::new(move |report| drop(fault.send(report)));
+            let plugins = Plugins::load(&scheduling, sink)?;
             let source = ConfigurationSource { file: scheduling.config, overrides };
             let settings = source.read(&plugins.inventory)?;
             let names: Vec<&str> = settings.profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             info!(scheduler_names = names.join(", "), "configuration loaded");
-            Ok(Self { settings, source, plugins })
+            Ok(Self { settings, source, plugins, faults })
         })
         .await
         .context("loading the plugins")?
@@ -159,7 +165,7 @@ impl Session {
         scheduling: &Scheduling,
         decisions: Option<mpsc::UnboundedSender<Decision>>,
     ) -> Result<Self> {
-        let Plan { mut settings, source, mut plugins } = plan;
+        let Plan { mut settings, source, mut plugins, faults } = plan;
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
         let outside = Outside::new(connection, &settings);
@@ -205,6 +211,7 @@ impl Session {
             metrics: Arc::clone(metrics),
             health: health.clone(),
             plugins: plugins.engine.clone(),
+            faults,
             decisions,
             dumps,
             pause: Duration::ZERO,

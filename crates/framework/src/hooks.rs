@@ -51,6 +51,12 @@ pub trait Hosted {
         Ok(())
     }
 
+    /// Has the plugin passed over at all of its points until [`Self::has_time`] is asked again, if pods may do without it;
+    /// whether they may.
+    fn pass_over(&mut self) -> bool {
+        false
+    }
+
     /// The framework could not use an answer that the plugin gave: a score out of range, say.
     fn answered_badly(&mut self, reason: &str);
 }

@@ -235,6 +235,11 @@ impl dyn Plugin + '_ {
         self.hosted().map_or(Ok(()), Hosted::has_time)
     }
 
+    /// [`Hosted::pass_over`]. No pod does without a native plugin.
+    pub fn pass_over(&mut self) -> bool {
+        self.hosted().is_some_and(Hosted::pass_over)
+    }
+
     /// [`Hosted::answered_badly`].
     pub fn answered_badly(&mut self, reason: &str) {
         if let Some(hook) = self.hosted() {

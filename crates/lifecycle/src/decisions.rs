@@ -55,6 +55,15 @@ pub enum PluginNoticeKind {
         /// The faults that led to it.
         reason: String,
     },
+    /// Profiles lost their instances by a fault and get new ones.
+    Restarting {
+        /// The component's.
+        digest: Digest,
+        /// After how long.
+        milliseconds: u64,
+        /// The fault.
+        reason: String,
+    },
     /// A quarantine is over.
     Released,
     /// A new binary's probation is over.

@@ -10,7 +10,7 @@
 
 mod binary;
 mod decisions;
-mod fault_history;
+mod fault;
 mod policy;
 
 mod life;
@@ -21,6 +21,7 @@ mod status;
 
 pub use binary::{Component, CountCalls, Service};
 pub use decisions::{Decisions, PluginNotice, PluginNoticeKind, Swap};
+pub use fault::Fault;
 pub use life::Fallback;
 pub use plugin::{NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};

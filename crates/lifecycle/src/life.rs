@@ -9,7 +9,7 @@ use berth_model::{Digest, Time, plugin_policy::ProbationSpan};
 use crate::{
     binary::{Component, CountCalls},
     decisions::PluginNoticeKind,
-    fault_history::FaultHistory,
+    fault::{Fault, FaultHistory, Tally},
     policy::{PluginPolicy, milliseconds},
 };
 
@@ -24,10 +24,10 @@ pub(crate) enum Life<B> {
     /// The file's binary is offered to the profiles, but none has said that it took it.
     Untried {
         installed: Installed<B>,
-        /// Faults count even while the first instances are made. `None` without a fallback, and once it is over.
+        /// Faults count even while the first instances are made. `None` where there is none, and once it is over.
         probation: Option<ProbationSoFar>,
     },
-    /// The file's binary serves under observation: it has a fallback.
+    /// The file's binary serves under observation: it has a fallback, or the binary before it was quarantined.
     OnProbation { installed: Installed<B>, probation: ProbationSoFar },
     /// The file's binary serves.
     Serving { installed: Installed<B> },
@@ -102,10 +102,7 @@ pub(crate) enum Event<B> {
         digest: Digest,
         reason: String,
     },
-    Faulted {
-        digest: Digest,
-        reason: String,
-    },
+    Faulted(Fault),
     TimePassed,
     /// The operator no longer allows the installed binary to serve.
     Forbidden {
@@ -211,7 +208,7 @@ impl<B: CountCalls> Life<B> {
                 installed.give_way(reason, context)
             }
             (life, E::NotTaken { digest, reason }) => life.quarantine(digest, reason, context),
-            (life, E::Faulted { digest, reason }) => life.fault(digest, reason, context),
+            (life, E::Faulted(fault)) => life.fault(&fault, context),
             (life, E::TimePassed) => life.end_probation(context),
 
             (
@@ -298,25 +295,32 @@ impl<B: CountCalls> Life<B> {
     /// A new binary for the profiles to take.
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
         context.forget_faults();
-        let probation = fallback.is_some().then_some(ProbationSoFar { since: context.now, n_faults: 0 });
+        let is_observed = fallback.is_some() || context.history.has_record();
+        let probation = is_observed.then_some(ProbationSoFar { since: context.now, n_faults: 0 });
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation }
     }
 
     /// A component faulted: on probation it gives way if that was one too many; elsewhere it is quarantined.
-    fn fault(self, digest: Digest, reason: String, context: &mut Context<'_>) -> Self {
-        if self.component_in_charge(context.embedded) != Some(digest) {
+    fn fault(self, fault: &Fault, context: &mut Context<'_>) -> Self {
+        let Fault { digest, reason, .. } = fault;
+        if self.component_in_charge(context.embedded) != Some(*digest) {
             // The last words of an instance that was replaced meanwhile.
             return self;
         }
         *context.last_reason = Some(reason.clone());
+        let policy = context.policy.quarantine;
+        let tally = context.history.add(fault, context.now, &policy);
+        if tally == Tally::Repeated {
+            return self;
+        }
         let life = match self.end_probation(context) {
-            Life::Untried { installed, probation: Some(probation) } => match probation.fault(&reason, context) {
+            Life::Untried { installed, probation: Some(probation) } => match probation.fault(reason, context) {
                 Ok(probation) => Life::Untried { installed, probation: Some(probation) },
-                Err(failed) => return installed.give_way(failed.to_string(), context),
+                Err(failed) => return installed.fail_probation(failed.to_string(), context),
             },
-            Life::OnProbation { installed, probation } => match probation.fault(&reason, context) {
+            Life::OnProbation { installed, probation } => match probation.fault(reason, context) {
                 Ok(probation) => Life::OnProbation { installed, probation },
-                Err(failed) => return installed.give_way(failed.to_string(), context),
+                Err(failed) => return installed.fail_probation(failed.to_string(), context),
             },
             life @ (Life::Absent
             | Life::Refused(_)
@@ -325,13 +329,10 @@ impl<B: CountCalls> Life<B> {
             | Life::Quarantined { .. }
             | Life::Disabled { .. }) => life,
         };
-        let policy = context.policy.quarantine;
-        let n_faults = context.history.add(context.now, &policy);
-        if n_faults < usize::try_from(policy.faults).unwrap_or(usize::MAX) {
-            return life;
+        match tally.is_too_much(&policy, reason) {
+            Some(reason) => life.quarantine(*digest, reason, context),
+            None => life,
         }
-        let reason = format!("{n_faults} faults within {} s, the last: {reason}", policy.window.as_secs());
-        life.quarantine(digest, reason, context)
     }
 
     /// Takes the component in charge out of service, if it is the one with this digest and still in service.
@@ -382,6 +383,18 @@ impl<B> Installed<B> {
     /// The component goes on although the file holds something else.
     fn despite(self, file: RefusedFile) -> Self {
         Self { refused: Some(file), ..self }
+    }
+
+    /// It faulted too often on probation: the fallback takes its place. Without one, it is out of service for a while.
+    fn fail_probation(self, reason: String, context: &mut Context<'_>) -> Life<B>
+    where
+        B: CountCalls,
+    {
+        if self.fallback.is_some() {
+            return self.give_way(reason, context);
+        }
+        let digest = self.component.digest;
+        Life::Serving { installed: self }.quarantine(digest, reason, context)
     }
 
     /// The fallback takes the component's place; the component is not tried again.
@@ -439,7 +452,7 @@ impl ProbationSoFar {
 impl Context<'_> {
     /// Another binary is in charge from here on, or the same one gets another chance.
     fn forget_faults(&mut self) {
-        *self.history = FaultHistory::default();
+        self.history.begin_anew(self.now);
     }
 
     /// The component is back in service.

@@ -7,10 +7,10 @@ use berth_model::{BinaryId, PluginName, Time, plugin_policy::Execution};
 use crate::{
     binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
-    fault_history::FaultHistory,
+    fault::{Fault, FaultHistory},
     life::{Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
-    profile_slot::ProfileSlot,
+    profile_slot::{ProfileSlot, Restart},
 };
 
 /// Everything that is known about one plugin.
@@ -98,7 +98,33 @@ impl<B: Clone + CountCalls> Plugin<B> {
     /// Something happened.
     pub(crate) fn handle(&mut self, event: Event<B>, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
         let mut decisions = self.apply(event, now, policy);
+        self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
         decisions.add(self.settle(policy));
+        decisions
+    }
+
+    /// A component faulted, and some profiles have no instance of it any more. If it stays in charge they get another one,
+    /// at once or after a while; until it is made, nobody serves there.
+    pub(crate) fn faulted(&mut self, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        let Fault { digest, reason, scheduler_names, .. } = fault.clone();
+        let mut decisions = self.apply(Event::Faulted(fault), now, policy);
+        let milliseconds = self.history.restart_delay(&policy.plugin(&self.name).quarantine);
+        let mut is_restarting = false;
+        for scheduler_name in scheduler_names {
+            let serves = self.service(&scheduler_name, policy).id() == Some(BinaryId::Component(digest));
+            if let Some(slot) = self.profiles.get_mut(&scheduler_name).filter(|_| serves) {
+                slot.begin_restart(Restart { digest, at: now + milliseconds, reason: reason.clone() });
+                is_restarting = true;
+            }
+        }
+        if is_restarting {
+            decisions.tell(&self.name, PluginNoticeKind::Restarting { digest, milliseconds, reason });
+        }
+        decisions.add(self.settle(policy));
+        if milliseconds == 0 {
+            self.profiles.values_mut().for_each(|slot| slot.end_restart(now));
+            decisions.add(self.settle(policy));
+        }
         decisions
     }
 
@@ -248,8 +274,23 @@ impl<B: Clone + CountCalls> Plugin<B> {
             Some(quarantine) if service.id() == Some(BinaryId::Component(quarantine.digest)) => {
                 policy.plugin(name).nobody(format!("plugin {name:?} is out of service: {}", quarantine.reason))
             }
-            Some(_) | None => service,
+            Some(_) | None => match self.restart(scheduler_name, &service) {
+                Some(Restart { reason, .. }) => {
+                    policy.plugin(name).nobody(format!("plugin {name:?} is being restarted after a fault: {reason}"))
+                }
+                None => service,
+            },
         }
+    }
+
+    fn restart(&self, scheduler_name: &str, service: &Service<B>) -> Option<&Restart> {
+        self.profiles.get(scheduler_name)?.restart_of(service.id()?)
+    }
+
+    /// Whether the profile waits for a new instance.
+    pub(crate) fn is_restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> bool {
+        let service = self.available(policy.execution(&self.name, scheduler_name));
+        service.is_some_and(|service| self.restart(scheduler_name, &service).is_some())
     }
 
     /// Who would serve, were nothing wrong.

@@ -1,6 +1,6 @@
 //! What one profile was last given for a plugin, and what it said that it took.
 
-use berth_model::BinaryId;
+use berth_model::{BinaryId, Digest, Time};
 
 use crate::binary::Service;
 
@@ -12,6 +12,17 @@ pub(crate) struct ProfileSlot {
     before: Given,
     /// The binary that the profile said it took; `None` for a stand-in.
     taken: Option<BinaryId>,
+    restart: Option<Restart>,
+}
+
+/// The profile's instance of a component is gone, and a new one is not to be made yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Restart {
+    pub digest: Digest,
+    /// When the new instance may be made.
+    pub at: Time,
+    /// Why the old one is gone.
+    pub reason: String,
 }
 
 /// Tells apart what a profile can be given.
@@ -26,12 +37,27 @@ impl ProfileSlot {
     /// A profile that was built with this service.
     pub(crate) fn new<B>(service: &Service<B>) -> Self {
         let given = Given::of(service);
-        Self { before: given.clone(), taken: service.id(), given }
+        Self { before: given.clone(), taken: service.id(), given, restart: None }
     }
 
     /// The binary that the profile said it took.
     pub(crate) fn taken(&self) -> Option<BinaryId> {
         self.taken
+    }
+
+    /// What the profile waits for, if it lost its instance of this component.
+    pub(crate) fn restart_of(&self, binary: BinaryId) -> Option<&Restart> {
+        self.restart.as_ref().filter(|restart| BinaryId::Component(restart.digest) == binary)
+    }
+
+    /// The profile has lost its instance.
+    pub(crate) fn begin_restart(&mut self, restart: Restart) {
+        self.restart = Some(restart);
+    }
+
+    /// New instances may be made from here on.
+    pub(crate) fn end_restart(&mut self, now: Time) {
+        self.restart = self.restart.take().filter(|restart| restart.at > now);
     }
 
     pub(crate) fn has<B>(&self, service: &Service<B>) -> bool {

@@ -7,6 +7,7 @@ use berth_model::{BinaryId, Digest, PluginName, Time};
 use crate::{
     binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
+    fault::Fault,
     life::{Event, Fallback, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
     policy::OperatorPolicy,
@@ -138,22 +139,12 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).not_taken(binary, reason, now, policy)
     }
 
-    /// An instance of the component with this digest faulted.
-    pub fn faulted(
-        &mut self,
-        name: &PluginName,
-        digest: Digest,
-        reason: &str,
-        now: Time,
-        policy: &dyn OperatorPolicy,
-    ) -> Decisions<B> {
-        match self.plugins.get_mut(name) {
-            Some(plugin) => plugin.handle(Event::Faulted { digest, reason: reason.to_owned() }, now, policy),
-            None => Decisions::default(),
-        }
+    /// An instance of a component faulted.
+    pub fn faulted(&mut self, name: &PluginName, fault: Fault, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
+        self.plugins.get_mut(name).map_or_else(Decisions::default, |plugin| plugin.faulted(fault, now, policy))
     }
 
-    /// Time has passed: quarantines and probations end here.
+    /// Time has passed: quarantines, restarts and probations end here.
     pub fn tick(&mut self, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
         let mut decisions = Decisions::default();
         for plugin in self.plugins.values_mut() {

@@ -20,6 +20,8 @@ pub enum PluginState {
     Probation,
     /// Nobody serves: the component is out of service for a while.
     Quarantined,
+    /// Nobody serves: the instance faulted, and the next one is not to be made yet.
+    Restarting,
     /// Nobody serves, as the file is no plugin or may not be one.
     Refused,
     /// Nobody serves, as there is nothing that could.
@@ -37,6 +39,7 @@ impl PluginState {
             PluginState::Serving => "serving",
             PluginState::Probation => "probation",
             PluginState::Quarantined => "quarantined",
+            PluginState::Restarting => "restarting",
             PluginState::Refused => "refused",
             PluginState::Missing => "missing",
             PluginState::Disabled => "disabled",
@@ -75,7 +78,10 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
         let installed = life.installed().map(|installed| &installed.component);
         let mut components = [installed, plugin.built_in().embedded()].into_iter().flatten();
         Self {
-            state: state(life, &service),
+            state: match state(life, &service) {
+                PluginState::Missing if plugin.is_restarting(scheduler_name, policy) => PluginState::Restarting,
+                state => state,
+            },
             component: components.find(|component| service.id().is_none_or(|serving| serving == component.id())),
             service,
             profiles,

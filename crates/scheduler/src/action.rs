@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
-use berth_model::{PodUid, api};
+use berth_model::{Digest, OwnerId, PodUid, api};
 
 use crate::preparation::{Preparation, SwapError};
 
@@ -111,6 +111,23 @@ pub enum Notice {
         version: PluginVersion,
         /// Whether it serves now.
         result: Result<(), SwapError>,
+    },
+    /// A component faulted ([`crate::Event::PluginFaulted`]): somebody decides what becomes of it.
+    PluginFaulted {
+        /// The plugin's name.
+        plugin: String,
+        /// The component's.
+        digest: Digest,
+        /// Reads on from the plugin's name.
+        reason: String,
+        /// What the call took of the scheduling thread.
+        took: Duration,
+        /// The pod that the call was about, and who owns it.
+        pod: Option<(PodRef, OwnerId)>,
+        /// For how many milliseconds that owner's pods are held back for it, if they are.
+        held: Option<u64>,
+        /// The profiles whose instance is gone.
+        scheduler_names: Vec<String>,
     },
     /// A plugin asked for an effect that the operator did not grant; the effect was not carried out.
     EffectRefused {

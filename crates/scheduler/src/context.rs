@@ -9,6 +9,7 @@ use berth_queue::{Occurrence, Policy, Queue};
 
 use crate::{
     action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    isolation::Isolation,
     metrics::Observation,
     outbox::Outbox,
     pending_pods::PendingPods,
@@ -41,6 +42,7 @@ pub(crate) struct Context {
     /// The labels of the event that is being handled, once they are known.
     pub(crate) handled: Vec<Arc<str>>,
     pub(crate) unasked_gates: UnaskedGates,
+    pub(crate) isolation: Isolation,
     /// Asked beside the plugins of every profile.
     pub(crate) extenders: Option<Arc<dyn Extenders>>,
 }
@@ -71,6 +73,7 @@ impl Context {
             preemptions: &self.preemptions,
             outbox: &mut self.outbox,
             unasked_gates: &mut self.unasked_gates,
+            isolation: &self.isolation,
         };
         work(&mut self.queue, &mut policy)
     }

@@ -217,16 +217,41 @@ fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
     if let Err((_, status)) = profile.have_time() {
         return Err(AttemptFailure::error(&status));
     }
+    check_hold(pod, context)?;
+    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
     let Err((plugin, status)) = profile.sync(&context.cache) else { return Ok(()) };
     if !status.code.is_rejected() {
         let text = format!("syncing plugin \"{}\": {}", profile.name(plugin), status.message());
         return Err(AttemptFailure::error(&Status::error(text)));
     }
+    Err(waits_for(plugin, &status, context))
+}
+
+/// Holds the pod back if a plugin keeps faulting over pods of its owner, unless it may do without that plugin.
+fn check_hold(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
+    if context.isolation.is_empty() {
+        return Ok(());
+    }
+    let owner = context.owner_of(pod);
+    let Some(hold) = context.isolation.hold(&owner, context.outbox.now()) else { return Ok(()) };
+    let status = Status::unresolvable(hold.message());
+    let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
+    // A plugin that the profile no longer has faults no more.
+    let Some(plugin) = profile.find(hold.plugin) else { return Ok(()) };
+    if profile.get(plugin).is_some_and(|instance| instance.pass_over()) {
+        return Ok(());
+    }
+    context.isolation.wait(&owner, pod.uid.clone());
+    Err(waits_for(plugin, &status, context))
+}
+
+/// The pod is turned down in the name of this plugin, whatever the others would say.
+fn waits_for(plugin: PluginIdx, status: &Status, context: &Context) -> AttemptFailure {
     let n_all_nodes = context.cache.order().len();
     let mut diagnosis = Diagnosis { n_all_nodes, pre_filter_message: status.message(), ..Diagnosis::default() };
     diagnosis.blame(plugin, status.code);
     let status = Status::new(status.code, [diagnosis.message()]);
-    Err(AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear })
+    AttemptFailure { status, diagnosis: Some(Box::new(diagnosis)), nomination: Nomination::Clear }
 }
 
 /// Does what PostFilter plugins want of the scheduler, and gives back what the host must do for them. If that evicts pods,

@@ -1,9 +1,9 @@
 //! Everything that the host tells the scheduler.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Grants, ObjectKind, PluginFactory, UnlistedKind};
-use berth_model::{ObjectKey, PodUid, api};
+use berth_model::{Digest, ObjectKey, PodUid, api};
 
 use crate::{action::RequestError, preparation::Prepared, reconfiguration::Reconfiguration};
 
@@ -92,6 +92,19 @@ pub enum Event {
         factory: Arc<dyn PluginFactory>,
         /// What the plugin may ask for from then on; `None` leaves it.
         grants: Option<Grants>,
+    },
+    /// An instance of a component faulted in a call and is gone.
+    PluginFaulted {
+        /// The plugin's name.
+        plugin: String,
+        /// The component's.
+        digest: Digest,
+        /// Reads on from the plugin's name.
+        reason: String,
+        /// What the call took of this thread.
+        took: Duration,
+        /// The pod that the call was about, if it was about one.
+        pod: Option<PodUid>,
     },
     /// How [`crate::Action::PreparePlugin`] went.
     PluginPrepared(Prepared),

@@ -57,6 +57,8 @@ pub struct Metrics {
     pub waiting_pods: usize,
     /// Pods between Reserve and PostBind.
     pub bindings: usize,
+    /// Owners whose pods are held back since a plugin faults over them, by plugin.
+    pub held_owners: BTreeMap<String, usize>,
 }
 
 /// A single measurement for a histogram.

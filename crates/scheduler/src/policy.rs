@@ -4,10 +4,11 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::Cache;
 use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
-use berth_model::{Pod, Sym, Time};
+use berth_model::{OwnerId, Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
 
 use crate::{
+    isolation::Isolation,
     metrics::Observation,
     outbox::Outbox,
     preemptions::Preemptions,
@@ -21,12 +22,22 @@ pub(crate) struct PluginPolicy<'a> {
     pub(crate) preemptions: &'a Preemptions,
     pub(crate) outbox: &'a mut Outbox,
     pub(crate) unasked_gates: &'a mut UnaskedGates,
+    pub(crate) isolation: &'a Isolation,
 }
 
 /// PreEnqueue plugins, by profile, that had no time to look at some pod. The gate was closed to it, and no event opens it.
 pub(crate) type UnaskedGates = BTreeSet<(Sym, Arc<str>)>;
 
 impl PluginPolicy<'_> {
+    /// Whether the pod is held back for faults of this plugin, so that the plugin is not asked about it.
+    fn is_held_for(&self, plugin: &str, pod: &Pod) -> bool {
+        if self.isolation.is_empty() {
+            return false;
+        }
+        let owner = OwnerId::of(pod, &self.cache.table().symbols);
+        self.isolation.hold(&owner, self.outbox.now()).is_some_and(|hold| hold.plugin == plugin)
+    }
+
     /// Asks one plugin, its replica caught up.
     fn ask_gate(&mut self, scheduler_name: Sym, plugin: PluginIdx, pod: &Pod) -> Option<Status> {
         let cache = self.cache;
@@ -49,8 +60,12 @@ impl PluginPolicy<'_> {
         let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
         plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
         for plugin in plugins {
-            // The cycle tells the pod what is missing.
-            if self.profiles.get(pod.scheduler_name).is_some_and(|profile| profile.is_blind(plugin).is_some()) {
+            let profile = self.profiles.get(pod.scheduler_name);
+            let is_not_asked = profile.is_some_and(|profile| {
+                profile.is_blind(plugin).is_some() || self.is_held_for(profile.name(plugin), pod)
+            });
+            // The cycle tells the pod what is missing, or that it is held.
+            if is_not_asked {
                 continue;
             }
             let status = self.ask_gate(pod.scheduler_name, plugin, pod);
@@ -126,9 +141,13 @@ impl Policy for PluginPolicy<'_> {
         let queued_at = i64::try_from(queued_at.0).unwrap_or(i64::MAX);
         let by_priority = (-i64::from(pod.priority), queued_at);
         let cache = self.cache;
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name) else { return by_priority };
+        let Some(profile) = self.profiles.get(pod.scheduler_name) else { return by_priority };
         let Some(&plugin) = profile.plugins.at(Point::QueueSort).first() else { return by_priority };
-        let Some(plugin) = profile.get(plugin) else { return by_priority };
+        if self.is_held_for(profile.name(plugin), pod) {
+            return by_priority;
+        }
+        let profile = self.profiles.get_mut(pod.scheduler_name);
+        let Some(plugin) = profile.and_then(|profile| profile.get(plugin)) else { return by_priority };
         if plugin.has_time().is_err() || plugin.sync(cache).is_err() {
             return by_priority;
         }
@@ -136,6 +155,9 @@ impl Policy for PluginPolicy<'_> {
     }
 
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool {
+        if self.is_held_for(plugin, pod) {
+            return false;
+        }
         let start = self.outbox.instant();
         let queues = self.ask_hint(plugin, pod, occurrence);
         let (plugin, event) = (Arc::clone(plugin), Arc::clone(&occurrence.label));

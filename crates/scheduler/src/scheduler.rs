@@ -14,6 +14,7 @@ use crate::{
     cycle::Cycle,
     event::Event,
     intake::{self, Intake},
+    isolation::Isolation,
     metrics::{Metrics, Observation},
     outbox::Outbox,
     pending_pods::PendingPods,
@@ -50,6 +51,7 @@ impl Scheduler {
             phase: Phase::default(),
             handled: Vec::new(),
             unasked_gates: UnaskedGates::default(),
+            isolation: Isolation::default(),
             extenders: None,
         };
         swaps::install_profiles(profiles, &mut context);
@@ -134,6 +136,9 @@ impl Scheduler {
                     cycle.plugins_replaced();
                 }
             }
+            Event::PluginFaulted { plugin, digest, reason, took, pod } => {
+                context.plugin_faulted((plugin, digest), reason, took, pod);
+            }
             Event::PluginPrepared(prepared) => {
                 if swaps.prepared(prepared, bindings, context) {
                     cycle.plugins_replaced();
@@ -154,6 +159,7 @@ impl Scheduler {
         context.outbox.set_now(now);
         bindings.expire(context);
         context.ask_gates_again();
+        context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         if context.phase != Phase::Running {
             return false;
@@ -171,7 +177,8 @@ impl Scheduler {
         }
         let queue = &self.context.queue;
         let ready = queue.ready_at().filter(|_| self.context.phase == Phase::Running);
-        [ready, self.bindings.next_deadline(), queue.next_wakeup()].into_iter().flatten().min()
+        let released = self.context.isolation.next_release();
+        [ready, self.bindings.next_deadline(), queue.next_wakeup(), released].into_iter().flatten().min()
     }
 
     /// What is to be done, in order.
@@ -218,6 +225,7 @@ impl Scheduler {
             cache: self.context.cache.sizes(),
             waiting_pods: self.bindings.n_held_by_permit(),
             bindings: self.bindings.len(),
+            held_owners: self.context.isolation.n_held(self.context.outbox.now()),
         }
     }
 

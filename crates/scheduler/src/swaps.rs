@@ -103,7 +103,12 @@ impl Swaps {
             }
             register_events(context);
             let now = context.outbox.now();
-            context.with_queue(|queue, policy| queue.retry_rejected_by(&swap.name, PLUGIN_REPLACED, now, policy));
+            let binary = swap.factory.version().binary;
+            let held = binary.map_or_else(Vec::new, |binary| context.isolation.replaced(&swap.name, binary));
+            context.with_queue(|queue, policy| {
+                queue.activate(&held, now, policy);
+                queue.retry_rejected_by(&swap.name, PLUGIN_REPLACED, now, policy);
+            });
         }
         for (scheduler_name, _) in users {
             let scheduler_name = context.text(scheduler_name).to_owned();

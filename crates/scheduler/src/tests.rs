@@ -4,6 +4,7 @@
 
 mod batching;
 mod extenders;
+mod faults;
 mod granted;
 mod kit;
 mod model;

@@ -6,7 +6,7 @@ use std::{
 };
 
 use berth_framework::{Manifest, PluginVersion, Points};
-use berth_model::{BinaryId, Digest};
+use berth_model::{BinaryId, Digest, PodUid};
 use wasmtime::component::InstancePre;
 
 use crate::{
@@ -51,12 +51,14 @@ impl LoadedComponent {
     }
 
     /// Reports a fault of an instance in service.
-    pub(crate) fn tell(&self, fault: &Fault) {
+    pub(crate) fn tell(&self, fault: &Fault, pod: Option<PodUid>) {
         self.faults.tell(FaultReport {
             plugin: self.name.to_string(),
             digest: self.digest,
             kind: fault.kind,
             reason: fault.to_string(),
+            took: fault.took,
+            pod,
         });
     }
 

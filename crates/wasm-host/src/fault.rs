@@ -1,8 +1,8 @@
 //! How a component fails, and the words for it.
 
-use std::{fmt, sync::Arc};
+use std::{fmt, sync::Arc, time::Duration};
 
-use berth_model::Digest;
+use berth_model::{Digest, PodUid};
 use wasmtime::{Trap, WasmBacktrace};
 
 /// Kinds of faults, as metrics tell them apart.
@@ -42,6 +42,10 @@ pub struct FaultReport {
     pub kind: FaultKind,
     /// Reads on from the plugin's name: `trapped in filter: ...`.
     pub reason: String,
+    /// Processor time of the call.
+    pub took: Duration,
+    /// The pod that the call was about, if it was about one.
+    pub pod: Option<PodUid>,
 }
 
 /// Told of every fault, on the thread that made the call: it must not block.
@@ -75,6 +79,8 @@ impl fmt::Debug for FaultSink {
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) kind: FaultKind,
+    /// Processor time of the call.
+    pub(crate) took: Duration,
     text: String,
 }
 
@@ -120,36 +126,35 @@ impl From<Refused> for CallError {
 impl Fault {
     /// An answer that passed every check here and was of no use to the framework.
     pub(crate) fn wrong_answer(reason: &str) -> Self {
-        Self { kind: FaultKind::WrongAnswer, text: format!("answered with {reason}") }
+        Self { kind: FaultKind::WrongAnswer, took: Duration::ZERO, text: format!("answered with {reason}") }
     }
 
-    /// No instance to take the place of one that faulted.
-    pub(crate) fn at_start(reason: &str) -> Self {
-        Self { kind: FaultKind::Trap, text: format!("could not start afresh: {reason}") }
+    /// Sorts out what went wrong in `function`, which took so long.
+    pub(crate) fn new(error: CallError, function: &str, traces: CallTraces<'_>, took: Duration) -> Self {
+        let (kind, text) = sort_out(error, function, traces);
+        Self { kind, took, text }
     }
+}
 
-    /// Sorts out what went wrong in `function`.
-    pub(crate) fn new(error: CallError, function: &str, traces: CallTraces<'_>) -> Self {
-        let error = match error {
-            CallError::Answer(refused) => {
-                let text = format!("answered {function} with {refused}");
-                return Self { kind: FaultKind::WrongAnswer, text };
-            }
-            CallError::Wasm(error) => error,
-        };
-        if let Some(exceeded) = traces.exceeded {
-            return Self { kind: FaultKind::Memory, text: format!("{exceeded} in {function}") };
+fn sort_out(error: CallError, function: &str, traces: CallTraces<'_>) -> (FaultKind, String) {
+    let error = match error {
+        CallError::Answer(refused) => {
+            return (FaultKind::WrongAnswer, format!("answered {function} with {refused}"));
         }
-        match error.downcast_ref::<Trap>() {
-            Some(Trap::Interrupt) => Self { kind: FaultKind::Timeout, text: format!("took too long in {function}") },
-            Some(trap) => {
-                let words = traces.last_words.map_or_else(|| describe(*trap, &error), str::to_owned);
-                Self { kind: FaultKind::Trap, text: format!("trapped in {function}: {words}") }
-            }
-            None => {
-                let text = format!("answered {function} with what cannot be read: {}", error.root_cause());
-                Self { kind: FaultKind::WrongAnswer, text }
-            }
+        CallError::Wasm(error) => error,
+    };
+    if let Some(exceeded) = traces.exceeded {
+        return (FaultKind::Memory, format!("{exceeded} in {function}"));
+    }
+    match error.downcast_ref::<Trap>() {
+        Some(Trap::Interrupt) => (FaultKind::Timeout, format!("took too long in {function}")),
+        Some(trap) => {
+            let words = traces.last_words.map_or_else(|| describe(*trap, &error), str::to_owned);
+            (FaultKind::Trap, format!("trapped in {function}: {words}"))
+        }
+        None => {
+            let text = format!("answered {function} with what cannot be read: {}", error.root_cause());
+            (FaultKind::WrongAnswer, text)
         }
     }
 }

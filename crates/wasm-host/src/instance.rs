@@ -57,7 +57,7 @@ impl Instance {
         let instance = match pre.instantiate(&mut store) {
             Ok(instance) => instance,
             Err(error) => {
-                let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces());
+                let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces(), Duration::ZERO);
                 stats.record_fault(fault.kind);
                 return Err(LoadError::Faulty(fault.to_string()));
             }
@@ -90,12 +90,13 @@ impl Instance {
         let answer = ask(CallContext { store: &mut self.store, exports: &self.exports, limits });
         let elapsed = started.elapsed();
         stats.record_call(elapsed, self.store.data().meter.memory());
+        let used = self.store.data().time.used(elapsed);
         match limit {
-            TimeLimit::Call | TimeLimit::PostFilter => component.charge(self.store.data().time.used(elapsed)),
+            TimeLimit::Call | TimeLimit::PostFilter => component.charge(used),
             TimeLimit::Lifecycle | TimeLimit::Left(_) => {}
         }
         answer.map_err(|error| {
-            let fault = Fault::new(error, function, self.store.data().traces());
+            let fault = Fault::new(error, function, self.store.data().traces(), used);
             stats.record_fault(fault.kind);
             fault
         })

@@ -39,6 +39,6 @@ pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWa
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};
-pub use limits::{Limits, WithoutTime};
+pub use limits::{Limits, WhenNotAsked};
 pub use settings::MAX_STACK;
 pub use stats::PluginStats;

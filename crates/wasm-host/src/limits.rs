@@ -6,10 +6,11 @@ use wasmtime::ResourceLimiter;
 
 use crate::budget::Share;
 
-/// What becomes of pods when a plugin has used up its share of the scheduling thread.
+/// What becomes of pods about which a plugin is not asked: it has used up its share of the scheduling thread, or keeps
+/// faulting over them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WithoutTime {
-    /// Their attempts fail, to be made again after a backoff.
+pub enum WhenNotAsked {
+    /// They wait.
     Fail,
     /// They are scheduled without the plugin.
     Pass,
@@ -28,8 +29,8 @@ pub struct Limits {
     /// Of the scheduling thread, all calls of the plugin together; `None` bounds nothing. The program's own components
     /// have no bound, as native plugins have none.
     pub share: Option<Share>,
-    /// What becomes of a pod when the share is used up.
-    pub without_time: WithoutTime,
+    /// What becomes of pods about which the plugin is not asked.
+    pub when_not_asked: WhenNotAsked,
     /// All linear memories of one instance together. A replica of 15,000 nodes takes 2 MiB as columns and 22 MiB as
     /// strings.
     pub memory_bytes: usize,
@@ -54,7 +55,7 @@ impl Default for Limits {
             lifecycle_timeout: Duration::from_secs(10),
             post_filter_timeout: Duration::from_secs(1),
             share: None,
-            without_time: WithoutTime::Fail,
+            when_not_asked: WhenNotAsked::Fail,
             memory_bytes: 256 << 20,
             table_elements: 1 << 20,
             output_bytes: 16 << 20,

@@ -1,9 +1,8 @@
 //! A configured plugin: the one that the scheduler calls, whichever instance serves it.
 //!
-//! An instance that faults is dropped, and the call in flight answers with an error. The next [`Hosted::sync`] starts a
-//! fresh one from the top: `configure`, a full delta, and `reserve` again for the pods that are between Reserve and
-//! PostBind. A component without `sync` holds no replica, so any call may start a fresh one. Pods carry symbols that the
-//! replica must know, so `sync` comes before every call, those outside of cycles included.
+//! An instance that faults is dropped, and the call in flight answers with an error. From then on the plugin is out of
+//! service: what takes its place is made elsewhere. Pods carry symbols that the replica must know, so `sync` comes before
+//! every call, those outside of cycles included.
 
 mod points;
 mod shown_pods;
@@ -14,7 +13,7 @@ use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
     PluginVersion, Point, PointRef, Points, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Pod, Symbols};
+use berth_model::{NodeSet, Pod, PodUid, Symbols};
 
 use self::shown_pods::ShownPods;
 use crate::{
@@ -24,26 +23,24 @@ use crate::{
     cpu_time::thread_time,
     fault::{CallError, Fault},
     instance::{CallContext, Instance, TimeLimit, guest},
-    limits::WithoutTime,
+    limits::WhenNotAsked,
 };
 
 /// A component behind the framework's traits.
 pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
     args: String,
-    /// None after a fault, until a fresh one is started.
+    /// None after a fault.
     instance: Option<Instance>,
     replica: Replica,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
     shown_pods: ShownPods,
-    /// What a fresh instance must be told again.
-    reserved: Vec<Reservation>,
-    /// The instance has not been told all of that yet.
-    owes_reservations: bool,
+    /// The pod that the present or last call is about.
+    pod: Option<PodUid>,
     /// Why there is no instance.
     last_fault: String,
-    /// It has used up its time and is passed over until it has some.
+    /// It is not asked in this cycle, and pods do without it.
     is_passed_over: bool,
     /// Scratch for a set of nodes on its way into a call.
     rows: Vec<u64>,
@@ -53,12 +50,6 @@ pub(crate) struct ComponentPlugin {
 struct Replica {
     generation: u64,
     n_symbols: usize,
-}
-
-struct Reservation {
-    cycle: CycleId,
-    node: NodeIdx,
-    pod: types::Pod,
 }
 
 impl Default for Replica {
@@ -77,8 +68,7 @@ impl ComponentPlugin {
             replica: Replica::default(),
             begun: Vec::new(),
             shown_pods: ShownPods::default(),
-            reserved: Vec::new(),
-            owes_reservations: false,
+            pod: None,
             last_fault: String::new(),
             is_passed_over: false,
             rows: Vec::new(),
@@ -92,12 +82,7 @@ impl ComponentPlugin {
         limit: TimeLimit,
         ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
-        if self.instance.is_none() && !self.component.indices.has_sync() {
-            self.restart()?;
-        }
-        let Some(instance) = &mut self.instance else {
-            return Err(Status::error(format!("{}, and starts afresh in the next cycle", self.last_fault)));
-        };
+        let Some(instance) = &mut self.instance else { return Err(Status::error(self.why_out_of_service())) };
         let answer = instance.call(&self.component, function, limit, ask);
         answer.map_err(|fault| {
             self.lose(&fault);
@@ -111,7 +96,12 @@ impl ComponentPlugin {
         self.begun.clear();
         self.shown_pods.forget();
         self.last_fault = format!("{} {fault}", self.component.title());
-        self.component.tell(fault);
+        self.component.tell(fault, self.pod.clone());
+    }
+
+    /// What is said of a plugin that has no instance.
+    fn why_out_of_service(&self) -> String {
+        format!("{}, and is being restarted", self.last_fault)
     }
 
     /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet.
@@ -138,6 +128,7 @@ impl ComponentPlugin {
 
     /// Tells the instance the pod of the cycle, unless it knows it.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        self.pod = Some(call.pod.uid.clone());
         if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call.cycle, &self.lowered(call.pod)) }
     }
 
@@ -146,22 +137,6 @@ impl ComponentPlugin {
             Ok(guest(&context.exports.cycle)?.call_begin(context.store, cycle.0, pod)?)
         })?;
         self.begun.push(cycle);
-        Ok(())
-    }
-
-    fn restart(&mut self) -> Result<(), Status> {
-        let instance = match start(&self.component, &self.args) {
-            Ok(instance) => instance,
-            Err(failure) => {
-                self.component.tell(&failure.fault());
-                self.last_fault = failure.to_string();
-                return Err(Status::error(self.last_fault.clone()));
-            }
-        };
-        self.instance = Some(instance);
-        self.replica = Replica::default();
-        self.begun.clear();
-        self.owes_reservations = true;
         Ok(())
     }
 
@@ -191,27 +166,6 @@ impl ComponentPlugin {
         Ok(())
     }
 
-    /// Tells a fresh instance of the pods that are between Reserve and PostBind. What it could not be told is kept for the
-    /// next one.
-    fn reserve_again(&mut self) -> Result<(), Status> {
-        let reserved = std::mem::take(&mut self.reserved);
-        let told = reserved.iter().try_for_each(|reservation| self.reserve_one_again(reservation));
-        self.reserved = reserved;
-        self.owes_reservations = told.is_err();
-        told
-    }
-
-    fn reserve_one_again(&mut self, Reservation { cycle, node, pod }: &Reservation) -> Result<(), Status> {
-        self.begin(*cycle, pod)?;
-        let answer = self.ask("reserve", TimeLimit::Call, |context| {
-            Ok(guest(&context.exports.reserve)?.call_reserve(context.store, cycle.0, node.0)?)
-        })?;
-        if answer.is_err() {
-            tracing::warn!(plugin = &*self.component.name, pod = pod.name, "a fresh instance refuses a reservation");
-        }
-        Ok(())
-    }
-
     /// The pod as this plugin may see it.
     fn lowered(&self, pod: &Pod) -> types::Pod {
         lower::pod(pod, self.component.manifest.needs.pod_json)
@@ -226,7 +180,7 @@ impl ComponentPlugin {
     }
 }
 
-/// Why there is no fresh instance.
+/// Why there is no instance.
 #[derive(Debug, thiserror::Error)]
 enum StartFailure {
     #[error("{0}")]
@@ -238,17 +192,6 @@ enum StartFailure {
     Faulty { title: String, fault: Fault },
 }
 
-impl StartFailure {
-    /// As a fault of the plugin: it served before with the same arguments.
-    fn fault(&self) -> Fault {
-        match self {
-            StartFailure::Instantiation(reason) => Fault::at_start(reason),
-            StartFailure::Refused(reason) => Fault::at_start(&format!("it refuses its arguments: {reason}")),
-            StartFailure::Faulty { fault, .. } => fault.clone(),
-        }
-    }
-}
-
 impl From<StartFailure> for BuildError {
     fn from(failure: StartFailure) -> Self {
         match failure {
@@ -258,7 +201,7 @@ impl From<StartFailure> for BuildError {
     }
 }
 
-/// A fresh instance, configured.
+/// An instance, configured.
 fn start(component: &LoadedComponent, args: &str) -> Result<Instance, StartFailure> {
     let failed = |error| StartFailure::Instantiation(format!("{} {error}", component.title()));
     let mut instance = Instance::new(component).map_err(failed)?;
@@ -308,28 +251,30 @@ impl Plugin for ComponentPlugin {
 
 impl Hosted for ComponentPlugin {
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
-        if self.instance.is_none() {
-            self.restart()?;
+        self.pod = None;
+        match self.out_of_service() {
+            Some(status) => Err(status),
+            None if self.component.indices.has_sync() => self.apply(source),
+            None => Ok(()),
         }
-        if self.component.indices.has_sync() {
-            self.apply(source)?;
-        }
-        if self.owes_reservations { self.reserve_again() } else { Ok(()) }
     }
 
-    /// Never: the next sync starts a fresh instance.
     fn out_of_service(&self) -> Option<Status> {
-        None
+        self.instance.is_none().then(|| Status::unresolvable(self.why_out_of_service()))
     }
 
     fn has_time(&mut self) -> Result<(), Status> {
-        let reason = self.component.out_of_time();
-        let may_pass = self.component.limits.without_time == WithoutTime::Pass;
-        self.is_passed_over = reason.is_some() && may_pass;
-        match reason {
-            Some(reason) if !may_pass => Err(Status::error(reason)),
-            Some(_) | None => Ok(()),
+        self.is_passed_over = false;
+        match self.component.out_of_time() {
+            Some(_) if self.pass_over() => Ok(()),
+            Some(reason) => Err(Status::error(reason)),
+            None => Ok(()),
         }
+    }
+
+    fn pass_over(&mut self) -> bool {
+        self.is_passed_over = self.component.limits.when_not_asked == WhenNotAsked::Pass;
+        self.is_passed_over
     }
 
     fn answered_badly(&mut self, reason: &str) {
@@ -341,12 +286,12 @@ impl Hosted for ComponentPlugin {
 
 impl EndCycle for ComponentPlugin {
     fn end_cycle(&mut self, cycle: CycleId) {
-        self.reserved.retain(|reservation| reservation.cycle != cycle);
         if !self.begun.contains(&cycle) {
             return;
         }
         self.begun.retain(|begun| *begun != cycle);
         self.shown_pods.forget();
+        self.pod = None;
         let ended = self.ask("end", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.cycle)?.call_end(context.store, cycle.0)?)
         });

@@ -47,7 +47,7 @@ fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
         let (name, state) = (&plugin.name, plugin.state.as_str());
         match plugin.state {
             PluginState::Serving | PluginState::Probation => n_serving += 1,
-            PluginState::Quarantined | PluginState::Refused => {
+            PluginState::Quarantined | PluginState::Restarting | PluginState::Refused => {
                 let fix = "replace its file; `berth plugin describe` says more";
                 findings.problem(Area::Scheduler, format!("plugin {name} is {state}: {reason}"), fix);
             }

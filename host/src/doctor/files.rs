@@ -3,6 +3,7 @@
 use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
 
 use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
+use berth_wasm_host::FaultSink;
 
 use super::{Area, Findings};
 use crate::{
@@ -22,7 +23,8 @@ pub(super) struct Setup {
 pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<Setup> {
     let rules = rules(scheduling, findings);
     let artifacts = cache(scheduling, findings);
-    let found = match Plugins::inspect(rules, artifacts.as_deref(), scheduling.plugins_dir.as_deref()) {
+    let plugins_dir = scheduling.plugins_dir.as_deref();
+    let found = match Plugins::inspect(rules, artifacts.as_deref(), plugins_dir, FaultSink::default()) {
         Ok(found) => found,
         Err(error) => {
             findings.problem(Area::Plugins, format!("{error:#}"), "give --plugins-dir a directory that can be read");

@@ -24,7 +24,11 @@ pub(super) async fn run(one: &One, order: &str) -> Result<()> {
                 let (name, source, digest) = (&plugin.name, &plugin.source, short(&plugin.digest));
                 writeln!(out, "{name}: {} ({source}, {digest})", plugin.state.as_str())?;
             }
-            PluginState::Quarantined | PluginState::Refused | PluginState::Missing | PluginState::Disabled => {
+            PluginState::Quarantined
+            | PluginState::Restarting
+            | PluginState::Refused
+            | PluginState::Missing
+            | PluginState::Disabled => {
                 writeln!(out, "{}: {}", plugin.name, plugin.state.as_str())?;
             }
         },

@@ -42,6 +42,10 @@ impl Announcer {
                 let note = format!("plugin {plugin}: out of service for {} s: {reason}", milliseconds / 1000);
                 self.announce(plugin, Warning, "PluginQuarantined", note);
             }
+            PluginNoticeKind::Restarting { digest, reason, .. } => {
+                let note = format!("plugin {plugin}: {} is restarted after a fault: {reason}", digest.short());
+                self.announce(plugin, Warning, "PluginRestarting", note);
+            }
             PluginNoticeKind::Released => {
                 let note = format!("plugin {plugin}: back in service, its quarantine is over");
                 self.announce(plugin, Normal, "PluginReleased", note);
@@ -54,6 +58,13 @@ impl Announcer {
     pub(crate) fn not_taken(&self, plugin: &str, reason: &str) {
         let note = format!("plugin {plugin}: {reason}; what served before goes on");
         self.announce(plugin, EventType::Warning, "PluginRefused", note);
+    }
+
+    /// A plugin keeps faulting over pods of one owner.
+    pub(crate) fn pods_held(&self, plugin: &str, owner: &str, milliseconds: u64, reason: &str) {
+        let seconds = milliseconds / 1000;
+        let note = format!("plugin {plugin}: the pods of {owner} are held back for {seconds} s, as it {reason}");
+        self.announce(plugin, EventType::Warning, "PluginPodsHeld", note);
     }
 
     /// The operator's settings cannot be used.

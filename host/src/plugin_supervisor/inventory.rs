@@ -169,8 +169,7 @@ impl PluginInventory {
                 || old.plugin(&name).grants.is_some() != self.rules.plugin(&name).grants.is_some();
             let (before, after) = (old.plugin(&name), self.rules.plugin(&name));
             // What a plugin without time does is a part of its limits there.
-            let has_other_limits =
-                (before.limits, before.failure_policy) != (after.limits, after.failure_policy);
+            let has_other_limits = (before.limits, before.failure_policy) != (after.limits, after.failure_policy);
             if has_other_limits {
                 let limits = limits(&self.rules, &name);
                 self.registry.binaries_mut(&name).for_each(|binary| binary.set_limits(&limits));

@@ -16,7 +16,7 @@ use berth_lifecycle::{Component, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory, Share, WithoutTime,
+    Limits, PluginsDirectory, Share, WhenNotAsked,
 };
 use tokio::sync::mpsc;
 use tracing::info;
@@ -62,15 +62,15 @@ pub(crate) enum UnusableFile {
 
 impl Plugins {
     /// Starts the engine, loads what lies in the plugins directory and, where built-ins run as components, compiles
-    /// them. Takes seconds the first time. A file that cannot be used is refused, as one is that comes later.
+    /// them; `faults` hears of those of components in service. Takes seconds the first time. A file that cannot be used is refused, as one is that comes later.
     ///
     /// # Errors
     /// The plugin configuration makes no sense, or the directory cannot be read.
-    pub(crate) fn load(options: &Scheduling) -> Result<Self> {
+    pub(crate) fn load(options: &Scheduling, faults: FaultSink) -> Result<Self> {
         let settings = plugin_host_settings(options.plugin_config.as_deref())?;
         let rules = Rules { settings, ..Rules::of_options(options) };
         let artifacts = artifact_cache(options);
-        let (plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref())?;
+        let (plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref(), faults)?;
         Ok(plugins)
     }
 
@@ -82,10 +82,9 @@ impl Plugins {
         rules: Rules,
         artifacts: Option<&Path>,
         plugins_dir: Option<&Path>,
+        faults: FaultSink,
     ) -> Result<(Self, Vec<(PathBuf, UnusableFile)>)> {
         let inbox = mpsc::channel(INBOX_BOUND);
-        let to_supervisor = inbox.0.clone();
-        let faults = FaultSink::new(move |report| drop(to_supervisor.try_send(Message::Fault(report))));
         let engine = Engine::new(EngineOptions {
             limits: limits(&rules.plugin("")),
             plugin_limits: plugin_limits(&rules),
@@ -181,9 +180,9 @@ pub(super) fn limits(settings: &PluginSettings) -> Limits {
         post_filter_timeout: limits.post_filter_time,
         share: (limits.time_per_second < Duration::from_secs(1))
             .then_some(Share { per_second: limits.time_per_second, burst: limits.burst }),
-        without_time: match failure_policy {
-            FailurePolicy::Fail => WithoutTime::Fail,
-            FailurePolicy::Ignore => WithoutTime::Pass,
+        when_not_asked: match failure_policy {
+            FailurePolicy::Fail => WhenNotAsked::Fail,
+            FailurePolicy::Ignore => WhenNotAsked::Pass,
         },
         memory_bytes: size(limits.memory_bytes),
         output_bytes: size(limits.output_bytes),

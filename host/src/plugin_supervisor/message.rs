@@ -4,23 +4,28 @@ use std::{path::PathBuf, sync::Arc};
 
 use berth_config::{PluginHostSettings, Settings};
 use berth_framework::{Extenders, PluginVersion};
-use berth_lifecycle::OrderError;
+use berth_lifecycle::{Fault, OrderError};
 use berth_scheduler::SwapError;
-use berth_wasm_host::{DirectoryEvent, FaultReport};
+use berth_wasm_host::DirectoryEvent;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
 use super::{report::PluginReport, settings_file::SettingsFileError};
 use crate::configuration::ConfigurationSource;
 
-/// Messages come one at a time; this many at once is a plugin that fails in every call.
+/// Messages come one at a time; whoever has one more waits.
 pub(super) const INBOX_BOUND: usize = 256;
 
 /// What the supervisor is told or asked.
 #[derive(Debug)]
 pub(crate) enum Message {
     Directory(DirectoryEvent),
-    Fault(FaultReport),
+    Faulted {
+        plugin: String,
+        fault: Fault,
+        /// For how many milliseconds the pods of the fault's owner are held back, if they are.
+        held: Option<u64>,
+    },
     /// How the scheduler got on with a swap in one profile.
     Swapped {
         scheduler_name: String,

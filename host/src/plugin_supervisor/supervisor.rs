@@ -1,9 +1,7 @@
 //! The task that keeps the plugins while the scheduler runs: facts and orders come in over one channel, swaps go to the
 //! scheduler.
 //!
-//! The registry decides; here its decisions are carried out and told, in the log, as metrics and as Kubernetes events. A
-//! plugin's fault is reported from the scheduling thread, which must not wait: a report that finds the channel full is
-//! lost, but the fault is counted all the same, and where faults come that fast the next one will do.
+//! The registry decides; here its decisions are carried out and told, in the log, as metrics and as Kubernetes events.
 
 use std::{
     path::{Path, PathBuf},
@@ -15,10 +13,10 @@ use anyhow::{Context as _, Result};
 use berth_cluster::EventRecorder;
 use berth_config::PluginHostSettings;
 use berth_framework::PluginVersion;
-use berth_lifecycle::{Decisions, OrderError, PluginNotice, PluginNoticeKind};
+use berth_lifecycle::{Decisions, Fault, OrderError, PluginNotice, PluginNoticeKind};
 use berth_model::PluginName;
 use berth_scheduler::{Event, Reconfiguration, SwapError};
-use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, FaultReport};
+use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
@@ -138,7 +136,7 @@ impl Supervisor {
     async fn take(&mut self, message: Message) {
         let decisions = match message {
             Message::Directory(event) => self.directory_changed(event),
-            Message::Fault(report) => self.faulted(&report),
+            Message::Faulted { plugin, fault, held } => self.faulted(&plugin.into(), fault, held),
             Message::Swapped { scheduler_name, plugin, version, result } => {
                 self.swapped(&scheduler_name, &plugin.as_str().into(), version, result)
             }
@@ -196,10 +194,17 @@ impl Supervisor {
         }
     }
 
-    fn faulted(&mut self, report: &FaultReport) -> Decisions<ReadyBinary> {
-        let FaultReport { plugin, digest, reason, .. } = report;
+    fn faulted(&mut self, plugin: &PluginName, fault: Fault, held: Option<u64>) -> Decisions<ReadyBinary> {
+        if let (Some(milliseconds), Some(owner)) = (held, &fault.owner) {
+            let owner = owner.to_string();
+            warn!(
+                plugin = plugin.as_str(),
+                owner, milliseconds, fault.reason, "keeps faulting over pods: they are held"
+            );
+            self.announcer.pods_held(plugin, &owner, milliseconds, &fault.reason);
+        }
         let PluginInventory { registry, rules } = &mut self.inventory;
-        registry.faulted(&plugin.as_str().into(), *digest, reason, now(), rules)
+        registry.faulted(plugin, fault, now(), rules)
     }
 
     fn settings_changed(&mut self, settings: Result<PluginHostSettings, SettingsFileError>) -> Decisions<ReadyBinary> {
@@ -380,6 +385,11 @@ impl Supervisor {
             PluginNoticeKind::Quarantined { milliseconds, reason } => {
                 error!(plugin = plugin.as_str(), milliseconds, reason, "quarantined");
                 metrics.quarantined(plugin);
+            }
+            PluginNoticeKind::Restarting { digest, milliseconds, reason } => {
+                let digest = digest.short();
+                warn!(plugin = plugin.as_str(), digest, milliseconds, reason, "is being restarted after a fault");
+                metrics.restarted(plugin);
             }
             PluginNoticeKind::Released => info!(plugin = plugin.as_str(), "its quarantine is over"),
             PluginNoticeKind::ProbationOver => info!(plugin = plugin.as_str(), "its probation is over"),

@@ -7,6 +7,8 @@ use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationS
 use super::*;
 use crate::{PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
 
+mod faults;
+
 /// The operator's policy: the same for all plugins but `Lax`, which may be ignored.
 struct Policy {
     plugin: PluginPolicy,
@@ -66,6 +68,12 @@ fn component(name: &str) -> Component<Handle> {
 
 fn id(name: &str) -> BinaryId {
     BinaryId::Component(digest(name))
+}
+
+/// A fault by which the profile `main` lost its instance, in no pod's cycle.
+fn fault(binary: &str) -> Fault {
+    let (reason, scheduler_names) = ("trapped in filter".to_owned(), vec!["main".to_owned()]);
+    Fault { digest: digest(binary), reason, milliseconds: 1, owner: None, scheduler_names }
 }
 
 /// A registry, a clock, and who serves in each profile, as swaps tell it.
@@ -138,10 +146,13 @@ impl Bench {
 
     fn fault(&mut self, plugin: &str, binary: &str, times: usize) {
         for _ in 0..times {
-            let (name, reason) = (plugin.into(), "trapped in filter");
-            let decisions = self.registry.faulted(&name, digest(binary), reason, self.now, &self.policy);
-            self.take(decisions);
+            self.fault_as(plugin, Fault { scheduler_names: Vec::new(), ..fault(binary) });
         }
+    }
+
+    fn fault_as(&mut self, plugin: &str, fault: Fault) -> Vec<PluginName> {
+        let decisions = self.registry.faulted(&plugin.into(), fault, self.now, &self.policy);
+        self.take(decisions)
     }
 
     fn not_taken(&mut self, plugin: &str, binary: &str, reason: &str) -> Vec<PluginName> {

@@ -10,7 +10,7 @@ use berth_framework::{
 };
 use berth_model::{NodeIdx, NodeSet, Pod};
 
-use super::{ComponentPlugin, Reservation};
+use super::ComponentPlugin;
 use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
@@ -28,6 +28,7 @@ impl ComponentPlugin {
 
 impl PreEnqueue for ComponentPlugin {
     fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+        self.pod = Some(pod.uid.clone());
         let pod = self.lowered(pod);
         let answer = self.ask("pre-enqueue", TimeLimit::Call, |context| {
             let answer = guest(&context.exports.pre_enqueue)?.call_pre_enqueue(context.store, &pod)?;
@@ -39,6 +40,7 @@ impl PreEnqueue for ComponentPlugin {
 
 impl QueueSort for ComponentPlugin {
     fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        self.pod = Some(pod.uid.clone());
         let lowered = self.lowered(pod);
         let answer = self.ask("sort-key", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.queue_sort)?.call_sort_key(context.store, &lowered, queued_at)?)
@@ -182,18 +184,10 @@ impl Reserve for ComponentPlugin {
             let answer = guest(&context.exports.reserve)?.call_reserve(context.store, call.cycle.0, node.0)?;
             Ok(lift::outcome(answer, context.limits)?)
         });
-        match answer.flatten() {
-            Ok(()) => {
-                let pod = self.lowered(call.pod);
-                self.reserved.push(Reservation { cycle: call.cycle, node, pod });
-                Status::success()
-            }
-            Err(status) => status,
-        }
+        answer.flatten().err().unwrap_or_else(Status::success)
     }
 
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
-        self.reserved.retain(|reservation| reservation.cycle != call.cycle);
         // An instance that was never told of the cycle has nothing to undo.
         if !self.begun.contains(&call.cycle) {
             return;
@@ -253,7 +247,6 @@ impl Bind for ComponentPlugin {
 
 impl PostBind for ComponentPlugin {
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx) {
-        self.reserved.retain(|reservation| reservation.cycle != call.cycle);
         let answer = self.ask_in_cycle(call, "post-bind", |context| {
             Ok(guest(&context.exports.post_bind)?.call_post_bind(context.store, call.cycle.0, node.0)?)
         });
@@ -263,6 +256,7 @@ impl PostBind for ComponentPlugin {
 
 impl QueueingHint for ComponentPlugin {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        self.pod = Some(call.pod.uid.clone());
         let (pod, event) = (self.lowered(call.pod), lower::cluster_event(call.event));
         let subject = lower::event_subject(&call.subject, |pod| self.lowered(pod));
         let answer = self.ask("queueing-hint", TimeLimit::Call, |context| {
@@ -275,6 +269,7 @@ impl QueueingHint for ComponentPlugin {
 
 impl Sign for ComponentPlugin {
     fn sign(&mut self, pod: &Pod) -> Option<String> {
+        self.pod = Some(pod.uid.clone());
         let pod = self.lowered(pod);
         let answer = self
             .ask("sign", TimeLimit::Call, |context| Ok(guest(&context.exports.sign)?.call_sign(context.store, &pod)?));
@@ -284,6 +279,7 @@ impl Sign for ComponentPlugin {
 
 impl State for ComponentPlugin {
     fn snapshot(&mut self) -> Vec<u8> {
+        self.pod = None;
         let answer = self.ask("snapshot", TimeLimit::Lifecycle, |context| {
             Ok(guest(&context.exports.state)?.call_snapshot(context.store)?)
         });
@@ -291,6 +287,7 @@ impl State for ComponentPlugin {
     }
 
     fn restore(&mut self, snapshot: &[u8]) -> Result<(), RestoreError> {
+        self.pod = None;
         let answer = self.ask("restore", TimeLimit::Lifecycle, |context| {
             Ok(guest(&context.exports.state)?.call_restore(context.store, snapshot)?)
         });

@@ -5,15 +5,15 @@ use std::time::Duration;
 use berth_framework::{Code, Plugin};
 use berth_model::{NodeIdx, Pod};
 use berth_test_guests::Behavior;
-use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, Share, WithoutTime};
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, Share, WhenNotAsked};
 
 use crate::cluster::{Cluster, build};
 
 /// A plugin with a few milliseconds that never come back.
-fn with_little_time(without_time: WithoutTime) -> ComponentFactory {
+fn with_little_time(when_not_asked: WhenNotAsked) -> ComponentFactory {
     let share = Some(Share { per_second: Duration::ZERO, burst: Duration::from_millis(2) });
     let call_timeout = Duration::from_secs(5);
-    let limits = Limits { share, without_time, call_timeout, ..Limits::default() };
+    let limits = Limits { share, when_not_asked, call_timeout, ..Limits::default() };
     let engine = Engine::new(EngineOptions { limits, ..EngineOptions::default() }).unwrap();
     engine.load(&Binary::new("ByPriority", berth_test_guests::by_priority().unwrap())).unwrap()
 }
@@ -26,8 +26,8 @@ fn use_up_time(plugin: &mut dyn Plugin, cluster: &Cluster) {
 }
 
 #[test]
-fn a_plugin_without_time_fails_the_next_attempt() {
-    let factory = with_little_time(WithoutTime::Fail);
+fn a_plugin_when_not_asked_fails_the_next_attempt() {
+    let factory = with_little_time(WhenNotAsked::Fail);
     let (mut plugin, cluster) = (build(&factory), Cluster::new(2));
     use_up_time(&mut *plugin, &cluster);
     let status = plugin.has_time().unwrap_err();
@@ -39,8 +39,8 @@ fn a_plugin_without_time_fails_the_next_attempt() {
 }
 
 #[test]
-fn a_plugin_without_time_is_passed_over_if_pods_may_go_on_without_it() {
-    let factory = with_little_time(WithoutTime::Pass);
+fn a_plugin_when_not_asked_is_passed_over_if_pods_may_go_on_without_it() {
+    let factory = with_little_time(WhenNotAsked::Pass);
     let (mut plugin, cluster) = (build(&factory), Cluster::new(2));
     use_up_time(&mut *plugin, &cluster);
     let pod = Pod::default();

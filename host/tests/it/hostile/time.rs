@@ -18,7 +18,8 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     let guest = Guest::new("SlowHint", At::PreFilter, slow_hint("SlowHint").expect("a component"));
     let mut bench = Bench::start(cluster, vec![guest], RULES).await;
     bench.create("SlowHint", 50).await;
-    let is_rejected = |name: String| async { bench.cluster.until("a rejection", |seen| seen.messages.contains_key(&name)).await };
+    let is_rejected =
+        |name: String| async { bench.cluster.until("a rejection", |seen| seen.messages.contains_key(&name)).await };
     for number in 0..50 {
         is_rejected(name_of("SlowHint", number)).await;
     }

@@ -1,0 +1,132 @@
+//! What is known of a fault, and when a plugin has had too many of them.
+//!
+//! Pods of one owner count once within the window, however often a component faults in their cycles: the scheduler
+//! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took of the
+//! scheduling thread is summed as well, so that few slow ones weigh as much as many quick ones.
+
+use std::collections::VecDeque;
+
+use berth_model::{Digest, OwnerId, Time, plugin_policy::Quarantine};
+
+use crate::policy::milliseconds;
+
+/// Quarantines grow no longer than this, in milliseconds.
+const LONGEST_QUARANTINE: u64 = 60 * 60 * 1000;
+
+/// The second restart within the window waits so long, in milliseconds, each further one twice as long.
+const RESTART_DELAY: u64 = 1000;
+
+/// A fault of a component in service.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// The component's.
+    pub digest: Digest,
+    /// Reads on from the plugin's name.
+    pub reason: String,
+    /// What the call took of the scheduling thread.
+    pub milliseconds: u64,
+    /// Whose pod the call was about, if it was about one.
+    pub owner: Option<OwnerId>,
+    /// The profiles that lost their instance by it.
+    pub scheduler_names: Vec<String>,
+}
+
+/// The faults of the component in charge of a plugin, and how often the plugin was quarantined: another binary starts
+/// without the former, but not without the latter.
+#[derive(Debug, Default)]
+pub(crate) struct FaultHistory {
+    /// Faults within the window, oldest first.
+    recent: VecDeque<CountedFault>,
+    /// Quarantines in a row.
+    n_quarantines: u32,
+    /// When the last quarantine ended.
+    released: Option<Time>,
+}
+
+#[derive(Debug)]
+struct CountedFault {
+    at: Time,
+    milliseconds: u64,
+    owner: Option<OwnerId>,
+}
+
+/// How a fault counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Tally {
+    /// As none: there was one about a pod of the same owner.
+    Repeated,
+    /// So many faults within the window, which took so many milliseconds of the scheduling thread.
+    Counted { n_faults: usize, milliseconds: u64 },
+}
+
+impl FaultHistory {
+    /// Counts a fault, if it does.
+    pub(crate) fn add(&mut self, fault: &Fault, now: Time, policy: &Quarantine) -> Tally {
+        let window = milliseconds(policy.window);
+        self.recent.retain(|fault| now.since(fault.at) <= window);
+        if fault.owner.is_some() && self.recent.iter().any(|recent| recent.owner == fault.owner) {
+            return Tally::Repeated;
+        }
+        let (milliseconds, owner) = (fault.milliseconds, fault.owner.clone());
+        self.recent.push_back(CountedFault { at: now, milliseconds, owner });
+        let milliseconds = self.recent.iter().fold(0_u64, |sum, fault| sum.saturating_add(fault.milliseconds));
+        Tally::Counted { n_faults: self.recent.len(), milliseconds }
+    }
+
+    /// How many milliseconds the component waits for its restart, for the faults that counted lately. None the first time.
+    pub(crate) fn restart_delay(&self, policy: &Quarantine) -> u64 {
+        let times = u32::try_from(self.recent.len()).unwrap_or(u32::MAX);
+        let backoff = milliseconds(policy.backoff);
+        times.checked_sub(2).map_or(0, |times| doubled(RESTART_DELAY, times).min(backoff))
+    }
+
+    /// Another binary is in charge from here on, or the same one gets another chance.
+    pub(crate) fn begin_anew(&mut self, now: Time) {
+        self.recent.clear();
+        self.released = (self.n_quarantines > 0).then_some(now);
+    }
+
+    /// Whether the plugin was quarantined and has not done well for long since.
+    pub(crate) fn has_record(&self) -> bool {
+        self.n_quarantines > 0
+    }
+
+    /// A quarantine begins. For how many milliseconds: twice as long as the one before, unless the plugin has done well
+    /// since.
+    pub(crate) fn begin_quarantine(&mut self, now: Time, policy: &Quarantine) -> u64 {
+        let backoff = milliseconds(policy.backoff);
+        let last = doubled(backoff, self.n_quarantines.saturating_sub(1));
+        let good_conduct = last.max(milliseconds(policy.window));
+        if self.released.is_some_and(|released| now.since(released) > good_conduct) {
+            self.n_quarantines = 0;
+        }
+        let length = doubled(backoff, self.n_quarantines);
+        self.n_quarantines = self.n_quarantines.saturating_add(1);
+        self.recent.clear();
+        length
+    }
+
+    /// The quarantine is over.
+    pub(crate) fn end_quarantine(&mut self, now: Time) {
+        self.released = Some(now);
+    }
+}
+
+impl Tally {
+    /// Why the plugin is to be taken out of service, if it is. `last` is the reason of the last fault.
+    pub(crate) fn is_too_much(self, policy: &Quarantine, last: &str) -> Option<String> {
+        let Tally::Counted { n_faults, milliseconds: lost } = self else { return None };
+        let seconds = policy.window.as_secs();
+        if n_faults >= usize::try_from(policy.faults).unwrap_or(usize::MAX) {
+            return Some(format!("{n_faults} faults within {seconds} s, the last: {last}"));
+        }
+        let is_lost = lost > milliseconds(policy.lost);
+        is_lost
+            .then(|| format!("its faults took {lost} ms of the scheduling thread within {seconds} s, the last: {last}"))
+    }
+}
+
+fn doubled(backoff: u64, times: u32) -> u64 {
+    let factor = 1_u64.checked_shl(times).unwrap_or(u64::MAX);
+    backoff.saturating_mul(factor).min(LONGEST_QUARANTINE.max(backoff))
+}

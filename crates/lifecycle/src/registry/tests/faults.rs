@@ -1,0 +1,145 @@
+//! What faults lead to besides a quarantine: restarts, and what pods of one owner count.
+
+use super::*;
+
+fn of(owner: &str, binary: &str) -> Fault {
+    Fault { owner: Some(owner.into()), ..fault(binary) }
+}
+
+fn restarts(bench: &Bench) -> Vec<u64> {
+    let delay = |notice: &PluginNoticeKind| match notice {
+        PluginNoticeKind::Restarting { milliseconds, .. } => Some(*milliseconds),
+        _ => None,
+    };
+    bench.notices.iter().filter_map(delay).collect()
+}
+
+#[test]
+fn a_profile_gets_another_instance_and_nobody_serves_meanwhile() {
+    let mut bench = Bench::with_profiles(strict(), &["main", "other"], &["Mine"]);
+    bench.put("Mine", "a");
+    let decisions = bench.registry.faulted(&"Mine".into(), fault("a"), bench.now, &bench.policy);
+    let swaps: Vec<(Vec<String>, Option<BinaryId>)> =
+        decisions.swaps.iter().map(|swap| (swap.scheduler_names.clone(), swap.service.id())).collect();
+    assert_eq!(swaps, [(vec!["main".to_owned()], None), (vec!["main".to_owned()], Some(id("a")))]);
+    bench.take(decisions);
+    assert_eq!(restarts(&bench), [0], "the first time at once");
+    assert_eq!((bench.serves("Mine").as_str(), bench.serves_in("Mine", "other").as_str()), ("a", "a"));
+}
+
+#[test]
+fn restarts_come_later_and_later() {
+    let mut policy = strict();
+    policy.plugin.quarantine.faults = 100;
+    let mut bench = Bench::new(policy, &["Mine", "Lax"]);
+    for plugin in ["Mine", "Lax"] {
+        bench.put(plugin, "a");
+    }
+    for seconds in [0, 1, 2, 4] {
+        bench.fault_as("Mine", fault("a"));
+        bench.fault_as("Lax", fault("a"));
+        if seconds > 0 {
+            let waits = "plugin \"Mine\" is being restarted after a fault: trapped in filter";
+            assert_eq!((bench.serves("Mine").as_str(), bench.serves("Lax").as_str()), (waits, "skipped"));
+            assert_eq!(bench.status("Mine").state, PluginState::Restarting);
+            bench.advance(seconds - 1);
+            assert_eq!(bench.serves("Mine"), waits);
+            bench.advance(1);
+        }
+        assert_eq!((bench.serves("Mine").as_str(), bench.serves("Lax").as_str()), ("a", "a"), "after {seconds} s");
+    }
+    bench.advance(60);
+    bench.fault_as("Mine", fault("a"));
+    assert_eq!(bench.serves("Mine"), "a", "it has done well since");
+}
+
+#[test]
+fn a_new_binary_does_not_wait_for_the_restart_of_the_old_one() {
+    let mut policy = strict();
+    policy.plugin.quarantine.faults = 100;
+    let mut bench = Bench::new(policy, &["Mine"]);
+    bench.put("Mine", "a");
+    bench.fault_as("Mine", fault("a"));
+    bench.fault_as("Mine", fault("a"));
+    assert!(bench.serves("Mine").contains("is being restarted"));
+    bench.put("Mine", "b");
+    assert_eq!(bench.serves("Mine"), "b");
+}
+
+#[test]
+fn two_faults_a_minute_end_in_a_quarantine() {
+    let mut policy = strict();
+    policy.plugin.quarantine = Quarantine { faults: 5, window: Duration::from_secs(600), ..policy.plugin.quarantine };
+    let mut bench = Bench::new(policy, &["Mine"]);
+    bench.put("Mine", "a");
+    for _ in 0..20 {
+        bench.fault_as("Mine", fault("a"));
+        bench.advance(30);
+    }
+    let quarantines: Vec<u64> = bench
+        .notices
+        .iter()
+        .filter_map(|notice| match notice {
+            PluginNoticeKind::Quarantined { milliseconds, .. } => Some(*milliseconds),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(quarantines.first(), Some(&30_000), "at the fifth fault");
+}
+
+#[test]
+fn few_faults_that_take_long_are_too_many() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.put("Mine", "a");
+    let slow = |milliseconds| Fault { milliseconds, ..fault("a") };
+    bench.fault_as("Mine", slow(4_000));
+    assert_eq!(bench.serves("Mine"), "a");
+    bench.fault_as("Mine", slow(1_001));
+    let reason = "its faults took 5001 ms of the scheduling thread within 10 s, the last: trapped in filter";
+    assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
+}
+
+#[test]
+fn the_pods_of_one_owner_count_once() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.put("Mine", "a");
+    for _ in 0..50 {
+        bench.fault_as("Mine", of("default/one", "a"));
+        assert_eq!(bench.serves("Mine"), "a", "and restarts do not wait");
+    }
+    bench.fault_as("Mine", of("default/two", "a"));
+    bench.advance(1);
+    assert_eq!(bench.serves("Mine"), "a");
+    bench.fault_as("Mine", of("default/three", "a"));
+    assert!(bench.serves("Mine").contains("3 faults within 10 s"), "{}", bench.serves("Mine"));
+}
+
+#[test]
+fn the_pods_of_one_owner_do_not_fail_a_probation() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.put("Mine", "a");
+    bench.put("Mine", "b");
+    for _ in 0..5 {
+        bench.fault_as("Mine", of("default/one", "b"));
+    }
+    assert_eq!(bench.serves("Mine"), "b");
+    bench.fault_as("Mine", of("default/two", "b"));
+    assert_eq!(bench.serves("Mine"), "a");
+}
+
+#[test]
+fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
+    let mut bench = Bench::new(strict(), &["Mine"]);
+    bench.put("Mine", "a");
+    bench.fault("Mine", "a", 3);
+    bench.remove("Mine");
+    bench.put("Mine", "b");
+    assert_eq!(bench.serves("Mine"), "b", "it is tried at once");
+    bench.fault("Mine", "b", 2);
+    let reason = "2 faults on probation, the last: trapped in filter";
+    assert_eq!(bench.serves("Mine"), format!("plugin \"Mine\" is out of service: {reason}"));
+    bench.advance(59);
+    assert_ne!(bench.serves("Mine"), "b", "twice as long as the one before");
+    bench.advance(1);
+    assert_eq!(bench.serves("Mine"), "b");
+}

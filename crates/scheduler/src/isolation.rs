@@ -1,0 +1,138 @@
+//! Pods that a plugin faults over are held back, so that a plugin which serves all others need not be taken from them.
+//!
+//! What counts are the pods of one owner ([`OwnerId`]): a Deployment of a thousand pods that make a plugin trap must not
+//! cost a thousand instances. After the second fault these pods wait without the plugin being asked; when the time is over
+//! one more fault has them wait twice as long.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_model::{BinaryId, Digest, OwnerId, PodUid, Time};
+
+/// So many faults are forgiven.
+const FORGIVEN: u32 = 1;
+
+/// How long pods are held the first time, in milliseconds.
+const FIRST_HOLD: u64 = 60_000;
+
+/// Holds grow no longer, in milliseconds.
+const LONGEST_HOLD: u64 = 60 * 60 * 1000;
+
+/// Without a fault for so long after the last hold, an owner's record is forgotten, in milliseconds.
+const FORGOTTEN_AFTER: u64 = 10 * 60 * 1000;
+
+/// The owners whose pods some plugin faulted over lately.
+#[derive(Debug, Default)]
+pub(crate) struct Isolation {
+    owners: BTreeMap<OwnerId, Record>,
+}
+
+#[derive(Debug)]
+struct Record {
+    plugin: String,
+    digest: Digest,
+    /// Of the last fault. Reads on from the plugin's name.
+    reason: String,
+    n_faults: u32,
+    /// Until when the pods are held; the time of the last fault if they are not.
+    until: Time,
+    /// Pods that were held, and wait for the end of that.
+    waiting: BTreeSet<PodUid>,
+}
+
+/// Why pods are held.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Hold<'a> {
+    /// The plugin that would be asked.
+    pub(crate) plugin: &'a str,
+    n_faults: u32,
+    reason: &'a str,
+}
+
+impl Hold<'_> {
+    /// As pods are told.
+    pub(crate) fn message(&self) -> String {
+        let Self { plugin, n_faults, reason } = self;
+        format!(
+            "plugin {plugin:?} faulted {n_faults} times over pods of this owner, the last time it {reason}; they are held \
+             back for a while"
+        )
+    }
+}
+
+impl Isolation {
+    /// A plugin faulted over a pod of this owner. For how many milliseconds such pods are held from here on, if they are.
+    pub(crate) fn faulted(
+        &mut self,
+        owner: OwnerId,
+        (plugin, digest): (&str, Digest),
+        reason: &str,
+        now: Time,
+    ) -> Option<u64> {
+        let record = self.owners.entry(owner).or_insert_with(|| Record {
+            plugin: String::new(),
+            digest,
+            reason: String::new(),
+            n_faults: 0,
+            until: now,
+            waiting: BTreeSet::new(),
+        });
+        if record.plugin != plugin || record.digest != digest {
+            (record.plugin, record.digest, record.n_faults) = (plugin.to_owned(), digest, 0);
+        }
+        reason.clone_into(&mut record.reason);
+        record.n_faults += 1;
+        let n_holds = record.n_faults.checked_sub(FORGIVEN + 1)?;
+        let length = FIRST_HOLD.saturating_mul(1_u64.checked_shl(n_holds).unwrap_or(u64::MAX)).min(LONGEST_HOLD);
+        record.until = now + length;
+        Some(length)
+    }
+
+    /// Why pods of this owner are held, if they are.
+    pub(crate) fn hold(&self, owner: &OwnerId, now: Time) -> Option<Hold<'_>> {
+        let record = self.owners.get(owner).filter(|record| now < record.until)?;
+        Some(Hold { plugin: &record.plugin, n_faults: record.n_faults, reason: &record.reason })
+    }
+
+    /// Whether pods of any owner are, or may soon be, held.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.owners.is_empty()
+    }
+
+    /// A pod waits for the end of its owner's hold.
+    pub(crate) fn wait(&mut self, owner: &OwnerId, pod: PodUid) {
+        if let Some(record) = self.owners.get_mut(owner) {
+            record.waiting.insert(pod);
+        }
+    }
+
+    /// The pods whose hold is over by now. What was long ago is forgotten.
+    pub(crate) fn release(&mut self, now: Time) -> Vec<PodUid> {
+        let mut released = Vec::new();
+        for record in self.owners.values_mut().filter(|record| record.until <= now) {
+            released.extend(std::mem::take(&mut record.waiting));
+        }
+        self.owners.retain(|_, record| now.since(record.until) < FORGOTTEN_AFTER);
+        released
+    }
+
+    /// Another binary answers for a plugin: what the one before faulted over is worth a try. The pods that were held.
+    pub(crate) fn replaced(&mut self, plugin: &str, binary: BinaryId) -> Vec<PodUid> {
+        let is_concerned = |record: &Record| record.plugin == plugin && BinaryId::Component(record.digest) != binary;
+        let records = self.owners.extract_if(.., |_, record| is_concerned(record));
+        records.flat_map(|(_, record)| record.waiting).collect()
+    }
+
+    /// How many owners' pods are held, by plugin.
+    pub(crate) fn n_held(&self, now: Time) -> BTreeMap<String, usize> {
+        let mut n_held: BTreeMap<String, usize> = BTreeMap::new();
+        for record in self.owners.values() {
+            *n_held.entry(record.plugin.clone()).or_default() += usize::from(now < record.until);
+        }
+        n_held
+    }
+
+    /// When [`Self::release`] next has pods to release.
+    pub(crate) fn next_release(&self) -> Option<Time> {
+        self.owners.values().filter(|record| !record.waiting.is_empty()).map(|record| record.until).min()
+    }
+}

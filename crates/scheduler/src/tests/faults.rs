@@ -1,0 +1,115 @@
+//! Plugins that fault, and plugins that have used up their time.
+
+use std::time::Duration;
+
+use berth_model::{Digest, PodUid, api};
+use serde_json::json;
+
+use super::kit::{Bench, binds, events, pod, pod_maker};
+use crate::{Action, Event, Notice, PodRequest, Request, StatusChange};
+
+fn owned(name: &str, owner: &str) -> api::Pod {
+    let owner =
+        json!([{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": owner, "uid": owner, "controller": true}]);
+    pod_maker(name, 1).metadata("ownerReferences", owner).build()
+}
+
+/// The plugin faulted over this pod: for how long pods of its owner are held.
+fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
+    let (plugin, reason) = ("Fake".to_owned(), "trapped in filter".to_owned());
+    let (took, pod) = (Duration::from_millis(3), pod.map(|name| PodUid::from(format!("uid-{name}"))));
+    bench.event(Event::PluginFaulted { plugin, digest: Digest::new([digest; 32]), reason, took, pod });
+    let held = bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+        Action::Notice(Notice::PluginFaulted { held, .. }) => Some(held),
+        _ => None,
+    });
+    held.expect("a notice")
+}
+
+fn conditions(actions: &[Action]) -> Vec<(String, String)> {
+    let condition = |action: &Action| match action {
+        Action::Pod(PodRequest { request: Request::PatchStatus(StatusChange { condition, .. }), .. }) => {
+            condition.as_ref().map(|condition| (condition.reason.clone(), condition.message.clone()))
+        }
+        _ => None,
+    };
+    actions.iter().filter_map(condition).collect()
+}
+
+#[test]
+fn pods_of_an_owner_are_held_after_the_second_fault_and_others_are_not() {
+    let mut bench = Bench::with_nodes(1, 8);
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(owned("a1", "a"));
+    bench.settle();
+    assert_eq!(fault(&mut bench, 1, Some("a1")), None, "one is forgiven");
+    bench.advance(15_000);
+    bench.settle();
+    assert_eq!(fault(&mut bench, 1, Some("a1")), Some(60_000));
+    bench.script(|script| script.broken_filter = false);
+    bench.apply(owned("a2", "a"));
+    bench.apply(owned("b1", "b"));
+    bench.apply(pod("alone", 1));
+    let actions = bench.settle();
+    let mut bound: Vec<String> = binds(&actions).into_iter().map(|(pod, _)| pod).collect();
+    bound.sort();
+    assert_eq!(bound, ["alone", "b1"]);
+    let message = "0/1 nodes are available: plugin \"Fake\" faulted 2 times over pods of this owner, the last time it \
+        trapped in filter; they are held back for a while.";
+    assert!(conditions(&actions).contains(&("Unschedulable".to_owned(), message.to_owned())), "{actions:?}");
+    assert!(events(&actions).contains(&("FailedScheduling".to_owned(), message.to_owned())));
+    assert_eq!(bench.scheduler.metrics().held_owners["Fake"], 1);
+    bench.advance(59_999);
+    assert!(binds(&bench.settle()).is_empty());
+    bench.advance(1);
+    let mut bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
+    bound.sort();
+    assert_eq!(bound, ["a1", "a2"], "the hold is over");
+    assert_eq!(fault(&mut bench, 1, Some("a2")), Some(120_000), "the next one is twice as long");
+}
+
+#[test]
+fn what_one_binary_faults_over_another_is_asked_about() {
+    let mut bench = Bench::with_nodes(1, 8);
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(pod("a", 1));
+    bench.settle();
+    fault(&mut bench, 1, Some("a"));
+    assert_eq!(fault(&mut bench, 1, Some("a")), Some(60_000));
+    bench.advance(15_000);
+    bench.settle();
+    bench.script(|script| script.broken_filter = false);
+    bench.swap("2");
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    assert_eq!(fault(&mut bench, 1, Some("a")), None, "a record of its own");
+}
+
+#[test]
+fn a_fault_outside_of_cycles_holds_nobody() {
+    let mut bench = Bench::with_nodes(1, 8);
+    for _ in 0..5 {
+        assert_eq!(fault(&mut bench, 1, None), None);
+    }
+    bench.apply(pod("a", 1));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_pod_waits_for_a_plugin_that_has_used_up_its_time() {
+    let mut bench = Bench::with_nodes(1, 8);
+    bench.apply(pod("early", 1));
+    bench.script(|script| script.has_no_time = true);
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty());
+    assert_eq!(conditions(&actions), [("SchedulerError".to_owned(), "no time".to_owned())]);
+    // Its gate stays closed to a pod about which it was not asked.
+    bench.apply(pod("late", 1));
+    assert!(bench.settle().is_empty());
+    bench.script(|script| script.has_no_time = false);
+    bench.advance(15_000);
+    let mut bound: Vec<String> = binds(&bench.settle()).into_iter().map(|(pod, _)| pod).collect();
+    bench.advance(15_000);
+    bound.extend(binds(&bench.settle()).into_iter().map(|(pod, _)| pod));
+    bound.sort();
+    assert_eq!(bound, ["early", "late"]);
+}
