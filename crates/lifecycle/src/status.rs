@@ -78,10 +78,7 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
         let installed = life.installed().map(|installed| &installed.component);
         let mut components = [installed, plugin.built_in().embedded()].into_iter().flatten();
         Self {
-            state: match state(life, &service) {
-                PluginState::Missing if plugin.is_restarting(scheduler_name, policy) => PluginState::Restarting,
-                state => state,
-            },
+            state: state(life, &service, plugin.is_restarting(scheduler_name, policy)),
             component: components.find(|component| service.id().is_none_or(|serving| serving == component.id())),
             service,
             profiles,
@@ -93,12 +90,13 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
     }
 }
 
-fn state<B: CountCalls>(life: &Life<B>, service: &Service<B>) -> PluginState {
+fn state<B: CountCalls>(life: &Life<B>, service: &Service<B>, is_restarting: bool) -> PluginState {
     match (life, service) {
         (Life::Disabled { .. }, _) => PluginState::Disabled,
         (life, Service::Directory(_)) if life.is_on_probation() => PluginState::Probation,
         (_, Service::Native(_) | Service::Embedded(_) | Service::Directory(_)) => PluginState::Serving,
         (Life::Quarantined { .. }, Service::Pass(_) | Service::Hold(_)) => PluginState::Quarantined,
+        (_, Service::Pass(_) | Service::Hold(_)) if is_restarting => PluginState::Restarting,
         (life, Service::Pass(_) | Service::Hold(_)) if life.refused().is_some() => PluginState::Refused,
         (_, Service::Pass(_) | Service::Hold(_)) => PluginState::Missing,
     }

@@ -5,7 +5,7 @@ mod requeue;
 
 use std::sync::Arc;
 
-use berth_model::{Sym, Time};
+use berth_model::{Pod, PodUid, Sym, Time};
 
 pub use self::requeue::Failure;
 use crate::{
@@ -166,6 +166,24 @@ impl Queue {
 
 /// Moving records between places.
 impl Queue {
+    /// Asks PreEnqueue once more about pods that are past it, those for which `concerns` holds: a plugin serves again that
+    /// was not asked.
+    pub fn check_gates(&mut self, concerns: impl Fn(&Pod) -> bool, policy: &mut dyn Policy) {
+        let is_past =
+            |record: &QueuedPod, place: Place| place.sub_queue() != SubQueue::Unschedulable && concerns(&record.pod);
+        let past = self.places.iter().filter(|(record, place)| is_past(record, *place));
+        let mut uids: Vec<PodUid> = past.map(|(record, _)| record.pod.uid.clone()).collect();
+        uids.sort_unstable();
+        let label = Arc::from("PluginReplaced");
+        for uid in uids {
+            let Some((record, place)) = self.take(&uid) else { continue };
+            match pass_gate(record, policy) {
+                Ok(record) => self.put(record, place),
+                Err(gated) => self.enter_pool(gated, &label),
+            }
+        }
+    }
+
     /// Takes a waiting pod out of its place.
     fn take(&mut self, uid: &str) -> Option<(QueuedPod, Place)> {
         let (record, place) = self.places.take(uid)?;

@@ -98,6 +98,7 @@ impl Swaps {
             }
         }
         if refusal.is_none() {
+            let ungated = who_was_not_asked(&successors, context);
             for successor in successors {
                 self.replace(successor, swap.grants.clone(), bindings, context);
             }
@@ -106,6 +107,9 @@ impl Swaps {
             let binary = swap.factory.version().binary;
             let held = binary.map_or_else(Vec::new, |binary| context.isolation.replaced(&swap.name, binary));
             context.with_queue(|queue, policy| {
+                if !ungated.is_empty() {
+                    queue.check_gates(|pod| ungated.contains(&pod.scheduler_name), policy);
+                }
                 queue.activate(&held, now, policy);
                 queue.retry_rejected_by(&swap.name, PLUGIN_REPLACED, now, policy);
             });
@@ -138,6 +142,17 @@ impl Swaps {
         }
         bindings.announce(scheduler_name, plugin, context);
     }
+}
+
+/// The profiles in which a plugin with PreEnqueue takes the place of what was out of service: pods came past that, to be
+/// told so in their cycles.
+fn who_was_not_asked(successors: &[Successor], context: &mut Context) -> Vec<Sym> {
+    let keeps_out = |successor: &&Successor| {
+        let before = context.profiles.get_mut(successor.scheduler_name).and_then(|it| it.get(successor.plugin));
+        before.is_some_and(|before| before.out_of_service().is_some())
+            && successor.instance.points().contains(Point::PreEnqueue)
+    };
+    successors.iter().filter(keeps_out).map(|successor| successor.scheduler_name).collect()
 }
 
 /// Puts these profiles in the place of all that there are, which it gives back.

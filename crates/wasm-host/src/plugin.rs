@@ -29,7 +29,6 @@ use crate::{
 /// A component behind the framework's traits.
 pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
-    args: String,
     /// None after a fault.
     instance: Option<Instance>,
     replica: Replica,
@@ -63,7 +62,6 @@ impl ComponentPlugin {
         let instance = start(&component, args)?;
         Ok(Self {
             component,
-            args: args.to_owned(),
             instance: Some(instance),
             replica: Replica::default(),
             begun: Vec::new(),

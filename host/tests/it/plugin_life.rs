@@ -269,12 +269,14 @@ async fn a_pod_over_which_a_plugin_faults_waits_alone() {
 #[tokio::test(flavor = "multi_thread")]
 async fn pods_wait_while_a_plugin_is_restarted() {
     let patient = PLUGIN_CONFIG.replace("faults: 3,", "faults: 1000,");
-    let bench = Bench::start(&patient).await;
+    let mut bench = Bench::start(&patient).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
     for number in 0..12 {
         bench.create(&format!("trapping-{number}"), Behavior::Trap).await;
     }
+    // The waits have grown to 16 s.
+    bench.scheduler.process.line("milliseconds=16000").await;
     bench.until("restarting", |plugin| plugin["state"] == "restarting").await;
     bench.create("other", Behavior::Normal).await;
     bench.pends_with("other", "plugin \"ByPriority\" is being restarted after a fault: trapped in filter").await;

@@ -112,8 +112,15 @@ async fn events_tell_what_happens_to_plugins() {
     bench.put(1);
     bench.serves(&digest(1)).await;
     bench.create("trapping", Behavior::Trap).await;
+    bench.event("PluginRestarting", "is restarted after a fault: trapped in filter: a test trap").await;
+    bench.event("PluginPodsHeld", "are held back for 60 s, as it trapped in filter: a test trap").await;
+    for name in ["trapping-1", "trapping-2"] {
+        bench.create(name, Behavior::Trap).await;
+    }
     bench.event("PluginQuarantined", "plugin ByPriority: out of service for 1 s: 3 faults").await;
-    bench.delete("trapping").await;
+    for name in ["trapping", "trapping-1", "trapping-2"] {
+        bench.delete(name).await;
+    }
     bench.event("PluginReleased", "plugin ByPriority: back in service").await;
     bench.put(2);
     bench.serves(&digest(2)).await;

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use berth_framework::Point;
 use berth_model::{Digest, PodUid, api};
 use serde_json::json;
 
@@ -112,4 +113,26 @@ fn a_pod_waits_for_a_plugin_that_has_used_up_its_time() {
     bound.extend(binds(&bench.settle()).into_iter().map(|(pod, _)| pod));
     bound.sort();
     assert_eq!(bound, ["early", "late"]);
+}
+
+#[test]
+fn pods_that_came_past_a_stand_in_are_asked_about_when_the_plugin_is_back() {
+    let mut bench = Bench::with_nodes(1, 8);
+    bench.script(|script| {
+        script.out_of_service = Some("restarting".to_owned());
+        script.without = Point::ALL.into();
+    });
+    bench.swap("2");
+    bench.apply(pod("a", 1));
+    bench.script(|script| {
+        script.without.clear();
+        script.gate = true;
+    });
+    bench.swap("3");
+    bench.script(|script| script.out_of_service = None);
+    bench.advance(15_000);
+    assert!(binds(&bench.settle()).is_empty(), "the gate is closed to it");
+    bench.script(|script| script.gate = false);
+    bench.swap("4");
+    assert_eq!(binds(&bench.settle()).len(), 1);
 }

@@ -22,7 +22,7 @@ struct Row {
 
 const PODS_EACH: usize = 2;
 
-/// A plugin that serves or is in quarantine, as it happens: PostBind of the second pod may find the instance that failed for
+/// A plugin that serves or is in quarantine, as it happens. PostBind of the second pod may find the instance that failed for
 /// the first, and be no fault, or come a cycle later.
 const EITHER: &str = "";
 
@@ -102,6 +102,11 @@ fn rows() -> Vec<Row> {
 }
 
 impl Row {
+    /// With pods that may do without it: the second one goes past the plugin while that is restarted, or does not.
+    fn ignored(self) -> Self {
+        if self.state == "quarantined" { Self { state: EITHER, ..self } } else { self }
+    }
+
     /// So many faults at least.
     fn faults(&self) -> u64 {
         if self.state == EITHER { 1 } else { 2 }
@@ -204,6 +209,7 @@ async fn a_stack_is_used_up_on_top_of_another() {
 #[tokio::test(flavor = "multi_thread")]
 async fn bad_plugins_that_may_be_ignored_hold_up_nobody() {
     let (bench, rows) = start("Ignore").await;
+    let rows: Vec<Row> = rows.into_iter().map(Row::ignored).collect();
     bench.binds_healthy(10).await;
     bench.cluster.all_bound(10 + rows.len() * PODS_EACH).await;
     check_list(&bench, &rows).await;

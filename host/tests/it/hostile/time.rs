@@ -3,7 +3,7 @@
 use berth_test_guests::{At, slow_hint};
 
 use super::bench::{Bench, Guest, name_of};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Seen};
 
 /// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
 const RULES: &str = "
@@ -18,11 +18,9 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     let guest = Guest::new("SlowHint", At::PreFilter, slow_hint("SlowHint").expect("a component"));
     let mut bench = Bench::start(cluster, vec![guest], RULES).await;
     bench.create("SlowHint", 50).await;
-    let is_rejected =
-        |name: String| async { bench.cluster.until("a rejection", |seen| seen.messages.contains_key(&name)).await };
-    for number in 0..50 {
-        is_rejected(name_of("SlowHint", number)).await;
-    }
+    let names: Vec<String> = (0..50).map(|number| name_of("SlowHint", number)).collect();
+    let are_rejected = |seen: &Seen| names.iter().all(|name| seen.messages.contains_key(name));
+    bench.cluster.until("rejections", are_rejected).await;
     // Each of these pods that comes to a node is an event.
     bench.binds_healthy(20).await;
     bench.counts("berth_plugin_out_of_time_total{plugin=\"SlowHint\"}", 100).await;

@@ -6,14 +6,6 @@ fn of(owner: &str, binary: &str) -> Fault {
     Fault { owner: Some(owner.into()), ..fault(binary) }
 }
 
-fn restarts(bench: &Bench) -> Vec<u64> {
-    let delay = |notice: &PluginNoticeKind| match notice {
-        PluginNoticeKind::Restarting { milliseconds, .. } => Some(*milliseconds),
-        _ => None,
-    };
-    bench.notices.iter().filter_map(delay).collect()
-}
-
 #[test]
 fn a_profile_gets_another_instance_and_nobody_serves_meanwhile() {
     let mut bench = Bench::with_profiles(strict(), &["main", "other"], &["Mine"]);
@@ -23,7 +15,9 @@ fn a_profile_gets_another_instance_and_nobody_serves_meanwhile() {
         decisions.swaps.iter().map(|swap| (swap.scheduler_names.clone(), swap.service.id())).collect();
     assert_eq!(swaps, [(vec!["main".to_owned()], None), (vec!["main".to_owned()], Some(id("a")))]);
     bench.take(decisions);
-    assert_eq!(restarts(&bench), [0], "the first time at once");
+    let (digest, reason) = (digest("a"), "trapped in filter".to_owned());
+    let at_once = PluginNoticeKind::Restarting { digest, milliseconds: 0, reason };
+    assert!(bench.notices.contains(&at_once), "{:?}", bench.notices);
     assert_eq!((bench.serves("Mine").as_str(), bench.serves_in("Mine", "other").as_str()), ("a", "a"));
 }
 
@@ -76,15 +70,9 @@ fn two_faults_a_minute_end_in_a_quarantine() {
         bench.fault_as("Mine", fault("a"));
         bench.advance(30);
     }
-    let quarantines: Vec<u64> = bench
-        .notices
-        .iter()
-        .filter_map(|notice| match notice {
-            PluginNoticeKind::Quarantined { milliseconds, .. } => Some(*milliseconds),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(quarantines.first(), Some(&30_000), "at the fifth fault");
+    let is_quarantine = |notice: &&PluginNoticeKind| matches!(notice, PluginNoticeKind::Quarantined { .. });
+    let n_quarantines = bench.notices.iter().filter(is_quarantine).count();
+    assert!((1..=4).contains(&n_quarantines), "one at each fifth fault: {n_quarantines}");
 }
 
 #[test]
