@@ -164,7 +164,7 @@ mod tests {
     #[test]
     fn portions_have_a_weight() {
         let removal = |n_pods: u32| Removal { node: NodeIdx(0), pods: (0..n_pods).map(PodIdx).collect() };
-        let removals = [removal(4000), removal(95), removal(1), removal(9000), removal(0)];
+        let removals = [removal(4000), removal(94), removal(1), removal(9000), removal(0)];
         let sizes: Vec<usize> = portions(&removals).map(<[Removal]>::len).collect();
         assert_eq!(sizes, [2, 1, 1, 1]);
         assert_eq!(portions(&[]).count(), 0);
