@@ -18,6 +18,9 @@ use crate::{
     profiles::Profiles,
 };
 
+/// The label of what brings back pods about which a plugin had no time to be asked.
+const PLUGIN_HAS_TIME: &str = "PluginHasTime";
+
 /// Whether cycles may begin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Phase {
@@ -89,7 +92,7 @@ impl Context {
         let ready: Vec<_> = self.unasked_gates.extract_if(.., has_time).collect();
         let now = self.outbox.now();
         for (_, plugin) in ready {
-            self.with_queue(|queue, policy| queue.plugin_replaced(&plugin, now, policy));
+            self.with_queue(|queue, policy| queue.retry_rejected_by(&plugin, PLUGIN_HAS_TIME, now, policy));
         }
     }
 
