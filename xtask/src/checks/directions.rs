@@ -45,6 +45,7 @@ const RULES: &[Rule] = &[
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
     rule("berth-cluster", &["berth-model"], KUBERNETES),
+    rule("berth-provenance", &["berth-model"], &["hyper", "tokio"]),
     rule("berth-faults", &[], &["axum", "hyper", "tokio"]),
     rule("berth-sandbox", &["berth-faults"], &["axum", "hyper", "k8s-openapi", "tokio"]),
     rule("berth-plugin-builder", &[], &[]),
@@ -61,6 +62,7 @@ const RULES: &[Rule] = &[
             "berth-framework",
             "berth-lifecycle",
             "berth-model",
+            "berth-provenance",
             "berth-queue",
             "berth-sandbox",
             "berth-scheduler",
@@ -83,6 +85,7 @@ const RULES: &[Rule] = &[
         &["notify", "wasmtime"],
     ),
     rule("berth-test-processes", &[], &["tokio"]),
+    rule("berth-test-registry", &[], &["axum", "hyper", "tokio"]),
     rule(
         "fuzz-targets",
         &["berth-builtins", "berth-cache", "berth-config", "berth-framework", "berth-model", "berth-testing"],

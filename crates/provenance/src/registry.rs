@@ -1,0 +1,413 @@
+//! OCI registries over HTTP (<https://github.com/opencontainers/distribution-spec>): manifests, blobs, referrers.
+//!
+//! A registry may have mirrors, which are asked first. Whoever answers is believed as far as digests go: a blob is hashed,
+//! and so is a manifest that was asked for by digest.
+
+mod challenge;
+mod credentials;
+mod transport;
+
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use berth_model::Digest;
+use bytes::Bytes;
+use http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use self::{
+    challenge::Challenge,
+    credentials::Credentials,
+    transport::{Transport, TransportError, read_body, resolve},
+};
+pub use self::{credentials::CredentialsError, transport::SetupError};
+use crate::{
+    artifact::digest_of,
+    manifest::{DOCKER_LIST, DOCKER_MANIFEST, INDEX, MANIFEST},
+    reference::Reference,
+};
+
+/// What the distribution specification has registries accept at least, and more than any manifest of a component.
+pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
+/// Of a token, or of what a registry says about an error.
+const MAX_MESSAGE: u64 = 64 << 10;
+
+/// What an operator says of a registry.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RegistryOptions {
+    /// With the port, if it is not that of HTTPS.
+    pub host: String,
+    /// Hosts, with a path if the mirror keeps the registry's repositories below one. Asked first, in this order.
+    pub mirrors: Vec<String>,
+    /// Speak HTTP without TLS.
+    pub plain_http: bool,
+    /// Certificates that are trusted besides the system's.
+    pub ca_file: Option<PathBuf>,
+    /// Credentials, as `docker login` writes them.
+    pub pull_secret_file: Option<PathBuf>,
+}
+
+/// Speaks to registries. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Registries {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    /// By host.
+    options: BTreeMap<String, RegistryOptions>,
+    transports: BTreeMap<String, Transport>,
+    /// For hosts of which nothing is said.
+    default: Transport,
+    /// Credentials for hosts that have no file of their own.
+    secret_file: Option<PathBuf>,
+    /// By host, repository and action, what was accepted last.
+    authorizations: Mutex<BTreeMap<String, HeaderValue>>,
+}
+
+/// Where a repository is asked for: the registry itself, or a mirror.
+#[derive(Clone, Debug)]
+pub(crate) struct Endpoint {
+    /// As operators write it.
+    pub host: String,
+    /// The path of the repository there.
+    repository: String,
+}
+
+/// What is done with a repository, as scopes of tokens say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Pull,
+    Push,
+}
+
+/// Why a registry gave no answer that can be used. Reads on from its host.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RegistryError {
+    #[error("cannot be asked: {0}")]
+    Unreachable(String),
+    #[error("has no {0}")]
+    NotFound(String),
+    #[error("refuses the credentials{from}, or they are not for {what}: {message}")]
+    Forbidden { from: String, what: String, message: String },
+    #[error(
+        "wants credentials for {0}: name a file with them as pullSecretFile of the registry's entry in `registries`"
+    )]
+    NoCredentials(String),
+    #[error("answers {status} when asked for {what}: {message}")]
+    Status { what: String, status: u16, message: String },
+    #[error("sends other bytes than those of {what}: their digest is sha256:{actual}")]
+    Digest { what: String, actual: Digest },
+    #[error("sends {what} with {problem}")]
+    Unusable { what: String, problem: String },
+    #[error("cannot be asked, as the credentials cannot be read: {0}")]
+    Credentials(#[from] CredentialsError),
+}
+
+impl Registries {
+    /// Reads the files with certificates. `secret_file` has credentials for registries that name none.
+    ///
+    /// # Errors
+    /// A file cannot be used.
+    pub fn new(options: Vec<RegistryOptions>, secret_file: Option<PathBuf>) -> Result<Self, SetupError> {
+        let mut transports = BTreeMap::new();
+        for registry in &options {
+            let RegistryOptions { host, plain_http, ca_file, .. } = registry;
+            transports.insert(host.clone(), Transport::new(host, *plain_http, ca_file.as_deref())?);
+        }
+        let default = Transport::new("", false, None)?;
+        let options = options.into_iter().map(|registry| (registry.host.clone(), registry)).collect();
+        let authorizations = Mutex::default();
+        Ok(Self { shared: Arc::new(Shared { options, transports, default, secret_file, authorizations }) })
+    }
+
+    /// Where to ask for a repository, mirrors first.
+    pub(crate) fn endpoints(&self, reference: &Reference) -> Vec<Endpoint> {
+        let mirrors = self.shared.options.get(reference.registry()).into_iter().flat_map(|registry| &registry.mirrors);
+        let mirrors = mirrors.map(|mirror| {
+            let (host, path) = mirror.split_once('/').unwrap_or((mirror, ""));
+            let path = path.trim_matches('/');
+            let repository = reference.repository();
+            let repository = if path.is_empty() { repository.to_owned() } else { format!("{path}/{repository}") };
+            Endpoint { host: host.to_owned(), repository }
+        });
+        mirrors.chain([self.origin(reference)]).collect()
+    }
+
+    /// The registry itself, where things are pushed to.
+    #[expect(clippy::unused_self, reason = "it belongs beside `endpoints`")]
+    pub(crate) fn origin(&self, reference: &Reference) -> Endpoint {
+        Endpoint { host: reference.registry().to_owned(), repository: reference.repository().to_owned() }
+    }
+
+    /// A manifest by tag or by digest (`sha256:…`), with its digest.
+    pub(crate) async fn manifest(&self, at: &Endpoint, version: &str) -> Result<(Vec<u8>, Digest), RegistryError> {
+        let what = format!("{}:{version}", at.repository);
+        let accept = [MANIFEST, INDEX, DOCKER_MANIFEST, DOCKER_LIST].join(", ");
+        let bytes = self.get(at, &format!("manifests/{version}"), &accept, &what, MAX_MANIFEST).await?;
+        let actual = digest_of(&bytes);
+        match crate::reference::parse_digest(version) {
+            Some(wanted) if wanted != actual => Err(RegistryError::Digest { what, actual }),
+            Some(_) | None => Ok((bytes, actual)),
+        }
+    }
+
+    pub(crate) async fn blob(&self, at: &Endpoint, digest: Digest, limit: u64) -> Result<Vec<u8>, RegistryError> {
+        let what = format!("the blob sha256:{digest} of {}", at.repository);
+        let bytes = self.get(at, &format!("blobs/sha256:{digest}"), "*/*", &what, limit).await?;
+        let actual = digest_of(&bytes);
+        if actual == digest { Ok(bytes) } else { Err(RegistryError::Digest { what, actual }) }
+    }
+
+    /// The index of what refers to a manifest.
+    pub(crate) async fn referrers(&self, at: &Endpoint, manifest: Digest) -> Result<Vec<u8>, RegistryError> {
+        let what = format!("referrers of sha256:{manifest} of {}", at.repository);
+        self.get(at, &format!("referrers/sha256:{manifest}"), INDEX, &what, MAX_MANIFEST).await
+    }
+
+    /// Uploads a blob, unless it is there.
+    pub(crate) async fn push_blob(&self, at: &Endpoint, bytes: &[u8]) -> Result<Digest, RegistryError> {
+        let digest = digest_of(bytes);
+        let what = format!("the blob sha256:{digest} of {}", at.repository);
+        let head = self.request(at, Method::HEAD, &format!("blobs/sha256:{digest}"))?.body(Bytes::new());
+        let head = self.exchange(at, Action::Push, valid(head)?).await?;
+        if head.status() == StatusCode::OK {
+            return Ok(digest);
+        }
+        let start = self.request(at, Method::POST, "blobs/uploads/")?.body(Bytes::new());
+        let start = valid(start)?;
+        let base = start.uri().clone();
+        let start = self.exchange(at, Action::Push, start).await?;
+        let location = start.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+        let location = location.and_then(|location| resolve(&base, location));
+        if start.status() != StatusCode::ACCEPTED {
+            return Err(self.refusal(at, &what, start).await);
+        }
+        let problem = || RegistryError::Unusable { what: what.clone(), problem: "no place to upload it to".to_owned() };
+        let location = location.ok_or_else(problem)?.to_string();
+        let separator = if location.contains('?') { '&' } else { '?' };
+        let upload = Request::put(format!("{location}{separator}digest=sha256:{digest}"))
+            .header(header::CONTENT_TYPE, "application/octet-stream")
+            .body(Bytes::copy_from_slice(bytes));
+        let done = self.exchange(at, Action::Push, valid(upload)?).await?;
+        if done.status() == StatusCode::CREATED { Ok(digest) } else { Err(self.refusal(at, &what, done).await) }
+    }
+
+    /// Puts a manifest under a tag, or under its digest.
+    pub(crate) async fn push_manifest(&self, at: &Endpoint, version: &str, bytes: &[u8]) -> Result<(), RegistryError> {
+        let request = self.request(at, Method::PUT, &format!("manifests/{version}"))?;
+        let request = request.header(header::CONTENT_TYPE, MANIFEST).body(Bytes::copy_from_slice(bytes));
+        let done = self.exchange(at, Action::Push, valid(request)?).await?;
+        let is_done = matches!(done.status(), StatusCode::CREATED | StatusCode::OK);
+        if is_done { Ok(()) } else { Err(self.refusal(at, &format!("{}:{version}", at.repository), done).await) }
+    }
+
+    async fn get(
+        &self,
+        at: &Endpoint,
+        path: &str,
+        accept: &str,
+        what: &str,
+        limit: u64,
+    ) -> Result<Vec<u8>, RegistryError> {
+        let request = self.request(at, Method::GET, path)?.header(header::ACCEPT, accept).body(Bytes::new());
+        let answer = self.exchange(at, Action::Pull, valid(request)?).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(self.refusal(at, what, answer).await);
+        }
+        read_body(answer, limit).await.map_err(|error| match error {
+            TransportError::TooLarge(limit) => {
+                RegistryError::Unusable { what: what.to_owned(), problem: format!("more than {limit} bytes") }
+            }
+            error => error.into(),
+        })
+    }
+
+    fn request(&self, at: &Endpoint, method: Method, path: &str) -> Result<http::request::Builder, RegistryError> {
+        let scheme = &self.transport(&at.host).scheme;
+        // The name of Docker's registry is not that of its API.
+        let host = if at.host == "docker.io" { "registry-1.docker.io" } else { &at.host };
+        let uri: Result<Uri, _> = format!("{scheme}://{host}/v2/{}/{path}", at.repository).parse();
+        let uri = uri.map_err(|error| RegistryError::Unreachable(error.to_string()))?;
+        Ok(Request::builder().method(method).uri(uri))
+    }
+
+    /// Sends a request, and once more with a right to it if the registry asks for that.
+    async fn exchange(
+        &self,
+        at: &Endpoint,
+        action: Action,
+        request: Request<Bytes>,
+    ) -> Result<Response<Incoming>, RegistryError> {
+        let key = format!("{} {} {action:?}", at.host, at.repository);
+        let known = self.authorizations().get(&key).cloned();
+        let answer = self.send(at, request.clone(), known).await?;
+        if answer.status() != StatusCode::UNAUTHORIZED {
+            return Ok(answer);
+        }
+        let Some(challenge) = Challenge::find(answer.headers()) else { return Ok(answer) };
+        let Some(authorization) = self.authorize(at, action, challenge).await? else { return Ok(answer) };
+        self.authorizations().insert(key, authorization.clone());
+        self.send(at, request, Some(authorization)).await
+    }
+
+    fn authorizations(&self) -> std::sync::MutexGuard<'_, BTreeMap<String, HeaderValue>> {
+        self.shared.authorizations.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    async fn send(
+        &self,
+        at: &Endpoint,
+        mut request: Request<Bytes>,
+        authorization: Option<HeaderValue>,
+    ) -> Result<Response<Incoming>, RegistryError> {
+        let transport = self.transport(&at.host);
+        // A place for an upload may be on another host, which is not told who we are.
+        let is_own = self
+            .request(at, Method::GET, "")?
+            .body(())
+            .is_ok_and(|own| own.uri().authority() == request.uri().authority());
+        if let Some(authorization) = authorization.filter(|_| is_own) {
+            request.headers_mut().insert(header::AUTHORIZATION, authorization);
+        }
+        request.headers_mut().insert(header::USER_AGENT, HeaderValue::from_static("berth"));
+        if matches!(*request.method(), Method::GET | Method::HEAD) {
+            return Ok(transport.follow(request.map(drop)).await?);
+        }
+        Ok(transport.send(request.map(Full::new)).await?)
+    }
+
+    /// What answers a challenge; `None` if we have nothing to say.
+    async fn authorize(
+        &self,
+        at: &Endpoint,
+        action: Action,
+        challenge: Challenge,
+    ) -> Result<Option<HeaderValue>, RegistryError> {
+        let credentials = self.credentials(at)?;
+        let (realm, service, scope) = match challenge {
+            Challenge::Basic => return Ok(credentials.as_ref().and_then(basic)),
+            Challenge::Bearer { realm, service, scope } => (realm, service, scope),
+        };
+        let actions = match action {
+            Action::Pull => "pull",
+            Action::Push => "pull,push",
+        };
+        let scope = scope.unwrap_or_else(|| format!("repository:{}:{actions}", at.repository));
+        let mut uri = format!("{realm}{}scope={}", if realm.contains('?') { '&' } else { '?' }, encoded(&scope));
+        if let Some(service) = service {
+            uri = format!("{uri}&service={}", encoded(&service));
+        }
+        let mut request = Request::get(uri);
+        if let Some(basic) = credentials.as_ref().and_then(basic) {
+            request = request.header(header::AUTHORIZATION, basic);
+        }
+        let what = format!("a token for {scope} from {realm}");
+        let answer = self.transport(&at.host).follow(valid(request.body(()))?).await?;
+        if answer.status() != StatusCode::OK {
+            return Err(self.refusal(at, &what, answer).await);
+        }
+        let token: Result<Token, _> = serde_json::from_slice(&read_body(answer, MAX_MESSAGE).await?);
+        let token = token.ok().and_then(|token| token.token.or(token.access_token));
+        let problem = || RegistryError::Unusable { what, problem: "no token in it".to_owned() };
+        let mut value = HeaderValue::try_from(format!("Bearer {}", token.ok_or_else(problem)?))
+            .map_err(|error| RegistryError::Unreachable(error.to_string()))?;
+        value.set_sensitive(true);
+        Ok(Some(value))
+    }
+
+    fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {
+        let name = format!("{}/{}", at.host, at.repository);
+        Ok(self.secret_file(at).map(|file| credentials::find(file, &name)).transpose()?.flatten())
+    }
+
+    fn secret_file(&self, at: &Endpoint) -> Option<&Path> {
+        let own = self.shared.options.get(&at.host).and_then(|registry| registry.pull_secret_file.as_deref());
+        own.or(self.shared.secret_file.as_deref())
+    }
+
+    fn transport(&self, host: &str) -> &Transport {
+        self.shared.transports.get(host).unwrap_or(&self.shared.default)
+    }
+
+    /// What an answer other than the hoped for one means.
+    async fn refusal(&self, at: &Endpoint, what: &str, answer: Response<Incoming>) -> RegistryError {
+        let (what, status) = (what.to_owned(), answer.status());
+        let body = read_body(answer, MAX_MESSAGE).await.unwrap_or_default();
+        let message = message(&body);
+        let has_credentials = self.credentials(at).is_ok_and(|it| it.is_some());
+        match status {
+            StatusCode::NOT_FOUND => RegistryError::NotFound(what),
+            StatusCode::UNAUTHORIZED if !has_credentials => RegistryError::NoCredentials(what),
+            StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => {
+                let from = self.secret_file(at).map(|file| format!(" of {}", file.display())).unwrap_or_default();
+                RegistryError::Forbidden { from, what, message }
+            }
+            status => RegistryError::Status { what, status: status.as_u16(), message },
+        }
+    }
+}
+
+impl From<TransportError> for RegistryError {
+    fn from(error: TransportError) -> Self {
+        Self::Unreachable(error.to_string())
+    }
+}
+
+#[derive(Deserialize)]
+struct Token {
+    token: Option<String>,
+    access_token: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Failure {
+    errors: Vec<FailureEntry>,
+}
+
+#[derive(Deserialize)]
+struct FailureEntry {
+    #[serde(default)]
+    code: String,
+    #[serde(default)]
+    message: String,
+}
+
+/// What a registry says of an error, short and on one line.
+fn message(body: &[u8]) -> String {
+    let text = match serde_json::from_slice::<Failure>(body) {
+        Ok(failure) => {
+            failure.errors.into_iter().map(|it| format!("{} {}", it.code, it.message)).collect::<Vec<_>>().join("; ")
+        }
+        Err(_) => String::from_utf8_lossy(body).into_owned(),
+    };
+    let line: String = text.chars().map(|letter| if letter.is_control() { ' ' } else { letter }).take(200).collect();
+    if line.trim().is_empty() { "no reason given".to_owned() } else { line.trim().to_owned() }
+}
+
+fn basic(credentials: &Credentials) -> Option<HeaderValue> {
+    let text = BASE64_STANDARD.encode(format!("{}:{}", credentials.user, credentials.password));
+    let mut value = HeaderValue::try_from(format!("Basic {text}")).ok()?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+fn valid<T>(request: Result<Request<T>, http::Error>) -> Result<Request<T>, RegistryError> {
+    request.map_err(|error| RegistryError::Unreachable(error.to_string()))
+}
+
+/// For the query of an address.
+fn encoded(text: &str) -> String {
+    let letter = |byte: u8| match byte {
+        b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' => char::from(byte).to_string(),
+        byte => format!("%{byte:02X}"),
+    };
+    text.bytes().map(letter).collect()
+}

@@ -1,0 +1,169 @@
+//! HTTP to one host: TLS with the system's roots and an operator's own, time-outs, and bodies of bounded size.
+
+use std::{fs, io, path::Path, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use http::{Request, Response, Uri, header, uri::Scheme};
+use http_body_util::{BodyExt as _, Full};
+use hyper::body::Incoming;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::{
+    client::legacy::{Client, connect::HttpConnector},
+    rt::TokioExecutor,
+};
+use rustls::{
+    ClientConfig, RootCertStore,
+    pki_types::{CertificateDer, pem::PemObject as _},
+};
+use tokio::time::timeout;
+
+/// Until a host is connected to.
+const CONNECT_TIME: Duration = Duration::from_secs(10);
+/// Until the head of an answer is there, uploads included.
+const ANSWER_TIME: Duration = Duration::from_secs(60);
+/// Until more of a body is there.
+const STALL_TIME: Duration = Duration::from_secs(30);
+/// A registry leads to its storage, which may lead on.
+const MAX_REDIRECTS: usize = 5;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Transport {
+    client: Client<HttpsConnector<HttpConnector>, Full<Bytes>>,
+    pub scheme: Scheme,
+}
+
+/// Why there is no whole answer.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransportError {
+    #[error("{0}")]
+    Failed(String),
+    #[error("no answer within {} s", .0.as_secs())]
+    TimedOut(Duration),
+    #[error("an answer of more than {0} bytes")]
+    TooLarge(u64),
+    #[error("it leads from one address to the next without end, or nowhere")]
+    Redirects,
+}
+
+/// Why connections cannot be made at all.
+#[derive(Debug, thiserror::Error)]
+pub enum SetupError {
+    #[error("registries: the caFile of {host}, {file}, cannot be used")]
+    CaFile { host: String, file: String, source: io::Error },
+    #[error("TLS cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+impl Transport {
+    /// `ca_file` holds roots that count besides the system's.
+    pub(crate) fn new(host: &str, is_plain: bool, ca_file: Option<&Path>) -> Result<Self, SetupError> {
+        let mut roots = RootCertStore::empty();
+        let mut own = Vec::new();
+        if let Some(file) = ca_file {
+            let refused =
+                |source| SetupError::CaFile { host: host.to_owned(), file: file.display().to_string(), source };
+            own = read_certificates(file).map_err(refused)?;
+        }
+        if !is_plain {
+            // Without any, connections fail and say so.
+            roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+        }
+        roots.add_parsable_certificates(own);
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let tls = ClientConfig::builder_with_provider(provider)
+            .with_safe_default_protocol_versions()?
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_connect_timeout(Some(CONNECT_TIME));
+        let builder = HttpsConnectorBuilder::new().with_tls_config(tls);
+        // Where HTTP was not asked for, no redirect leads to it either.
+        let builder = if is_plain { builder.https_or_http() } else { builder.https_only() };
+        let client = Client::builder(TokioExecutor::new()).build(builder.enable_http1().wrap_connector(http));
+        Ok(Self { client, scheme: if is_plain { Scheme::HTTP } else { Scheme::HTTPS } })
+    }
+
+    /// Sends a request once.
+    pub(crate) async fn send(&self, request: Request<Full<Bytes>>) -> Result<Response<Incoming>, TransportError> {
+        let answer = timeout(ANSWER_TIME, self.client.request(request)).await;
+        answer.map_err(|_| TransportError::TimedOut(ANSWER_TIME))?.map_err(|error| failed(&error))
+    }
+
+    /// Sends a request without a body, and goes where the answer leads. Another host is not told who we are.
+    pub(crate) async fn follow(&self, mut request: Request<()>) -> Result<Response<Incoming>, TransportError> {
+        for _ in 0..=MAX_REDIRECTS {
+            let answer = self.send(request.clone().map(|()| Full::default())).await?;
+            if !answer.status().is_redirection() {
+                return Ok(answer);
+            }
+            let location = answer.headers().get(header::LOCATION).and_then(|location| location.to_str().ok());
+            let target = location.and_then(|location| resolve(request.uri(), location));
+            let target = target.ok_or(TransportError::Redirects)?;
+            if target.authority() != request.uri().authority() || target.scheme() != request.uri().scheme() {
+                request.headers_mut().remove(header::AUTHORIZATION);
+            }
+            *request.uri_mut() = target;
+        }
+        Err(TransportError::Redirects)
+    }
+}
+
+/// The body of an answer, if it is not larger than `limit`.
+pub(crate) async fn read_body(answer: Response<Incoming>, limit: u64) -> Result<Vec<u8>, TransportError> {
+    let mut body = answer.into_body();
+    let mut bytes = Vec::new();
+    loop {
+        let frame = timeout(STALL_TIME, body.frame()).await.map_err(|_| TransportError::TimedOut(STALL_TIME))?;
+        let Some(frame) = frame else { return Ok(bytes) };
+        let frame = frame.map_err(|error| failed(&error))?;
+        let Ok(data) = frame.into_data() else { continue };
+        if (bytes.len() + data.len()) as u64 > limit {
+            return Err(TransportError::TooLarge(limit));
+        }
+        bytes.extend_from_slice(&data);
+    }
+}
+
+/// An address that may be relative to another one: whole, or from the root of its host.
+pub(crate) fn resolve(base: &Uri, location: &str) -> Option<Uri> {
+    if location.starts_with('/') && !location.starts_with("//") {
+        let mut parts = base.clone().into_parts();
+        parts.path_and_query = Some(location.parse().ok()?);
+        return Uri::from_parts(parts).ok();
+    }
+    location.parse::<Uri>().ok().filter(|uri| uri.scheme().is_some() && uri.authority().is_some())
+}
+
+fn read_certificates(file: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
+    let text = fs::read(file)?;
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
+    let certificates = certificates.map_err(io::Error::other)?;
+    if certificates.is_empty() { Err(io::Error::other("it holds no CERTIFICATE in PEM")) } else { Ok(certificates) }
+}
+
+fn failed(error: &dyn std::error::Error) -> TransportError {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    TransportError::Failed(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn locations_are_relative_to_their_host() {
+        let base: Uri = "https://registry.example/v2/a/blobs/uploads/".parse().unwrap();
+        let to = |location: &str| resolve(&base, location).map(|uri| uri.to_string());
+        assert_eq!(to("/v2/x?state=1").as_deref(), Some("https://registry.example/v2/x?state=1"));
+        assert_eq!(to("https://storage.example/x").as_deref(), Some("https://storage.example/x"));
+        assert_eq!(to("x"), None);
+        assert_eq!(to("//storage.example/x"), None);
+    }
+}

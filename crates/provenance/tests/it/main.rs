@@ -1,0 +1,5 @@
+//! Registries over real HTTP.
+
+#![expect(clippy::unwrap_used, reason = "a test ends where its footing is gone")]
+
+mod registries;

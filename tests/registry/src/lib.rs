@@ -1,0 +1,246 @@
+//! A small OCI registry in memory, over real HTTP, for tests: it takes pushes, serves pulls, asks for tokens, redirects,
+//! and does wrong when told to.
+//!
+//! It keeps to the distribution specification as far as Berth's client uses it, and knows nothing of that client.
+
+use std::{
+    collections::BTreeMap,
+    net::SocketAddr,
+    sync::{Arc, Mutex, PoisonError},
+};
+
+use axum::{
+    Router,
+    body::Bytes,
+    extract::{Request, State},
+    http::{HeaderMap, Method, StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use base64::{Engine as _, prelude::BASE64_STANDARD};
+use serde_json::json;
+use sha2::{Digest as _, Sha256};
+use tokio::{net::TcpListener, task::JoinHandle};
+
+/// A registry that serves until it is dropped.
+#[derive(Debug)]
+pub struct TestRegistry {
+    address: SocketAddr,
+    state: Shared,
+    server: JoinHandle<()>,
+}
+
+/// How a registry behaves.
+#[derive(Clone, Debug, Default)]
+pub struct Behaviour {
+    /// Every request is answered with 503.
+    pub is_away: bool,
+    /// Blobs are served with their first byte changed.
+    pub tampers: bool,
+    /// Blobs are served from another path, to which a redirect leads.
+    pub redirects: bool,
+    /// A name and a password, for which a token is given.
+    pub credentials: Option<(String, String)>,
+}
+
+#[derive(Debug, Default)]
+struct Contents {
+    behaviour: Behaviour,
+    /// By repository and digest.
+    blobs: BTreeMap<String, Vec<u8>>,
+    /// By repository and tag or digest, with the media type.
+    manifests: BTreeMap<String, (String, Vec<u8>)>,
+    /// Method and path of each request.
+    requests: Vec<String>,
+}
+
+type Shared = Arc<Mutex<Contents>>;
+
+const TOKEN: &str = "Bearer of-the-test-registry";
+
+impl TestRegistry {
+    /// Serves on a free port of the loopback address.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn start() -> std::io::Result<Self> {
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        let address = listener.local_addr()?;
+        let state = Shared::default();
+        let app = Router::new().fallback(answer).with_state((Arc::clone(&state), address));
+        let server = tokio::spawn(async move { drop(axum::serve(listener, app).await) });
+        Ok(Self { address, state, server })
+    }
+
+    /// `127.0.0.1:PORT`, as references name it.
+    #[must_use]
+    pub fn host(&self) -> String {
+        self.address.to_string()
+    }
+
+    /// Changes how it behaves from here on.
+    pub fn behave(&self, change: impl FnOnce(&mut Behaviour)) {
+        change(&mut lock(&self.state).behaviour);
+    }
+
+    /// Method and path of the requests since the last time this was asked.
+    #[must_use]
+    pub fn take_requests(&self) -> Vec<String> {
+        std::mem::take(&mut lock(&self.state).requests)
+    }
+
+    /// Puts a manifest under a tag, past all checks.
+    pub fn put_manifest(&self, repository: &str, tag: &str, media_type: &str, bytes: &[u8]) {
+        let mut contents = lock(&self.state);
+        for version in [tag.to_owned(), digest(bytes)] {
+            contents.manifests.insert(format!("{repository}@{version}"), (media_type.to_owned(), bytes.to_vec()));
+        }
+    }
+
+    /// Puts a blob; gives its digest.
+    pub fn put_blob(&self, repository: &str, bytes: &[u8]) -> String {
+        let digest = digest(bytes);
+        lock(&self.state).blobs.insert(format!("{repository}@{digest}"), bytes.to_vec());
+        digest
+    }
+
+    /// Copies everything from another one.
+    pub fn mirror(&self, other: &Self) {
+        let other = lock(&other.state);
+        let mut contents = lock(&self.state);
+        contents.blobs = other.blobs.clone();
+        contents.manifests = other.manifests.clone();
+    }
+}
+
+impl Drop for TestRegistry {
+    fn drop(&mut self) {
+        self.server.abort();
+    }
+}
+
+fn lock(state: &Shared) -> std::sync::MutexGuard<'_, Contents> {
+    state.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+async fn answer(State((state, address)): State<(Shared, SocketAddr)>, request: Request) -> Response {
+    let (parts, body) = request.into_parts();
+    let Ok(body) = axum::body::to_bytes(body, 256 << 20).await else { return StatusCode::BAD_REQUEST.into_response() };
+    let mut contents = lock(&state);
+    let path = parts.uri.path().to_owned();
+    contents.requests.push(format!("{} {path}", parts.method));
+    if contents.behaviour.is_away {
+        return (StatusCode::SERVICE_UNAVAILABLE, "away").into_response();
+    }
+    if path == "/token" {
+        return token(&contents.behaviour, &parts.headers);
+    }
+    if let Some(path) = path.strip_prefix("/storage/") {
+        // What a redirect leads to is not to be told who asks.
+        let is_told = parts.headers.contains_key(header::AUTHORIZATION);
+        let blob = contents.blobs.get(path).cloned();
+        return if is_told { StatusCode::BAD_REQUEST.into_response() } else { bytes(blob) };
+    }
+    if contents.behaviour.credentials.is_some() && text(&parts.headers, header::AUTHORIZATION) != Some(TOKEN) {
+        let challenge = format!(r#"Bearer realm="http://{address}/token",service="test""#);
+        return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
+    }
+    let Some(path) = path.strip_prefix("/v2/") else { return StatusCode::NOT_FOUND.into_response() };
+    if let Some((repository, version)) = path.split_once("/manifests/") {
+        return manifest(&mut contents, &parts.method, &parts.headers, repository, version, &body);
+    }
+    if let Some((repository, rest)) = path.split_once("/blobs/uploads/") {
+        let query = parts.uri.query().unwrap_or_default();
+        return upload(&mut contents, &parts.method, repository, rest, query, &body);
+    }
+    match path.split_once("/blobs/") {
+        Some((repository, digest)) => blob(&contents, &format!("{repository}@{digest}"), address),
+        None => failure(StatusCode::NOT_FOUND, "NAME_UNKNOWN"),
+    }
+}
+
+fn token(behaviour: &Behaviour, headers: &HeaderMap) -> Response {
+    let wanted = behaviour
+        .credentials
+        .as_ref()
+        .map(|(user, password)| format!("Basic {}", BASE64_STANDARD.encode(format!("{user}:{password}"))));
+    if text(headers, header::AUTHORIZATION) != wanted.as_deref() {
+        return failure(StatusCode::UNAUTHORIZED, "UNAUTHORIZED");
+    }
+    json!({ "token": TOKEN.trim_start_matches("Bearer ") }).to_string().into_response()
+}
+
+fn manifest(
+    contents: &mut Contents,
+    method: &Method,
+    headers: &HeaderMap,
+    repository: &str,
+    version: &str,
+    body: &Bytes,
+) -> Response {
+    if method == Method::PUT {
+        let media_type = text(headers, header::CONTENT_TYPE).unwrap_or_default().to_owned();
+        for version in [version.to_owned(), digest(body)] {
+            contents.manifests.insert(format!("{repository}@{version}"), (media_type.clone(), body.to_vec()));
+        }
+        return StatusCode::CREATED.into_response();
+    }
+    match contents.manifests.get(&format!("{repository}@{version}")) {
+        Some((media_type, bytes)) => ([(header::CONTENT_TYPE, media_type.clone())], bytes.clone()).into_response(),
+        None => failure(StatusCode::NOT_FOUND, "MANIFEST_UNKNOWN"),
+    }
+}
+
+/// An upload in two requests: one asks for a place, the other brings the bytes.
+fn upload(
+    contents: &mut Contents,
+    method: &Method,
+    repository: &str,
+    place: &str,
+    query: &str,
+    body: &Bytes,
+) -> Response {
+    if method == Method::POST {
+        let location = format!("/v2/{repository}/blobs/uploads/1?state=x");
+        return (StatusCode::ACCEPTED, [(header::LOCATION, location)]).into_response();
+    }
+    let actual = digest(body);
+    if place != "1" || query != format!("state=x&digest={actual}") {
+        return failure(StatusCode::BAD_REQUEST, "DIGEST_INVALID");
+    }
+    contents.blobs.insert(format!("{repository}@{actual}"), body.to_vec());
+    StatusCode::CREATED.into_response()
+}
+
+fn blob(contents: &Contents, name: &str, address: SocketAddr) -> Response {
+    let Some(found) = contents.blobs.get(name) else { return failure(StatusCode::NOT_FOUND, "BLOB_UNKNOWN") };
+    if contents.behaviour.redirects {
+        // The same machine under another name: another host, as far as HTTP goes.
+        let location = format!("http://localhost:{}/storage/{name}", address.port());
+        return (StatusCode::TEMPORARY_REDIRECT, [(header::LOCATION, location)]).into_response();
+    }
+    let mut found = found.clone();
+    if contents.behaviour.tampers
+        && let Some(first) = found.first_mut()
+    {
+        *first ^= 1;
+    }
+    found.into_response()
+}
+
+fn bytes(found: Option<Vec<u8>>) -> Response {
+    found.map_or_else(|| StatusCode::NOT_FOUND.into_response(), axum::response::IntoResponse::into_response)
+}
+
+fn failure(status: StatusCode, code: &str) -> Response {
+    (status, json!({ "errors": [{ "code": code, "message": "says the test registry" }] }).to_string()).into_response()
+}
+
+fn text(headers: &HeaderMap, name: header::HeaderName) -> Option<&str> {
+    headers.get(name)?.to_str().ok()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    let digest = Sha256::digest(bytes);
+    let digits: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("sha256:{digits}")
+}
