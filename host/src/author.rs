@@ -8,6 +8,8 @@ mod dev;
 mod inspect;
 mod new;
 mod project;
+mod registry;
+mod signing;
 mod template;
 mod test;
 mod verify;
@@ -27,8 +29,16 @@ pub(crate) enum Command {
     Bench(bench::Bench),
     /// Show what a component is, what it wants, and what it would get
     Inspect(inspect::Inspect),
-    /// Try what the contract asks of every plugin
+    /// Try what the contract asks of every plugin, and with --key who signed it
     Verify(verify::Verify),
+    /// Make a pair of keys to sign plugins with
+    Keygen(signing::Keygen),
+    /// Sign a plugin: a file, or an artifact in a registry
+    Sign(signing::Sign),
+    /// Push a component to an OCI registry
+    Push(registry::Push),
+    /// Pull a component from an OCI registry
+    Pull(registry::Pull),
     /// Build and swap into a running scheduler at every change of the sources
     Dev(dev::Dev),
 }
@@ -41,6 +51,10 @@ pub(crate) fn run(command: &Command) -> Result<()> {
         Command::Bench(bench) => bench::run(bench),
         Command::Inspect(inspect) => inspect::run(inspect),
         Command::Verify(verify) => verify::run(verify),
+        Command::Keygen(keygen) => signing::run_keygen(keygen),
+        Command::Sign(sign) => signing::run_sign(sign),
+        Command::Push(push) => registry::run_push(push),
+        Command::Pull(pull) => registry::run_pull(pull),
         Command::Dev(dev) => dev::run(dev),
     }
 }

@@ -98,7 +98,7 @@ fn granted(manifest: &Manifest, digest: Digest) -> String {
 }
 
 /// Names of the interfaces that a component imports and exports.
-fn interfaces(component: &[u8]) -> Result<(Vec<String>, Vec<String>)> {
+pub(super) fn interfaces(component: &[u8]) -> Result<(Vec<String>, Vec<String>)> {
     let DecodedWasm::Component(resolve, world) = wit_component::decode(component)? else {
         anyhow::bail!("a WIT package, not a component");
     };

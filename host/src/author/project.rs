@@ -21,6 +21,10 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    pub(super) fn of(plugin: &Path) -> Self {
+        Self { plugin: plugin.to_owned() }
+    }
+
     /// The component's file.
     pub(super) fn file(&self) -> Result<PathBuf> {
         if !self.plugin.is_dir() {
@@ -93,9 +97,13 @@ pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
 }
 
 pub(super) fn load(file: &Path) -> Result<Loaded> {
-    let binary = read(file)?;
+    load_binary(read(file)?, &file.display().to_string())
+}
+
+/// `title` says for messages where the bytes are from.
+pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
     let engine = Engine::new(EngineOptions::default()).map_err(|error| anyhow::anyhow!(chain(&error)))?;
     let factory = engine.load(&binary);
-    let factory = factory.map_err(|error| anyhow::anyhow!("{} {}", file.display(), chain(&error)))?;
+    let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;
     Ok(Loaded { binary, factory })
 }

@@ -1,0 +1,141 @@
+//! `berth plugin push` and `pull`: components and registries.
+
+use std::{
+    env, fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::SystemTime,
+};
+
+use anyhow::{Context as _, Result, bail};
+use berth_config::FileSettings;
+use berth_provenance::{ComponentDescription, Pulled, Puller, Reference, Registries, RegistryOptions, push};
+use clap::Args;
+use jiff::Timestamp;
+
+use super::{inspect, project::Target};
+use crate::{
+    failure::{Usage, chain},
+    run::block_on,
+};
+
+const REFERENCES: &str = "\
+A reference names the registry, a repository and a tag: registry.example/team/zone:1.2. Credentials are those of
+`docker login`: $DOCKER_CONFIG/config.json, else ~/.docker/config.json; --credentials names another file of that kind.";
+
+#[derive(Args, Debug)]
+#[command(after_help = REFERENCES)]
+pub(crate) struct Push {
+    /// A component file, or a plugin's folder, whose build/*.wasm is taken
+    #[arg(value_name = "PLUGIN")]
+    plugin: PathBuf,
+    /// Where to: registry.example/team/zone:1.2
+    #[arg(value_name = "REFERENCE")]
+    reference: Reference,
+    #[command(flatten)]
+    access: RegistryAccess,
+}
+
+#[derive(Args, Debug)]
+#[command(after_help = REFERENCES)]
+pub(crate) struct Pull {
+    /// Which one: registry.example/team/zone:1.2, or with a digest, registry.example/team/zone@sha256:…
+    #[arg(value_name = "REFERENCE")]
+    reference: Reference,
+    /// Write the component here [default: NAME.wasm, by the name that it gives itself]
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    access: RegistryAccess,
+}
+
+/// How to speak to a registry.
+#[derive(Args, Debug)]
+pub(crate) struct RegistryAccess {
+    /// Speak HTTP without TLS
+    #[arg(long)]
+    plain_http: bool,
+    /// Certificates that are trusted besides the system's, PEM
+    #[arg(long, value_name = "FILE")]
+    ca_file: Option<PathBuf>,
+    /// Credentials, as `docker login` writes them [default: those of `docker login`]
+    #[arg(long, value_name = "FILE")]
+    credentials: Option<PathBuf>,
+}
+
+impl RegistryAccess {
+    pub(super) fn registries(&self, reference: &Reference) -> Result<Registries> {
+        let options = RegistryOptions {
+            host: reference.registry().to_owned(),
+            plain_http: self.plain_http,
+            ca_file: self.ca_file.clone(),
+            pull_secret_file: self.credentials.clone().or_else(docker_config),
+            ..RegistryOptions::default()
+        };
+        Registries::new(vec![options], None).map_err(|error| Usage(chain(&error)).into())
+    }
+
+    /// The component that a reference names, and its signatures.
+    pub(super) async fn pull(&self, reference: &Reference) -> Result<Pulled> {
+        let puller = Puller::new(self.registries(reference)?, None);
+        match puller.pull(reference, FileSettings::default().max_bytes, None).await {
+            Ok(Some(pulled)) => Ok(pulled),
+            Ok(None) => bail!("{reference}: nothing came, although nothing was known"),
+            Err(error) => bail!("{reference} {error}"),
+        }
+    }
+}
+
+/// Where `docker login` keeps credentials, if it keeps any.
+fn docker_config() -> Option<PathBuf> {
+    let folder = env::var_os("DOCKER_CONFIG").map(PathBuf::from);
+    let folder = folder.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".docker")))?;
+    Some(folder.join("config.json")).filter(|file| file.exists())
+}
+
+pub(crate) fn run_push(arguments: &Push) -> Result<()> {
+    let Push { plugin, reference, access } = arguments;
+    let loaded = Target::of(plugin).load()?;
+    let component = loaded.binary.bytes();
+    let (imports, exports) = inspect::interfaces(component)?;
+    let seconds = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    let created = Timestamp::from_second(i64::try_from(seconds)?)?.to_string();
+    let description = ComponentDescription { created, imports, exports };
+    let registries = access.registries(reference)?;
+    let manifest = block_on(async {
+        let pushed = push(&registries, reference, component, &description).await;
+        pushed.map_err(|error| anyhow::anyhow!("{reference} {error}"))
+    })?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{} is pushed as {}", loaded.title(), reference.at(manifest))?;
+    Ok(())
+}
+
+pub(crate) fn run_pull(arguments: &Pull) -> Result<()> {
+    let Pull { reference, output, access } = arguments;
+    let pulled = block_on(access.pull(reference))?;
+    let file = match output {
+        Some(file) => file.clone(),
+        None => PathBuf::from(format!("{}.wasm", name_of(&pulled.component, reference)?)),
+    };
+    write_new(&file, &pulled.component)?;
+    let mut out = io::stdout().lock();
+    writeln!(out, "{} is {} (sha256 {})", file.display(), reference.at(pulled.manifest), pulled.digest.short())?;
+    Ok(())
+}
+
+/// The name that a component gives itself, if it can be that of a file.
+pub(super) fn name_of(component: &[u8], reference: &Reference) -> Result<String> {
+    let name = super::project::name_in_manifest(component).with_context(|| reference.to_string())?;
+    if name.is_empty() || name.starts_with('.') || name.contains(['/', '\0']) {
+        bail!("{reference}: the component calls itself {name:?}, which is no name of a file: say one with --output");
+    }
+    Ok(name)
+}
+
+/// Whole or not at all: the file may lie in a plugins directory.
+fn write_new(file: &Path, bytes: &[u8]) -> Result<()> {
+    let part = file.with_extension("wasm.part");
+    fs::write(&part, bytes).with_context(|| format!("writing {}", part.display()))?;
+    fs::rename(&part, file).with_context(|| format!("writing {}", file.display()))
+}
