@@ -9,6 +9,7 @@ use crate::{
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
     plugin_command,
+    rbac::Rbac,
 };
 
 const EXAMPLES: &str = "\
@@ -22,7 +23,7 @@ Examples:
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for the demo and the doctor]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for demo, doctor and rbac]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -42,6 +43,8 @@ pub(crate) enum Command {
     Demo(Demo),
     /// Check configuration, plugins, cluster and scheduler, and say what to fix
     Doctor(Doctor),
+    /// Print the roles that a configuration and its plugins need, and no more
+    Rbac(Rbac),
     /// Take kube-scheduler's place, with its flags; also when the program is called `kube-scheduler`
     #[command(disable_help_flag = true)]
     KubeScheduler {

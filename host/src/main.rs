@@ -30,7 +30,9 @@ mod options;
 mod plugin_command;
 mod plugin_supervisor;
 mod progress;
+mod rbac;
 mod reload;
+mod rights;
 mod run;
 mod sandbox;
 mod scheduling;
@@ -64,13 +66,15 @@ fn start() -> Result<()> {
         return kube_scheduler::run(arguments);
     }
     let cli = Cli::parse();
-    let default = if matches!(cli.command, Command::Demo(_) | Command::Doctor(_)) { "warn" } else { "info" };
+    let default =
+        if matches!(cli.command, Command::Demo(_) | Command::Doctor(_) | Command::Rbac(_)) { "warn" } else { "info" };
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
     match cli.command {
         Command::Run(arguments) => run::run(arguments),
         Command::Sandbox(arguments) => sandbox::run(arguments),
         Command::Demo(arguments) => demo::run(arguments),
         Command::Doctor(arguments) => doctor::run(arguments),
+        Command::Rbac(arguments) => rbac::run(arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Plugin(command) => plugin_command::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),

@@ -19,8 +19,8 @@ mod totals;
 
 pub(crate) use self::{
     announcer::Announcer,
-    inventory::is_own,
-    load::{Plugins, UnusableFile, artifact_cache},
+    inventory::{PluginInventory, is_own},
+    load::{Plugins, UnusableFile, artifact_cache, usable_artifact_cache},
     message::{HostSettings, Message, Order, Proposal},
     report::PluginReport,
     rules::{Granted, Rules},

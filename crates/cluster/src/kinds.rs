@@ -10,7 +10,7 @@ use http::Request;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::APIResourceList;
 use kube::Client;
 
-use crate::{api_error::Failure, request, write::WriteError};
+use crate::{api_error::Failure, object::version_path, request, write::WriteError};
 
 /// The longest that a server may take to list the kinds of a group.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -119,6 +119,19 @@ impl KindRef {
         if self.group.is_empty() { self.version.clone() } else { format!("{}/{}", self.group, self.version) }
     }
 
+    /// The plural; if only the server knows it, what it is by the rule that nearly all kinds follow.
+    #[must_use]
+    pub fn likely_plural(&self) -> String {
+        if self.plural.is_empty() { plural_of(&self.kind) } else { self.plural.clone() }
+    }
+
+    /// Whether the plural is known without asking the server: it stands here, or the kind is one of Kubernetes' own, which
+    /// all follow one rule.
+    #[must_use]
+    pub fn has_known_plural(&self) -> bool {
+        !self.plural.is_empty() || !self.group.contains('.') || self.group.ends_with(".k8s.io")
+    }
+
     pub(crate) fn is_complete(&self) -> bool {
         !self.kind.is_empty() && !self.plural.is_empty()
     }
@@ -155,8 +168,7 @@ impl Kinds {
             return Ok(known.clone());
         }
         let api_version = wanted.api_version();
-        let root = if wanted.group.is_empty() { "/api" } else { "/apis" };
-        let request = Request::get(format!("{root}/{api_version}")).body(Vec::new());
+        let request = Request::get(version_path(&wanted.group, &wanted.version)?).body(Vec::new());
         let request = request.map_err(|error| Failure::from(kube::Error::HttpError(error)))?;
         let listed: APIResourceList = request::json(&self.client, request, DISCOVERY_TIMEOUT).await?;
         let resources = listed.resources;
@@ -196,6 +208,11 @@ mod tests {
         let custom = KindRef::of_resource("podgroups.v1alpha1.scheduling.example.com").unwrap();
         assert_eq!((custom.kind.as_str(), custom.api_version().as_str()), ("", "scheduling.example.com/v1alpha1"));
         assert_eq!(custom.resource(), "podgroups.v1alpha1.scheduling.example.com");
+        assert_eq!(custom.likely_plural(), "podgroups");
+        let unknown = KindRef::of_kind("example.com/v1", "Policy");
+        assert_eq!((unknown.likely_plural().as_str(), unknown.has_known_plural()), ("policies", false));
+        let own = KindRef::of_kind("certificates.k8s.io/v1", "CertificateSigningRequest");
+        assert_eq!((own.likely_plural().as_str(), own.has_known_plural()), ("certificatesigningrequests", true));
         for nonsense in ["*", "", "Nonsense", "storage.k8s.io/Nonsense", "a.b", "A.v1.c"] {
             assert_eq!(KindRef::of_resource(nonsense), None, "{nonsense}");
         }

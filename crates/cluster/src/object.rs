@@ -68,6 +68,17 @@ pub(crate) fn collection_path(
     namespace: Option<&str>,
     plural: &str,
 ) -> Result<String, BadName> {
+    let mut path = version_path(group, version)?;
+    if let Some(namespace) = namespace {
+        path.push_str("/namespaces");
+        push_part(&mut path, namespace)?;
+    }
+    push_part(&mut path, plural)?;
+    Ok(path)
+}
+
+/// The path at which a server lists the kinds of a version.
+pub(crate) fn version_path(group: &str, version: &str) -> Result<String, BadName> {
     let mut path = String::new();
     if group.is_empty() {
         path.push_str("/api");
@@ -76,11 +87,6 @@ pub(crate) fn collection_path(
         push_part(&mut path, group)?;
     }
     push_part(&mut path, version)?;
-    if let Some(namespace) = namespace {
-        path.push_str("/namespaces");
-        push_part(&mut path, namespace)?;
-    }
-    push_part(&mut path, plural)?;
     Ok(path)
 }
 

@@ -1,18 +1,20 @@
 //! The manifests in `examples/kubernetes` do what they say: their command lines are read by the parsers that would read
-//! them, and their rules are those of kube-scheduler.
+//! them, their roles are those that `berth rbac` prints, and their containers may do little on their nodes.
 
-use std::{collections::BTreeSet, fs};
+use std::fs;
 
 use berth_config::{InTree, Settings};
+use berth_wasm_host::FaultSink;
 use clap::Parser as _;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{check, flags::Given, invocation};
-use crate::cli::{Cli, Command};
-
-/// What `system:kube-scheduler` and `system:volume-scheduler` of Kubernetes 1.36 allow, leases apart: group, resource,
-/// verbs.
-const THEIRS: &str = include_str!("rules_1.36.txt");
+use crate::{
+    cli::{Cli, Command},
+    plugin_supervisor::{Plugins, Rules},
+    rbac::{Account, manifests},
+    rights::{Rights, Serving},
+};
 
 /// Objects of one file.
 fn objects(file: &str) -> Vec<Value> {
@@ -62,31 +64,68 @@ fn the_deployment_runs_three_replicas_of_which_one_schedules() {
     assert!(settings.leader_election.leader_elect);
     assert_eq!(settings.leader_election.resource_name, "berth");
     assert_eq!(settings.profiles[0].scheduler_name, "berth");
-    let role = object("rbac.yaml", "Role");
-    assert_eq!(role["rules"][1]["resourceNames"][0], "berth");
+    let budget = object("second-scheduler.yaml", "PodDisruptionBudget");
+    assert_eq!(budget["spec"], json!({"maxUnavailable": 1, "selector": deployment["spec"]["selector"]}));
 }
 
 #[test]
-fn the_cluster_role_is_no_wider_than_kube_schedulers() {
-    let mut theirs = BTreeSet::new();
-    for line in THEIRS.lines() {
-        let words: Vec<&str> = line.split(' ').collect();
-        let [group, resource, verbs] = words[..] else { panic!("{line}") };
-        let group = if group == "core" { "" } else { group };
-        theirs.extend(verbs.split(',').map(|verb| (group.to_owned(), resource.to_owned(), verb.to_owned())));
+fn the_roles_are_those_that_the_deployment_needs() {
+    let (plugins, _) = Plugins::inspect(Rules::default(), None, None, FaultSink::default()).expect("built-ins");
+    let config_map = object("second-scheduler.yaml", "ConfigMap");
+    let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
+    let settings = Settings::from_text("scheduler.yaml", text, &plugins.inventory).expect("a valid configuration");
+    let rights = Rights::of_setup(&settings, &plugins.inventory, Serving::Http);
+    let printed = manifests(&rights, Account { name: "berth", namespace: "kube-system" });
+    let written = objects("rbac.yaml");
+    assert_eq!(written, printed, "berth rbac --config scheduler.yaml");
+}
+
+/// What a container may not do, whatever runs in it.
+#[track_caller]
+fn is_confined(pod: &Value) {
+    let container = &pod["containers"][0];
+    let own = &container["securityContext"];
+    assert_eq!(own["allowPrivilegeEscalation"], false);
+    assert_eq!(own["readOnlyRootFilesystem"], true);
+    assert_eq!(own["capabilities"], json!({"drop": ["ALL"]}));
+    assert_eq!(pod["securityContext"]["seccompProfile"]["type"], "RuntimeDefault");
+    assert!(container["resources"]["requests"]["cpu"].is_string());
+    assert!(container["resources"]["limits"]["cpu"].is_null(), "it would hold up every pod");
+}
+
+#[test]
+fn containers_may_do_little_on_their_nodes() {
+    is_confined(&object("kube-scheduler.yaml", "Pod")["spec"]);
+    let deployment = object("second-scheduler.yaml", "Deployment");
+    let pod = &deployment["spec"]["template"]["spec"];
+    is_confined(pod);
+    assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
+    let container = &pod["containers"][0];
+    assert!(container["resources"]["limits"]["memory"].is_string());
+    // What is written goes to a volume of its own.
+    let cache = container["env"].as_array().expect("variables").iter().find(|it| it["name"] == "XDG_CACHE_HOME");
+    let cache = &cache.expect("a place for the cache")["value"];
+    let mounts = container["volumeMounts"].as_array().expect("mounts");
+    let mount = mounts.iter().find(|mount| mount["mountPath"] == *cache).expect("the cache is mounted");
+    let volumes = pod["volumes"].as_array().expect("volumes");
+    let volume = volumes.iter().find(|volume| volume["name"] == mount["name"]).expect("it is a volume");
+    assert!(volume["emptyDir"].is_object() && mount["readOnly"].is_null(), "{volume}");
+    for other in mounts.iter().filter(|other| other["readOnly"] != true) {
+        let volume = volumes.iter().find(|volume| volume["name"] == other["name"]).expect("it is a volume");
+        assert!(volume["emptyDir"]["sizeLimit"].is_string(), "{volume}");
     }
-    let role = object("rbac.yaml", "ClusterRole");
-    let words = |rule: &Value, field: &str| -> Vec<String> {
-        serde_json::from_value(rule[field].clone()).unwrap_or_else(|error| panic!("{rule}: {error}"))
+}
+
+#[test]
+fn the_network_policy_lets_through_what_the_scheduler_needs() {
+    let policy = object("second-scheduler.yaml", "NetworkPolicy")["spec"].clone();
+    let template = object("second-scheduler.yaml", "Deployment")["spec"]["template"].clone();
+    assert_eq!(policy["podSelector"]["matchLabels"], template["metadata"]["labels"]);
+    assert_eq!(policy["policyTypes"], json!(["Ingress", "Egress"]));
+    let ports = |direction: &str| -> Vec<Value> {
+        let rules = policy[direction].as_array().expect("rules").iter();
+        rules.flat_map(|rule| rule["ports"].as_array().expect("ports")).map(|port| port["port"].clone()).collect()
     };
-    for rule in role["rules"].as_array().expect("rules") {
-        for group in words(rule, "apiGroups") {
-            for resource in words(rule, "resources") {
-                for verb in words(rule, "verbs") {
-                    let right = (group.clone(), resource.clone(), verb);
-                    assert!(theirs.contains(&right), "kube-scheduler may not {right:?}");
-                }
-            }
-        }
-    }
+    assert_eq!(ports("ingress"), [template["spec"]["containers"][0]["ports"][0]["name"].clone()]);
+    assert_eq!(ports("egress"), [json!(443), json!(6443), json!(53), json!(53)]);
 }

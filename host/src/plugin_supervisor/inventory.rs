@@ -67,9 +67,10 @@ impl PluginInventory {
         self.granted(name, service.id()).grants()
     }
 
-    /// The same for the binary that serves where nothing is said about a profile.
-    pub(crate) fn serving_grants(&self, name: &str) -> Grants {
-        self.registry.service(name, "", &self.rules).map(|service| self.grants(name, &service)).unwrap_or_default()
+    /// What the binary is granted that serves where nothing is said about a profile.
+    pub(crate) fn serving_granted(&self, name: &str) -> Granted {
+        let service = self.registry.service(name, "", &self.rules);
+        service.map(|service| self.granted(name, service.id())).unwrap_or_default()
     }
 
     /// # Errors

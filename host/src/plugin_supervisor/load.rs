@@ -16,10 +16,10 @@ use berth_lifecycle::{Component, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory, Share, WhenNotAsked,
+    Limits, PluginsDirectory, Share, WhenNotAsked, check_artefacts,
 };
 use tokio::sync::mpsc;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::{
     inventory::PluginInventory,
@@ -69,7 +69,7 @@ impl Plugins {
     pub(crate) fn load(options: &Scheduling, faults: FaultSink) -> Result<Self> {
         let settings = plugin_host_settings(options.plugin_config.as_deref())?;
         let rules = Rules { settings, ..Rules::of_options(options) };
-        let artifacts = artifact_cache(options);
+        let artifacts = usable_artifact_cache(options);
         let (plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref(), faults)?;
         Ok(plugins)
     }
@@ -195,6 +195,20 @@ pub(super) fn limits(settings: &PluginSettings) -> Limits {
 pub(super) fn file_limits(files: FileSettings) -> FileLimits {
     let compile = CompileLimits { cpu_time: files.compile_cpu_time, memory_bytes: files.compile_memory_bytes };
     FileLimits { max_bytes: files.max_bytes, compile }
+}
+
+/// Where compiled plugins are kept, or `None` where no option names a directory and the usual one cannot be used, as on a
+/// root file system that is read-only.
+pub(crate) fn usable_artifact_cache(options: &Scheduling) -> Option<PathBuf> {
+    let dir = artifact_cache(options)?;
+    match check_artefacts(&dir) {
+        Err(error) if options.artifact_cache.is_none() => {
+            warn!("no compiled plugins are kept, --artifact-cache may name another directory: {}", chain(&error));
+            None
+        }
+        // What is wrong with one that was named is an error of the engine.
+        Ok(()) | Err(_) => Some(dir),
+    }
 }
 
 /// Where compiled plugins are kept; `None` when nobody says and there is no home.

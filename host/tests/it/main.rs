@@ -30,6 +30,7 @@ mod plugin_settings;
 mod preemption;
 mod process;
 mod profiles;
+mod rbac;
 mod reload;
 mod request_rate;
 mod volumes;

@@ -1,4 +1,4 @@
-//! The audit log of the API server: each finished request of the scheduler's user, its writes with their bodies.
+//! The audit log of the API server: each finished request of the users of schedulers, its writes with their bodies.
 
 use anyhow::{Context as _, Result};
 use serde_json::Value;
@@ -9,8 +9,9 @@ pub(crate) const POLICY: &str = r#"{
     "kind": "Policy",
     "omitStages": ["RequestReceived", "ResponseStarted"],
     "rules": [
-        {"level": "Request", "users": ["system:kube-scheduler"], "verbs": ["create", "update", "patch", "delete"]},
-        {"level": "Metadata", "users": ["system:kube-scheduler"]},
+        {"level": "Request", "users": ["system:kube-scheduler", "system:serviceaccount:kube-system:berth"],
+         "verbs": ["create", "update", "patch", "delete"]},
+        {"level": "Metadata", "users": ["system:kube-scheduler", "system:serviceaccount:kube-system:berth"]},
         {"level": "None"}
     ]
 }"#;

@@ -32,7 +32,7 @@ const DISABLED_ADMISSION: &str = "ServiceAccount,TaintNodesByCondition";
 pub struct Options {
     /// More flags for kube-apiserver.
     pub api_server_flags: Vec<String>,
-    /// Keep a log of what the scheduler's user asks for.
+    /// Keep a log of what the users of schedulers ask for.
     pub audit: bool,
 }
 
@@ -43,6 +43,8 @@ pub enum User {
     Admin,
     /// `system:kube-scheduler`: may do what Kubernetes lets its scheduler do.
     Scheduler,
+    /// The service account `kube-system/berth`: may do what a test lets it do.
+    ServiceAccount,
 }
 
 /// Both processes and their folder; they end with this value.
@@ -60,12 +62,13 @@ pub struct ControlPlane {
 }
 
 impl User {
-    const ALL: [Self; 2] = [Self::Admin, Self::Scheduler];
+    const ALL: [Self; 3] = [Self::Admin, Self::Scheduler, Self::ServiceAccount];
 
     fn file(self) -> &'static str {
         match self {
             Self::Admin => "admin.kubeconfig",
             Self::Scheduler => "scheduler.kubeconfig",
+            Self::ServiceAccount => "service-account.kubeconfig",
         }
     }
 
@@ -73,6 +76,7 @@ impl User {
         match self {
             Self::Admin => ("kubernetes-admin", Some("system:masters")),
             Self::Scheduler => ("system:kube-scheduler", None),
+            Self::ServiceAccount => ("system:serviceaccount:kube-system:berth", None),
         }
     }
 }
@@ -167,7 +171,7 @@ impl ControlPlane {
         &self.etcd
     }
 
-    /// All that the scheduler's user has asked for, if [`Options::audit`] is set. Watches are there once they have ended.
+    /// All that the users of schedulers have asked for, if [`Options::audit`] is set. Watches are there once they have ended.
     pub fn audit(&self) -> Result<Vec<AuditEntry>> {
         let log = fs::read_to_string(self.dir.path().join("audit.log")).context("the audit log")?;
         // The API server may be writing the last line.

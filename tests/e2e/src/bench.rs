@@ -18,6 +18,7 @@ use crate::objects::{condition, node_of};
 pub(crate) const PODS: &str = "/api/v1/namespaces/default/pods";
 const NODES: &str = "/api/v1/nodes";
 const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/default/events";
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// Requests that are under way at the same time when many pods are created.
 const CREATES: usize = 8;
@@ -33,7 +34,33 @@ impl Bench {
     pub(crate) async fn start(assets: &Assets) -> Result<Self> {
         let control_plane = ControlPlane::start(assets, Options { audit: true, ..Options::default() }).await?;
         let objects = Objects::new(control_plane.client(User::Admin).await?);
-        Ok(Self { control_plane, objects, berth: beside("berth")? })
+        let bench = Self { control_plane, objects, berth: beside("berth")? };
+        bench.give_rights().await?;
+        Ok(bench)
+    }
+
+    /// Gives the scheduler's account what `berth rbac` prints, and waits until the API server knows of it.
+    async fn give_rights(&self) -> Result<()> {
+        let config = self.configuration(json!({"profiles": [{"schedulerName": "default-scheduler"}]}))?;
+        let told = self.ended(&["rbac", "--config", &config, "-o", "json"]).await?;
+        ensure!(told.status.success(), "{}", told.err);
+        let list: Value = serde_json::from_str(&told.out)?;
+        for object in list["items"].as_array().context("a list of objects")? {
+            let kind = object["kind"].as_str().unwrap_or_default();
+            let namespace = object["metadata"]["namespace"].as_str().unwrap_or_default();
+            let collection = match kind {
+                "ServiceAccount" => format!("/api/v1/namespaces/{namespace}/serviceaccounts"),
+                "ClusterRole" | "ClusterRoleBinding" => format!("{RBAC}/{}s", kind.to_lowercase()),
+                kind => format!("{RBAC}/namespaces/{namespace}/{}s", kind.to_lowercase()),
+            };
+            self.objects.create(&collection, object).await?;
+        }
+        let kubeconfig = self.kubeconfig(User::ServiceAccount);
+        until("the rights of the scheduler's account", async || {
+            let told = self.ended(&["doctor", "--kubeconfig", &kubeconfig, "--config", &config]).await?;
+            Ok(told.status.success().then_some(()))
+        })
+        .await
     }
 
     /// Takes away all nodes, pods and events.
@@ -75,7 +102,7 @@ impl Bench {
 
     /// A scheduler that has seen everything.
     pub(crate) async fn scheduler_with(&self, arguments: &[&str]) -> Result<Scheduler> {
-        let kubeconfig = self.kubeconfig(User::Scheduler);
+        let kubeconfig = self.kubeconfig(User::ServiceAccount);
         let scheduler = Scheduler::start(self.berth(), [&["--kubeconfig", &kubeconfig], arguments].concat()).await?;
         scheduler.ready().await?;
         Ok(scheduler)

@@ -107,12 +107,12 @@ fn the_grants_of_a_built_in_belong_to_its_binaries() {
         assert_eq!(inventory.granted(&name, other), Granted::default());
     }
     inventory.registry.join_profile(&name, "main", &inventory.rules);
-    assert!(inventory.serving_grants(&name).allows(Permission::Bind));
+    assert!(inventory.serving_granted(&name).grants().allows(Permission::Bind));
     inventory.found(&name, plain(b'a'), NOW);
-    assert!(!inventory.serving_grants(&name).allows(Permission::Bind), "the file serves");
+    assert!(!inventory.serving_granted(&name).grants().allows(Permission::Bind), "the file serves");
     let granted = "plugins: [{name: DefaultBinder, grants: {effects: [bind]}}]\n";
     assert_eq!(reconfigure(&mut inventory, granted).0, ["DefaultBinder"]);
-    assert!(inventory.serving_grants(&name).allows(Permission::Bind));
+    assert!(inventory.serving_granted(&name).grants().allows(Permission::Bind));
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn other_limits_and_grants_are_given_to_new_instances_of_whom_they_concern() {
     assert!(reconfigure(&mut inventory, limits).0.is_empty(), "nothing differs");
     let grants = "defaults: {grants: {effects: [event]}}\n";
     assert_eq!(reconfigure(&mut inventory, grants).0, ["Mine", "NodeName", "Other"]);
-    assert!(inventory.serving_grants("Mine").allows(Permission::Event));
+    assert!(inventory.serving_granted("Mine").grants().allows(Permission::Event));
 }
 
 #[test]

@@ -1,0 +1,164 @@
+//! `berth rbac`: the roles that a setup needs, and no more, as manifests to apply.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io::{self, Write as _},
+};
+
+use anyhow::Result;
+use berth_cluster::ResourceAccess;
+use berth_config::{Overrides, Program};
+use berth_wasm_host::FaultSink;
+use clap::{Args, ValueEnum};
+use serde_json::{Value, json};
+use tracing::warn;
+
+use crate::{
+    configuration,
+    options::Scheduling,
+    plugin_supervisor::{Plugins, Rules, settings_file, usable_artifact_cache},
+    rights::{Rights, Serving},
+};
+
+const EXAMPLES: &str = "\
+Give it the options that `berth run` gets, and apply what it prints. The rights follow from the plugins that the profiles
+enable: what they read, and what --plugin-config grants them. Print the roles anew when one of these changes.
+
+Examples:
+  berth rbac --config scheduler.yaml --plugins-dir plugins --plugin-config plugin-host.yaml | kubectl apply -f -
+  berth rbac --config scheduler.yaml --name second-scheduler --namespace scheduling -o json";
+
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct Rbac {
+    /// The service account that the rights are for; roles and bindings go by the same name
+    #[arg(long, value_name = "NAME", default_value = "berth")]
+    name: String,
+    /// Namespace of the service account
+    #[arg(long, value_name = "NAMESPACE", default_value = "kube-system")]
+    namespace: String,
+    /// Also what `berth kube-scheduler` needs to know who calls its HTTPS endpoints
+    #[arg(long)]
+    https: bool,
+    /// Format of the manifests
+    #[arg(short, long, value_enum, default_value_t = Format::Yaml)]
+    output: Format,
+    #[command(flatten)]
+    scheduling: Scheduling,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    Yaml,
+    Json,
+}
+
+/// Who is given the rights.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Account<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) namespace: &'a str,
+}
+
+pub(crate) fn run(rbac: Rbac) -> Result<()> {
+    let rights = rights(&rbac)?;
+    for kind in rights.guessed() {
+        let (kind, group, guess) = (&kind.kind, &kind.group, kind.likely_plural());
+        warn!("only the API server knows how roles name {kind} of {group}: {guess} is a guess");
+    }
+    for (plugin, rule) in rights.unbounded() {
+        warn!(
+            "{plugin} is granted {rule}: no role says that without Secrets and all else that `*` leaves out. Name the groups \
+             and kinds in --plugin-config, or write these rights by hand"
+        );
+    }
+    let manifests = manifests(&rights, Account { name: &rbac.name, namespace: &rbac.namespace });
+    let mut out = io::stdout().lock();
+    match rbac.output {
+        Format::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": manifests});
+            serde_json::to_writer_pretty(&mut out, &list)?;
+            writeln!(out)?;
+        }
+        Format::Yaml => {
+            let documents: Result<Vec<String>, _> = manifests.iter().map(serde_saphyr::to_string).collect();
+            write!(out, "{}", documents?.join("---\n"))?;
+        }
+    }
+    Ok(())
+}
+
+fn rights(rbac: &Rbac) -> Result<Rights> {
+    let scheduling = &rbac.scheduling;
+    let mut rules = Rules::of_options(scheduling);
+    if let Some(file) = &scheduling.plugin_config {
+        rules.settings = settings_file::read(file)?;
+    }
+    let artifacts = usable_artifact_cache(scheduling);
+    let (plugins, unusable) =
+        Plugins::inspect(rules, artifacts.as_deref(), scheduling.plugins_dir.as_deref(), FaultSink::default())?;
+    for (file, reason) in unusable {
+        warn!("no rights are given for {}: it {reason}", file.display());
+    }
+    let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
+    let settings = configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory)?;
+    for name in settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect::<BTreeSet<_>>() {
+        if plugins.inventory.manifest(name).is_none() {
+            warn!("no rights are given for {name}, which a profile enables: it is not there");
+        }
+    }
+    let serving = if rbac.https { Serving::Https } else { Serving::Http };
+    Ok(Rights::of_setup(&settings, &plugins.inventory, serving))
+}
+
+/// The account, a ClusterRole, a Role in each namespace in which something is needed there alone, and a binding for each.
+pub(crate) fn manifests(rights: &Rights, account: Account<'_>) -> Vec<Value> {
+    let mut by_namespace: BTreeMap<&str, Vec<&ResourceAccess>> = BTreeMap::from([("", Vec::new())]);
+    for (access, _) in rights.iter() {
+        by_namespace.entry(&access.namespace).or_default().push(access);
+    }
+    let of_account = json!({"name": account.name, "namespace": account.namespace});
+    let mut manifests = vec![json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": of_account})];
+    let subject = json!({"kind": "ServiceAccount", "name": account.name, "namespace": account.namespace});
+    for (namespace, accesses) in by_namespace {
+        let (role, metadata) = match namespace {
+            "" => ("ClusterRole", json!({"name": account.name})),
+            namespace => ("Role", json!({"name": account.name, "namespace": namespace})),
+        };
+        let group = "rbac.authorization.k8s.io";
+        let api_version = format!("{group}/v1");
+        manifests.push(
+            json!({"apiVersion": api_version, "kind": role, "metadata": metadata, "rules": policy_rules(&accesses)}),
+        );
+        manifests.push(json!({
+            "apiVersion": api_version,
+            "kind": format!("{role}Binding"),
+            "metadata": metadata,
+            "roleRef": {"apiGroup": group, "kind": role, "name": account.name},
+            "subjects": [subject],
+        }));
+    }
+    manifests
+}
+
+/// As few rules as say just that: resources of a group for which the same is needed share one.
+fn policy_rules(accesses: &[&ResourceAccess]) -> Vec<Value> {
+    let mut verbs: BTreeMap<(&str, String, &str), BTreeSet<&str>> = BTreeMap::new();
+    for access in accesses {
+        let slash = if access.subresource.is_empty() { "" } else { "/" };
+        let resource = format!("{}{slash}{}", access.resource, access.subresource);
+        verbs.entry((&access.group, resource, &access.name)).or_default().insert(&access.verb);
+    }
+    let mut resources: BTreeMap<(&str, &str, BTreeSet<&str>), Vec<String>> = BTreeMap::new();
+    for ((group, resource, name), verbs) in verbs {
+        resources.entry((group, name, verbs)).or_default().push(resource);
+    }
+    let rule = |((group, name, verbs), resources): ((&str, &str, BTreeSet<&str>), Vec<String>)| {
+        let mut rule = json!({"apiGroups": [group], "resources": resources, "verbs": verbs});
+        if !name.is_empty() {
+            rule["resourceNames"] = json!([name]);
+        }
+        rule
+    };
+    resources.into_iter().map(rule).collect()
+}

@@ -1,0 +1,204 @@
+//! What a setup asks of the API server: each right, and who needs it. `berth doctor` asks whether they are there, `berth rbac`
+//! prints the roles that give them.
+//!
+//! What every scheduler does stands here; the rest follows from the plugins that profiles enable: what they read, and what
+//! they were granted. A right that no plugin needs is not among them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use berth_cluster::{KindRef, ResourceAccess};
+use berth_config::{LeaderElection, Settings};
+use berth_framework::{Namespaces, ObjectRule, Permission, RuleObjects, grants::kind_and_subresource};
+use berth_model::PluginName;
+
+use crate::{
+    plugin_supervisor::{Granted, PluginInventory},
+    watched_kinds,
+};
+
+/// Group, resource and verbs.
+type Row = (&'static str, &'static str, &'static [&'static str]);
+
+/// What every scheduler does, whatever its plugins.
+const ALWAYS: [Row; 4] = [
+    ("", "nodes", &["list", "watch"]),
+    ("", "pods", &["list", "watch"]),
+    ("", "pods/status", &["patch"]),
+    ("events.k8s.io", "events", &["create", "patch"]),
+];
+
+/// The pod is looked at when the answer to its binding was lost.
+const BIND: [Row; 2] = [("", "pods", &["get"]), ("", "pods/binding", &["create"])];
+
+const EVICT: [Row; 1] = [("", "pods", &["get", "delete"])];
+
+/// Changes that the API server allows only to those who may do something else as well.
+const IMPLIED: [((&str, &str, &str), Row); 2] = [
+    // The fields of a claim's status that allocate and reserve are guarded apart (KEP-4381, feature gate
+    // DRAResourceClaimGranularStatusAuthorization).
+    (("resource.k8s.io", "resourceclaims/status", "patch"), ("resource.k8s.io", "resourceclaims/binding", &["patch"])),
+    // A claim that is made for a pod blocks the pod's deletion (admission plugin OwnerReferencesPermissionEnforcement).
+    (("resource.k8s.io", "resourceclaims", "create"), ("", "pods/finalizers", &["update"])),
+];
+
+/// Who asks, and may they?
+const REVIEWS: [Row; 2] = [
+    ("authentication.k8s.io", "tokenreviews", &["create"]),
+    ("authorization.k8s.io", "subjectaccessreviews", &["create"]),
+];
+
+/// How the endpoints are served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Serving {
+    /// Over plain HTTP, where nobody is asked who calls, or not at all.
+    Http,
+    /// As `berth kube-scheduler` serves them: the cluster says who calls, and whose certificates count.
+    Https,
+}
+
+/// Rights, and who needs each.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Rights {
+    needed: BTreeMap<ResourceAccess, BTreeSet<String>>,
+    guessed: BTreeSet<KindRef>,
+    unbounded: Vec<(PluginName, ObjectRule)>,
+}
+
+impl Rights {
+    /// What the scheduler needs without its plugins.
+    pub(crate) fn of_scheduler(serving: Serving) -> Self {
+        let mut rights = Self::default();
+        rights.want_all(&ALWAYS, "the scheduler");
+        if serving == Serving::Https {
+            rights.want_all(&REVIEWS, "the endpoints over HTTPS");
+            let authorities = ResourceAccess::new("", "configmaps", "get")
+                .to_object("kube-system", "extension-apiserver-authentication");
+            rights.want(authorities, "the endpoints over HTTPS");
+        }
+        rights
+    }
+
+    /// What it needs with these settings and plugins.
+    pub(crate) fn of_setup(settings: &Settings, inventory: &PluginInventory, serving: Serving) -> Self {
+        let mut rights = Self::of_scheduler(serving);
+        for access in of_the_election(&settings.leader_election) {
+            rights.want(access, "leader election");
+        }
+        let names: BTreeSet<&PluginName> =
+            settings.profiles.iter().flat_map(|profile| profile.plugins.named()).collect();
+        for name in names {
+            let Some(manifest) = inventory.manifest(name) else { continue };
+            for kind in watched_kinds::wanted(&manifest) {
+                let resource = rights.resource(&kind);
+                rights.want_all(&[(&kind.group, &resource, &["list", "watch"])], name);
+            }
+            rights.grant(name, &inventory.serving_granted(name));
+        }
+        rights
+    }
+
+    /// Each right, and who needs it.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (&ResourceAccess, &BTreeSet<String>)> {
+        self.needed.iter()
+    }
+
+    /// Kinds whose resources go by names that only the server knows: what stands here is a guess.
+    pub(crate) fn guessed(&self) -> impl Iterator<Item = &KindRef> {
+        self.guessed.iter()
+    }
+
+    /// Rules with `*`, which are about more kinds than can be told. The rights for these are not here.
+    pub(crate) fn unbounded(&self) -> &[(PluginName, ObjectRule)] {
+        &self.unbounded
+    }
+
+    fn want(&mut self, access: ResourceAccess, user: &str) {
+        self.needed.entry(access).or_default().insert(user.to_owned());
+    }
+
+    fn want_all(&mut self, rows: &[(&str, &str, &[&str])], user: &str) {
+        for (group, resource, verbs) in rows {
+            for verb in *verbs {
+                self.want(ResourceAccess::new(group, resource, verb), user);
+            }
+        }
+    }
+
+    /// How paths and roles name the kind.
+    fn resource(&mut self, kind: &KindRef) -> String {
+        if !kind.has_known_plural() {
+            self.guessed.insert(kind.clone());
+        }
+        kind.likely_plural()
+    }
+
+    /// What a plugin may have carried out.
+    fn grant(&mut self, plugin: &PluginName, granted: &Granted) {
+        for effect in &granted.effects {
+            match effect {
+                Permission::Bind => self.want_all(&BIND, plugin),
+                Permission::Evict => self.want_all(&EVICT, plugin),
+                // The scheduler does these itself, or with what it may do in any case.
+                Permission::WaitingPods
+                | Permission::Activate
+                | Permission::Nominate
+                | Permission::Event
+                | Permission::Wait => {}
+            }
+        }
+        for rule in &granted.rules {
+            let has_star = |names: &[String]| names.iter().any(|name| name.starts_with('*'));
+            if has_star(&rule.api_groups) || has_star(&rule.kinds) {
+                self.unbounded.push((plugin.clone(), rule.clone()));
+            } else {
+                self.grant_rule(plugin, rule);
+            }
+        }
+    }
+
+    fn grant_rule(&mut self, plugin: &PluginName, rule: &ObjectRule) {
+        let namespaces = match &rule.objects {
+            RuleObjects::Any(Namespaces::Named(names)) => names.clone(),
+            // Any namespace may be that of a pod.
+            RuleObjects::Pod | RuleObjects::Claims | RuleObjects::Any(Namespaces::OfPod | Namespaces::All) => {
+                vec![String::new()]
+            }
+        };
+        for (group, named) in rule.api_groups.iter().flat_map(|group| rule.kinds.iter().map(move |kind| (group, kind)))
+        {
+            let (kind, subresource) = kind_and_subresource(named);
+            let kind = KindRef { group: group.clone(), kind: kind.to_owned(), ..KindRef::default() };
+            let slash = subresource.map(|subresource| format!("/{subresource}")).unwrap_or_default();
+            let resource = format!("{}{slash}", self.resource(&kind));
+            for (verb, namespace) in rule.verbs.iter().flat_map(|verb| namespaces.iter().map(move |it| (verb, it))) {
+                let access = ResourceAccess::new(group, &resource, verb.as_str()).to_object(namespace, "");
+                self.want(access, plugin);
+                for (change, row) in IMPLIED {
+                    if change == (group.as_str(), resource.as_str(), verb.as_str()) {
+                        self.want_all(&[row], plugin);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What the election writes: the Lease, and events about it. RBAC cannot limit by name who may create.
+fn of_the_election(election: &LeaderElection) -> Vec<ResourceAccess> {
+    if !election.leader_elect {
+        return Vec::new();
+    }
+    let (group, name) = ("coordination.k8s.io", election.resource_name.as_str());
+    let rows = [
+        ("", "events", "create", ""),
+        (group, "leases", "create", ""),
+        (group, "leases", "get", name),
+        (group, "leases", "update", name),
+    ];
+    let namespace = &election.resource_namespace;
+    rows.map(|(group, resource, verb, name)| ResourceAccess::new(group, resource, verb).to_object(namespace, name))
+        .to_vec()
+}
+
+#[cfg(test)]
+mod tests;
