@@ -6,6 +6,7 @@ mod documentation;
 mod files;
 mod module_tree;
 mod packages;
+mod threat_model;
 
 use anyhow::{Result, ensure};
 
@@ -23,7 +24,8 @@ pub(crate) fn all() -> Result<()> {
 /// The checks that read the sources and the manifests alone.
 pub(crate) fn tidy() -> Result<()> {
     let packages = packages::all()?;
-    let complaints = [directions::check()?, files::check(&packages)?, circles::check(&packages)?].concat();
+    let complaints =
+        [directions::check()?, files::check(&packages)?, circles::check(&packages)?, threat_model::check()?].concat();
     ensure!(complaints.is_empty(), "{} complaints:\n{}", complaints.len(), complaints.join("\n"));
     Ok(())
 }

@@ -1,10 +1,11 @@
-//! `cargo xtask fuzz`: libFuzzer on the targets of `tests/fuzz`, with the pinned stable toolchain.
+//! `cargo xtask fuzz`: libFuzzer on the targets of `tests/fuzz`, with the pinned stable toolchain, and the tests that make up
+//! their input for as long as they are told to.
 
 use std::{fs, path::Path, process::Command};
 
 use anyhow::{Context, Result, ensure};
 
-use crate::{cargo, run_with};
+use crate::{cargo, cargo_with, run_with, setup};
 
 /// The release of cargo-fuzz that is installed where there is none.
 const CARGO_FUZZ: &str = "0.13.2";
@@ -14,35 +15,74 @@ const TIMEOUT_SECONDS: u32 = 10;
 const MEMORY_MEGABYTES: u32 = 2048;
 const MAX_BYTES: u32 = 65_536;
 
-/// Runs the target named, or all, for some seconds each. What crashes is left in `fuzz/artifacts`.
+/// What needs an engine, a socket or a directory: a name, and the test of made-up input.
+const TESTS: [(&str, &str); 5] = [
+    ("component", "fuzz::bytes_are_a_plugin_or_refused"),
+    ("answers", "fuzz::answers_are_understood_or_a_fault"),
+    ("directory", "fuzz::a_directory_is_seen_as_it_ends"),
+    ("effects", "executor::fuzz::effects_are_answered_and_names_lead_nowhere_else"),
+    ("admin", "admin::fuzz::requests_are_answered_and_those_of_browsers_reach_nobody"),
+];
+
+/// What the command line asks for.
+struct Plan {
+    /// For each of them.
+    seconds: u32,
+    targets: Vec<String>,
+}
+
+/// Runs what is named, or all, for some seconds each. What crashes a target is left in `fuzz/artifacts`; a test tells the
+/// seed that repeats its failure.
 pub(crate) fn fuzz(arguments: &[String]) -> Result<()> {
-    let (mut seconds, mut named) = (DEFAULT_SECONDS, Vec::new());
-    let mut arguments = arguments.iter();
-    while let Some(argument) = arguments.next() {
-        if argument == "--seconds" {
-            let text = arguments.next().context("--seconds needs a number")?;
-            seconds = text.parse().with_context(|| format!("`{text}` is no number of seconds"))?;
-        } else {
-            named.push(argument.clone());
-        }
+    let plan = Plan::read(arguments, &targets()?)?;
+    let (tests, targets): (Vec<_>, Vec<_>) =
+        plan.targets.iter().partition(|target| TESTS.iter().any(|(name, _)| name == *target));
+    if !targets.is_empty() {
+        install()?;
     }
-    let all = targets()?;
-    for name in &named {
-        ensure!(all.contains(name), "there is no target `{name}`; targets are: {}", all.join(", "));
+    for target in targets {
+        run_target(target, plan.seconds)?;
     }
-    install()?;
-    for target in if named.is_empty() { &all } else { &named } {
-        run_target(target, seconds)?;
+    for name in tests {
+        run_test(name, plan.seconds)?;
     }
     Ok(())
 }
 
-/// A folder of seeds each.
+impl Plan {
+    fn read(arguments: &[String], all: &[String]) -> Result<Self> {
+        let (mut seconds, mut minutes, mut named) = (DEFAULT_SECONDS, None, Vec::new());
+        let mut arguments = arguments.iter();
+        while let Some(argument) = arguments.next() {
+            let mut number = || -> Result<u32> {
+                let text = arguments.next().with_context(|| format!("{argument} needs a number"))?;
+                text.parse().with_context(|| format!("{argument}: `{text}` is no number"))
+            };
+            match argument.as_str() {
+                "--seconds" => seconds = number()?,
+                "--minutes" => minutes = Some(number()?),
+                _ => named.push(argument.clone()),
+            }
+        }
+        for name in &named {
+            ensure!(all.contains(name), "there is no target `{name}`; targets are: {}", all.join(", "));
+        }
+        let targets = if named.is_empty() { all.to_vec() } else { named };
+        if let Some(minutes) = minutes {
+            let n_targets = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
+            seconds = (minutes.saturating_mul(60) / n_targets).max(1);
+        }
+        Ok(Self { seconds, targets })
+    }
+}
+
+/// A folder of seeds each, and the tests.
 fn targets() -> Result<Vec<String>> {
     let mut targets = Vec::new();
     for entry in fs::read_dir("fuzz/seeds").context("fuzz/seeds; run this in the root of the repository")? {
         targets.push(entry?.file_name().to_string_lossy().into_owned());
     }
+    targets.extend(TESTS.map(|(name, _)| name.to_owned()));
     targets.sort();
     Ok(targets)
 }
@@ -68,4 +108,34 @@ fn run_target(target: &str, seconds: u32) -> Result<()> {
     let mut arguments = vec!["fuzz", "run", "--sanitizer", "none", target, &corpus, &seeds, "--"];
     arguments.extend(limits.iter().map(String::as_str));
     run_with("cargo", &arguments, &[])
+}
+
+fn run_test(name: &str, seconds: u32) -> Result<()> {
+    setup()?;
+    let (_, test) = TESTS.iter().find(|(known, _)| *known == name).context("a test of this name")?;
+    // Both packages whichever it is, in the features that the gate builds them with.
+    let arguments =
+        ["test", "--locked", "-p", "berth-host", "-p", "berth-wasm-host", "--", "--exact", test, "--nocapture"];
+    cargo_with(&arguments, &[("BERTH_FUZZ_SECONDS", &seconds.to_string())])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(arguments: &[&str]) -> Result<Plan> {
+        let own = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>();
+        Plan::read(&own(arguments), &own(&["answers", "config", "cycle"]))
+    }
+
+    #[test]
+    fn time_is_for_each_or_shared() {
+        let all = plan(&["--minutes", "2"]).unwrap();
+        assert_eq!((all.seconds, all.targets.len()), (40, 3));
+        let one = plan(&["cycle", "--seconds", "7"]).unwrap();
+        assert_eq!((one.seconds, one.targets), (7, vec!["cycle".to_owned()]));
+        for wrong in [&["--minutes"][..], &["--seconds", "soon"], &["nonsense"]] {
+            assert!(plan(wrong).is_err(), "{wrong:?}");
+        }
+    }
 }

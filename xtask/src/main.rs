@@ -4,6 +4,7 @@ mod checks;
 mod deny;
 mod fuzz;
 mod languages;
+mod reproducible;
 mod sbom;
 
 use std::{
@@ -35,9 +36,11 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
   deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
+  reproducible     build a component in two places, and compare the bytes
   ci               check and deny, then test
-  fuzz [TARGET ...] [--seconds N]
-                   libFuzzer on every target, or on those named, for N seconds (30) each; installs cargo-fuzz
+  fuzz [TARGET ...] [--seconds N | --minutes N]
+                   made-up input for every target, or for those named: N seconds (30) each, or N minutes for all together;
+                   installs cargo-fuzz
   languages [LANG ...]
                    install the tools for plugins in these languages (rust, c, python, js, go; all, if none is named),
                    without root, test what they build, and run the commands that the guide shows to authors
@@ -58,6 +61,7 @@ fn main() -> ExitCode {
         "tidy" => checks::tidy(),
         "deny" => deny::deny(Unavailable::Fails),
         "sbom" => sbom::sbom(),
+        "reproducible" => reproducible::reproducible(),
         "ci" => checks::all().and_then(|()| deny::deny(Unavailable::IsTold)).and_then(|()| test()),
         "fuzz" => fuzz::fuzz(rest),
         "languages" => languages::languages(rest),

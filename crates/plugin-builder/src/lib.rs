@@ -1,7 +1,9 @@
-//! For build scripts that embed components: compiles plugin crates of this workspace for wasm and wraps each module into
+//! For build scripts that embed components, and for `berth plugin build`: compiles plugin crates of this workspace for wasm and wraps each module into
 //! a component.
 //!
-//! All build scripts share one target directory, so what plugins have in common is compiled for wasm once.
+//! All build scripts share one target directory, so what plugins have in common is compiled for wasm once. A component holds no
+//! path of the machine that built it: the same sources, lock file and toolchain give the same bytes anywhere
+//! (`cargo xtask reproducible`).
 
 use std::{
     env,
@@ -72,7 +74,7 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     {
         cargo.env_remove(inherited);
     }
-    cargo.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128");
+    cargo.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(workspace, target_dir));
     let output = cargo.output().context("starting cargo for the plugins")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
@@ -86,7 +88,37 @@ fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Pat
     Ok(())
 }
 
-fn componentize(module: &Path) -> Result<Vec<u8>> {
+/// The compiler's flags for plugins, as `CARGO_ENCODED_RUSTFLAGS` has them: with SIMD, which makes loops over nodes smaller and
+/// faster, and without a path of this machine. Messages of panics name source files: those of
+/// `workspace`, of `target_dir`, where build scripts write, and of cargo's registries get paths that are the same everywhere.
+#[must_use]
+pub fn compiler_flags(workspace: &Path, target_dir: &Path) -> String {
+    let mut flags = vec!["-Ctarget-feature=+simd128".to_owned()];
+    // The last that fits counts: the others may lie below the first.
+    let mut remap = |from: &Path, to: &str| flags.push(format!("--remap-path-prefix={}={to}", from.display()));
+    remap(workspace, "/workspace");
+    remap(target_dir, "/target");
+    for registry in registries() {
+        remap(&registry, "/registry");
+    }
+    flags.join("\u{1f}")
+}
+
+/// Where cargo unpacks crates: a directory for each registry, with a hash in its name.
+fn registries() -> Vec<PathBuf> {
+    let home = env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| env::var_os("HOME").map(|home| PathBuf::from(home).join(".cargo")));
+    let sources = home.map(|home| home.join("registry/src")).and_then(|sources| fs::read_dir(sources).ok());
+    let mut registries: Vec<PathBuf> = sources.into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    registries.sort();
+    registries
+}
+
+/// A core module as a component.
+///
+/// # Errors
+/// It cannot be read, or is none.
+pub fn componentize(module: &Path) -> Result<Vec<u8>> {
     let module = fs::read(module)?;
     ComponentEncoder::default().module(&module)?.validate(true).encode()
 }

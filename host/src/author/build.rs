@@ -8,9 +8,9 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
+use berth_plugin_builder::{compiler_flags, componentize};
 use clap::Args;
 use serde::Deserialize;
-use wit_component::ComponentEncoder;
 
 use super::project;
 use crate::failure::Usage;
@@ -69,6 +69,7 @@ fn newest(build: &Path) -> Option<PathBuf> {
 struct Metadata {
     packages: Vec<Package>,
     target_directory: PathBuf,
+    workspace_root: PathBuf,
     resolve: Resolve,
 }
 
@@ -88,8 +89,7 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     let run = |arguments: &[&str]| {
         let mut command = Command::new(&cargo);
         command.current_dir(dir).args(arguments);
-        // Smaller and faster in the loops over nodes; line tables would make a component fifty times as large.
-        command.env("CARGO_ENCODED_RUSTFLAGS", "-Ctarget-feature=+simd128");
+        // Line tables would make a component fifty times as large.
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
@@ -98,17 +98,17 @@ fn rust(dir: &Path) -> Result<PathBuf> {
     if !metadata.status.success() {
         bail!("cargo does not read {}", dir.join("Cargo.toml").display());
     }
-    let Metadata { packages, target_directory, resolve } = serde_json::from_slice(&metadata.stdout)?;
+    let Metadata { packages, target_directory, workspace_root, resolve } = serde_json::from_slice(&metadata.stdout)?;
     let root = packages.into_iter().find(|package| Some(&package.id) == resolve.root.as_ref());
     let package = root.context("the folder's Cargo.toml has no package")?.name;
-    let status = run(&["build", "--release", "--target", TARGET, "--package", &package]).status()?;
+    let mut build = run(&["build", "--release", "--target", TARGET, "--package", &package]);
+    build.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&workspace_root, &target_directory));
+    let status = build.status()?;
     if !status.success() {
         bail!("cargo build failed; without the target, run `rustup target add {TARGET}` first");
     }
     let module = target_directory.join(TARGET).join("release").join(format!("{}.wasm", package.replace('-', "_")));
-    let module = fs::read(&module).with_context(|| format!("reading {}", module.display()))?;
-    let component = ComponentEncoder::default().module(&module)?.validate(true).encode()?;
-    write_named(dir, component)
+    write_named(dir, componentize(&module).with_context(|| module.display().to_string())?)
 }
 
 /// Writes the component under the name that its manifest says.

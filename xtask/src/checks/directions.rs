@@ -62,6 +62,7 @@ const RULES: &[Rule] = &[
             "berth-framework",
             "berth-lifecycle",
             "berth-model",
+            "berth-plugin-builder",
             "berth-provenance",
             "berth-queue",
             "berth-sandbox",
