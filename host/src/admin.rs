@@ -88,3 +88,6 @@ fn refuse(status: StatusCode, reason: &str) -> Response {
 fn stopping() -> Response {
     refuse(StatusCode::SERVICE_UNAVAILABLE, "the scheduler is stopping")
 }
+
+#[cfg(test)]
+mod fuzz;

@@ -2,6 +2,8 @@
 
 mod attempts;
 mod effects;
+#[cfg(test)]
+mod fuzz;
 mod pod_requests;
 #[cfg(test)]
 mod tests;

@@ -21,7 +21,7 @@ const TESTS: [(&str, &str); 5] = [
     ("answers", "fuzz::answers_are_understood_or_a_fault"),
     ("directory", "fuzz::a_directory_is_seen_as_it_ends"),
     ("effects", "executor::fuzz::effects_are_answered_and_names_lead_nowhere_else"),
-    ("admin", "admin::fuzz::requests_are_answered_and_those_of_browsers_reach_nobody"),
+    ("admin", "admin::fuzz::requests_are_answered_and_over_plain_http_they_reach_nobody"),
 ];
 
 /// What the command line asks for.

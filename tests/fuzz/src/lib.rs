@@ -3,6 +3,8 @@
 //! A target takes bytes and panics where Berth is wrong: it panicked itself, overflowed, or contradicts itself. `cargo
 //! xtask fuzz` makes up the bytes; this crate's test replays the seeds in `fuzz/seeds`, a folder a target, without any
 //! tools. A crash that was found stays as a seed.
+//!
+//! What needs an engine, a socket or a directory has tests of made-up input in its own crate: they take [`rounds`] from here.
 
 mod cluster;
 mod configuration;
@@ -10,9 +12,11 @@ mod cycle;
 mod decoding;
 mod devices;
 mod mutation;
+mod random;
 mod single;
 
 pub use mutation::{mutate, mutate_in_place};
+pub use random::{Random, rounds};
 
 /// What is done to the bytes.
 pub type Target = fn(&[u8]);

@@ -3,6 +3,7 @@
 use serde_json::{Map, Number, Value, json};
 
 use self::words::{FIELDS, TEXTS};
+use crate::random::Random;
 
 mod words;
 
@@ -10,7 +11,7 @@ mod words;
 /// instead, which finds the holes in decoders.
 #[must_use]
 pub fn mutate(document: &[u8], seed: u64, max_len: usize) -> Option<Vec<u8>> {
-    let mut random = Random(seed | 1);
+    let mut random = Random::of_state(seed);
     if random.below(16) == 0 {
         return None;
     }
@@ -29,26 +30,6 @@ pub fn mutate_in_place(buffer: &mut [u8], size: usize, max_size: usize, seed: u3
     let text = mutate(buffer.get(..size)?, seed, max_size)?;
     buffer.get_mut(..text.len())?.copy_from_slice(&text);
     Some(text.len())
-}
-
-/// xorshift64*.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
-        self.0.wrapping_mul(0x2545_F491_4F6C_DD1D) >> 16
-    }
-
-    fn below(&mut self, bound: usize) -> usize {
-        usize::try_from(self.next()).unwrap_or(usize::MAX).checked_rem(bound).unwrap_or(0)
-    }
-
-    fn word(&mut self, words: &[&'static str]) -> &'static str {
-        words.get(self.below(words.len())).copied().unwrap_or_default()
-    }
 }
 
 fn change(root: &mut Value, random: &mut Random) {

@@ -3,6 +3,7 @@
 //! Each is a core module in text, wrapped into a component against the real `wit/` when asked for: no toolchain for wasm
 //! is needed, and the text shows what a guest does wrong.
 
+mod answers;
 mod by_priority;
 mod carries_state;
 mod effects;
@@ -13,6 +14,7 @@ mod points;
 mod shows_objects;
 mod slow_hint;
 
+pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
 pub use carries_state::carries_state;
 pub use effects::{WantedEffect, asks_for};
@@ -55,6 +57,7 @@ mod tests {
         ] {
             guest.unwrap();
         }
+        super::answers("Answers", At::Filter).unwrap();
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
             for fault in [Fault::Trap, Fault::Loop, Fault::ExhaustMemory, Fault::ExhaustStack] {

@@ -5,6 +5,7 @@
 mod cluster;
 mod directory;
 mod faults;
+mod fuzz;
 mod loading;
 mod serving;
 mod state;

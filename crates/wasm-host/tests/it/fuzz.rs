@@ -1,0 +1,270 @@
+//! Made-up bytes in the place of components, of answers and of files: what is wrong with them is told, and nothing else happens.
+//! `cargo xtask fuzz` makes up more.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink},
+    path::Path,
+    process::Command,
+    sync::mpsc::channel,
+    time::Duration,
+};
+
+use berth_framework::{DryRun, DryRunCase, Failure, Plugin, PluginFactory as _, Removal, Status};
+use berth_model::{Digest, NodeIdx, Pod};
+use berth_test_guests::{ANSWER_ADDRESS, At, Fault, answers, by_priority_named, faults_at, harmless, in_letters};
+use berth_wasm_host::{Binary, ComponentFactory, DirectoryChange, DirectoryEvent, FaultKind, PluginsDirectory};
+use fuzz_targets::{Random, rounds};
+
+use crate::cluster::{Cluster, engine};
+
+/// Longer than any machine needs.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[test]
+fn bytes_are_a_plugin_or_refused() {
+    let engine = engine();
+    let samples: Vec<Vec<u8>> = [
+        harmless("Mutant", At::Filter),
+        harmless("Mutant", At::PostFilter),
+        by_priority_named("Mutant"),
+        faults_at("Mutant", At::Score, Fault::Trap),
+        berth_test_guests::opens_sockets("Mutant"),
+        berth_test_guests::core_module(),
+    ]
+    .into_iter()
+    .collect::<Result<_, _>>()
+    .unwrap();
+    let cluster = Cluster::new(3);
+    rounds(48, |random| {
+        let mut bytes = random.one_of(&samples).clone();
+        for _ in 0..=random.below(4) {
+            mutate(&mut bytes, &samples, random);
+        }
+        match engine.load(&Binary::new("Mutant", bytes)) {
+            Ok(factory) => ask(&factory, "null", &cluster),
+            Err(error) => assert!(!error.to_string().is_empty()),
+        }
+    });
+}
+
+fn mutate(bytes: &mut Vec<u8>, samples: &[Vec<u8>], random: &mut Random) {
+    let at = random.below(bytes.len());
+    let len = random.below(64).min(bytes.len() - at);
+    match random.below(6) {
+        0 => bytes.truncate(at),
+        1 => drop(bytes.drain(at..at + len)),
+        2 => {
+            let donor = random.one_of(samples);
+            let from = random.below(donor.len());
+            let part = donor[from..].iter().take(len).copied().collect::<Vec<_>>();
+            bytes.splice(at..at, part);
+        }
+        // The usual sizes, flags and opcodes are small.
+        3 => bytes[at..at + len].fill(u8::try_from(random.below(4)).unwrap_or_default()),
+        4 => bytes[at] = bytes[at].wrapping_add(1),
+        _ => bytes[at] = random.byte(),
+    }
+    if bytes.is_empty() {
+        bytes.push(0);
+    }
+}
+
+#[test]
+fn answers_are_understood_or_a_fault() {
+    let engine = engine();
+    let load = |at: At| engine.load(&Binary::new("Answers", answers("Answers", at).unwrap())).unwrap();
+    let factories: Vec<ComponentFactory> = At::ANSWERING.into_iter().map(load).collect();
+    let cluster = Cluster::new(3);
+    rounds(400, |random| ask(random.one_of(&factories), &in_letters(&answer(random)), &cluster));
+    for factory in &factories {
+        let faults = |kind: FaultKind| factory.stats().faults(kind);
+        // What is read is an answer, right or wrong; nothing of it runs.
+        assert_eq!([faults(FaultKind::Trap), faults(FaultKind::Timeout), faults(FaultKind::Memory)], [0; 3]);
+    }
+}
+
+/// Words that an answer may have: small numbers, pointers into the answer, and anything.
+fn answer(random: &mut Random) -> Vec<u8> {
+    let n_words = 8 + random.below(56);
+    let mut bytes = Vec::new();
+    for _ in 0..n_words {
+        let inside = u32::try_from(random.below(64) * 8).unwrap_or_default();
+        let any = u32::try_from(random.bits() & 0xFFFF_FFFF).unwrap_or_default();
+        let word = match random.below(8) {
+            0 | 1 => 0,
+            2 | 3 => u32::try_from(random.below(9)).unwrap_or_default(),
+            4 | 5 => ANSWER_ADDRESS + inside,
+            6 => 1 << random.below(32),
+            _ => any,
+        };
+        bytes.extend(word.to_le_bytes());
+    }
+    bytes
+}
+
+/// Every node becomes free.
+struct AllFits;
+
+impl DryRun for AllFits {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        Ok(vec![Status::success(); cases.len()])
+    }
+}
+
+/// Asks a plugin at each point that it has. What it answers must be possible.
+fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
+    let Ok(mut plugin) = factory.build(args) else { return };
+    let pod = Pod::default();
+    let call = cluster.call(1, &pod);
+    let nodes = cluster.nodes();
+    if plugin.sync(cluster.cache()).is_err() {
+        return;
+    }
+    if let Some(point) = plugin.pre_enqueue() {
+        point.pre_enqueue(&pod);
+    }
+    if let Some(point) = plugin.pre_filter() {
+        let _ = point.pre_filter(&call);
+    }
+    if let Some(point) = plugin.filter() {
+        let mut passed = nodes.clone();
+        if point.filter(&call, &mut passed).is_ok() {
+            assert!(passed.is_subset(nodes), "nodes that it was not asked about");
+        }
+        for explanation in point.explain(&call, nodes).unwrap_or_default() {
+            assert!(explanation.nodes.is_subset(nodes), "{explanation:?}");
+        }
+        if let Ok(statuses) = point.dry_run(&call, &[&pod], &[DryRunCase::default(), DryRunCase::default()]) {
+            assert_eq!(statuses.len(), 2);
+        }
+    }
+    if let Some(point) = plugin.post_filter() {
+        let absent = Status::unschedulable("no");
+        let failure = Failure { rejections: &[], absent: Some(&absent), nominated: &[] };
+        let outcome = point.post_filter(&call, &failure, &mut AllFits);
+        if let Ok(Some(Some(node))) = outcome.map(|outcome| outcome.nominate) {
+            assert!(nodes.contains(node), "{node:?}");
+        }
+    }
+    let mut scores = Vec::new();
+    if let Some(point) = plugin.score()
+        && point.score(&call, nodes, &mut scores).is_ok()
+    {
+        assert_eq!(scores.len(), 3);
+    }
+    place(&mut *plugin, cluster, &pod);
+    plugin.end_cycle(call.cycle);
+}
+
+fn place(plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod) {
+    let (call, node) = (cluster.call(1, pod), NodeIdx(0));
+    if let Some(point) = plugin.reserve() {
+        point.reserve(&call, node);
+        point.unreserve(&call, node);
+    }
+    if let Some(point) = plugin.permit() {
+        point.permit(&call, node);
+    }
+    if let Some(point) = plugin.pre_bind_pre_flight() {
+        let _ = point.pre_bind_pre_flight(&call, node);
+    }
+    if let Some(point) = plugin.pre_bind() {
+        let _ = point.pre_bind(&call, node);
+    }
+    if let Some(point) = plugin.bind() {
+        let _ = point.bind(&call, node);
+    }
+}
+
+/// Whatever happened to its files, what is told of a directory in the end is what lies there.
+#[test]
+fn a_directory_is_seen_as_it_ends() {
+    let good: Vec<Vec<u8>> = NAMES.iter().map(|name| by_priority_named(name).unwrap()).collect();
+    let engine = engine();
+    rounds(3, |random| {
+        let dir = tempfile::tempdir().unwrap();
+        let mut directory = PluginsDirectory::new(engine.clone(), dir.path());
+        directory.scan().unwrap();
+        let (sender, events) = channel();
+        let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
+        for _ in 0..20 + random.below(200) {
+            disturb(dir.path(), &good, random);
+        }
+        // The first is there, the second is no plugin, the third is gone.
+        clear(dir.path());
+        fs::write(dir.path().join("incoming"), &good[0]).unwrap();
+        fs::rename(dir.path().join("incoming"), dir.path().join("A.wasm")).unwrap();
+        fs::write(dir.path().join("B.wasm"), "the last word").unwrap();
+        let expected =
+            Seen { a: Some(Binary::new("A", good[0].clone()).digest()), is_b_refused: true, is_c_there: false };
+        let mut seen = Seen::default();
+        let mut last = BTreeMap::new();
+        while seen != expected || last.get("B") != Some(&Some(Binary::new("B", *b"the last word").digest())) {
+            let event = events.recv_timeout(PATIENCE);
+            let event = event.unwrap_or_else(|_| panic!("it ends with {seen:?}, {last:?} instead of {expected:?}"));
+            seen.take(&event);
+            if let DirectoryChange::Refused { digest, .. } = event.change {
+                last.insert(event.name, digest);
+            }
+        }
+        drop(watch);
+    });
+}
+
+const NAMES: [&str; 3] = ["A", "B", "C"];
+
+/// What the events have told so far.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Seen {
+    a: Option<Digest>,
+    is_b_refused: bool,
+    is_c_there: bool,
+}
+
+impl Seen {
+    fn take(&mut self, event: &DirectoryEvent) {
+        let digest = match &event.change {
+            DirectoryChange::Loaded(factory) => Some(factory.digest()),
+            DirectoryChange::Refused { .. } | DirectoryChange::Removed => None,
+        };
+        match event.name.as_str() {
+            "A" => self.a = digest,
+            "B" => self.is_b_refused = matches!(event.change, DirectoryChange::Refused { .. }),
+            _ => self.is_c_there = !matches!(event.change, DirectoryChange::Removed),
+        }
+    }
+}
+
+/// One thing that may happen to a file.
+fn disturb(dir: &Path, good: &[Vec<u8>], random: &mut Random) {
+    let which = random.below(NAMES.len());
+    let path = dir.join(format!("{}.wasm", NAMES[which]));
+    let other = dir.join(format!("{}.wasm", random.one_of(&NAMES)));
+    // Many of these fail, as another thing has taken the name.
+    let _ = match random.below(12) {
+        // Writing into a pipe would wait for a reader.
+        0..5 if fs::metadata(&path).is_ok_and(|metadata| metadata.file_type().is_fifo()) => remove(&path),
+        0..3 => fs::write(&path, &good[which]),
+        3 => fs::write(&path, &good[which][..random.below(good[which].len())]),
+        4 => fs::write(&path, "no plugin"),
+        5 => fs::write(dir.join("incoming"), &good[which]).and_then(|()| fs::rename(dir.join("incoming"), &path)),
+        6 => fs::rename(&path, &other),
+        7 => symlink(&other, &path),
+        8 => fs::create_dir(&path),
+        9 => Command::new("mkfifo").arg(&path).stderr(std::process::Stdio::null()).status().map(drop),
+        10 => fs::set_permissions(&path, fs::Permissions::from_mode(0o000)),
+        _ => remove(&path),
+    };
+}
+
+fn remove(path: &Path) -> std::io::Result<()> {
+    fs::remove_file(path).or_else(|_| fs::remove_dir(path))
+}
+
+fn clear(dir: &Path) {
+    for name in NAMES {
+        let _ = remove(&dir.join(format!("{name}.wasm")));
+    }
+}

@@ -1,0 +1,58 @@
+//! A plugin that answers with the bytes that its arguments hold: whatever may lie in a plugin's memory where its answer should.
+
+use anyhow::Result;
+
+use crate::points::{self, At};
+
+/// Where the answer of [`answers`] lies: what its pointers may point to.
+pub const ANSWER_ADDRESS: u32 = 65_536;
+
+/// The plugin of this name whose answer at an extension point is what its arguments say, in letters. For points that answer.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn answers(name: &str, at: At) -> Result<Vec<u8>> {
+    points::plugin(name, at, "(return (call $decoded))", (0, 0), DECODED)
+}
+
+/// Bytes as the plugin's arguments: a letter from `a` to `p` for each half of a byte.
+#[must_use]
+pub fn in_letters(bytes: &[u8]) -> String {
+    let letter = |half: u8| char::from(b'a' + half);
+    bytes.iter().flat_map(|byte| [letter(byte >> 4), letter(byte & 15)]).collect()
+}
+
+/// The arguments are the first thing that is allocated, at 131,072. Memory beyond them is zero.
+const DECODED: &str = r"
+  (func $decoded (result i32)
+    (local $from i32) (local $to i32) (local $half i32)
+    (local.set $from (i32.const 131072))
+    (local.set $to (i32.const 65536))
+    (block $end
+      (loop $next
+        (local.set $half (i32.sub (i32.load8_u (local.get $from)) (i32.const 97)))
+        (br_if $end (i32.ge_u (local.get $half) (i32.const 16)))
+        (i32.store8 (local.get $to) (i32.or
+          (i32.shl (local.get $half) (i32.const 4))
+          (i32.and (i32.sub (i32.load8_u offset=1 (local.get $from)) (i32.const 97)) (i32.const 15))))
+        (local.set $from (i32.add (local.get $from) (i32.const 2)))
+        (local.set $to (i32.add (local.get $to) (i32.const 1)))
+        (br_if $next (i32.lt_u (local.get $to) (i32.const 131072)))))
+    (i32.const 65536))";
+
+impl At {
+    /// The points at which [`answers`] has something to say.
+    pub const ANSWERING: [At; 11] = [
+        At::PreEnqueue,
+        At::PreFilter,
+        At::Filter,
+        At::DryRun,
+        At::PostFilter,
+        At::Score,
+        At::Reserve,
+        At::Permit,
+        At::PreBindPreFlight,
+        At::PreBind,
+        At::Bind,
+    ];
+}
