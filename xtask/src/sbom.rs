@@ -199,7 +199,7 @@ mod tests {
         let scope = |name: &str| find(name).map(|component| component["scope"].clone());
         assert_eq!(scope("wasmtime"), Some(json!("required")));
         assert_eq!(scope("berth-sdk"), Some(json!("required")), "of the components alone");
-        assert_eq!(scope("berth-plugin-builder"), Some(json!("excluded")));
+        assert_eq!(scope("cranelift-isle"), Some(json!("excluded")));
         assert_eq!(scope("proptest"), None, "for tests");
         let foreign = find("wasmtime").unwrap();
         assert_eq!(foreign["hashes"][0]["content"].as_str().map(str::len), Some(64));
