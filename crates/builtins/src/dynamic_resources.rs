@@ -328,7 +328,7 @@ impl PreBind for DynamicResources {
         self.cache.refresh(call.table.objects());
         let name = call.table.symbols.text(call.table.name(node));
         let at = WriteTime { now: call.now, binding_timeout: self.args.binding_timeout };
-        reservation::pre_bind(&mut self.reservations, call.cycle, &self.cache.claims, name, at)
+        reservation::pre_bind(&mut self.reservations, call.cycle, &mut self.cache.claims, name, at)
     }
 }
 

@@ -9,6 +9,8 @@ use crate::known;
 pub(crate) enum Aspect {
     /// A pod after a step: its node, nomination, conditions.
     Pod,
+    /// A claim for devices after a step: what is allocated, and for whom it is reserved.
+    Claim,
     Event,
     Request,
     Metric,

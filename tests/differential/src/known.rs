@@ -14,10 +14,6 @@ const METRICS: &[(&str, &str)] = &[
         "the first hint that wants a pod back ends the questions, and kube-scheduler asks in no certain order",
     ),
     (
-        "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"PreBindPreFlight",
-        "Berth has no such point: it knows beforehand which plugins have something to do",
-    ),
-    (
         "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Sign",
         "kube-scheduler does not measure it at this point",
     ),
@@ -41,7 +37,7 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
         Aspect::Request if is_same_but_for(difference, &[",\"preconditions\":{\"uid\":\"UID\"}"]) => {
             Some("Berth deletes a victim under its uid, and never another pod of its name")
         }
-        Aspect::Pod | Aspect::Event | Aspect::Request => None,
+        Aspect::Pod | Aspect::Claim | Aspect::Event | Aspect::Request => None,
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
 //! time (a pod comes or goes, a node changes), and wait until both schedulers have nothing left to do. `backlog` rounds
-//! create all pods before the schedulers start. In both the order of attempts is forced. With `parallelism: 1`
+//! create all pods before the schedulers start. `devices` rounds are steps in which pods claim devices. In all the order of attempts is forced. With `parallelism: 1`
 //! kube-scheduler visits nodes in one order and breaks ties by it, so nodes of pods are forced as well.
 //!
 //! Compared are the pods after each step (node, nomination, conditions word for word), events, what was written to the
@@ -11,6 +11,7 @@
 
 #![expect(clippy::print_stdout, reason = "the result")]
 
+mod devices;
 mod difference;
 mod events;
 mod known;
@@ -46,7 +47,7 @@ struct Arguments {
     seed: u64,
     #[arg(long, default_value_t = 4)]
     rounds: u32,
-    /// Only rounds of this kind [default: both, in turn]
+    /// Only rounds of this kind [default: all, in turn]
     #[arg(long, value_enum)]
     kind: Option<RoundKind>,
     /// Have both schedulers log in detail, and keep what they wrote in the last round in this folder
@@ -72,7 +73,7 @@ async fn compare(arguments: &Arguments, assets: &Assets) -> Result<()> {
         .with_context(|| format!("{}: there is no kube-scheduler to compare with", assets.folder().display()))?;
     let mut n_unexplained = 0;
     for number in 0..arguments.rounds {
-        let kind = arguments.kind.unwrap_or(if number % 2 == 0 { RoundKind::Steps } else { RoundKind::Backlog });
+        let kind = arguments.kind.unwrap_or(RoundKind::in_turn(number));
         let seed = arguments.seed + u64::from(number);
         let round = Round {
             kind,

@@ -1,5 +1,7 @@
 //! What happens in a round, from its seed: nodes and pods of `properties::generate`, as an API server takes them.
 
+use std::collections::VecDeque;
+
 use properties::generate::{
     nodes, pods,
     pods::Place,
@@ -8,20 +10,18 @@ use properties::generate::{
 use serde_json::{Value, json};
 
 use crate::{
+    devices,
     outcomes::{condition, is_failing, is_unschedulable, name},
-    side::namespace,
+    side::{NODES, namespace, path_of},
 };
 
-/// One change.
+/// One change. Paths are those of the API.
 #[derive(Clone, Debug)]
 pub(crate) enum Step {
     CreatePod(Value),
-    DeletePod { namespace: String, name: String },
-    OpenGates { namespace: String, name: String },
-    CreateNode(Value),
-    ChangeNode { name: String, patch: Value },
-    ResizeNode { name: String, patch: Value },
-    DeleteNode(String),
+    Create { collection: String, object: Value },
+    Change { path: String, patch: Value },
+    Delete { path: String },
 }
 
 /// Draws steps.
@@ -29,6 +29,10 @@ pub(crate) struct Plan {
     random: Random,
     n_pods: u32,
     n_nodes: u8,
+    /// Whether pods want devices.
+    with_devices: bool,
+    /// What belongs to the step before.
+    next: VecDeque<Step>,
 }
 
 /// What a pod may have, of the features of [`pods::pod`]: no volumes and devices, whose objects are not there, nothing
@@ -43,6 +47,8 @@ const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
 /// So many of 100 steps create a pod while there are not too many.
 const CREATES: u64 = 62;
+/// And so many of 100 others change the devices of a node, where there are devices.
+const CHANGES_OF_DEVICES: u64 = 25;
 /// With more pods, steps delete some.
 const MANY_PODS: usize = 60;
 
@@ -51,25 +57,21 @@ impl Step {
     pub(crate) fn describe(&self) -> String {
         match self {
             Self::CreatePod(pod) => format!("create pod {}/{} {}", namespace(pod), name(pod), pod["spec"]),
-            Self::DeletePod { namespace, name } => format!("delete pod {namespace}/{name}"),
-            Self::OpenGates { namespace, name } => format!("open the gates of pod {namespace}/{name}"),
-            Self::CreateNode(node) => format!("create node {node}"),
-            Self::ChangeNode { name, patch } | Self::ResizeNode { name, patch } => {
-                format!("change node {name} {patch}")
-            }
-            Self::DeleteNode(name) => format!("delete node {name}"),
+            Self::Create { collection, object } => format!("create in {collection} {object}"),
+            Self::Change { path, patch } => format!("change {path} {patch}"),
+            Self::Delete { path } => format!("delete {path}"),
         }
     }
 }
 
 impl Plan {
-    pub(crate) fn new(seed: u64, n_nodes: u8) -> Self {
-        Self { random: Random::new(seed), n_pods: 0, n_nodes }
+    pub(crate) fn new(seed: u64, n_nodes: u8, with_devices: bool) -> Self {
+        Self { random: Random::new(seed), n_pods: 0, n_nodes, with_devices, next: VecDeque::new() }
     }
 
     /// What is there before nodes and pods, with the collections that it belongs to: namespaces, and in one of them a service,
     /// over whose pods the default constraints spread.
-    pub(crate) fn surroundings() -> Vec<(String, Value)> {
+    pub(crate) fn surroundings(&mut self) -> Vec<(String, Value)> {
         let namespace = |(name, team)| {
             let labels = json!({"team": team});
             ("/api/v1/namespaces".to_owned(), json!({"metadata": {"name": name, "labels": labels}}))
@@ -78,6 +80,9 @@ impl Plan {
         let service =
             json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
         objects.push(("/api/v1/namespaces/red/services".to_owned(), service));
+        if self.with_devices {
+            objects.extend(devices::offers(&mut self.random, self.n_nodes));
+        }
         objects
     }
 
@@ -116,15 +121,21 @@ impl Plan {
 
     /// The next change, given the pods and nodes that there are.
     pub(crate) fn step(&mut self, pods: &[Value], nodes: &[Value]) -> Step {
+        if let Some(step) = self.next.pop_front() {
+            return step;
+        }
         let gated: Vec<&Value> =
             pods.iter().filter(|pod| condition(pod, "PodScheduled")["reason"] == "SchedulingGated").collect();
         if pods.len() < MANY_PODS && self.random.chance(CREATES) {
-            return Step::CreatePod(self.pod(&POD_FEATURES));
+            return self.create_pod();
+        }
+        if self.with_devices && self.random.chance(CHANGES_OF_DEVICES) {
+            return devices::change(&mut self.random, self.n_nodes);
         }
         match self.random.below(10) {
             0..=1 if !gated.is_empty() => {
                 let pod = *self.random.pick(&gated);
-                Step::OpenGates { namespace: namespace(pod).to_owned(), name: name(pod).to_owned() }
+                Step::Change { path: path_of(pod), patch: json!({"spec": {"schedulingGates": []}}) }
             }
             0..=5 if !pods.is_empty() => delete(self.random.pick(pods)),
             6..=8 if !nodes.is_empty() => {
@@ -145,19 +156,33 @@ impl Plan {
         waiting.into_iter().map(delete).collect()
     }
 
+    /// A pod, and before or after it the claims that it names.
+    fn create_pod(&mut self) -> Step {
+        let mut pod = self.pod(&POD_FEATURES);
+        if !self.with_devices || self.random.chance(30) {
+            return Step::CreatePod(pod);
+        }
+        self.next.extend(devices::claim_some(&mut self.random, &mut pod));
+        if self.random.chance(15) {
+            return Step::CreatePod(pod);
+        }
+        self.next.push_back(Step::CreatePod(pod));
+        self.next.pop_front().unwrap_or_else(|| unreachable!("the pod itself, if nothing else"))
+    }
+
     fn come_or_go(&mut self, nodes: &[Value]) -> Step {
         let n_wanted = usize::from(self.n_nodes);
         if nodes.len() > n_wanted / 2 && (nodes.len() >= n_wanted || self.random.chance(50)) {
-            return Step::DeleteNode(name(self.random.pick(nodes)).to_owned());
+            return Step::Delete { path: format!("{NODES}/{}", name(self.random.pick(nodes))) };
         }
         let is_free = |number: &u8| nodes.iter().all(|node| name(node) != nodes::name(*number));
         let free: Vec<u8> = (0..self.n_nodes.saturating_mul(2)).filter(is_free).collect();
         let number = if free.is_empty() { 0 } else { *self.random.pick(&free) };
-        Step::CreateNode(self.node(number))
+        create_node(self.node(number))
     }
 
     fn change(&mut self, node: &Value) -> Step {
-        let name = name(node).to_owned();
+        let mut path = format!("{NODES}/{}", name(node));
         let patch = match self.random.below(6) {
             0 => json!({"spec": {"unschedulable": self.random.chance(50)}}),
             1 => json!({"spec": {"taints": []}}),
@@ -172,11 +197,11 @@ impl Plan {
             _ => {
                 let cpu = self.random.pick(&["500m", "2", "8", "16"]);
                 let pods = (1 + self.random.below(12)).to_string();
-                let patch = json!({"status": {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": pods}}});
-                return Step::ResizeNode { name, patch };
+                path.push_str("/status");
+                json!({"status": {"allocatable": {"cpu": cpu, "memory": "16Gi", "pods": pods}}})
             }
         };
-        Step::ChangeNode { name, patch }
+        Step::Change { path, patch }
     }
 
     /// Images whose sizes are the same wherever they are: the size that counts is that of the node which came first.
@@ -225,7 +250,11 @@ fn countable(amounts: &mut Value) {
 }
 
 fn delete(pod: &Value) -> Step {
-    Step::DeletePod { namespace: namespace(pod).to_owned(), name: name(pod).to_owned() }
+    Step::Delete { path: path_of(pod) }
+}
+
+pub(crate) fn create_node(node: Value) -> Step {
+    Step::Create { collection: NODES.to_owned(), object: node }
 }
 
 /// Without what the API server gives an object.
@@ -245,7 +274,7 @@ mod tests {
     #[test]
     fn a_seed_gives_the_same_steps() {
         let steps = |seed| {
-            let mut plan = Plan::new(seed, 4);
+            let mut plan = Plan::new(seed, 4, true);
             let nodes = plan.nodes();
             (0..30).map(|_| plan.step(&[], &nodes).describe()).collect::<Vec<_>>()
         };
@@ -261,6 +290,6 @@ mod tests {
         };
         let bound = json!({"metadata": {"name": "p0"}, "spec": {"nodeName": "n1"}});
         let steps = Plan::superfluous(&[waiting("p2"), bound, waiting("p1")]);
-        assert_eq!(steps.iter().map(Step::describe).collect::<Vec<_>>(), ["delete pod red/p1"]);
+        assert_eq!(steps.iter().map(Step::describe).collect::<Vec<_>>(), ["delete /api/v1/namespaces/red/pods/p1"]);
     }
 }

@@ -16,11 +16,12 @@ use futures::try_join;
 use serde_json::{Value, json};
 
 use crate::{
+    devices::{self, CLAIMS},
     difference::{Aspect, Difference},
     events::events,
     metrics::moved,
     outcomes::{name, outcomes},
-    plan::{Plan, Step},
+    plan::{Plan, Step, create_node},
     requests::requests,
     side::{Applied, PODS, Program, Side},
 };
@@ -32,6 +33,8 @@ pub(crate) enum RoundKind {
     Steps,
     /// All pods before the schedulers start, with weights that leave no ties.
     Backlog,
+    /// Steps with devices, claims for them and their controller.
+    Devices,
 }
 
 /// What is asked for.
@@ -61,6 +64,17 @@ struct Sides {
 /// A difference that is gone after so many looks was one of time.
 const LOOKS: u32 = 40;
 
+impl RoundKind {
+    /// The kind of the round with this number, if none is asked for.
+    pub(crate) fn in_turn(number: u32) -> Self {
+        match number % 3 {
+            0 => Self::Steps,
+            1 => Self::Backlog,
+            _ => Self::Devices,
+        }
+    }
+}
+
 impl fmt::Display for Round<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "seed {}, {:?}", self.seed, self.kind)
@@ -75,13 +89,13 @@ impl Round<'_> {
         let berth = Program { path: beside("berth")?, command: Some("kube-scheduler"), is_detailed };
         let (kube_scheduler, berth) = try_join!(Side::start(assets, kube_scheduler), Side::start(assets, berth))?;
         let mut sides = Sides { kube_scheduler, berth };
-        for (collection, object) in Plan::surroundings() {
+        let mut plan = Plan::new(self.seed, self.n_nodes, self.kind == RoundKind::Devices);
+        for (collection, object) in plan.surroundings() {
             let (theirs, ours) = (&sides.kube_scheduler.objects, &sides.berth.objects);
             try_join!(theirs.create(&collection, &object), ours.create(&collection, &object))?;
         }
-        let mut plan = Plan::new(self.seed, self.n_nodes);
         let (counts, mut differences) = match self.kind {
-            RoundKind::Steps => self.steps(&mut sides, &mut plan).await?,
+            RoundKind::Steps | RoundKind::Devices => self.steps(&mut sides, &mut plan).await?,
             RoundKind::Backlog => self.backlog(&mut sides, &mut plan).await?,
         };
         if let Some(logs) = self.logs {
@@ -100,9 +114,9 @@ impl Round<'_> {
 
     async fn steps(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
         // Nodes that are there before the schedulers start come to them in no certain order.
-        sides.start_schedulers(RoundKind::Steps).await?;
+        sides.start_schedulers(self.kind).await?;
         for node in plan.nodes() {
-            sides.apply(&Step::CreateNode(node)).await?;
+            sides.apply(&create_node(node)).await?;
         }
         let (mut n_steps, mut n_refused, mut n_created) = (0, 0, 0);
         let mut differences = Vec::new();
@@ -125,6 +139,10 @@ impl Round<'_> {
                 let context = format!("after step {n_steps}: {}", step.describe());
                 (pods, nodes) = sides.compare(&context, &mut differences).await?;
                 sides.run_pods(&pods, n_steps).await?;
+                while sides.release_claims(&pods).await? {
+                    (pods, nodes) =
+                        sides.compare(&format!("{context}, then claims released"), &mut differences).await?;
+                }
             }
         }
         Ok((format!("{n_steps} steps, of which {n_refused} were refused, {n_created} pods"), differences))
@@ -132,7 +150,7 @@ impl Round<'_> {
 
     async fn backlog(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
         for node in plan.ranked_nodes() {
-            sides.apply(&Step::CreateNode(node)).await?;
+            sides.apply(&create_node(node)).await?;
         }
         let mut n_refused = 0;
         let mut pods = BTreeMap::new();
@@ -172,11 +190,21 @@ impl Sides {
         Ok(())
     }
 
+    /// Whether claims were released.
+    async fn release_claims(&self, pods: &[Value]) -> Result<bool> {
+        let (theirs, ours) = (self.kube_scheduler.release_claims(pods), self.berth.release_claims(pods));
+        let (theirs, ours) = try_join!(theirs, ours)?;
+        Ok(theirs > 0 || ours > 0)
+    }
+
     /// Waits until both are done, and compares their pods. Returns kube-scheduler's pods and nodes.
     async fn compare(&self, context: &str, found: &mut Vec<Difference>) -> Result<(Vec<Value>, Vec<Value>)> {
         for look in 1..=LOOKS {
             let (theirs, ours) = try_join!(self.kube_scheduler.settled(), self.berth.settled())?;
             let mut differences = Difference::between(Aspect::Pod, &outcomes(&theirs), &outcomes(&ours));
+            let of_claims = try_join!(self.kube_scheduler.objects.list(CLAIMS), self.berth.objects.list(CLAIMS))?;
+            let (theirs_claims, ours_claims) = (devices::outcomes(&of_claims.0), devices::outcomes(&of_claims.1));
+            differences.extend(Difference::between(Aspect::Claim, &theirs_claims, &ours_claims));
             if differences.is_empty() || look == LOOKS {
                 for difference in &mut differences {
                     context.clone_into(&mut difference.context);

@@ -9,6 +9,7 @@ use kube::{Client, Config};
 use serde_json::{Value, json};
 
 use crate::{
+    devices::{self, CLAIMS},
     metrics,
     outcomes::{Outcomes, is_failing, name, node, outcomes},
     plan::Step,
@@ -16,7 +17,7 @@ use crate::{
 };
 
 pub(crate) const PODS: &str = "/api/v1/pods";
-const NODES: &str = "/api/v1/nodes";
+pub(crate) const NODES: &str = "/api/v1/nodes";
 
 /// A scheduler has nothing to do if two looks, so long apart, show the same.
 const LOOK: Duration = Duration::from_millis(40);
@@ -108,17 +109,9 @@ impl Side {
     pub(crate) async fn apply(&self, step: &Step) -> Result<Applied> {
         let done = match step {
             Step::CreatePod(pod) => self.objects.create(&pods_of(pod), pod).await.map(drop),
-            Step::DeletePod { namespace, name } => self.objects.delete(&pod_path(namespace, name)).await,
-            Step::OpenGates { namespace, name } => {
-                let patch = json!({"spec": {"schedulingGates": []}});
-                self.objects.merge(&pod_path(namespace, name), &patch).await.map(drop)
-            }
-            Step::CreateNode(node) => self.objects.create(NODES, node).await.map(drop),
-            Step::ChangeNode { name, patch } => self.objects.merge(&format!("{NODES}/{name}"), patch).await.map(drop),
-            Step::ResizeNode { name, patch } => {
-                self.objects.merge(&format!("{NODES}/{name}/status"), patch).await.map(drop)
-            }
-            Step::DeleteNode(name) => self.objects.delete(&format!("{NODES}/{name}")).await,
+            Step::Create { collection, object } => self.objects.create(collection, object).await.map(drop),
+            Step::Change { path, patch } => self.objects.merge(path, patch).await.map(drop),
+            Step::Delete { path } => self.objects.delete(path).await,
         };
         match done {
             Ok(()) => Ok(Applied::Done),
@@ -163,10 +156,22 @@ impl Side {
         for pod in pods.iter().filter(|pod| node(pod).is_some() && pod["status"]["startTime"].is_null()) {
             let started = format!("2026-01-01T{:02}:{:02}:{:02}Z", second / 3600 % 24, second / 60 % 60, second % 60);
             let patch = json!({"status": {"phase": "Running", "startTime": started}});
-            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default();
-            self.objects.merge(&format!("{}/status", pod_path(namespace, name(pod))), &patch).await?;
+            self.objects.merge(&format!("{}/status", path_of(pod)), &patch).await?;
         }
         Ok(())
+    }
+
+    /// Does the part of the claims' controller: what pods that are gone had reserved is free again. Returns how many claims that changed.
+    pub(crate) async fn release_claims(&self, pods: &[Value]) -> Result<usize> {
+        let claims = self.objects.list(CLAIMS).await?;
+        let mut n_released = 0;
+        for claim in &claims {
+            for (path, patch) in devices::release(claim, pods) {
+                self.objects.merge(&path, &patch).await?;
+                n_released += 1;
+            }
+        }
+        Ok(n_released)
     }
 
     /// All that the scheduler wrote.
@@ -218,6 +223,7 @@ fn pods_of(pod: &Value) -> String {
     format!("/api/v1/namespaces/{}/pods", namespace(pod))
 }
 
-fn pod_path(namespace: &str, name: &str) -> String {
-    format!("/api/v1/namespaces/{namespace}/pods/{name}")
+/// A pod's path.
+pub(crate) fn path_of(pod: &Value) -> String {
+    format!("{}/{}", pods_of(pod), name(pod))
 }

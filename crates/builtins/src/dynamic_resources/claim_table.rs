@@ -1,8 +1,9 @@
 //! The claims, the allocations that the API server does not show yet, and the devices that both hold.
 //!
 //! An allocation is in flight from Reserve until the watch shows the claim with an allocation, or until Unreserve. While it
-//! is in flight its devices count as held, and no other pod may allocate the claim. The cost of a change depends only on
-//! the claim that changed.
+//! is in flight its devices count as held, and no other pod may allocate the claim. The plugin is shown the last state of a
+//! claim, so it may never see one that was allocated and given back before the next cycle: see [`InFlight::sent`]. The cost of
+//! a change depends only on the claim that changed.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -13,6 +14,8 @@ use super::{
     objects::{Allocation, ResourceClaim},
 };
 
+/// Keeps a claim while it is allocated.
+pub(super) const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 /// The annotation of claims that the scheduler created for a pod's extended resources.
 pub(super) const EXTENDED_RESOURCE_CLAIM: &str = "resource.kubernetes.io/extended-resource-claim";
 
@@ -38,9 +41,21 @@ pub(super) struct ClaimTable {
 #[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
 pub(super) struct InFlight {
     pub(super) allocation: Allocation,
+    /// Set once the writes were sent. They add [`FINALIZER`] to just that version of the claim, so a later one without finalizer
+    /// and without allocation has been allocated and given back, or will not be allocated.
+    sent: Option<SentWrites>,
     /// The write was sent, then the binding failed: whether the write succeeded is not known. The devices stay held, but
     /// another pod may allocate the claim, since the API server accepts only one allocation.
     pub(super) is_doubtful: bool,
+}
+
+/// What PreBind sent for an allocation.
+#[derive(Clone, Debug, PartialEq, Deserialize, Serialize)]
+enum SentWrites {
+    /// To a claim of this resource version.
+    Changes { resource_version: String },
+    /// A claim that is new.
+    Creation { namespace: String, name: String },
 }
 
 impl ClaimTable {
@@ -69,7 +84,7 @@ impl ClaimTable {
     /// Removes a claim that was deleted, and its allocation in flight.
     pub(super) fn remove(&mut self, namespace: &str, name: &str) {
         let key = (namespace.to_owned(), name.to_owned());
-        let Some(claim) = self.claims.remove(&key) else { return };
+        let Some(claim) = self.claims.remove(&key) else { return self.end_creation(namespace, name) };
         self.release_seen(&claim);
         self.unreserve(&DeviceHolder::Claim(claim.metadata.uid.clone()));
         if let Some(pod_uid) = pod_of_extended(&claim)
@@ -85,10 +100,28 @@ impl ClaimTable {
         }
     }
 
-    /// Ends the allocation in flight if the claim has an allocation, whoever wrote it.
+    /// Ends the allocation in flight if the claim has an allocation, whoever wrote it, or does not have it any more.
     fn end_in_flight(&mut self, holder: &DeviceHolder, claim: &ResourceClaim) {
-        if claim.status.allocation.is_some() {
+        let sent = self.in_flight.get(holder).and_then(|in_flight| in_flight.sent.as_ref());
+        let is_later = matches!(sent, Some(SentWrites::Changes { resource_version })
+            if *resource_version != claim.metadata.resource_version);
+        let is_given_back = is_later && !claim.finalizers().any(|finalizer| finalizer == FINALIZER);
+        if claim.status.allocation.is_some() || is_given_back {
             self.unreserve(holder);
+        }
+    }
+
+    /// A claim is gone that was never seen: if it was made for extended resources, they are not in use.
+    fn end_creation(&mut self, namespace: &str, name: &str) {
+        let is_made = |in_flight: &InFlight| match &in_flight.sent {
+            Some(SentWrites::Creation { namespace: in_namespace, name: made }) => {
+                in_namespace == namespace && made == name
+            }
+            Some(SentWrites::Changes { .. }) | None => false,
+        };
+        let made = self.in_flight.iter().find(|(_, in_flight)| is_made(in_flight)).map(|(holder, _)| holder.clone());
+        if let Some(holder) = made {
+            self.unreserve(&holder);
         }
     }
 
@@ -105,7 +138,23 @@ impl ClaimTable {
     pub(super) fn reserve(&mut self, holder: DeviceHolder, allocation: Allocation) {
         self.unreserve(&holder);
         self.in_use.add(&allocation);
-        self.in_flight.insert(holder, InFlight { allocation, is_doubtful: false });
+        self.in_flight.insert(holder, InFlight { allocation, sent: None, is_doubtful: false });
+    }
+
+    /// The claim of this version is being written.
+    pub(super) fn mark_sent(&mut self, holder: &DeviceHolder, resource_version: &str) {
+        self.mark(holder, SentWrites::Changes { resource_version: resource_version.to_owned() });
+    }
+
+    /// A claim of this name is being created.
+    pub(super) fn mark_created(&mut self, holder: &DeviceHolder, namespace: &str, name: &str) {
+        self.mark(holder, SentWrites::Creation { namespace: namespace.to_owned(), name: name.to_owned() });
+    }
+
+    fn mark(&mut self, holder: &DeviceHolder, sent: SentWrites) {
+        if let Some(in_flight) = self.in_flight.get_mut(holder) {
+            in_flight.sent = Some(sent);
+        }
     }
 
     /// Keeps holding the devices of an allocation whose write may or may not have succeeded.
@@ -132,10 +181,9 @@ impl ClaimTable {
 
     /// Takes over an allocation in flight from another instance of the plugin.
     pub(super) fn restore(&mut self, holder: DeviceHolder, in_flight: InFlight) {
-        self.reserve(holder.clone(), in_flight.allocation);
-        if in_flight.is_doubtful {
-            self.mark_doubtful(&holder);
-        }
+        self.unreserve(&holder);
+        self.in_use.add(&in_flight.allocation);
+        self.in_flight.insert(holder, in_flight);
     }
 
     pub(super) fn in_use(&self) -> &InUse {
@@ -222,6 +270,36 @@ mod tests {
         table.reserve(holder("1"), allocation("y"));
         table.unreserve(&holder("1"));
         table.unreserve(&holder("1"));
+        check_held(&table, &[]);
+    }
+
+    #[test]
+    fn an_allocation_that_was_given_back_unseen_is_not_in_flight() {
+        let of_version = |version: &str, finalizer: Option<&str>| {
+            let mut claim = ResourceClaim::clone(&claim("1", None));
+            version.clone_into(&mut claim.metadata.resource_version);
+            claim.metadata.finalizers.extend(finalizer.map(str::to_owned));
+            Arc::new(claim)
+        };
+        let mut table = ClaimTable::default();
+        table.insert(&of_version("5", None));
+        table.reserve(holder("1"), allocation("x"));
+        table.insert(&of_version("6", None));
+        check_held(&table, &["x"]);
+        table.mark_sent(&holder("1"), "6");
+        table.insert(&of_version("6", None));
+        table.insert(&of_version("7", Some(FINALIZER)));
+        check_held(&table, &["x"]);
+        // In between it was allocated.
+        table.insert(&of_version("10", None));
+        check_held(&table, &[]);
+
+        let pod = DeviceHolder::ExtendedResourcesOf { pod_uid: "pod-1".to_owned() };
+        table.reserve(pod.clone(), allocation("y"));
+        table.remove("n", "made");
+        check_held(&table, &["y"]);
+        table.mark_created(&pod, "n", "made");
+        table.remove("n", "made");
         check_held(&table, &[]);
     }
 

@@ -14,12 +14,11 @@ use serde_json::{Value, json};
 
 use super::{
     attempt::{failed_condition, is_ready},
-    claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM},
+    claim_table::{ClaimTable, DeviceHolder, EXTENDED_RESOURCE_CLAIM, FINALIZER},
     extended::ExtendedClaim,
     objects::{Allocation, Consumer, ResourceClaim},
 };
 
-const FINALIZER: &str = "resource.kubernetes.io/delete-protection";
 const CLAIM_KIND: &str = "resource.k8s.io/v1/ResourceClaim";
 /// How long PreBind waits for another pod's reservation of a shared claim, in milliseconds.
 const WRITE_TIMEOUT: u64 = 30_000;
@@ -147,7 +146,7 @@ impl ClaimReservation {
 pub(super) fn pre_bind(
     reservations: &mut Reservations,
     cycle: CycleId,
-    table: &ClaimTable,
+    table: &mut ClaimTable,
     node_name: &str,
     WriteTime { now, binding_timeout }: WriteTime,
 ) -> Result<Vec<Effect>, Status> {
@@ -185,11 +184,23 @@ pub(super) fn pre_bind(
     }
     if let Some(reservation) = reservations.get_mut(&cycle) {
         reservation.is_sent = true;
+        reservation.mark_sent(table);
     }
     Ok(effects)
 }
 
 impl ClaimReservation {
+    /// Has the table know what was sent, and to which versions of the claims.
+    fn mark_sent(&self, table: &mut ClaimTable) {
+        for claim in self.claims.iter().filter(|claim| claim.allocation.is_some()) {
+            let version = table.get(&self.namespace, &claim.name).map(|claim| claim.metadata.resource_version.clone());
+            table.mark_sent(&DeviceHolder::Claim(claim.uid.clone()), &version.unwrap_or_default());
+        }
+        if self.extended.is_some() {
+            table.mark_created(&self.extended_holder(), &self.namespace, &self.extended_name());
+        }
+    }
+
     /// The current version of the claim, if it can still be written.
     fn current<'a>(&self, table: &'a ClaimTable, reserved: &ReservedClaim) -> Result<&'a ResourceClaim, Status> {
         let changed =

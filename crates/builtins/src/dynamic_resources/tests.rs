@@ -100,6 +100,18 @@ fn devices_stay_held_while_their_write_is_in_doubt() {
     assert_eq!(cluster.object("ResourceClaim", "c")["status"]["reservedFor"][0]["name"], json!("first"));
 }
 
+/// The plugin is shown a claim when it is asked about a pod, and only as it is then.
+#[test]
+fn devices_are_free_if_their_claim_was_given_back_before_the_next_cycle() {
+    let (mut cluster, first, second) = cluster_with_reservation();
+    for effect in cluster.pre_bind(1, &first, 0).unwrap() {
+        cluster.perform(&effect);
+    }
+    cluster.plugin.end_cycle(CycleId(1));
+    cluster.claim("c", |_| {});
+    assert_eq!(cluster.verdicts(2, &second), ["", NO_DEVICES]);
+}
+
 #[test]
 fn pods_without_claims_are_none_of_its_business() {
     let mut cluster = DeviceCluster::new();

@@ -195,14 +195,7 @@ fn a_shutdown_does_not_wait_for_it() {
 #[test]
 fn hints_are_shown_only_what_the_plugin_reads() {
     for (reads_services, shown) in [(false, "hidden"), (true, "{}")] {
-        let script = Shared::default();
-        script.lock().expect("one thread").reads_services = reads_services;
-        script.lock().expect("one thread").hints = true;
-        let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, Grants::ALL)], script);
-        bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
-        bench.event(Event::Synced);
-        bench.apply(pod("big", 5));
-        bench.settle();
+        let mut bench = big_pod_waits_with_hints(reads_services);
         let [api_version, kind, namespace, name] = ["v1", "Service", "default", "web"].map(str::to_owned);
         let key = ObjectKey { api_version, kind, namespace, name };
         bench.event(Event::ObjectApplied { resource: "Service".to_owned(), key, json: Arc::from(*b"{}") });
@@ -213,13 +206,7 @@ fn hints_are_shown_only_what_the_plugin_reads() {
 
 #[test]
 fn a_plugin_that_registered_for_new_nodes_is_not_asked_about_taints() {
-    let script = Shared::default();
-    script.lock().expect("one thread").hints = true;
-    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, Grants::ALL)], script);
-    bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
-    bench.event(Event::Synced);
-    bench.apply(pod("big", 5));
-    bench.settle();
+    let mut bench = big_pod_waits_with_hints(false);
     let attempts = |bench: &Bench| bench.scheduler.metrics().attempts.values().sum::<u64>();
     let before = attempts(&bench);
     let tainted = berth_testing::node("n0").allocatable("cpu", "4").taint("dedicated", "", "NoSchedule").build();
@@ -228,4 +215,20 @@ fn a_plugin_that_registered_for_new_nodes_is_not_asked_about_taints() {
     bench.advance(10_000);
     bench.settle();
     assert_eq!(attempts(&bench), before + 1);
+}
+
+/// A pod that fits on no node, rejected by a plugin with a queueing hint.
+fn big_pod_waits_with_hints(reads_services: bool) -> Bench {
+    let script = Shared::default();
+    {
+        let mut script = script.lock().expect("one thread");
+        script.reads_services = reads_services;
+        script.hints = true;
+    }
+    let mut bench = Bench::with_profiles(vec![Bench::profile("berth", &script, Grants::ALL)], script);
+    bench.event(Event::NodeApplied(Box::new(node("n0", 4))));
+    bench.event(Event::Synced);
+    bench.apply(pod("big", 5));
+    bench.settle();
+    bench
 }

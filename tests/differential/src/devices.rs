@@ -1,0 +1,173 @@
+//! Devices and claims for them (KEP-4381): what drivers offer, what pods claim, and the part of the claims' controller.
+
+use std::collections::BTreeMap;
+
+use properties::generate::{nodes, random::Random};
+use serde_json::{Value, json};
+
+use crate::{
+    outcomes::{name, without_uids},
+    plan::Step,
+    side::namespace,
+};
+
+const GROUP: &str = "/apis/resource.k8s.io/v1";
+pub(crate) const CLAIMS: &str = "/apis/resource.k8s.io/v1/resourceclaims";
+const DRIVER: &str = "gpu.example.com";
+/// What claims ask for, mostly.
+const CLASSES: [&str; 3] = ["gpu", "gpu", "large-gpu"];
+/// Claims that several pods may name, in each namespace.
+const N_SHARED: u64 = 3;
+
+/// Classes, and slices of nodes and of the network.
+pub(crate) fn offers(random: &mut Random, n_nodes: u8) -> Vec<(String, Value)> {
+    let any = format!("device.driver == '{DRIVER}'");
+    let large = format!("device.driver == '{DRIVER}' && device.attributes['{DRIVER}'].model == 'large'");
+    let class = |(name, expression): (&str, &str)| {
+        let selector = json!({"cel": {"expression": expression}});
+        (format!("{GROUP}/deviceclasses"), json!({"metadata": {"name": name}, "spec": {"selectors": [selector]}}))
+    };
+    let mut objects: Vec<_> = [("gpu", any.as_str()), ("large-gpu", large.as_str())].map(class).into();
+    let with_devices: Vec<u8> = (0..n_nodes).filter(|_| random.chance(60)).collect();
+    for number in with_devices {
+        let node = nodes::name(number);
+        let mut slice = slice(random, &node);
+        slice["spec"]["nodeName"] = json!(node);
+        objects.push((format!("{GROUP}/resourceslices"), slice));
+    }
+    let mut everywhere = slice(random, "everywhere");
+    everywhere["spec"]["allNodes"] = json!(true);
+    objects.push((format!("{GROUP}/resourceslices"), everywhere));
+    let mut zone = slice(random, "zone");
+    let in_zone = json!({"key": "topology.kubernetes.io/zone", "operator": "In", "values": ["z0", "z1"]});
+    zone["spec"]["nodeSelector"] = json!({"nodeSelectorTerms": [{"matchExpressions": [in_zone]}]});
+    objects.push((format!("{GROUP}/resourceslices"), zone));
+    objects
+}
+
+/// The devices of a node change, if it has any.
+pub(crate) fn change(random: &mut Random, n_nodes: u8) -> Step {
+    let number = u8::try_from(random.below(u64::from(n_nodes))).unwrap_or_default();
+    let pool = nodes::name(number);
+    let patch = json!({"spec": {"devices": devices(random)}});
+    Step::Change { path: format!("{GROUP}/resourceslices/{pool}"), patch }
+}
+
+/// Has the pod name claims, and returns the steps that create those that are its own. Shared ones are created too: from the
+/// second time on the API server refuses that.
+pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
+    let collection = format!("{GROUP}/namespaces/{}/resourceclaims", namespace(pod));
+    let mut steps = Vec::new();
+    let mut named = Vec::new();
+    for number in 0..=random.below(2) {
+        let name = if random.chance(25) {
+            format!("shared-{}", random.below(N_SHARED))
+        } else {
+            format!("{}-{number}", name(pod))
+        };
+        let local = format!("devices-{number}");
+        named.push(json!({"name": local, "resourceClaimName": name}));
+        let object = json!({"metadata": {"name": name}, "spec": {"devices": requests(random)}});
+        steps.push(Step::Create { collection: collection.clone(), object });
+    }
+    let claims = named.iter().map(|claim| json!({"name": claim["name"]})).collect::<Vec<_>>();
+    pod["spec"]["containers"][0]["resources"]["claims"] = json!(claims);
+    pod["spec"]["resourceClaims"] = json!(named);
+    steps
+}
+
+/// What the claims' controller changes once pods are gone: who is gone has nothing reserved, and what nobody has reserved is
+/// not allocated. Patches with their paths.
+pub(crate) fn release(claim: &Value, pods: &[Value]) -> Vec<(String, Value)> {
+    let reserved = claim["status"]["reservedFor"].as_array().cloned().unwrap_or_default();
+    // Of the same pod on the other side the uid is another. No name comes twice.
+    let is_there =
+        |consumer: &&Value| pods.iter().any(|pod| namespace(pod) == namespace(claim) && consumer["name"] == name(pod));
+    let left: Vec<&Value> = reserved.iter().filter(is_there).collect();
+    if left.len() == reserved.len() {
+        return Vec::new();
+    }
+    let path = format!("{GROUP}/namespaces/{}/resourceclaims/{}", namespace(claim), name(claim));
+    let status = format!("{path}/status");
+    if !left.is_empty() {
+        return vec![(status, json!({"status": {"reservedFor": left}}))];
+    }
+    let free = json!({"status": {"reservedFor": null, "allocation": null}});
+    vec![(status, free), (path, json!({"metadata": {"finalizers": null}}))]
+}
+
+/// By claim: what is allocated, and for whom it is reserved.
+pub(crate) fn outcomes(claims: &[Value]) -> BTreeMap<String, String> {
+    let outcome = |claim: &Value| {
+        let mut status = claim["status"].clone();
+        if let Some(allocation) = status["allocation"].as_object_mut() {
+            allocation.remove("allocationTimestamp");
+        }
+        let finalizers = &claim["metadata"]["finalizers"];
+        (format!("{}/{}", namespace(claim), name(claim)), without_uids(&format!("{status} {finalizers}")))
+    };
+    claims.iter().map(outcome).collect()
+}
+
+fn slice(random: &mut Random, pool: &str) -> Value {
+    json!({
+        "metadata": {"name": pool},
+        "spec": {
+            "driver": DRIVER,
+            "pool": {"name": pool, "generation": 1, "resourceSliceCount": 1},
+            "devices": devices(random),
+        },
+    })
+}
+
+fn devices(random: &mut Random) -> Value {
+    let device = |number: u64, random: &mut Random| {
+        let mut device = json!({
+            "name": format!("gpu-{number}"),
+            "attributes": {
+                "model": {"string": random.pick(&["small", "large"])},
+                "numa": {"int": random.below(2)},
+            },
+            "capacity": {"memory": {"value": random.pick(&["16Gi", "40Gi", "80Gi"])}},
+        });
+        if random.chance(20) {
+            device["attributes"]["rack"] = json!({"string": random.pick(&["r0", "r1"])});
+        }
+        device
+    };
+    let n_devices = 1 + random.below(4);
+    let devices: Vec<Value> = (0..n_devices).map(|number| device(number, random)).collect();
+    json!(devices)
+}
+
+fn requests(random: &mut Random) -> Value {
+    let memory = |least: &str| {
+        let expression = format!("device.capacity['{DRIVER}'].memory.compareTo(quantity('{least}')) >= 0");
+        json!([{"cel": {"expression": expression}}])
+    };
+    // Devices without the attribute make this an error.
+    let rack = json!([{"cel": {"expression": format!("device.attributes['{DRIVER}'].rack == 'r0'")}}]);
+    let class = if random.chance(5) { "no-such-class" } else { *random.pick(&CLASSES) };
+    let exactly = |name: &str| json!({"name": name, "exactly": {"deviceClassName": class}});
+    let with = |name: &str, field: &str, value: Value| {
+        let mut request = exactly(name);
+        request["exactly"][field] = value;
+        request
+    };
+    match random.below(8) {
+        0 => json!({"requests": [with("some", "count", json!(2))]}),
+        1 => json!({"requests": [with("all", "allocationMode", json!("All"))]}),
+        2 => json!({"requests": [with("big", "selectors", memory("40Gi"))]}),
+        3 => json!({"requests": [{"name": "best", "firstAvailable": [
+            {"name": "big", "deviceClassName": "gpu", "selectors": memory("80Gi")},
+            {"name": "two", "deviceClassName": class, "count": 2},
+            {"name": "any", "deviceClassName": "gpu"},
+        ]}]}),
+        4 => json!({
+            "requests": [exactly("a"), exactly("b")],
+            "constraints": [{"requests": ["a", "b"], "matchAttribute": format!("{DRIVER}/numa")}],
+        }),
+        5 if random.chance(30) => json!({"requests": [with("rack", "selectors", rack)]}),
+        _ => json!({"requests": [exactly("a")]}),
+    }
+}
