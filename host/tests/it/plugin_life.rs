@@ -369,24 +369,8 @@ async fn orders_are_not_taken_over_plain_http() {
     assert_eq!(mode & 0o777, 0o600);
     let second = ["--admin-socket", &scheduler.socket(), "--leader-elect=false"];
     let kubeconfig = cluster.kubeconfig().display().to_string();
-<<<<<<< HEAD
     let arguments = ["run", "--kubeconfig", &kubeconfig].into_iter().chain(second);
     let refused = Process::berth(arguments).ended(LIMIT).await;
     assert_eq!(refused.status.code(), Some(1), "{}", refused.err);
     assert!(refused.err.contains("another scheduler listens on"), "{}", refused.err);
-=======
-    let process = Process::berth(["run", "--kubeconfig", &kubeconfig, "--metrics-address", "0.0.0.0:0"]);
-    let line = process.line("serving /metrics").await;
-    let address = line.split_once("address=0.0.0.0:").expect("the address").1;
-    let server = format!("127.0.0.1:{}", address.split_whitespace().next().expect("a port"));
-    let refused = Process::berth(["plugin", "list", "--server", &server]).ended(LIMIT).await;
-    assert_eq!(refused.status.code(), Some(1));
-    assert!(refused.err.contains("a bearer token is needed"), "{}", refused.err);
-    let token = cluster.dir.path().join("token");
-    fs::write(&token, "anybody\n").expect("a file");
-    let token = token.display().to_string();
-    let arguments = ["plugin", "list", "--server", &server, "--token-file", &token];
-    let listed = Process::berth(arguments).ended(LIMIT).await;
-    assert!(listed.status.success() && listed.out.contains("DefaultBinder"), "{}{}", listed.out, listed.err);
->>>>>>> 154ea56 (A claim that was allocated and given back between two cycles no longer keeps its devices)
 }

@@ -30,6 +30,11 @@ pub(crate) fn is_unschedulable(pod: &Value) -> bool {
     node(pod).is_none() && condition(pod, "PodScheduled")["reason"] == "Unschedulable"
 }
 
+/// Whether it has scheduling gates.
+pub(crate) fn is_gated(pod: &Value) -> bool {
+    condition(pod, "PodScheduled")["reason"] == "SchedulingGated"
+}
+
 /// Whether an attempt ended in an error: it is made again after a while, whatever happens.
 pub(crate) fn is_failing(pod: &Value) -> bool {
     node(pod).is_none() && condition(pod, "PodScheduled")["reason"] == "SchedulerError"

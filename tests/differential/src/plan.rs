@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 use crate::{
     devices,
-    outcomes::{condition, is_failing, is_unschedulable, name},
+    outcomes::{is_failing, is_gated, is_unschedulable, name},
     side::{NODES, namespace, path_of},
 };
 
@@ -124,8 +124,7 @@ impl Plan {
         if let Some(step) = self.next.pop_front() {
             return step;
         }
-        let gated: Vec<&Value> =
-            pods.iter().filter(|pod| condition(pod, "PodScheduled")["reason"] == "SchedulingGated").collect();
+        let gated: Vec<&Value> = pods.iter().filter(|pod| is_gated(pod)).collect();
         if pods.len() < MANY_PODS && self.random.chance(CREATES) {
             return self.create_pod();
         }

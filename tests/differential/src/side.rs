@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::{
     devices::{self, CLAIMS},
     metrics,
-    outcomes::{Outcomes, is_failing, name, node, outcomes},
+    outcomes::{Outcomes, is_failing, is_gated, name, node, outcomes},
     plan::Step,
     rounds::RoundKind,
 };
@@ -140,9 +140,13 @@ impl Side {
             attempts.retain(|(series, _)| !series.contains("\"error"));
             let state = (outcomes(&pods), format!("{attempts:?}"));
             // They are tried again and again.
-            let n_failing = f64::from(u32::try_from(pods.iter().filter(|pod| is_failing(pod)).count())?);
+            let n_failing = count(&pods, is_failing)?;
             let undecided: Vec<&str> = pods.iter().filter(|pod| !is_decided(pod)).map(name).collect();
-            let is_quiet = n_waiting <= n_failing && n_binding == 0.0 && undecided.is_empty();
+            // A pod that names a claim which is not there is gated, and nothing is written about it.
+            let n_gated: f64 = of("scheduler_pending_pods{queue=\"gated").iter().map(|(_, n)| **n).sum::<f64>()
+                - count(&pods, is_gated)?;
+            let all_decided = f64::from(u32::try_from(undecided.len())?) <= n_gated;
+            let is_quiet = n_waiting <= n_failing && n_binding == 0.0 && all_decided;
             busy = format!("{n_waiting} pods wait, {n_binding} are being bound, undecided are {undecided:?}");
             let is_same = before.replace(state.clone()).is_some_and(|before| before == state);
             Ok((is_quiet && is_same).then_some(pods))
@@ -182,6 +186,10 @@ impl Side {
     pub(crate) fn last_lines(&self) -> String {
         self.scheduler.as_ref().map(|scheduler| scheduler.process.last_lines(15)).unwrap_or_default()
     }
+}
+
+fn count(pods: &[Value], is_such: fn(&Value) -> bool) -> Result<f64> {
+    Ok(f64::from(u32::try_from(pods.iter().filter(|pod| is_such(pod)).count())?))
 }
 
 /// The defaults, but for speed: requests without a limit, and no long waits after a failed attempt.
