@@ -70,7 +70,7 @@ impl Cluster {
     pub(crate) async fn start(arguments: &[&str]) -> Self {
         let dir = tempfile::tempdir().expect("a temporary folder");
         let kubeconfig = dir.path().join("kubeconfig").display().to_string();
-        let sandbox = Process::berth(["sandbox", "--kubeconfig", &kubeconfig].iter().chain(arguments));
+        let mut sandbox = Process::berth(["sandbox", "--kubeconfig", &kubeconfig].iter().chain(arguments));
         sandbox.line("serving http").await;
         let kubeconfig = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
@@ -101,7 +101,7 @@ impl Cluster {
         let socket = self.dir.path().join(format!("admin-{number}.sock"));
         let admin = socket.display().to_string();
         let fixed = ["run", "--kubeconfig", &kubeconfig, "--metrics-address", "127.0.0.1:0", "--admin-socket", &admin];
-        let process = Process::berth(fixed.iter().chain(arguments));
+        let mut process = Process::berth(fixed.iter().chain(arguments));
         let line = process.line("serving /metrics").await;
         let address = line.split_once("address=").expect("the address").1;
         let address = address.split_whitespace().next().expect("an address").parse().expect("an address");

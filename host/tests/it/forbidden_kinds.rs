@@ -82,7 +82,7 @@ async fn scheduling_begins_once_namespaces_may_be_listed() {
     let cluster = cluster_without(&["namespaces"]).await;
     cluster.create(&pod("early", "100m", "16Mi")).await;
     let kubeconfig = cluster.kubeconfig().display().to_string();
-    let process = crate::process::Process::berth([
+    let mut process = crate::process::Process::berth([
         "run",
         "--kubeconfig",
         &kubeconfig,

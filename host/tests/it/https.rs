@@ -41,7 +41,7 @@ impl Bench {
         let flags = fixed.into_iter().chain([format!("--secure-port={port}")]).chain(flags);
         let fill =
             |flag: String| flag.replace("{kubeconfig}", &kubeconfig).replace("{dir}", &dir.display().to_string());
-        let process = Process::berth(flags.map(fill));
+        let mut process = Process::berth(flags.map(fill));
         process.line("serving HTTPS").await;
         Self { cluster, process, port, dir }
     }

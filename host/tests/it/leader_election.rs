@@ -151,7 +151,7 @@ async fn a_replica_may_list_when_it_has_won() {
     let arguments =
         ["run", "--kubeconfig", &bench.cluster.kubeconfig().display().to_string(), "--config", &bench.config]
             .map(str::to_owned);
-    let second = crate::process::Process::berth(&arguments);
+    let mut second = crate::process::Process::berth(&arguments);
     second.line("waiting to lead").await;
     first.process.terminate();
     second.line("everything is listed").await;

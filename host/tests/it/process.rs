@@ -39,7 +39,7 @@ impl Process {
     }
 
     /// Waits for a line that contains `part`, past or future.
-    pub(crate) async fn line(&self, part: &str) -> String {
+    pub(crate) async fn line(&mut self, part: &str) -> String {
         self.0.line(part).await.unwrap_or_else(|error| panic!("{error:#}"))
     }
 
