@@ -7,8 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     outcomes::{name, without_uids},
-    plan::Step,
-    side::namespace,
+    step::{Step, namespace},
 };
 
 const GROUP: &str = "/apis/resource.k8s.io/v1";

@@ -21,6 +21,7 @@ mod plan;
 mod requests;
 mod rounds;
 mod side;
+mod step;
 
 use std::path::PathBuf;
 

@@ -12,17 +12,8 @@ use serde_json::{Value, json};
 use crate::{
     devices,
     outcomes::{is_failing, is_gated, is_unschedulable, name},
-    side::{NODES, namespace, path_of},
+    step::{NODES, Step, create_node, path_of},
 };
-
-/// One change. Paths are those of the API.
-#[derive(Clone, Debug)]
-pub(crate) enum Step {
-    CreatePod(Value),
-    Create { collection: String, object: Value },
-    Change { path: String, patch: Value },
-    Delete { path: String },
-}
 
 /// Draws steps.
 pub(crate) struct Plan {
@@ -51,18 +42,6 @@ const CREATES: u64 = 62;
 const CHANGES_OF_DEVICES: u64 = 25;
 /// With more pods, steps delete some.
 const MANY_PODS: usize = 60;
-
-impl Step {
-    /// In a line.
-    pub(crate) fn describe(&self) -> String {
-        match self {
-            Self::CreatePod(pod) => format!("create pod {}/{} {}", namespace(pod), name(pod), pod["spec"]),
-            Self::Create { collection, object } => format!("create in {collection} {object}"),
-            Self::Change { path, patch } => format!("change {path} {patch}"),
-            Self::Delete { path } => format!("delete {path}"),
-        }
-    }
-}
 
 impl Plan {
     pub(crate) fn new(seed: u64, n_nodes: u8, with_devices: bool) -> Self {
@@ -250,10 +229,6 @@ fn countable(amounts: &mut Value) {
 
 fn delete(pod: &Value) -> Step {
     Step::Delete { path: path_of(pod) }
-}
-
-pub(crate) fn create_node(node: Value) -> Step {
-    Step::Create { collection: NODES.to_owned(), object: node }
 }
 
 /// Without what the API server gives an object.

@@ -21,9 +21,10 @@ use crate::{
     events::events,
     metrics::moved,
     outcomes::{name, outcomes},
-    plan::{Plan, Step, create_node},
+    plan::Plan,
     requests::requests,
     side::{Applied, PODS, Program, Side},
+    step::{Step, create_node},
 };
 
 /// How pods come.

@@ -12,12 +12,11 @@ use crate::{
     devices::{self, CLAIMS},
     metrics,
     outcomes::{Outcomes, is_failing, is_gated, name, node, outcomes},
-    plan::Step,
     rounds::RoundKind,
+    step::{Step, path_of, pods_of},
 };
 
 pub(crate) const PODS: &str = "/api/v1/pods";
-pub(crate) const NODES: &str = "/api/v1/nodes";
 
 /// A scheduler has nothing to do if two looks, so long apart, show the same.
 const LOOK: Duration = Duration::from_millis(40);
@@ -221,17 +220,4 @@ fn decisive_weights() -> Value {
     ];
     let enabled = others.map(|(name, weight)| json!({"name": name, "weight": weight}));
     json!({"disabled": [{"name": "*"}], "enabled": enabled})
-}
-
-pub(crate) fn namespace(object: &Value) -> &str {
-    object["metadata"]["namespace"].as_str().unwrap_or("default")
-}
-
-fn pods_of(pod: &Value) -> String {
-    format!("/api/v1/namespaces/{}/pods", namespace(pod))
-}
-
-/// A pod's path.
-pub(crate) fn path_of(pod: &Value) -> String {
-    format!("{}/{}", pods_of(pod), name(pod))
 }
