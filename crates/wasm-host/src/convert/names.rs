@@ -21,11 +21,16 @@ pub(super) fn api_version_and_kind(api_version: &str, kind: &str) -> Result<(), 
     check(is_api_version(api_version) && is_word(kind), "a kind", &format!("{api_version}/{kind}"))
 }
 
-/// What events are about: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, or `*`.
+/// What events are about: `Pod`, `storage.k8s.io/CSINode`, `herds.v1.example.com`, `secrets.v1.` (the core group's name is
+/// empty), or `*`.
 pub(super) fn resource(text: &str) -> Result<(), Refused> {
-    let (group, kind) = text.rsplit_once('/').map_or(("", text), |(group, kind)| (group, kind));
-    let is_right = text == "*" || (group.is_empty() || is_subdomain(group)) && (is_word(kind) || is_subdomain(kind));
-    check(is_right, "a resource", text)
+    let is_right = match (text.rsplit_once('/'), text.strip_suffix('.')) {
+        (Some((group, kind)), _) => (group.is_empty() || is_subdomain(group)) && is_word(kind),
+        (None, Some(of_core_group)) => of_core_group.split('.').count() == 2 && is_subdomain(of_core_group),
+        (None, None) => text == "*" || is_word(text) || (text.split('.').count() > 2 && is_subdomain(text)),
+    };
+    let forms = "a resource (write Kind, group/Kind, plural.version.group, or plural.version. for the core group)";
+    check(is_right, forms, text)
 }
 
 /// Empty for kinds without namespaces.
@@ -94,7 +99,7 @@ mod tests {
         for name in ["web-0", "system:kube-scheduler", "a.b.c"] {
             object_name(name).expect(name);
         }
-        for name in ["*", "Pod", "storage.k8s.io/CSINode", "podgroups.v1alpha1.scheduling.x-k8s.io"] {
+        for name in ["*", "Pod", "storage.k8s.io/CSINode", "podgroups.v1alpha1.scheduling.x-k8s.io", "secrets.v1."] {
             resource(name).expect(name);
         }
         for (check, text) in [
@@ -122,6 +127,10 @@ mod tests {
         subresource("status/../binding").expect_err("a path");
         uid(&"u".repeat(129)).expect_err("too long");
         let message = resource(&"x/".repeat(1000)).expect_err("no resource").0;
-        assert!(message.len() < 128, "{message}");
+        assert!(message.len() < 256, "{message}");
+        for name in ["secrets.v1", "secrets.", ".v1.", "secrets.v1.a.", "v1/secrets.v1."] {
+            let message = resource(name).expect_err(name).0;
+            assert!(message.contains("plural.version. for the core group"), "{message}");
+        }
     }
 }
