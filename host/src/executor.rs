@@ -272,6 +272,7 @@ fn new_event(record: EventRecord) -> NewEvent {
         regarding: reference(record.regarding),
         related: record.related.map(reference),
         reporting_controller: record.reporting_controller,
+        note_counts: false,
     }
 }
 

@@ -54,8 +54,11 @@ pub struct NewEvent {
     pub reason: String,
     /// `Binding`, `Scheduling`, ...
     pub action: String,
-    /// The message. Cut off at 1024 bytes; not part of what makes two events alike.
+    /// The message. Cut off at 1024 bytes.
     pub note: String,
+    /// Whether events with other messages are other events. Else they are folded into one, which keeps the first message, as
+    /// kube-scheduler's are.
+    pub note_counts: bool,
     pub regarding: ObjectReference,
     pub related: Option<ObjectReference>,
     /// The `schedulerName` of the profile that speaks.

@@ -2,8 +2,8 @@
 //!
 //! The first event of its kind is posted. The second makes it a series, which is patched onto the first. Further ones
 //! are counted here and sent with the refresh every half hour or when the series ends: six minutes after its last
-//! event, or when too many others were recorded since. The note is not part of the key: users read that of the first
-//! occurrence.
+//! event, or when too many others were recorded since. The note is part of the key only if the event says
+//! so: elsewhere users read that of the first occurrence.
 //!
 //! Pure: times come in, [`Request`]s go out.
 
@@ -62,6 +62,8 @@ struct Key {
     reporting_controller: String,
     regarding: ObjectReference,
     related: Option<ObjectReference>,
+    /// Empty where it does not count.
+    note: String,
 }
 
 #[derive(Debug)]
@@ -85,15 +87,17 @@ impl SeriesTable {
 
     /// Takes an event in; returns what to send because of it.
     pub(super) fn observe(&mut self, event: NewEvent, now: Time) -> Vec<Request> {
-        let NewEvent { type_, reason, action, note, regarding, related, reporting_controller } = event;
-        let key = Key { type_, action, reason, reporting_controller, regarding, related };
+        let NewEvent { type_, reason, action, note, note_counts, regarding, related, reporting_controller } = event;
+        let note = shorten(note);
+        let key_note = if note_counts { note.clone() } else { String::new() };
+        let key = Key { type_, action, reason, reporting_controller, regarding, related, note: key_note };
         if let Some(seen) = self.seen.get_mut(&key) {
             seen.count += 1;
             seen.last_seen = now;
             let second = if seen.count == 2 { self.seen.peek(&key) } else { None };
             return second.map(|seen| self.request(&key, seen)).into_iter().collect();
         }
-        let seen = SeenEvent { note: shorten(note), first_seen: now, last_seen: now, count: 1 };
+        let seen = SeenEvent { note, first_seen: now, last_seen: now, count: 1 };
         let post = self.request(&key, &seen);
         let forgotten = self.seen.push(key, seen).filter(|(_, seen)| seen.count > 1);
         forgotten.map(|(key, seen)| self.request(&key, &seen)).into_iter().chain([post]).collect()
@@ -190,6 +194,7 @@ mod tests {
             reason: "FailedScheduling".into(),
             action: "Scheduling".into(),
             note: note.into(),
+            note_counts: false,
             regarding: ObjectReference {
                 kind: "Pod".into(),
                 api_version: "v1".into(),
@@ -210,6 +215,17 @@ mod tests {
     fn series(request: &Request) -> (u64, &str) {
         let series = &request.event["series"];
         (series["count"].as_u64().unwrap(), series["lastObservedTime"].as_str().unwrap())
+    }
+
+    #[test]
+    fn messages_count_where_the_event_says_so() {
+        let told = |note: &str| NewEvent { note_counts: true, ..failed("105", note) };
+        let mut table = SeriesTable::new("vm".into());
+        for note in ["one", "two"] {
+            let posted = only(table.observe(told(note), time("03:12:04.6")));
+            assert_eq!((posted.action, &posted.event["note"]), (Action::Post, &json!(note)));
+        }
+        assert_eq!(only(table.observe(told("one"), time("03:12:05"))).action, Action::PatchSeries);
     }
 
     #[test]

@@ -12,6 +12,7 @@ fn scheduled(pod: &str) -> NewEvent {
         reason: "Scheduled".into(),
         action: "Binding".into(),
         note: format!("Successfully assigned default/{pod} to n1"),
+        note_counts: false,
         regarding: ObjectReference {
             kind: "Pod".into(),
             api_version: "v1".into(),
