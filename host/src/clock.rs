@@ -22,6 +22,12 @@ pub(crate) fn wall(time: Time) -> u64 {
     CLOCK.wall(time)
 }
 
+/// Milliseconds since 1970 as people and logs write them: `2026-01-02T03:04:05.678Z`.
+pub(crate) fn rfc3339(milliseconds: u64) -> String {
+    let time = i64::try_from(milliseconds).ok().and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
+    time.map_or_else(String::new, |time| format!("{time:.3}"))
+}
+
 /// Times the scheduler's steps.
 #[derive(Debug)]
 pub(crate) struct Stopwatch;

@@ -22,7 +22,7 @@ pub(crate) use self::{
     inventory::{PluginInventory, is_own},
     load::{Plugins, UnusableFile, artifact_cache, usable_artifact_cache},
     message::{HostSettings, Message, Order, Proposal},
-    report::PluginReport,
+    report::{Grants, PluginReport, QuarantinedBinary, ServingBinary},
     rules::{Granted, Rules},
     supervisor::{Surroundings, start},
 };

@@ -7,12 +7,12 @@
 mod file;
 mod grants;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use berth_framework::{ObjectKind, ObjectRule, Permission};
-use berth_model::PluginName;
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
+use berth_model::{Digest, PluginName};
 
 use self::file::{Document, PluginEntry};
 
@@ -60,6 +60,7 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHostSettings {
     files: FileSettings,
+    denied_digests: BTreeSet<Digest>,
     defaults: PluginSettings,
     plugins: BTreeMap<PluginName, PluginSettings>,
     execution_of_profiles: BTreeMap<String, Execution>,
@@ -197,7 +198,8 @@ impl PluginHostSettings {
         let execution_of_profiles =
             document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution));
         let files = document.files.over_default();
-        Ok(Self { files, plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
+        let denied_digests = document.denied_digests.into_iter().map(|denied| denied.0).collect();
+        Ok(Self { files, denied_digests, plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
     }
 
     /// What holds for the plugin of this name.
@@ -211,6 +213,12 @@ impl PluginHostSettings {
     #[must_use]
     pub fn files(&self) -> FileSettings {
         self.files
+    }
+
+    /// The digests of binaries that never serve, whatever their name, wherever they come from.
+    #[must_use]
+    pub fn denied_digests(&self) -> &BTreeSet<Digest> {
+        &self.denied_digests
     }
 
     /// What `defaults` grants to plugins that have no grants of their own.

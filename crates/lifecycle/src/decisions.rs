@@ -38,6 +38,8 @@ pub struct PluginNotice {
 pub enum PluginNoticeKind {
     /// A binary may not serve; what served before goes on.
     Refused {
+        /// The binary's; `None` if the file could not be read.
+        digest: Option<Digest>,
         /// Reads on from the file's name.
         reason: String,
     },
@@ -45,11 +47,15 @@ pub enum PluginNoticeKind {
     RolledBack {
         /// The new binary's.
         digest: Digest,
+        /// That of the binary before; `None` for the built-in.
+        to: Option<Digest>,
         /// What was wrong with it.
         reason: String,
     },
     /// A component is out of service for a while.
     Quarantined {
+        /// The component's.
+        digest: Digest,
         /// For how long.
         milliseconds: u64,
         /// The faults that led to it.
@@ -65,7 +71,10 @@ pub enum PluginNoticeKind {
         reason: String,
     },
     /// A quarantine is over.
-    Released,
+    Released {
+        /// The component's.
+        digest: Digest,
+    },
     /// A new binary's probation is over.
     ProbationOver,
     /// Nobody serves any more, or not yet.

@@ -68,6 +68,7 @@ pub enum Fallback<B> {
 pub(crate) struct RefusedFile {
     /// `None` if they could not even be read.
     pub digest: Option<Digest>,
+    /// Reads on from the file's name.
     pub reason: String,
 }
 
@@ -79,10 +80,13 @@ pub(crate) struct ProbationSoFar {
 }
 
 /// Which component is out of service, why and until when.
-#[derive(Clone, Debug)]
-pub(crate) struct QuarantineRecord {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantineRecord {
+    /// The component's.
     pub digest: Digest,
+    /// When it is back in service.
     pub until: Time,
+    /// The faults that led to it.
     pub reason: String,
 }
 
@@ -108,6 +112,8 @@ pub(crate) enum Event<B> {
     Forbidden {
         reason: String,
     },
+    /// The operator denies the installed binary: unlike [`Event::Forbidden`], what it replaced takes its place.
+    Denied,
     /// The operator no longer allows the fallback to serve.
     FallbackForbidden,
     /// An operator goes back to the binary before. Nothing happens if there is none.
@@ -134,6 +140,7 @@ pub(crate) struct Context<'a> {
 }
 
 /// What is told of a binary that an operator rolled back.
+const BY_THE_DENY_LIST: &str = "its digest is denied (deniedDigests)";
 const BY_AN_OPERATOR: &str = "rolled back by an operator";
 
 impl<B: CountCalls> Life<B> {
@@ -153,7 +160,7 @@ impl<B: CountCalls> Life<B> {
             (Quarantined { then, .. }, event @ (E::Found(_) | E::FileRemoved)) => then.next(event, context),
             (Quarantined { quarantine, then }, E::TimePassed) if quarantine.until <= context.now => {
                 let then = then.next(E::TimePassed, context);
-                context.release();
+                context.release(quarantine.digest);
                 then
             }
             (Quarantined { quarantine, then }, event) => {
@@ -205,7 +212,7 @@ impl<B: CountCalls> Life<B> {
             }
             (life, E::Taken { .. }) => life,
             (Untried { installed, .. }, E::NotTaken { digest, reason }) if installed.is(digest) => {
-                installed.give_way(reason, context)
+                installed.give_way(reason.clone(), reason, context)
             }
             (life, E::NotTaken { digest, reason }) => life.quarantine(digest, reason, context),
             (life, E::Faulted(fault)) => life.fault(&fault, context),
@@ -215,7 +222,10 @@ impl<B: CountCalls> Life<B> {
                 Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed },
                 E::Forbidden { reason },
             ) => installed.forbid(reason, context),
-            (life @ (Absent | Refused(_)), E::Forbidden { .. }) => life,
+            (Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed }, E::Denied) => {
+                installed.roll_back(BY_THE_DENY_LIST.to_owned(), context)
+            }
+            (life @ (Absent | Refused(_)), E::Forbidden { .. } | E::Denied) => life,
             (Untried { installed, .. }, E::FallbackForbidden) => {
                 Untried { installed: Installed { fallback: None, ..installed }, probation: None }
             }
@@ -226,7 +236,7 @@ impl<B: CountCalls> Life<B> {
             (Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed }, E::RollBack)
                 if installed.fallback.is_some() =>
             {
-                installed.give_way(BY_AN_OPERATOR.to_owned(), context)
+                installed.roll_back(BY_AN_OPERATOR.to_owned(), context)
             }
             (life, E::RollBack) => life,
         }
@@ -342,7 +352,7 @@ impl<B: CountCalls> Life<B> {
         }
         let milliseconds = context.history.begin_quarantine(context.now, &context.policy.quarantine);
         *context.last_reason = Some(reason.clone());
-        context.notices.push(PluginNoticeKind::Quarantined { milliseconds, reason: reason.clone() });
+        context.notices.push(PluginNoticeKind::Quarantined { digest, milliseconds, reason: reason.clone() });
         let quarantine = QuarantineRecord { digest, until: context.now + milliseconds, reason };
         Life::Quarantined { quarantine, then: Box::new(self) }
     }
@@ -391,18 +401,31 @@ impl<B> Installed<B> {
         B: CountCalls,
     {
         if self.fallback.is_some() {
-            return self.give_way(reason, context);
+            return self.roll_back(reason, context);
         }
         let digest = self.component.digest;
         Life::Serving { installed: self }.quarantine(digest, reason, context)
     }
 
-    /// The fallback takes the component's place; the component is not tried again.
-    fn give_way(self, reason: String, context: &mut Context<'_>) -> Life<B> {
+    /// The fallback takes the component's place, which served: the component is not tried again.
+    fn roll_back(self, reason: String, context: &mut Context<'_>) -> Life<B> {
+        let of_the_file = format!("gave way: {reason}");
+        self.give_way(reason, of_the_file, context)
+    }
+
+    /// The same, with the reason as it reads on from the file's name.
+    fn give_way(self, reason: String, of_the_file: String, context: &mut Context<'_>) -> Life<B> {
         let digest = self.component.digest;
         context.forget_faults();
-        context.notices.push(PluginNoticeKind::RolledBack { digest, reason: reason.clone() });
-        let refused = context.note(RefusedFile { digest: Some(digest), reason });
+        context.notices.push(match &self.fallback {
+            None => PluginNoticeKind::Refused { digest: Some(digest), reason: reason.clone() },
+            Some(fallback) => {
+                let (to, reason) = (fallback.digest(), reason.clone());
+                PluginNoticeKind::RolledBack { digest, to, reason }
+            }
+        });
+        let refused = RefusedFile { digest: Some(digest), reason: of_the_file };
+        *context.last_reason = Some(reason);
         match self.fallback {
             None | Some(Fallback::BuiltIn) => Life::Refused(refused),
             Some(Fallback::Component(component)) => {
@@ -414,8 +437,19 @@ impl<B> Installed<B> {
     /// The component may not serve any more; nor may what it had replaced, as nobody asked for that.
     fn forbid(self, reason: String, context: &mut Context<'_>) -> Life<B> {
         context.forget_faults();
-        context.notices.push(PluginNoticeKind::Refused { reason: reason.clone() });
-        Life::Refused(context.note(RefusedFile { digest: Some(self.component.digest), reason }))
+        let digest = Some(self.component.digest);
+        context.notices.push(PluginNoticeKind::Refused { digest, reason: reason.clone() });
+        Life::Refused(context.note(RefusedFile { digest, reason }))
+    }
+}
+
+impl<B> Fallback<B> {
+    /// The component's; `None` for the built-in.
+    pub fn digest(&self) -> Option<Digest> {
+        match self {
+            Fallback::BuiltIn => None,
+            Fallback::Component(component) => Some(component.digest),
+        }
     }
 }
 
@@ -456,9 +490,9 @@ impl Context<'_> {
     }
 
     /// The component is back in service.
-    fn release(&mut self) {
+    fn release(&mut self, digest: Digest) {
         self.history.end_quarantine(self.now);
-        self.notices.push(PluginNoticeKind::Released);
+        self.notices.push(PluginNoticeKind::Released { digest });
     }
 
     /// Remembers why a file is refused.

@@ -42,11 +42,21 @@ pub(crate) enum BuiltIn<B> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SettingsChange {
     /// Why the directory's binary may no longer serve; `None` if it may.
-    pub forbidden: Option<String>,
+    pub forbidden: Option<Forbidden>,
     /// Whether the component that there is to go back to may no longer serve.
     pub is_fallback_forbidden: bool,
     /// Which instances are to be made anew, as their limits or grants differ.
     pub rebuild: Rebuild,
+}
+
+/// Why the directory's binary may no longer serve.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Forbidden {
+    /// It wants what it is no longer granted, as the text says, which reads on from the file's name. Nobody asked for what
+    /// it had replaced: that does not come back.
+    NotGranted(String),
+    /// Its digest is denied. What it had replaced takes its place.
+    Denied,
 }
 
 /// Which instances are made anew although the same binary goes on.
@@ -140,8 +150,12 @@ impl<B: Clone + CountCalls> Plugin<B> {
         if is_fallback_forbidden {
             decisions.add(self.apply(Event::FallbackForbidden, now, policy));
         }
-        if let Some(reason) = forbidden {
-            decisions.add(self.apply(Event::Forbidden { reason }, now, policy));
+        match forbidden {
+            Some(Forbidden::NotGranted(reason)) => {
+                decisions.add(self.apply(Event::Forbidden { reason }, now, policy));
+            }
+            Some(Forbidden::Denied) => decisions.add(self.apply(Event::Denied, now, policy)),
+            None => {}
         }
         // A profile that is given another binary below needs no new instance of the one that it has.
         let rebuilt = self.rebuild(rebuild, policy);
@@ -267,7 +281,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
         if let Life::Disabled { .. } = &self.life {
             return Service::Pass(format!("plugin {name:?} is disabled by an operator"));
         }
-        let Some(service) = self.available(policy.execution(name, scheduler_name)) else {
+        let Some(service) = self.available(policy.execution(name, scheduler_name), policy) else {
             return self.absence(policy);
         };
         match self.life.quarantine_record() {
@@ -294,12 +308,13 @@ impl<B: Clone + CountCalls> Plugin<B> {
     }
 
     /// Who would serve, were nothing wrong.
-    fn available(&self, execution: Execution) -> Option<Service<B>> {
+    fn available(&self, execution: Execution, policy: &dyn OperatorPolicy) -> Option<Service<B>> {
         let installed = self.life.installed().map(|installed| Service::Directory(installed.component.clone()));
         let (native, embedded) = match &self.built_in {
             BuiltIn::None | BuiltIn::LeftOut => (None, None),
             BuiltIn::Present { native, embedded } => {
-                (Some(Service::Native(native.clone())), embedded.clone().map(Service::Embedded))
+                let embedded = embedded.clone().filter(|component| !policy.is_denied(component.digest));
+                (Some(Service::Native(native.clone())), embedded.map(Service::Embedded))
             }
         };
         match execution {
@@ -354,6 +369,16 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     pub(crate) fn last_reason(&self) -> Option<&str> {
         self.last_reason.as_deref()
+    }
+
+    /// The binary that the profile said it took.
+    pub(crate) fn taken_by(&self, scheduler_name: &str) -> Option<BinaryId> {
+        self.profiles.get(scheduler_name)?.taken()
+    }
+
+    /// Whether nothing is left of it: no file, no built-in, no profile that names it, no order about it.
+    pub(crate) fn is_forgotten(&self) -> bool {
+        matches!((&self.life, &self.built_in), (Life::Absent, BuiltIn::None)) && self.profiles.is_empty()
     }
 
     /// The profiles that use the plugin, and the binary that each said it took.

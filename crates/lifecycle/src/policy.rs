@@ -2,7 +2,10 @@
 
 use std::path::Path;
 
-use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, Quarantine};
+use berth_model::{
+    Digest,
+    plugin_policy::{Execution, FailurePolicy, Probation, Quarantine},
+};
 
 use crate::binary::Service;
 
@@ -13,6 +16,9 @@ pub trait OperatorPolicy {
 
     /// How the plugin runs in a profile; an empty `scheduler_name` stands for profiles about which nothing is said.
     fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution;
+
+    /// Whether no binary with this digest may ever serve.
+    fn is_denied(&self, digest: Digest) -> bool;
 
     /// The plugins directory, for messages; `None` if there is none.
     fn directory(&self) -> Option<&Path>;

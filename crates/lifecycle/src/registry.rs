@@ -105,14 +105,20 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     ) -> Decisions<B> {
         let reason = reason.to_owned();
         let mut decisions = Decisions::default();
-        decisions.tell(name, PluginNoticeKind::Refused { reason: reason.clone() });
+        decisions.tell(name, PluginNoticeKind::Refused { digest, reason: reason.clone() });
         decisions.add(self.plugin(name).handle(Event::FileRefused(RefusedFile { digest, reason }), now, policy));
         decisions
     }
 
-    /// A file left the plugins directory.
+    /// A file left the plugins directory. Its binary is withdrawn: no later rollback brings it back. A plugin of which
+    /// nothing else is known is forgotten.
     pub fn removed(&mut self, name: &PluginName, now: Time, policy: &dyn OperatorPolicy) -> Decisions<B> {
-        self.plugin(name).handle(Event::FileRemoved, now, policy)
+        let Some(plugin) = self.plugins.get_mut(name) else { return Decisions::default() };
+        let decisions = plugin.handle(Event::FileRemoved, now, policy);
+        if plugin.is_forgotten() {
+            self.plugins.remove(name);
+        }
+        decisions
     }
 
     /// A profile took what it was given; `None` stands for nobody.
@@ -232,6 +238,18 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
     #[must_use]
     pub fn has_refused_file(&self, name: &str) -> bool {
         self.plugins.get(name).is_some_and(|plugin| plugin.life().refused().is_some())
+    }
+
+    /// The digest of those bytes, if they could be read.
+    #[must_use]
+    pub fn refused_digest(&self, name: &str) -> Option<Digest> {
+        self.plugins.get(name)?.life().refused()?.digest
+    }
+
+    /// The binary that the profile said it took; `None` if nothing serves the plugin there.
+    #[must_use]
+    pub fn taken_by(&self, name: &str, scheduler_name: &str) -> Option<BinaryId> {
+        self.plugins.get(name)?.taken_by(scheduler_name)
     }
 
     /// All of a plugin's binaries, for the caller to change its handles on them.

@@ -1,11 +1,11 @@
 //! What operators are shown of a plugin.
 
-use berth_model::{BinaryId, Digest, Time};
+use berth_model::{BinaryId, Digest};
 use serde::{Deserialize, Serialize};
 
 use crate::{
     binary::{Component, CountCalls, Service},
-    life::{Fallback, Life},
+    life::{Fallback, Life, QuarantineRecord},
     plugin::Plugin,
     policy::OperatorPolicy,
 };
@@ -59,14 +59,16 @@ pub struct PluginStatus<'a, B> {
     /// The component whose calls and faults tell how the plugin does: the one that serves or, where nobody does, the one
     /// that would.
     pub component: Option<&'a Component<B>>,
-    /// Why something last went wrong, or was changed by an operator.
+    /// Why it stands where it stands; `None` if it serves and its file is what serves.
+    pub reason: Option<String>,
+    /// Why something last went wrong, or was changed by an operator, however long ago.
     pub last_reason: Option<&'a str>,
     /// What a rollback would bring back.
     pub fallback: Option<&'a Fallback<B>>,
     /// The file's bytes that are not tried again until the file changes.
     pub refused_digest: Option<Digest>,
-    /// When the quarantine ends.
-    pub quarantined_until: Option<Time>,
+    /// The component that is out of service.
+    pub quarantine: Option<&'a QuarantineRecord>,
 }
 
 impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
@@ -77,16 +79,33 @@ impl<'a, B: Clone + CountCalls> PluginStatus<'a, B> {
         let service = plugin.service(scheduler_name, policy);
         let installed = life.installed().map(|installed| &installed.component);
         let mut components = [installed, plugin.built_in().embedded()].into_iter().flatten();
+        let state = state(life, &service, plugin.is_restarting(scheduler_name, policy));
         Self {
-            state: state(life, &service, plugin.is_restarting(scheduler_name, policy)),
+            state,
+            reason: reason(state, life, &service),
             component: components.find(|component| service.id().is_none_or(|serving| serving == component.id())),
             service,
             profiles,
             last_reason: plugin.last_reason(),
             fallback: plugin.fallback().ok(),
             refused_digest: life.refused().and_then(|file| file.digest),
-            quarantined_until: life.quarantine_record().map(|quarantine| quarantine.until),
+            quarantine: life.quarantine_record(),
         }
+    }
+}
+
+/// Why the plugin is in this state.
+fn reason<B: CountCalls>(state: PluginState, life: &Life<B>, service: &Service<B>) -> Option<String> {
+    let refused = life.refused().map(|file| &file.reason);
+    match state {
+        PluginState::Serving | PluginState::Probation => refused.map(|reason| format!("the file {reason}")),
+        PluginState::Quarantined => life.quarantine_record().map(|quarantine| quarantine.reason.clone()),
+        PluginState::Refused => refused.cloned(),
+        PluginState::Restarting | PluginState::Missing => match service {
+            Service::Pass(reason) | Service::Hold(reason) => Some(reason.clone()),
+            Service::Native(_) | Service::Embedded(_) | Service::Directory(_) => None,
+        },
+        PluginState::Disabled => Some("disabled by an operator".to_owned()),
     }
 }
 

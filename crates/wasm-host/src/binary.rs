@@ -78,6 +78,8 @@ pub enum LoadError {
     FileName,
     #[error("has {size} bytes, more than the {limit} that a plugin may have")]
     TooLarge { size: u64, limit: u64 },
+    #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
+    Denied(Digest),
     #[error("is not a WebAssembly file")]
     NotWasm,
     #[error("is a core module, not a component: run `wasm-tools component new`")]

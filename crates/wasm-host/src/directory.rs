@@ -5,7 +5,9 @@
 //! noticed, also when all are links into a directory that is itself swapped. A change *behind* a link, in another
 //! directory, is not. Bytes with the digest of the version before are no event.
 //!
-//! Reading and compiling happen on the watch's own thread.
+//! Reading and compiling happen on the watch's own thread, no more often than `load_rate` allows.
+
+mod load_rate;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -23,6 +25,7 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
+use self::load_rate::LoadRates;
 use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line, threads};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
@@ -39,6 +42,7 @@ pub struct PluginsDirectory {
     known: BTreeMap<String, Known>,
     /// What the last pass saw of files that differ from what is known; `None` is a file that is gone.
     unsettled: BTreeMap<String, Option<Fingerprint>>,
+    rates: LoadRates,
 }
 
 /// Something changed in the directory.
@@ -110,7 +114,8 @@ struct Fingerprint {
 impl PluginsDirectory {
     #[must_use]
     pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
-        Self { engine, dir: dir.into(), known: BTreeMap::new(), unsettled: BTreeMap::new() }
+        let (known, unsettled, rates) = (BTreeMap::new(), BTreeMap::new(), LoadRates::default());
+        Self { engine, dir: dir.into(), known, unsettled, rates }
     }
 
     /// Loads all that lies in the directory, by name. For the start, before anything waits for the caller's thread.
@@ -164,7 +169,7 @@ impl PluginsDirectory {
                     *known = Known { fingerprint: None, digest: None };
                 }
             }
-            self.pass(&mut sink);
+            self.pass(Instant::now(), &mut sink);
             let is_settled = self.unsettled.is_empty();
             let goes_on = if is_settled { post.wait(&self.dir) } else { wait_out(&post.woken, SETTLE) };
             if !goes_on {
@@ -173,7 +178,7 @@ impl PluginsDirectory {
         }
     }
 
-    fn pass(&mut self, sink: &mut impl FnMut(DirectoryEvent)) {
+    fn pass(&mut self, now: Instant, sink: &mut impl FnMut(DirectoryEvent)) {
         let files = match list(&self.dir) {
             Ok(files) => files,
             Err(error) => {
@@ -185,14 +190,14 @@ impl PluginsDirectory {
             self.known.keys().chain(files.keys()).chain(self.unsettled.keys()).cloned().collect();
         for name in names {
             let file = files.get(&name).copied();
-            if let Some(change) = self.look_at(&name, file) {
+            if let Some(change) = self.look_at(&name, file, now) {
                 sink(DirectoryEvent { name: on_one_line(name), change });
             }
         }
     }
 
     /// What to tell about a file that now looks like `file`.
-    fn look_at(&mut self, name: &str, file: Option<Fingerprint>) -> Option<DirectoryChange> {
+    fn look_at(&mut self, name: &str, file: Option<Fingerprint>, now: Instant) -> Option<DirectoryChange> {
         let before = self.unsettled.remove(name);
         let is_known = match (file, self.known.get(name)) {
             (Some(_), Some(known)) => known.fingerprint == file,
@@ -201,7 +206,8 @@ impl PluginsDirectory {
         if is_known {
             return None;
         }
-        if before != Some(file) {
+        let must_wait = file.is_some() && !self.rates.may_load(name, now);
+        if before != Some(file) || must_wait {
             self.unsettled.insert(name.to_owned(), file);
             return None;
         }
@@ -209,7 +215,10 @@ impl PluginsDirectory {
             self.known.remove(name);
             return Some(DirectoryChange::Removed);
         };
-        self.load(name, fingerprint)
+        let start = Instant::now();
+        let change = self.load(name, fingerprint);
+        self.rates.loaded(name, now, start.elapsed());
+        change
     }
 
     /// The plugin in a file, unless its bytes are those that were there before.
@@ -224,7 +233,12 @@ impl PluginsDirectory {
         if old.is_some_and(|old| old.digest == digest) {
             return None;
         }
-        Some(match self.engine.load(&binary) {
+        let loaded = if self.engine.shared().is_denied(binary.digest()) {
+            Err(LoadError::Denied(binary.digest()))
+        } else {
+            self.engine.load(&binary)
+        };
+        Some(match loaded {
             Ok(factory) => DirectoryChange::Loaded(Arc::new(factory)),
             Err(error) => DirectoryChange::Refused { digest, error },
         })
@@ -367,6 +381,48 @@ mod tests {
         file.set_len(6 << 30).expect("a sparse file");
         let mut directory = directory(dir.path(), EngineOptions::default());
         assert_eq!(refusal(&mut directory), "has 6442450944 bytes, more than the 134217728 that a plugin may have");
+    }
+
+    #[test]
+    fn a_file_that_is_rewritten_all_the_time_is_loaded_now_and_then_and_in_the_end() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("Mine.wasm");
+        let mut directory = directory(dir.path(), EngineOptions::default());
+        let (mut now, mut loaded) = (Instant::now(), Vec::new());
+        let mut sink = |DirectoryEvent { change, .. }| match change {
+            DirectoryChange::Refused { digest: Some(digest), .. } => loaded.push(digest),
+            other => panic!("{other:?}"),
+        };
+        let mut last = None;
+        for version in 0..200_u32 {
+            fs::write(&file, format!("version {version}")).expect("a file");
+            last = Some(Binary::new("Mine", format!("version {version}").into_bytes()).digest());
+            // The second pass sees what the first saw: the file has settled.
+            for _ in 0..2 {
+                now += Duration::from_millis(5);
+                directory.pass(now, &mut sink);
+            }
+        }
+        now += Duration::from_secs(1);
+        directory.pass(now, &mut sink);
+        assert_eq!(loaded.len(), 7, "2 s and a burst of 5");
+        assert_eq!(loaded.last().copied(), last);
+    }
+
+    #[test]
+    fn a_denied_file_is_refused_before_it_is_looked_into() {
+        let dir = tempfile::tempdir().expect("a folder");
+        fs::write(dir.path().join("Bad.wasm"), "of whatever kind").expect("a file");
+        let digest = Binary::new("Bad", *b"of whatever kind").digest();
+        let denied = [digest].into_iter().collect();
+        let mut directory = directory(dir.path(), EngineOptions { denied, ..EngineOptions::default() });
+        assert_eq!(
+            refusal(&mut directory),
+            format!("has a denied digest: {digest} is among deniedDigests in --plugin-config")
+        );
+        directory.engine.set_denied(BTreeSet::new());
+        directory.known.clear();
+        assert_eq!(refusal(&mut directory), "is not a WebAssembly file");
     }
 
     #[test]

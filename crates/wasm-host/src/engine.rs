@@ -6,13 +6,14 @@
 //! program are compiled in a process of their own, if there is one for it.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock},
     thread,
     time::Duration,
 };
 
+use berth_model::Digest;
 use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
@@ -55,6 +56,8 @@ pub struct EngineOptions {
     pub artefacts: Option<PathBuf>,
     /// What files of a plugins directory may take.
     pub files: FileLimits,
+    /// Files of a plugins directory with these digests are refused before they are compiled.
+    pub denied: BTreeSet<Digest>,
     /// What compiles binaries that are no part of this program; `None` compiles them in this process.
     pub compiler: Option<CompilerProcess>,
     /// Told of faults of plugins in service; faults while a binary is loaded or an instance built come back as errors.
@@ -88,6 +91,7 @@ pub(crate) struct Shared {
     /// By plugin name: another binary of the plugin goes on with what the one before has left.
     budgets: Mutex<BTreeMap<String, Arc<Budget>>>,
     files: RwLock<FileLimits>,
+    denied: RwLock<BTreeSet<Digest>>,
 }
 
 impl Shared {
@@ -102,6 +106,10 @@ impl Shared {
 
     pub(crate) fn file_limits(&self) -> FileLimits {
         *self.files.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn is_denied(&self, digest: Digest) -> bool {
+        self.denied.read().unwrap_or_else(PoisonError::into_inner).contains(&digest)
     }
 }
 
@@ -136,16 +144,21 @@ impl Engine {
         let clock = Arc::new(Clock::default());
         spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
-        let EngineOptions { limits, plugin_limits, faults, compiler, files, .. } = options;
+        let EngineOptions { limits, plugin_limits, faults, compiler, files, denied, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
-        let (files, budgets) = (RwLock::new(files), Mutex::default());
-        let shared = Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, budgets, files };
+        let (files, denied, budgets) = (RwLock::new(files), RwLock::new(denied), Mutex::default());
+        let shared = Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, budgets, files, denied };
         Ok(Self { shared: Arc::new(shared) })
     }
 
     /// Other limits for the files that are read from here on.
     pub fn set_file_limits(&self, files: FileLimits) {
         *self.shared.files.write().unwrap_or_else(PoisonError::into_inner) = files;
+    }
+
+    /// Other digests to refuse, for the files that are read from here on.
+    pub fn set_denied(&self, digests: BTreeSet<Digest>) {
+        *self.shared.denied.write().unwrap_or_else(PoisonError::into_inner) = digests;
     }
 
     /// What `host.now` answers from here on: milliseconds since 1970 at the start of the cycle.

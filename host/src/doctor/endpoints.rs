@@ -43,7 +43,7 @@ pub(super) async fn look(address: SocketAddr, socket: PathBuf, findings: &mut Fi
 fn look_at_plugins(plugins: &[PluginReport], findings: &mut Findings) {
     let mut n_serving = 0;
     for plugin in plugins.iter().filter(|plugin| !plugin.profiles.is_empty()) {
-        let reason = plugin.last_reason.as_deref().unwrap_or("no reason is known");
+        let reason = plugin.reason.as_deref().unwrap_or("no reason is known");
         let (name, state) = (&plugin.name, plugin.state.as_str());
         match plugin.state {
             PluginState::Serving | PluginState::Probation => n_serving += 1,

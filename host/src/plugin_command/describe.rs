@@ -6,7 +6,10 @@ use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::{One, list::short};
-use crate::{options::Output, plugin_supervisor::PluginReport};
+use crate::{
+    options::Output,
+    plugin_supervisor::{Grants, PluginReport, QuarantinedBinary, ServingBinary},
+};
 
 pub(super) async fn run(one: &One) -> Result<()> {
     let plugins = one.server.client()?.list().await?;
@@ -27,7 +30,7 @@ pub(super) async fn run(one: &One) -> Result<()> {
 fn table(plugin: &PluginReport) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    let PluginReport { needs, grants, limits, .. } = plugin;
+    let PluginReport { needs, limits, .. } = plugin;
     let counts = |counts: &std::collections::BTreeMap<String, u64>| {
         counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")
     };
@@ -35,13 +38,12 @@ fn table(plugin: &PluginReport) -> Table {
         "" => format!("{profile} (nothing)"),
         digest => format!("{profile} ({})", short(digest)),
     });
-    let none = |text: String| if text.is_empty() { "none".to_owned() } else { text };
-    let json = grants.pod_json.then(|| "pending pods as JSON".to_owned());
-    let reads = grants.reads.iter().cloned().chain(json).collect::<Vec<_>>().join(", ");
     let rows = [
         ("Name", plugin.name.clone()),
         ("State", plugin.state.as_str().to_owned()),
-        ("Reason", none(plugin.last_reason.clone().unwrap_or_default())),
+        ("Reason", none(plugin.reason.clone().unwrap_or_default())),
+        ("Last trouble", none(plugin.last_reason.clone().unwrap_or_default())),
+        ("Quarantined", none(plugin.quarantined.as_ref().map(quarantined).unwrap_or_default())),
         ("Source", plugin.source.clone()),
         ("Version", none(plugin.version.clone())),
         ("Digest", none(plugin.digest.clone())),
@@ -50,9 +52,6 @@ fn table(plugin: &PluginReport) -> Table {
         ("Profiles", none(profiles.collect::<Vec<_>>().join(", "))),
         ("Exports", none(plugin.exports.join(", "))),
         ("Needs", none([needs.columns.join(", "), needs.objects.join(", ")].join(" ").trim().to_owned())),
-        ("May read", none(reads)),
-        ("May ask for", none(grants.effects.join(", "))),
-        ("May change", none(grants.rules.join("\n"))),
         ("Time per call", format!("{} ms", limits.call_milliseconds)),
         ("Memory", format!("{} bytes", limits.memory_bytes)),
         ("Output", format!("{} bytes, {} elements", limits.output_bytes, limits.output_elements)),
@@ -62,8 +61,37 @@ fn table(plugin: &PluginReport) -> Table {
         ("Faults", none(counts(&plugin.faults))),
         ("Refused effects", none(counts(&plugin.effects_refused))),
     ];
-    for (what, value) in rows {
+    for (what, value) in rows.into_iter().map(|(what, value)| (what.to_owned(), value)).chain(granted(plugin)) {
         table.add_row([format!("{what}:"), value]);
     }
     table
+}
+
+fn quarantined(binary: &QuarantinedBinary) -> String {
+    let QuarantinedBinary { version, digest, until } = binary;
+    format!("{digest} (version {version}) until {until}")
+}
+
+/// What each binary may do that serves or, where none does, what one that comes may.
+fn granted(plugin: &PluginReport) -> Vec<(String, String)> {
+    if let [] | [_] = plugin.binaries.as_slice() {
+        return grant_rows(&plugin.grants, "");
+    }
+    let of_binary = |binary: &ServingBinary| {
+        let place = format!(" ({}, {})", binary.source, binary.profiles.join(", "));
+        grant_rows(&binary.grants, &place)
+    };
+    plugin.binaries.iter().flat_map(of_binary).collect()
+}
+
+fn grant_rows(grants: &Grants, place: &str) -> Vec<(String, String)> {
+    let json = grants.pod_json.then(|| "pending pods as JSON".to_owned());
+    let reads = grants.reads.iter().cloned().chain(json).collect::<Vec<_>>().join(", ");
+    let rows =
+        [("May read", reads), ("May ask for", grants.effects.join(", ")), ("May change", grants.rules.join("\n"))];
+    rows.map(|(what, value)| (format!("{what}{place}"), none(value))).to_vec()
+}
+
+fn none(text: String) -> String {
+    if text.is_empty() { "none".to_owned() } else { text }
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::Result;
+use berth_lifecycle::PluginState;
 use comfy_table::{ContentArrangement, Table, presets};
 
 use super::Server;
@@ -32,17 +33,22 @@ pub(super) async fn run(server: &Server) -> Result<()> {
 fn table(plugins: &[PluginReport]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["NAME", "STATE", "SOURCE", "VERSION", "DIGEST", "FAULTS", "REASON"]);
+    table.set_header(["NAME", "STATE", "UNTIL", "SOURCE", "VERSION", "DIGEST", "FAULTS", "REASON"]);
     for plugin in plugins {
         let faults: u64 = plugin.faults.values().sum();
+        let (until, version, digest) = match &plugin.quarantined {
+            Some(it) if plugin.state == PluginState::Quarantined => (it.until.as_str(), &it.version, &it.digest),
+            Some(_) | None => ("", &plugin.version, &plugin.digest),
+        };
         table.add_row([
             plugin.name.as_str(),
             plugin.state.as_str(),
+            until,
             &plugin.source,
-            &plugin.version,
-            short(&plugin.digest),
+            version,
+            short(digest),
             &faults.to_string(),
-            plugin.last_reason.as_deref().unwrap_or_default(),
+            plugin.reason.as_deref().unwrap_or_default(),
         ]);
     }
     table

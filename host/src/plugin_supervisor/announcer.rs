@@ -32,22 +32,26 @@ impl Announcer {
         use EventType::{Normal, Warning};
         let plugin = notice.plugin.as_str();
         match &notice.kind {
-            PluginNoticeKind::Refused { reason } => self.not_taken(plugin, &format!("the file {reason}")),
-            PluginNoticeKind::RolledBack { digest, reason } => {
-                let digest = digest.short();
-                let note = format!("plugin {plugin}: rolled back from {digest} to the version before: {reason}");
+            PluginNoticeKind::Refused { digest, reason } => {
+                let digest = digest.map(|digest| format!(" {}", digest.short())).unwrap_or_default();
+                self.not_taken(plugin, &format!("the file{digest} {reason}"));
+            }
+            PluginNoticeKind::RolledBack { digest, to, reason } => {
+                let to = to.map_or_else(|| "the built-in".to_owned(), |to| to.short());
+                let note = format!("plugin {plugin}: rolled back from {} to {to}: {reason}", digest.short());
                 self.announce(plugin, Warning, "PluginRolledBack", note);
             }
-            PluginNoticeKind::Quarantined { milliseconds, reason } => {
-                let note = format!("plugin {plugin}: out of service for {} s: {reason}", milliseconds / 1000);
+            PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
+                let (digest, seconds) = (digest.short(), milliseconds / 1000);
+                let note = format!("plugin {plugin}: {digest} is out of service for {seconds} s: {reason}");
                 self.announce(plugin, Warning, "PluginQuarantined", note);
             }
             PluginNoticeKind::Restarting { digest, reason, .. } => {
                 let note = format!("plugin {plugin}: {} is restarted after a fault: {reason}", digest.short());
                 self.announce(plugin, Warning, "PluginRestarting", note);
             }
-            PluginNoticeKind::Released => {
-                let note = format!("plugin {plugin}: back in service, its quarantine is over");
+            PluginNoticeKind::Released { digest } => {
+                let note = format!("plugin {plugin}: {} is back in service, its quarantine is over", digest.short());
                 self.announce(plugin, Normal, "PluginReleased", note);
             }
             PluginNoticeKind::NotServed { .. } | PluginNoticeKind::ProbationOver => {}
@@ -98,6 +102,7 @@ impl Announcer {
             regarding: self.regarding.clone(),
             related,
             reporting_controller: "berth".to_owned(),
+            note_counts: true,
         });
     }
 }

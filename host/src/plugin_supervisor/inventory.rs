@@ -11,7 +11,7 @@ use std::{
 use berth_components::EmbeddedComponent;
 use berth_config::PluginHostSettings;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
-use berth_lifecycle::{Component, Decisions, Fallback, PluginRegistry, Rebuild, Service, SettingsChange};
+use berth_lifecycle::{Component, Decisions, Fallback, Forbidden, PluginRegistry, Rebuild, Service, SettingsChange};
 use berth_model::{BinaryId, Digest, PluginName, Time};
 use berth_wasm_host::{Binary, Limits};
 use tracing::warn;
@@ -50,6 +50,7 @@ impl PluginInventory {
         name: &PluginName,
         component: Component<ReadyBinary>,
     ) -> Result<(), NotGranted> {
+        self.rules.check_digest(component.digest)?;
         self.check_reads(name, &component)?;
         self.warn_of_name(name, &component);
         self.registry.add_installed(name, component);
@@ -142,7 +143,9 @@ impl PluginInventory {
     ) -> Decisions<ReadyBinary> {
         let factory = component.binary.factory();
         let manifest = factory.manifest();
-        let may_serve = self.check_reads(name, &component).and_then(|()| self.rules.check_pod_json(manifest));
+        let may_serve = self.rules.check_digest(component.digest);
+        let may_serve = may_serve.and_then(|()| self.check_reads(name, &component));
+        let may_serve = may_serve.and_then(|()| self.rules.check_pod_json(manifest));
         match may_serve {
             Ok(()) => {
                 self.warn_of_name(name, &component);
@@ -175,7 +178,12 @@ impl PluginInventory {
                 let limits = limits(&self.rules, &name);
                 self.registry.binaries_mut(&name).for_each(|binary| binary.set_limits(&limits));
             }
-            if (has_other_grants || has_other_limits) && self.registry.has_refused_file(&name) {
+            let is_denied = |rules: &Rules| {
+                self.registry.refused_digest(&name).is_some_and(|digest| rules.check_digest(digest).is_err())
+            };
+            let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
+            let may_do = has_other_grants || has_other_limits || is_allowed_again;
+            if may_do && self.registry.has_refused_file(&name) {
                 to_retry.push(name.clone());
             }
             let rebuild = match (has_other_grants, has_other_limits) {
@@ -189,15 +197,19 @@ impl PluginInventory {
         (decisions, to_retry)
     }
 
-    /// What the plugin's grants mean for its binaries.
+    /// What the operator's settings mean for the plugin's binaries.
     fn change(&self, name: &str, rebuild: Rebuild) -> SettingsChange {
+        let is_denied = |component: &Component<ReadyBinary>| self.rules.check_digest(component.digest).is_err();
         let check = |component: &Component<ReadyBinary>| self.check_reads(name, component);
         let installed = self.registry.installed(name);
         let is_fallback_forbidden = match self.registry.fallback(name) {
-            Some(Fallback::Component(component)) => check(component).is_err(),
+            Some(Fallback::Component(component)) => is_denied(component) || check(component).is_err(),
             Some(Fallback::BuiltIn) | None => false,
         };
-        let forbidden = installed.and_then(|component| check(component).err()).map(|error| error.to_string());
+        let forbidden = installed.and_then(|component| {
+            let not_granted = || check(component).err().map(|error| Forbidden::NotGranted(error.to_string()));
+            if is_denied(component) { Some(Forbidden::Denied) } else { not_granted() }
+        });
         SettingsChange { forbidden, is_fallback_forbidden, rebuild }
     }
 

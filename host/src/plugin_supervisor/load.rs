@@ -90,6 +90,7 @@ impl Plugins {
             plugin_limits: plugin_limits(&rules),
             artefacts: artifacts.map(Path::to_owned),
             files: file_limits(rules.settings.files()),
+            denied: rules.settings.denied_digests().clone(),
             compiler: Some(compiler_process()),
             faults,
         })?;
@@ -119,7 +120,11 @@ impl Plugins {
         let Some(embedded) = found.filter(|_| self.inventory.rules.may_run_as_component(name)) else {
             return Ok(None);
         };
-        let factory = self.engine.load(&Bytes::embedded(embedded.name, embedded.bytes));
+        let bytes = Bytes::embedded(embedded.name, embedded.bytes);
+        if self.inventory.rules.check_digest(bytes.digest()).is_err() {
+            return Ok(None);
+        }
+        let factory = self.engine.load(&bytes);
         let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
         self.totals.add(name, factory.stats());
         Ok(Some(component(factory)))

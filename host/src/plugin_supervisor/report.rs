@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use berth_config::FailurePolicy;
 use berth_framework::PluginFactory;
-use berth_lifecycle::{Fallback, PluginState, Service};
+use berth_lifecycle::{Component, Fallback, PluginState, PluginStatus, QuarantineRecord, Service};
 use berth_model::BinaryId;
 use berth_wasm_host::{FaultKind, PluginStats};
 use serde::{Deserialize, Serialize};
@@ -41,7 +41,9 @@ pub(crate) struct PluginReport {
     pub dropped_log_lines: u64,
     /// By kind of effect, how often it asked for what it was not granted.
     pub effects_refused: BTreeMap<String, u64>,
-    /// Why something last went wrong, or was changed by an operator.
+    /// Why it stands where it stands; none if it serves and its file is what serves.
+    pub reason: Option<String>,
+    /// Why something last went wrong, or was changed by an operator, however long ago.
     pub last_reason: Option<String>,
     /// What a rollback would bring back: a digest, or `built-in`.
     pub previous_digest: Option<String>,
@@ -49,6 +51,33 @@ pub(crate) struct PluginReport {
     pub refused_digest: Option<String>,
     /// When the quarantine ends, in milliseconds since 1970.
     pub quarantined_until: Option<u64>,
+    /// The component that is out of service.
+    pub quarantined: Option<QuarantinedBinary>,
+    /// What serves, each binary once: profiles may differ.
+    pub binaries: Vec<ServingBinary>,
+}
+
+/// A component that is out of service.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct QuarantinedBinary {
+    pub version: String,
+    pub digest: String,
+    /// As in RFC 3339.
+    pub until: String,
+}
+
+/// A binary, where it serves, and what it may do there.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub(crate) struct ServingBinary {
+    pub version: String,
+    /// SHA-256 in hex, or `native`.
+    pub digest: String,
+    /// `native`, `embedded`, or `directory`.
+    pub source: String,
+    pub profiles: Vec<String>,
+    pub grants: Grants,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -113,13 +142,16 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
             FailurePolicy::Fail => "Fail".to_owned(),
             FailurePolicy::Ignore => "Ignore".to_owned(),
         },
+        reason: status.reason.clone(),
         last_reason: status.last_reason.map(str::to_owned),
         previous_digest: status.fallback.map(|fallback| match fallback {
             Fallback::BuiltIn => "built-in".to_owned(),
             Fallback::Component(component) => component.digest.to_string(),
         }),
         refused_digest: status.refused_digest.map(|digest| digest.to_string()),
-        quarantined_until: status.quarantined_until.map(clock::wall),
+        quarantined_until: status.quarantine.map(|quarantine| clock::wall(quarantine.until)),
+        quarantined: status.quarantine.map(|quarantine| quarantined(quarantine, status.component)),
+        binaries: binaries(inventory, name, &status),
         ..PluginReport::default()
     };
     if let Some(binary) = status.service.binary() {
@@ -129,6 +161,37 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
         report.count(stats);
     }
     Some(report)
+}
+
+fn quarantined(quarantine: &QuarantineRecord, component: Option<&Component<ReadyBinary>>) -> QuarantinedBinary {
+    let component = component.filter(|component| component.digest == quarantine.digest);
+    QuarantinedBinary {
+        version: component.map_or_else(String::new, |component| component.binary.factory().version().version),
+        digest: quarantine.digest.to_string(),
+        until: clock::rfc3339(clock::wall(quarantine.until)),
+    }
+}
+
+fn binaries(inventory: &PluginInventory, name: &str, status: &PluginStatus<'_, ReadyBinary>) -> Vec<ServingBinary> {
+    let mut binaries: Vec<ServingBinary> = Vec::new();
+    for (profile, _) in &status.profiles {
+        let service = inventory.registry.service(name, profile, &inventory.rules);
+        let Some((service, binary)) = service.as_ref().and_then(|service| Some((service, service.binary()?))) else {
+            continue;
+        };
+        let digest = service.id().map_or_else(String::new, |id| id.to_string());
+        match binaries.iter_mut().find(|known| known.digest == digest) {
+            Some(known) => known.profiles.push((*profile).to_owned()),
+            None => binaries.push(ServingBinary {
+                version: binary.factory().version().version,
+                digest,
+                source: source(service).to_owned(),
+                profiles: vec![(*profile).to_owned()],
+                grants: Grants::from(&inventory.granted(name, service.id())),
+            }),
+        }
+    }
+    binaries
 }
 
 impl PluginReport {

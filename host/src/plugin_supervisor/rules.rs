@@ -14,6 +14,7 @@ use berth_cluster::KindRef;
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
 use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
 use berth_lifecycle::{OperatorPolicy, PluginPolicy};
+use berth_model::Digest;
 
 use crate::{options::Scheduling, watched_kinds};
 
@@ -55,6 +56,8 @@ pub(crate) enum NotGranted {
          grants.reads in --plugin-config must name a kind of {versions}"
     )]
     Events { kinds: String, versions: String },
+    #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
+    Denied(Digest),
     /// The watches drop what nobody may see, and cannot get it back while they run.
     #[error("wants pending pods as JSON, which no plugin was granted when the scheduler started: restart it")]
     PodJsonNotKept,
@@ -92,6 +95,12 @@ impl Rules {
         if self.has_pod_json || !manifest.needs.pod_json { Ok(()) } else { Err(NotGranted::PodJsonNotKept) }
     }
 
+    /// # Errors
+    /// The binary may not serve under any name.
+    pub(crate) fn check_digest(&self, digest: Digest) -> Result<(), NotGranted> {
+        if self.is_denied(digest) { Err(NotGranted::Denied(digest)) } else { Ok(()) }
+    }
+
     /// What a binary is granted under this name. `built_in` is the manifest of the native built-in if the binary is one of
     /// this program's own; never what a component says about itself.
     pub(crate) fn granted(&self, name: &str, built_in: Option<&Manifest>) -> Granted {
@@ -111,6 +120,10 @@ impl OperatorPolicy for Rules {
 
     fn execution(&self, plugin: &str, scheduler_name: &str) -> Execution {
         self.settings.execution(plugin, scheduler_name, self.on_command_line)
+    }
+
+    fn is_denied(&self, digest: Digest) -> bool {
+        self.settings.denied_digests().contains(&digest)
     }
 
     fn directory(&self) -> Option<&Path> {

@@ -226,6 +226,7 @@ impl Supervisor {
         let rules = &self.inventory.rules;
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
+        self.engine.set_denied(rules.settings.denied_digests().clone());
         if let Some((_, watch)) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
         }
@@ -243,7 +244,10 @@ impl Supervisor {
         let metrics = &self.surroundings.metrics;
         match (result, version.binary) {
             (Ok(()), None) => {
-                metrics.swap(plugin, "withdrawn");
+                // Another reason why nothing serves is no change.
+                if registry.taken_by(plugin, scheduler_name).is_some() {
+                    metrics.swap(plugin, "withdrawn");
+                }
                 metrics.remove_plugin(scheduler_name, plugin);
                 registry.taken(plugin, scheduler_name, None, now(), rules)
             }
@@ -365,7 +369,7 @@ impl Supervisor {
         self.announcer.tell(notice);
         let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
         match &notice.kind {
-            PluginNoticeKind::Refused { reason } => {
+            PluginNoticeKind::Refused { reason, .. } => {
                 error!(
                     plugin = plugin.as_str(),
                     "{} {reason}; what served before goes on",
@@ -373,17 +377,19 @@ impl Supervisor {
                 );
                 metrics.swap(plugin, "refused");
             }
-            PluginNoticeKind::RolledBack { digest, reason } => {
+            PluginNoticeKind::RolledBack { digest, to, reason } => {
                 error!(
                     plugin = plugin.as_str(),
                     digest = digest.to_string(),
+                    to = to.map_or_else(|| "built-in".to_owned(), |to| to.to_string()),
                     reason,
                     "rolled back to the version before"
                 );
                 metrics.swap(plugin, "rolled_back");
             }
-            PluginNoticeKind::Quarantined { milliseconds, reason } => {
-                error!(plugin = plugin.as_str(), milliseconds, reason, "quarantined");
+            PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
+                let digest = digest.to_string();
+                error!(plugin = plugin.as_str(), digest, milliseconds, reason, "quarantined");
                 metrics.quarantined(plugin);
             }
             PluginNoticeKind::Restarting { digest, milliseconds, reason } => {
@@ -391,7 +397,7 @@ impl Supervisor {
                 warn!(plugin = plugin.as_str(), digest, milliseconds, reason, "is being restarted after a fault");
                 metrics.restarted(plugin);
             }
-            PluginNoticeKind::Released => info!(plugin = plugin.as_str(), "its quarantine is over"),
+            PluginNoticeKind::Released { .. } => info!(plugin = plugin.as_str(), "its quarantine is over"),
             PluginNoticeKind::ProbationOver => info!(plugin = plugin.as_str(), "its probation is over"),
             PluginNoticeKind::NotServed { reason } => warn!(plugin = plugin.as_str(), "{reason}"),
         }

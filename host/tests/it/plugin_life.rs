@@ -176,6 +176,13 @@ async fn pods_wait_for_a_plugin_that_is_not_there_yet() {
 
     fs::remove_file(bench.file()).expect("it is there");
     bench.until("missing", |plugin| plugin["state"] == "missing").await;
+    let withdrawn = "berth_plugin_swaps_total{plugin=\"ByPriority\",result=\"withdrawn\"} 1";
+    bench.scheduler.until("/metrics", |text| text.contains(withdrawn)).await;
+    let junk = bench.file().with_file_name("Junk.wasm");
+    place(&junk, b"no plugin at all");
+    bench.scheduler.until("/admin/plugins", |answer| answer.contains("\"Junk\"")).await;
+    fs::remove_file(junk).expect("it is there");
+    bench.scheduler.until("/admin/plugins", |answer| !answer.contains("\"Junk\"")).await;
     bench.create("late", Behavior::Normal).await;
     bench.pends_with("late", "is missing").await;
 }
@@ -216,8 +223,13 @@ async fn a_plugin_that_keeps_failing_is_quarantined_until_another_binary_comes()
     }
     let entry = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     let reason = "3 faults within 600 s, the last: trapped in filter: a test trap";
-    assert_eq!(entry["lastReason"], reason);
+    assert_eq!((&entry["lastReason"], &entry["reason"]), (&json!(reason), &json!(reason)));
     assert!(entry["faults"]["trap"].as_u64() >= Some(3), "one for each pod at least: {entry}");
+    assert_eq!((&entry["digest"], &entry["quarantined"]["digest"]), (&json!(""), &json!(digest(1))));
+    assert!(entry["quarantined"]["until"].as_str().is_some_and(|until| until.ends_with('Z')), "{entry}");
+    let list = bench.berth(&["list"]).await;
+    let line = list.out.lines().find(|line| line.contains("ByPriority")).expect("a line");
+    assert!(line.contains(&digest(1)[..12]) && line.contains("quarantined"), "{line}");
     bench
         .scheduler
         .until("/metrics", |text| text.contains("berth_plugin_quarantines_total{plugin=\"ByPriority\"} 1"))

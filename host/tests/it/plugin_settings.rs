@@ -64,6 +64,30 @@ async fn other_limits_take_effect_without_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_denied_binary_is_taken_out_at_once_and_does_not_come_back() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    let denied = |digests: &[String]| format!("{PLUGIN_CONFIG}deniedDigests: [{}]\n", digests.join(", "));
+    bench.put(1);
+    bench.serves(&digest(1)).await;
+    bench.put(2);
+    bench.serves(&digest(2)).await;
+    bench.configure(&denied(&[digest(2)]));
+    let entry = bench.serves(&digest(1)).await;
+    assert_eq!((&entry["refusedDigest"], &entry["state"]), (&json!(digest(2)), &json!("serving")));
+    assert_eq!(entry["reason"], "the file gave way: its digest is denied (deniedDigests)");
+    bench.configure(&denied(&[digest(1), digest(2)]));
+    bench.until("refused", |plugin| plugin["state"] == "refused" && plugin["digest"] == "").await;
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "its digest is denied").await;
+    bench.put(1);
+    bench.event("PluginRefused", &format!("has a denied digest: {} is among deniedDigests", digest(1))).await;
+    bench.configure(PLUGIN_CONFIG);
+    bench.cluster.node_of("early").await;
+    let entry = bench.serves(&digest(1)).await;
+    assert_eq!(entry["reason"], json!(null));
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn settings_that_make_no_sense_change_nothing() {
     let mut bench = Bench::start(&plugin_config("failurePolicy: Fail")).await;
     bench.configure(&plugin_config("failurePolicy: Perhaps"));
@@ -105,7 +129,7 @@ async fn settings_in_a_config_map_are_followed() {
 async fn events_tell_what_happens_to_plugins() {
     let bench = Bench::start(&PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1")).await;
     place(&bench.file(), b"not a component");
-    let event = bench.event("PluginRefused", "plugin ByPriority: the file is not a WebAssembly file").await;
+    let event = bench.event("PluginRefused", "is not a WebAssembly file").await;
     let regarding = event.regarding.expect("about something");
     assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Namespace"), Some("kube-system")));
     assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("ByPriority"));
@@ -117,15 +141,19 @@ async fn events_tell_what_happens_to_plugins() {
     for name in ["trapping-1", "trapping-2"] {
         bench.create(name, Behavior::Trap).await;
     }
-    bench.event("PluginQuarantined", "plugin ByPriority: out of service for 1 s: 3 faults").await;
+    bench.event("PluginQuarantined", "is out of service for 1 s: 3 faults").await;
     for name in ["trapping", "trapping-1", "trapping-2"] {
         bench.delete(name).await;
     }
-    bench.event("PluginReleased", "plugin ByPriority: back in service").await;
+    bench.event("PluginReleased", "is back in service").await;
     bench.put(2);
     bench.serves(&digest(2)).await;
     bench.create("trapping-too", Behavior::Trap).await;
-    bench.event("PluginRolledBack", "trapped in filter: a test trap").await;
+    let note = format!("rolled back from {} to {}", &digest(2)[..12], &digest(1)[..12]);
+    bench.event("PluginRolledBack", &note).await;
+    // Each has a message of its own.
+    place(&bench.file(), b"\0asm\x01\0\0\0");
+    bench.event("PluginRefused", "is a core module").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -154,5 +182,5 @@ async fn pods_are_shown_whole_to_a_later_plugin_if_that_was_granted() {
     let sorter = |answer: &str| answer.contains("\"name\":\"QOSSort\"") && answer.contains("\"source\":\"directory\"");
     bench.scheduler.until("/admin/plugins", sorter).await;
     bench.configure(&plugin_config("failurePolicy: Ignore"));
-    bench.event("PluginRefused", "plugin QOSSort: the file wants pending pods as JSON, which grants.podJson").await;
+    bench.event("PluginRefused", "wants pending pods as JSON, which grants.podJson").await;
 }

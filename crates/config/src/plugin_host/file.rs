@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use berth_model::Digest;
 use serde::Deserialize;
 
 use super::{
@@ -32,6 +33,10 @@ pub(super) enum FieldError {
     Memory(BytesField),
     #[error("probation lasts seconds or calls, keep one of them")]
     TwoProbationSpans,
+    #[error(
+        "{0:?} is not a SHA-256 digest: write 64 hexadecimal digits, as `berth plugin list` and sha256sum show them"
+    )]
+    Digest(String),
 }
 
 #[derive(Debug, Deserialize)]
@@ -43,6 +48,8 @@ pub(super) struct Document {
     _kind: Kind,
     #[serde(default)]
     pub(super) files: FileFields,
+    #[serde(default)]
+    pub(super) denied_digests: Vec<DeniedDigest>,
     #[serde(default)]
     pub(super) defaults: SettingsFields,
     #[serde(default)]
@@ -58,6 +65,11 @@ struct ApiVersion;
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
 struct Kind;
+
+/// SHA-256 in hex, with or without `sha256:` before it.
+#[derive(Debug, Deserialize)]
+#[serde(try_from = "String")]
+pub(super) struct DeniedDigest(pub(super) Digest);
 
 /// The entries of `plugins`, each name once.
 #[derive(Debug, Default, Deserialize)]
@@ -306,6 +318,15 @@ impl TryFrom<String> for Name {
 
     fn try_from(text: String) -> Result<Self, FieldError> {
         if text.is_empty() { Err(FieldError::EmptyName) } else { Ok(Self(text)) }
+    }
+}
+
+impl TryFrom<String> for DeniedDigest {
+    type Error = FieldError;
+
+    fn try_from(text: String) -> Result<Self, FieldError> {
+        let digits = text.strip_prefix("sha256:").unwrap_or(&text);
+        digits.parse().map(Self).map_err(|_| FieldError::Digest(text))
     }
 }
 

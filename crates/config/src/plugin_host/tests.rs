@@ -63,6 +63,14 @@ fn files_may_take_what_is_said() {
 }
 
 #[test]
+fn digests_are_denied() {
+    let digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    let settings = read(&format!("deniedDigests: [{digest}, 'sha256:{digest}']\n")).expect("valid");
+    assert_eq!(settings.denied_digests().iter().map(ToString::to_string).collect::<Vec<_>>(), [digest]);
+    check_error("deniedDigests:\n- md5:00\n", &["\"md5:00\" is not a SHA-256 digest", "line 4"]);
+}
+
+#[test]
 fn the_json_of_pods_is_granted_by_name_or_to_all() {
     let own = read("plugins:\n- name: Nosy\n  grants: {podJson: true}\n").expect("valid");
     assert!(own.grants_pod_json() && own.plugin("Nosy").grants.is_some_and(|grants| grants.pod_json));

@@ -5,7 +5,9 @@ use std::{path::Path, time::Duration};
 use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
 use super::*;
-use crate::{PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
+use crate::{Forbidden, PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
+
+mod withdrawn;
 
 mod faults;
 
@@ -15,6 +17,7 @@ struct Policy {
     /// By profile.
     execution: BTreeMap<&'static str, Execution>,
     has_directory: bool,
+    denied: Vec<&'static str>,
 }
 
 impl OperatorPolicy for Policy {
@@ -27,6 +30,10 @@ impl OperatorPolicy for Policy {
 
     fn execution(&self, _plugin: &str, scheduler_name: &str) -> Execution {
         self.execution.get(scheduler_name).copied().unwrap_or_default()
+    }
+
+    fn is_denied(&self, digest: Digest) -> bool {
+        self.denied.iter().any(|name| self::digest(name) == digest)
     }
 
     fn directory(&self) -> Option<&Path> {
@@ -43,6 +50,7 @@ fn strict() -> Policy {
         plugin: PluginPolicy { failure_policy: FailurePolicy::Fail, quarantine, probation },
         execution: BTreeMap::new(),
         has_directory: true,
+        denied: Vec::new(),
     }
 }
 
@@ -251,7 +259,8 @@ fn too_many_faults_take_a_plugin_out_of_service_for_longer_and_longer() {
         bench.fault("Mine", "a", 1);
         let message = "plugin \"Mine\" is out of service: 3 faults within 10 s, the last: trapped in filter";
         assert_eq!(bench.serves("Mine"), message);
-        assert_eq!(bench.status("Mine").quarantined_until, Some(bench.now + seconds * 1000));
+        let quarantine = bench.status("Mine").quarantine.expect("quarantined");
+        assert_eq!((quarantine.digest, quarantine.until), (digest("a"), bench.now + seconds * 1000));
         bench.advance(seconds - 1);
         assert_eq!(bench.serves("Mine"), message);
         bench.advance(1);
@@ -329,7 +338,7 @@ fn a_new_binary_that_faults_gives_way_to_the_one_before() {
     bench.fault("Mine", "b", 1);
     assert_eq!(bench.serves("Mine"), "a");
     let reason = "2 faults on probation, the last: trapped in filter".to_owned();
-    assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), reason }]);
+    assert_eq!(bench.notices, [PluginNoticeKind::RolledBack { digest: digest("b"), to: Some(digest("a")), reason }]);
     assert_eq!(bench.status("Mine").refused_digest, Some(digest("b")), "remembered");
     bench.fault("Mine", "b", 5);
     assert_eq!(bench.serves("Mine"), "a", "what its last instances say is no longer of interest");
@@ -516,7 +525,7 @@ fn an_instance_that_cannot_be_built_anew_leaves_the_one_before() {
 #[test]
 fn a_binary_that_is_no_longer_allowed_gives_way_at_once() {
     let forbidden = |rebuild| {
-        let reason = "wants to read v1/Secret".to_owned();
+        let reason = Forbidden::NotGranted("wants to read v1/Secret".to_owned());
         SettingsChange { forbidden: Some(reason), is_fallback_forbidden: false, rebuild }
     };
     let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);

@@ -92,6 +92,29 @@ fn what_a_component_claims_to_need_grants_it_nothing() {
 }
 
 #[test]
+fn denied_digests_are_out_of_service_until_they_are_allowed_again() {
+    let digest = |letter: u8| Digest::new([letter; 32]);
+    let denied = |letter: u8| format!("deniedDigests: [{}]\n", digest(letter));
+    let mut inventory = inventory("", &["Mine", "Other"]);
+    inventory.registry.add_installed(&"Mine".into(), plain(b'a'));
+    inventory.registry.add_installed(&"Other".into(), plain(b'o'));
+    inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    assert_eq!(reconfigure(&mut inventory, &denied(b'b')).0, ["Mine"]);
+    assert_eq!(inventory.registry.installed("Mine").map(|component| component.digest), Some(digest(b'a')));
+    let decisions = inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    assert!(
+        matches!(outcome(&decisions).1.as_slice(), [PluginNoticeKind::Refused { reason, .. }] if reason.contains("denied digest")),
+        "{decisions:?}"
+    );
+    let (swapped, to_retry) = reconfigure(&mut inventory, "");
+    assert_eq!((swapped, to_retry), (Vec::new(), vec!["Mine".into()]));
+    inventory.found(&"Mine".into(), plain(b'b'), NOW);
+    reconfigure(&mut inventory, &denied(b'a'));
+    assert!(inventory.registry.fallback("Mine").is_none(), "what is denied is not gone back to");
+    assert!(inventory.add_installed(&"Mine".into(), plain(b'a')).is_err());
+}
+
+#[test]
 fn the_grants_of_a_built_in_belong_to_its_binaries() {
     let mut inventory = inventory("", &[]);
     let name = PluginName::from("DefaultBinder");

@@ -1,0 +1,68 @@
+//! How often a file of the plugins directory is loaded, however often it is rewritten.
+//!
+//! A load costs the processor time of a compiler, and what comes of it is a swap. A plugin may have [`BURST`] of them at once,
+//! then one in each [`COST`]; a load that takes longer than that counts as long as it took, so that compiling takes at most half
+//! the time of the directory's thread once the burst is spent. A file that has to wait is looked at again: what it holds in
+//! the end is loaded.
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+/// What a load counts at least.
+pub(super) const COST: Duration = Duration::from_secs(1);
+
+/// An operator who corrects a file a few times in a row does not wait.
+pub(super) const BURST: u32 = 5;
+
+/// By file, when it will have been quiet for as long as its loads counted. Files that have been are not kept.
+#[derive(Debug, Default)]
+pub(super) struct LoadRates {
+    paid_at: BTreeMap<String, Instant>,
+}
+
+impl LoadRates {
+    /// Whether the file may be loaded now.
+    pub(super) fn may_load(&self, name: &str, now: Instant) -> bool {
+        let debt = self.paid_at.get(name).map_or(Duration::ZERO, |paid| paid.saturating_duration_since(now));
+        debt <= COST * (BURST - 1)
+    }
+
+    /// The file was loaded, which took so long.
+    pub(super) fn loaded(&mut self, name: &str, now: Instant, took: Duration) {
+        self.paid_at.retain(|_, paid| *paid > now);
+        let paid = self.paid_at.entry(name.to_owned()).or_insert(now);
+        *paid += took.max(COST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_followed_by_one_load_a_second() {
+        let (mut rates, start) = (LoadRates::default(), Instant::now());
+        let mut loads = Vec::new();
+        for step in 0..1000 {
+            let now = start + Duration::from_millis(10) * step;
+            if rates.may_load("Mine", now) {
+                rates.loaded("Mine", now, Duration::ZERO);
+                loads.push(step);
+            }
+        }
+        assert_eq!(loads.len(), 14, "{loads:?}");
+        assert!(rates.may_load("Other", start));
+        rates.loaded("Other", start + Duration::from_secs(20), Duration::ZERO);
+        assert!(!rates.paid_at.contains_key("Mine"), "it is quiet");
+    }
+
+    #[test]
+    fn a_long_load_counts_as_long_as_it_took() {
+        let (mut rates, start) = (LoadRates::default(), Instant::now());
+        rates.loaded("Mine", start, Duration::from_secs(30));
+        assert!(!rates.may_load("Mine", start + Duration::from_secs(25)));
+        assert!(rates.may_load("Mine", start + Duration::from_secs(26)));
+    }
+}
