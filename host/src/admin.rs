@@ -8,7 +8,7 @@
 pub(crate) mod socket;
 
 use axum::{
-    Json, Router,
+    Extension, Json, Router,
     extract::{Path, State},
     http::StatusCode,
     response::{IntoResponse as _, Response},
@@ -17,7 +17,13 @@ use axum::{
 use serde_json::json;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::plugin_supervisor::{Message, Order};
+use crate::{
+    plugin_supervisor::{Message, Order},
+    secure_serving::RequestUser,
+};
+
+/// Who came over the socket, where nobody gives a name.
+const LOCAL: &str = "local";
 
 /// The routes. Whoever reaches them may give orders.
 pub(crate) fn routes(supervisor: mpsc::Sender<Message>) -> Router {
@@ -57,8 +63,10 @@ async fn settings(State(supervisor): State<mpsc::Sender<Message>>) -> Response {
 
 async fn order(
     State(supervisor): State<mpsc::Sender<Message>>,
+    operator: Option<Extension<RequestUser>>,
     Path((plugin, order)): Path<(String, String)>,
 ) -> Response {
+    let user = operator.map_or_else(|| LOCAL.to_owned(), |Extension(RequestUser(user))| user);
     let order = match order.as_str() {
         "reload" => Order::Reload,
         "enable" => Order::Enable,
@@ -70,7 +78,7 @@ async fn order(
         }
     };
     let (answer, outcome) = oneshot::channel();
-    if supervisor.send(Message::Order { plugin, order, answer }).await.is_err() {
+    if supervisor.send(Message::Order { plugin, order, user, answer }).await.is_err() {
         return stopping();
     }
     match outcome.await {

@@ -9,6 +9,7 @@ use std::{
 };
 
 use berth_model::Time;
+use jiff::Timestamp;
 
 static CLOCK: LazyLock<Clock<System>> = LazyLock::new(|| Clock::start(System));
 
@@ -22,10 +23,20 @@ pub(crate) fn wall(time: Time) -> u64 {
     CLOCK.wall(time)
 }
 
+/// The time at which the wall clock shows this, if it is not set before.
+pub(crate) fn at_wall(wall: Timestamp) -> Time {
+    CLOCK.at_wall(u64::try_from(wall.as_millisecond()).unwrap_or_default())
+}
+
+/// Milliseconds since 1970 as a time of day; the last one that there is for those beyond.
+pub(crate) fn timestamp(milliseconds: u64) -> Timestamp {
+    let time = i64::try_from(milliseconds).ok().and_then(|it| Timestamp::from_millisecond(it).ok());
+    time.unwrap_or(Timestamp::MAX)
+}
+
 /// Milliseconds since 1970 as people and logs write them: `2026-01-02T03:04:05.678Z`.
 pub(crate) fn rfc3339(milliseconds: u64) -> String {
-    let time = i64::try_from(milliseconds).ok().and_then(|it| jiff::Timestamp::from_millisecond(it).ok());
-    time.map_or_else(String::new, |time| format!("{time:.3}"))
+    format!("{:.3}", timestamp(milliseconds))
 }
 
 /// Times the scheduler's steps.
@@ -79,6 +90,11 @@ impl<C: Clocks> Clock<C> {
         let (now, wall) = (self.now(), since_1970(self.clocks.wall()));
         wall.saturating_add(time.since(now)).saturating_sub(now.since(time))
     }
+
+    fn at_wall(&self, time: u64) -> Time {
+        let (now, wall) = (self.now(), since_1970(self.clocks.wall()));
+        Time(now.0.saturating_add(time.saturating_sub(wall)).saturating_sub(wall.saturating_sub(time)))
+    }
 }
 
 fn since_1970(wall: SystemTime) -> u64 {
@@ -125,5 +141,8 @@ mod tests {
         }
         assert_eq!(clock.wall(start), (60 * 3600 - 3) * 1000, "the start, as the wall clock counts now");
         assert_eq!(clock.wall(clock.now() + 500), 60 * 3600 * 1000 + 500);
+        for time in [start, clock.now(), clock.now() + 500] {
+            assert_eq!(clock.at_wall(clock.wall(time)), time);
+        }
     }
 }

@@ -30,6 +30,7 @@ use tracing::{debug, error, info, warn};
 
 use self::{effects::Cause, pod_requests::PodRequests};
 use crate::{
+    audit::{AuditEvent, AuditLog, By, PodEntry},
     extenders::HttpExtenders,
     klog::V3,
     metrics::{ApiCall, ApiCallMetrics, Metrics},
@@ -54,6 +55,7 @@ pub(crate) struct Executor {
     /// Hears how swaps went, and of faults.
     pub plugins: mpsc::Sender<Message>,
     pub metrics: Arc<Metrics>,
+    pub audit: AuditLog,
     /// Those of the configuration that holds at the moment.
     pub extenders: watch::Receiver<Option<Arc<HttpExtenders>>>,
     /// Where status patches and bindings are counted, if they are.
@@ -172,8 +174,8 @@ impl Executor {
     }
 
     async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {
-        let PluginEffects { scheduler_name, plugin, effects, .. } = effects;
-        let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin };
+        let PluginEffects { cycle, scheduler_name, plugin, binary, effects } = effects;
+        let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle };
         let result = self.effects(&cause, effects).await;
         if let Err(error) = &result {
             warn!(%plugin, pod = %pod.name, namespace = %pod.namespace, error = error.to_string(), "effect failed");
@@ -209,6 +211,8 @@ impl Executor {
                 if (total - u64::from(count)).leading_zeros() != total.leading_zeros() {
                     warn!(%plugin, effect, pod = pod.name, namespace, total, "{message}");
                 }
+                let refused = AuditEvent::EffectRefused { effect, pod: PodEntry::from(&pod), count, reason: message };
+                self.audit.record(&plugin, By::Plugin, refused);
             }
             Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),
             Notice::SlowSearch { pod, total, steps } => attempts::tell_slow_search(&pod, total, &steps),

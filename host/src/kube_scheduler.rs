@@ -118,6 +118,8 @@ fn invocation(given: &Given) -> Result<Invocation> {
         plugins_dir: path("plugins-dir"),
         artifact_cache: path("artifact-cache"),
         plugin_config: path("plugin-config"),
+        plugin_state: path("plugin-state"),
+        audit_log: path("audit-log"),
         metrics_address,
         admin_socket: path("admin-socket").or_else(|| std::env::var_os("BERTH_ADMIN_SOCKET").map(Into::into)),
         longest_unschedulable: given.duration("pod-max-in-unschedulable-pods-duration"),

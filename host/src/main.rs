@@ -1,6 +1,7 @@
 //! The `berth` binary: command line, wiring, endpoints, signals.
 
 mod admin;
+mod audit;
 mod author;
 mod cache_dump;
 mod cli;

@@ -57,6 +57,7 @@ pub(crate) struct Metrics {
     plugin_held_owners: IntGaugeVec,
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
+    audit_entries_dropped: IntCounterVec,
     config_reloads: IntCounterVec,
     credential_renewals: IntCounterVec,
     leader: IntGaugeVec,
@@ -200,6 +201,14 @@ impl Metrics {
             events_dropped: add.counter(
                 own,
                 ("berth_events_dropped_total", "Events lost because the API server was too slow."),
+                &[],
+            ),
+            audit_entries_dropped: add.counter(
+                own,
+                (
+                    "berth_audit_entries_dropped_total",
+                    "Entries of the audit log lost because the disk was too slow or full.",
+                ),
                 &[],
             ),
             config_reloads: add.counter(
@@ -376,6 +385,11 @@ impl Metrics {
         let gate = gates::all().filter(|gate| gate.name == "SchedulerAsyncAPICalls");
         gate.for_each(|gate| set_gate(&self.feature_enabled, gate, true));
         self.api_calls.clone()
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_audit_entries_dropped(&self, total: u64) {
+        raise(&self.audit_entries_dropped, &[], total);
     }
 
     /// `total` counts from the start of the process.

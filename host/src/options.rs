@@ -19,6 +19,14 @@ pub(crate) struct Scheduling {
     /// Where compiled plugins are cached [default: a folder in the user's cache directory]
     #[arg(long, value_name = "DIR")]
     pub artifact_cache: Option<PathBuf>,
+    /// Keep here what is disabled, quarantined and rolled back over a restart: a file in a folder that may be written to.
+    /// Each replica needs its own [default: it is forgotten]
+    #[arg(long, value_name = "FILE")]
+    pub plugin_state: Option<PathBuf>,
+    /// Write down here, a line of JSON each, what is done to plugins and what they have done to the cluster; `-` is standard
+    /// output
+    #[arg(long, value_name = "FILE")]
+    pub audit_log: Option<PathBuf>,
     /// PluginHostConfiguration (berth.dev/v1alpha1): limits, grants and failure policies of plugins
     #[arg(long, value_name = "FILE")]
     pub plugin_config: Option<PathBuf>,

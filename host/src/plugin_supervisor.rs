@@ -14,6 +14,7 @@ mod report;
 mod rules;
 pub(crate) mod settings_file;
 mod stand_in;
+mod state_file;
 mod supervisor;
 mod totals;
 

@@ -23,6 +23,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 use tracing::{debug, info, warn};
 
+pub(crate) use self::access::RequestUser;
 use self::{access::Gate, certificates::Tls};
 use crate::{
     connections::{self, Activity, serve_http1},

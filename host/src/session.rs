@@ -23,6 +23,7 @@ use crate::{
         self,
         socket::{self, OwnersSocket},
     },
+    audit::AuditLog,
     cache_dump,
     client_metrics::ClientMetrics,
     clock,
@@ -66,6 +67,7 @@ pub(crate) struct Session {
     health: Health,
     election: Election,
     metrics: Arc<Metrics>,
+    audit: AuditLog,
     tasks: Tasks,
 }
 
@@ -76,6 +78,7 @@ struct Outside {
     writer: Writer,
     recorder: EventRecorder,
     metrics: Arc<Metrics>,
+    audit: AuditLog,
 }
 
 /// The settings and plugins of a session, ready to start.
@@ -111,7 +114,7 @@ impl Plan {
 }
 
 impl Outside {
-    fn new(connection: Connection, settings: &Settings) -> Self {
+    fn new(connection: Connection, settings: &Settings, audit: AuditLog) -> Self {
         let metrics = Arc::new(Metrics::new());
         let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let limits = &settings.client_connection;
@@ -119,7 +122,7 @@ impl Outside {
         let writer = Writer::new(client.clone()).with_rate(rate);
         let hostname = hostname();
         let recorder = EventRecorder::spawn(client.clone(), hostname.clone(), rate);
-        Self { client, hostname, writer, recorder, metrics }
+        Self { client, hostname, writer, recorder, metrics, audit }
     }
 
     fn executor(
@@ -135,6 +138,7 @@ impl Outside {
             events: events.clone(),
             plugins: plugins.inbox.0.clone(),
             metrics: Arc::clone(&self.metrics),
+            audit: self.audit.clone(),
             extenders,
             api_calls: None,
         }
@@ -151,7 +155,8 @@ impl Outside {
         let writing = self.recorder.clone();
         tasks.spawn("the writer of events", async move { writing.closed().await });
         let (metrics, recorder) = (Arc::clone(&self.metrics), self.recorder.clone());
-        let surroundings = Surroundings { events: events.clone(), metrics, recorder };
+        let audit = self.audit.clone();
+        let surroundings = Surroundings { events: events.clone(), metrics, recorder, audit };
         tasks.spawn("the plugin supervisor", plugin_supervisor::start(plugins, scheduling, surroundings)?);
         Ok(())
     }
@@ -168,7 +173,8 @@ impl Session {
         let Plan { mut settings, source, mut plugins, faults } = plan;
         settings.ignore_managed_resources();
         let running = RunningConfiguration::new(settings.clone());
-        let outside = Outside::new(connection, &settings);
+        let audit = AuditLog::open(scheduling.audit_log.as_deref())?;
+        let outside = Outside::new(connection, &settings, audit);
         let Outside { client, metrics, recorder, .. } = &outside;
         let health = Health::new();
         let mut tasks = Tasks::default();
@@ -220,8 +226,8 @@ impl Session {
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), turn);
         tasks.spawn("the watch of the cluster", watching);
         outside.supervise(&events, plugins, scheduling, &mut tasks)?;
-        let Outside { metrics, recorder, .. } = outside;
-        Ok(Self { events, thread, recorder, health, election, metrics, tasks })
+        let Outside { metrics, recorder, audit, .. } = outside;
+        Ok(Self { events, thread, recorder, health, election, metrics, audit, tasks })
     }
 
     /// Has requests go out with other credentials when these change.
@@ -286,7 +292,7 @@ impl Session {
             None => warn!("stopping although bindings are under way"),
         }
         // Whoever leads next does not wait for the events.
-        tokio::join!(self.election.release(), write_events(&self.recorder));
+        tokio::join!(self.election.release(), write_events(&self.recorder), self.audit.flush(LAST_WORDS));
     }
 }
 

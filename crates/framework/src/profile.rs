@@ -147,6 +147,12 @@ impl Profile {
         self.instances.get(plugin.index()).map_or(&UNKNOWN, |instance| &instance.name)
     }
 
+    /// The binary that answers for a plugin; `None` for a stand-in.
+    #[must_use]
+    pub fn binary(&self, plugin: PluginIdx) -> Option<berth_model::BinaryId> {
+        self.instances.get(plugin.index())?.plugin.version().binary
+    }
+
     /// The plugin of this name.
     #[must_use]
     pub fn find(&self, name: &str) -> Option<PluginIdx> {

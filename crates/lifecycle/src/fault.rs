@@ -106,6 +106,16 @@ impl FaultHistory {
         length
     }
 
+    /// The history of a component that was quarantined so many times in a row when the process ended.
+    pub(crate) fn with_quarantines(n_quarantines: u32) -> Self {
+        Self { n_quarantines, ..Self::default() }
+    }
+
+    /// Quarantines in a row, the present one included.
+    pub(crate) fn n_quarantines(&self) -> u32 {
+        self.n_quarantines
+    }
+
     /// The quarantine is over.
     pub(crate) fn end_quarantine(&mut self, now: Time) {
         self.released = Some(now);
@@ -124,6 +134,11 @@ impl Tally {
         is_lost
             .then(|| format!("its faults took {lost} ms of the scheduling thread within {seconds} s, the last: {last}"))
     }
+}
+
+/// No quarantine lasts longer, in milliseconds.
+pub(crate) fn longest_quarantine(policy: &Quarantine) -> u64 {
+    LONGEST_QUARANTINE.max(milliseconds(policy.backoff))
 }
 
 fn doubled(backoff: u64, times: u32) -> u64 {

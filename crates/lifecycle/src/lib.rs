@@ -17,6 +17,7 @@ mod life;
 mod plugin;
 mod profile_slot;
 mod registry;
+mod remembered;
 mod status;
 
 pub use binary::{Component, CountCalls, Service};
@@ -26,4 +27,5 @@ pub use life::{Fallback, QuarantineRecord};
 pub use plugin::{Forbidden, NoFallback, Rebuild, SettingsChange};
 pub use policy::{OperatorPolicy, PluginPolicy};
 pub use registry::{OrderError, PluginRegistry};
+pub use remembered::{FailedBinary, Remembered, RememberedQuarantine};
 pub use status::{PluginState, PluginStatus};

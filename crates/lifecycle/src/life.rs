@@ -11,6 +11,7 @@ use crate::{
     decisions::PluginNoticeKind,
     fault::{Fault, FaultHistory, Tally},
     policy::{PluginPolicy, milliseconds},
+    remembered::{FailedBinary, Remembered, RememberedQuarantine},
 };
 
 /// Where a plugin stands.
@@ -70,6 +71,9 @@ pub(crate) struct RefusedFile {
     pub digest: Option<Digest>,
     /// Reads on from the file's name.
     pub reason: String,
+    /// Whether they served and gave way: they are not tried again after a restart either. What else is wrong with a file
+    /// is found out anew.
+    pub has_failed: bool,
 }
 
 /// How a probation has gone so far.
@@ -212,7 +216,8 @@ impl<B: CountCalls> Life<B> {
             }
             (life, E::Taken { .. }) => life,
             (Untried { installed, .. }, E::NotTaken { digest, reason }) if installed.is(digest) => {
-                installed.give_way(reason.clone(), reason, context)
+                let file = RefusedFile { digest: Some(digest), reason: reason.clone(), has_failed: false };
+                installed.give_way(reason, file, context)
             }
             (life, E::NotTaken { digest, reason }) => life.quarantine(digest, reason, context),
             (life, E::Faulted(fault)) => life.fault(&fault, context),
@@ -223,7 +228,9 @@ impl<B: CountCalls> Life<B> {
                 E::Forbidden { reason },
             ) => installed.forbid(reason, context),
             (Untried { installed, .. } | OnProbation { installed, .. } | Serving { installed }, E::Denied) => {
-                installed.roll_back(BY_THE_DENY_LIST.to_owned(), context)
+                let (digest, reason) = (Some(installed.component.digest), gave_way(BY_THE_DENY_LIST));
+                let file = RefusedFile { digest, reason, has_failed: false };
+                installed.give_way(BY_THE_DENY_LIST.to_owned(), file, context)
             }
             (life @ (Absent | Refused(_)), E::Forbidden { .. } | E::Denied) => life,
             (Untried { installed, .. }, E::FallbackForbidden) => {
@@ -273,6 +280,36 @@ impl<B: CountCalls> Life<B> {
             }
             Life::Quarantined { then, .. } | Life::Disabled { then } => then.refused(),
         }
+    }
+
+    /// The same life as it was when the process ended before, as far as it concerns the binaries that there are now.
+    /// `serving` took the place of one that failed.
+    pub(crate) fn restored(
+        self,
+        remembered: &Remembered,
+        serving: Option<Component<B>>,
+        embedded: Option<Digest>,
+    ) -> Self {
+        let is_installed = |failed: &&FailedBinary| self.installed().is_some_and(|it| it.is(failed.digest));
+        let failed = remembered.failed.as_ref().filter(is_installed);
+        let file = failed.map(|FailedBinary { digest, reason, .. }| RefusedFile {
+            digest: Some(*digest),
+            reason: reason.clone(),
+            has_failed: true,
+        });
+        let mut life = match (file, serving) {
+            (None, _) => self,
+            (Some(file), None) => Life::Refused(file),
+            (Some(file), Some(component)) => {
+                Life::Serving { installed: Installed { component, fallback: None, refused: Some(file) } }
+            }
+        };
+        if let Some(RememberedQuarantine { record, .. }) = &remembered.quarantine
+            && life.component_in_charge(embedded) == Some(record.digest)
+        {
+            life = Life::Quarantined { quarantine: record.clone(), then: Box::new(life) };
+        }
+        if remembered.is_disabled { Life::Disabled { then: Box::new(life) } } else { life }
     }
 
     pub(crate) fn quarantine_record(&self) -> Option<&QuarantineRecord> {
@@ -409,12 +446,12 @@ impl<B> Installed<B> {
 
     /// The fallback takes the component's place, which served: the component is not tried again.
     fn roll_back(self, reason: String, context: &mut Context<'_>) -> Life<B> {
-        let of_the_file = format!("gave way: {reason}");
-        self.give_way(reason, of_the_file, context)
+        let file = RefusedFile { digest: Some(self.component.digest), reason: gave_way(&reason), has_failed: true };
+        self.give_way(reason, file, context)
     }
 
-    /// The same, with the reason as it reads on from the file's name.
-    fn give_way(self, reason: String, of_the_file: String, context: &mut Context<'_>) -> Life<B> {
+    /// The fallback takes the component's place.
+    fn give_way(self, reason: String, file: RefusedFile, context: &mut Context<'_>) -> Life<B> {
         let digest = self.component.digest;
         context.forget_faults();
         context.notices.push(match &self.fallback {
@@ -424,12 +461,11 @@ impl<B> Installed<B> {
                 PluginNoticeKind::RolledBack { digest, to, reason }
             }
         });
-        let refused = RefusedFile { digest: Some(digest), reason: of_the_file };
         *context.last_reason = Some(reason);
         match self.fallback {
-            None | Some(Fallback::BuiltIn) => Life::Refused(refused),
+            None | Some(Fallback::BuiltIn) => Life::Refused(file),
             Some(Fallback::Component(component)) => {
-                Life::Serving { installed: Installed { component, fallback: None, refused: Some(refused) } }
+                Life::Serving { installed: Installed { component, fallback: None, refused: Some(file) } }
             }
         }
     }
@@ -439,7 +475,7 @@ impl<B> Installed<B> {
         context.forget_faults();
         let digest = Some(self.component.digest);
         context.notices.push(PluginNoticeKind::Refused { digest, reason: reason.clone() });
-        Life::Refused(context.note(RefusedFile { digest, reason }))
+        Life::Refused(context.note(RefusedFile { digest, reason, has_failed: false }))
     }
 }
 
@@ -451,6 +487,11 @@ impl<B> Fallback<B> {
             Fallback::Component(component) => Some(component.digest),
         }
     }
+}
+
+/// Reads on from the file's name.
+fn gave_way(reason: &str) -> String {
+    format!("gave way: {reason}")
 }
 
 /// A binary faulted more often than probation allows.

@@ -7,10 +7,11 @@ use berth_model::{BinaryId, PluginName, Time, plugin_policy::Execution};
 use crate::{
     binary::{Component, CountCalls, Service},
     decisions::{Decisions, PluginNoticeKind},
-    fault::{Fault, FaultHistory},
+    fault::{Fault, FaultHistory, longest_quarantine},
     life::{Context, Event, Fallback, Installed, Life},
     policy::OperatorPolicy,
     profile_slot::{ProfileSlot, Restart},
+    remembered::{FailedBinary, Remembered, RememberedQuarantine},
 };
 
 /// Everything that is known about one plugin.
@@ -89,6 +90,42 @@ impl<B: Clone + CountCalls> Plugin<B> {
     /// The directory's binary was there when the program started: it has been serving, for all that is known.
     pub(crate) fn serve_from_the_start(&mut self, component: Component<B>) {
         self.life = Life::Serving { installed: Installed { component, fallback: None, refused: None } };
+    }
+
+    /// Nobody uses the plugin yet: it stands where it stood when the process before this one ended.
+    pub(crate) fn restore(
+        &mut self,
+        mut remembered: Remembered,
+        serving: Option<Component<B>>,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) {
+        debug_assert!(self.profiles.is_empty(), "profiles would have to be told");
+        if let Some(RememberedQuarantine { record, .. }) = &mut remembered.quarantine {
+            // The wall clock, by which this was remembered, may have been set since.
+            let longest = longest_quarantine(&policy.plugin(&self.name).quarantine);
+            record.until = record.until.min(now + longest);
+        }
+        remembered.quarantine = remembered.quarantine.filter(|quarantine| quarantine.record.until > now);
+        let embedded = self.built_in.embedded().map(|component| component.digest);
+        self.life = std::mem::take(&mut self.life).restored(&remembered, serving, embedded);
+        if let (Some(_), Some(quarantine)) = (self.life.quarantine_record(), remembered.quarantine) {
+            self.history = FaultHistory::with_quarantines(quarantine.n_in_a_row);
+        }
+    }
+
+    pub(crate) fn remembered(&self) -> Remembered {
+        let n_in_a_row = self.history.n_quarantines();
+        let quarantine = self.life.quarantine_record().cloned();
+        let failed = self.life.refused().filter(|file| file.has_failed);
+        Remembered {
+            is_disabled: matches!(self.life, Life::Disabled { .. }),
+            quarantine: quarantine.map(|record| RememberedQuarantine { record, n_in_a_row }),
+            failed: failed.and_then(|file| {
+                let serving = self.life.installed().map(|installed| installed.component.digest);
+                Some(FailedBinary { digest: file.digest?, reason: file.reason.clone(), serving })
+            }),
+        }
     }
 
     /// A profile is built. From here on it is kept up to date.

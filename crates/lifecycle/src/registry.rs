@@ -11,6 +11,7 @@ use crate::{
     life::{Event, Fallback, RefusedFile},
     plugin::{BuiltIn, NoFallback, Plugin, SettingsChange},
     policy::OperatorPolicy,
+    remembered::Remembered,
     status::PluginStatus,
 };
 
@@ -62,6 +63,25 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).serve_from_the_start(component);
     }
 
+    /// What was remembered when the process before this one ended. After what is installed was added, and before any profile
+    /// joins. `serving` is the binary that had taken the place of one that failed, if the caller still has it.
+    pub fn restore(
+        &mut self,
+        name: &PluginName,
+        remembered: Remembered,
+        serving: Option<Component<B>>,
+        now: Time,
+        policy: &dyn OperatorPolicy,
+    ) {
+        self.plugin(name).restore(remembered, serving, now, policy);
+    }
+
+    /// What is to outlast the process, of those plugins of which there is anything.
+    pub fn remembered(&self) -> impl Iterator<Item = (&PluginName, Remembered)> {
+        let all = self.plugins.iter().map(|(name, plugin)| (name, plugin.remembered()));
+        all.filter(|(_, remembered)| !remembered.is_empty())
+    }
+
     /// Who serves in a profile that is being built. From here on the profile is kept up to date.
     pub fn join_profile(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
         self.plugin(name).join(scheduler_name, policy)
@@ -106,7 +126,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         let reason = reason.to_owned();
         let mut decisions = Decisions::default();
         decisions.tell(name, PluginNoticeKind::Refused { digest, reason: reason.clone() });
-        decisions.add(self.plugin(name).handle(Event::FileRefused(RefusedFile { digest, reason }), now, policy));
+        let file = RefusedFile { digest, reason, has_failed: false };
+        decisions.add(self.plugin(name).handle(Event::FileRefused(file), now, policy));
         decisions
     }
 

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
-use berth_model::{Digest, OwnerId, PodUid, api};
+use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
 
 use crate::preparation::{Preparation, SwapError};
 
@@ -92,6 +92,8 @@ pub struct PluginEffects {
     pub scheduler_name: String,
     /// The plugin's name.
     pub plugin: Arc<str>,
+    /// The binary that asked.
+    pub binary: Option<BinaryId>,
     /// In the order in which they are carried out.
     pub effects: Vec<Effect>,
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Extenders, PluginIdx, Profile};
-use berth_model::{Pod, PodUid, Sym};
+use berth_model::{BinaryId, Pod, PodUid, Sym};
 use berth_queue::{Occurrence, Policy, Queue};
 
 use crate::{
@@ -171,6 +171,11 @@ impl Context {
     pub(crate) fn plugin_name(&self, scheduler_name: Sym, plugin: PluginIdx) -> Arc<str> {
         let profile: Option<&Profile> = self.profiles.get(scheduler_name);
         profile.map_or_else(|| Arc::from(""), |profile| Arc::clone(profile.name(plugin)))
+    }
+
+    /// The binary that answers for a plugin.
+    pub(crate) fn plugin_binary(&self, scheduler_name: Sym, plugin: PluginIdx) -> Option<BinaryId> {
+        self.profiles.get(scheduler_name)?.binary(plugin)
     }
 
     /// Writes an event about `pod`, reported by its profile.

@@ -16,6 +16,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
+use berth_model::Digest;
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use wasmtime::component::Component;
@@ -86,9 +87,9 @@ impl Artefacts {
         Ok(Self { dir, owner, compiler: hasher.finish(), key })
     }
 
-    /// The compiled component of the same bytes, if it was stored by the same compiler and is intact.
-    pub(crate) fn load(&self, engine: &wasmtime::Engine, binary: &Binary) -> Option<Component> {
-        let path = self.path(binary);
+    /// The compiled component of the bytes with this digest, if it was stored by the same compiler and is intact.
+    pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
+        let path = self.path(digest);
         let mut options = fs::OpenOptions::new();
         let mut file = options.read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(&path).ok()?;
         let metadata = file.metadata().ok()?;
@@ -98,7 +99,7 @@ impl Artefacts {
         let mut content = Vec::with_capacity(usize::try_from(metadata.len()).ok()?);
         file.read_to_end(&mut content).ok()?;
         let (mac, artefact) = content.split_first_chunk::<MAC_BYTES>()?;
-        if self.mac(binary, artefact).verify(mac.into()).is_err() {
+        if self.mac(digest, artefact).verify(mac.into()).is_err() {
             tracing::warn!(file = %path.display(), "a compiled plugin is damaged; compiling it anew");
             return None;
         }
@@ -119,24 +120,24 @@ impl Artefacts {
     }
 
     fn write(&self, binary: &Binary, artefact: &[u8]) -> io::Result<()> {
-        let path = self.path(binary);
+        let path = self.path(binary.digest());
         let unfinished = path.with_extension(format!("{}.tmp", process::id()));
         let mut file = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&unfinished)?;
-        file.write_all(&self.mac(binary, artefact).finalize().into_bytes())?;
+        file.write_all(&self.mac(binary.digest(), artefact).finalize().into_bytes())?;
         file.write_all(artefact)?;
         fs::rename(unfinished, path)
     }
 
-    fn mac(&self, binary: &Binary, artefact: &[u8]) -> Hmac<Sha256> {
+    fn mac(&self, digest: Digest, artefact: &[u8]) -> Hmac<Sha256> {
         let mut mac = Hmac::new((&self.key).into());
-        mac.update(binary.digest().to_string().as_bytes());
+        mac.update(digest.to_string().as_bytes());
         mac.update(&self.compiler.to_le_bytes());
         mac.update(artefact);
         mac
     }
 
-    fn path(&self, binary: &Binary) -> PathBuf {
-        self.dir.join(format!("{}-{:016x}.{EXTENSION}", binary.digest(), self.compiler))
+    fn path(&self, digest: Digest) -> PathBuf {
+        self.dir.join(format!("{digest}-{:016x}.{EXTENSION}", self.compiler))
     }
 }
 

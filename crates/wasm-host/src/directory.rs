@@ -458,12 +458,12 @@ mod tests {
         let mut events = Vec::new();
         for length in [10, bytes.len() / 2, bytes.len()] {
             fs::write(dir.path().join("ByPriority.wasm"), &bytes[..length]).expect("a file");
-            directory.pass(&mut |event| events.push(event));
+            directory.pass(Instant::now(), &mut |event| events.push(event));
             assert!(events.is_empty(), "it may go on changing");
         }
-        directory.pass(&mut |event| events.push(event));
+        directory.pass(Instant::now(), &mut |event| events.push(event));
         assert!(matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded(_), .. }]), "{events:?}");
-        directory.pass(&mut |event| events.push(event));
+        directory.pass(Instant::now(), &mut |event| events.push(event));
         assert_eq!(events.len(), 1);
     }
 }

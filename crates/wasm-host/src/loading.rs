@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use berth_framework::Manifest;
+use berth_model::Digest;
 use wasmtime::component::{Component, types::ComponentItem};
 
 use crate::{
@@ -22,29 +23,48 @@ impl Engine {
     /// # Errors
     /// Why these bytes are no plugin, or not the plugin that the name says.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
+        binary.check_format()?;
+        let (component, is_from_artefact) = compile(self.shared(), binary)?;
+        self.check(binary.name(), binary.digest(), component, is_from_artefact, binary.is_embedded())
+    }
+
+    /// The plugin of this digest, if it was compiled before and its artefact is there: its bytes are not needed.
+    #[must_use]
+    pub fn load_compiled(&self, name: &str, digest: Digest) -> Option<ComponentFactory> {
         let shared = self.shared();
-        let mut limits = shared.limits_of(binary.name());
-        if binary.is_embedded() {
+        let component = shared.artefacts.as_ref()?.load(&shared.wasmtime, digest)?;
+        self.check(name, digest, component, true, false).ok()
+    }
+
+    /// Checks what the component imports and exports, and asks it for its manifest.
+    fn check(
+        &self,
+        name: &str,
+        digest: Digest,
+        component: Component,
+        is_from_artefact: bool,
+        is_embedded: bool,
+    ) -> Result<ComponentFactory, LoadError> {
+        let shared = self.shared();
+        let mut limits = shared.limits_of(name);
+        if is_embedded {
             limits.share = None;
         }
-        binary.check_format()?;
-        let (component, is_from_artefact) = compile(shared, binary)?;
         check_imports(&component)?;
         let pre = shared.linker.instantiate_pre(&component);
         let pre = pre.map_err(|error| LoadError::Invalid(format!("{error:#}")))?;
         let indices = ExportIndices::find(&pre)?;
         indices.check(|| exports_of(&component))?;
         let points = indices.points();
-        let name = Arc::from(binary.name());
-        let digest = binary.digest();
+        let budget = shared.budget_of(name);
+        let name = Arc::from(name);
         let clock = Arc::clone(&shared.clock);
         let (manifest, stats) = (Manifest::default(), Arc::default());
-        let budget = shared.budget_of(binary.name());
         let faults = shared.faults.clone();
         let mut loaded =
             LoadedComponent { pre, indices, limits, clock, stats, budget, faults, name, manifest, points, digest };
         loaded.manifest = describe(&loaded)?;
-        Ok(ComponentFactory::new(loaded, is_from_artefact, binary.is_embedded()))
+        Ok(ComponentFactory::new(loaded, is_from_artefact, is_embedded))
     }
 }
 
@@ -71,7 +91,7 @@ fn describe(component: &LoadedComponent) -> Result<Manifest, LoadError> {
 /// The component, and whether it was there already.
 fn compile(shared: &Shared, binary: &Binary) -> Result<(Component, bool), LoadError> {
     let engine = &shared.wasmtime;
-    if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary)) {
+    if let Some(component) = shared.artefacts.as_ref().and_then(|artefacts| artefacts.load(engine, binary.digest())) {
         return Ok((component, true));
     }
     let invalid = |error: wasmtime::Error| LoadError::Invalid(format!("{error:#}"));

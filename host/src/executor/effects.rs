@@ -2,13 +2,15 @@
 
 use anyhow::{Result, anyhow, bail};
 use berth_cluster::{Evicted, KindRef, ObjectRef, PatchType, WriteError};
-use berth_framework::Effect;
+use berth_framework::{CycleId, Effect};
+use berth_model::BinaryId;
 use berth_scheduler::{EventRecord, PodRef};
 use futures::future::join_all;
 use serde_json::Value;
 use tracing::info;
 
 use super::{Executor, new_event};
+use crate::audit::{self, AuditEvent, By, EffectEntry, EffectTarget};
 
 /// Where ResourceClaims live.
 const RESOURCE_GROUP: &str = "resource.k8s.io";
@@ -20,6 +22,9 @@ pub(super) struct Cause<'a> {
     /// The profile, which users see as the reporter of events.
     pub(super) scheduler_name: &'a str,
     pub(super) plugin: &'a str,
+    /// The binary that asked.
+    pub(super) binary: Option<BinaryId>,
+    pub(super) cycle: CycleId,
 }
 
 impl Executor {
@@ -46,6 +51,14 @@ impl Executor {
     }
 
     async fn evict(&self, cause: &Cause<'_>, victim: &berth_cluster::PodRef, message: &str) -> Result<()> {
+        let result = self.evict_one(cause, victim, message).await;
+        let (namespace, name) = (victim.namespace.clone(), victim.name.clone());
+        let target = EffectTarget { verb: "evict", kind: "v1/Pod".to_owned(), subresource: None, namespace, name };
+        self.audit_effect(cause, target, &result);
+        result
+    }
+
+    async fn evict_one(&self, cause: &Cause<'_>, victim: &berth_cluster::PodRef, message: &str) -> Result<()> {
         let evicted = self.writer.evict(victim, message).await;
         let (namespace, name) = (&victim.namespace, &victim.name);
         let Evicted::Deleted { node, resource_version } =
@@ -72,6 +85,27 @@ impl Executor {
     }
 
     async fn effect(&self, cause: &Cause<'_>, effect: Effect) -> Result<()> {
+        let target = if self.audit.is_on() { target(cause.pod, &effect) } else { None };
+        let result = self.request(cause, effect).await;
+        if let Some(target) = target {
+            self.audit_effect(cause, target, &result);
+        }
+        result
+    }
+
+    fn audit_effect(&self, cause: &Cause<'_>, target: EffectTarget, result: &Result<()>) {
+        let effect = EffectEntry {
+            profile: cause.scheduler_name.to_owned(),
+            digest: audit::binary(cause.binary),
+            pod: cause.pod.into(),
+            cycle: cause.cycle.0,
+            target,
+            result: result.as_ref().err().map_or_else(|| "ok".to_owned(), |error| format!("{error:#}")),
+        };
+        self.audit.record(cause.plugin, By::Plugin, AuditEvent::Effect(effect));
+    }
+
+    async fn request(&self, cause: &Cause<'_>, effect: Effect) -> Result<()> {
         match effect {
             Effect::Patch { kind, namespace, name, subresource, patch } => {
                 let object = self.place(&kind, namespace, name).await?;
@@ -127,6 +161,40 @@ impl Executor {
         let KindRef { group, version, plural, .. } = self.kinds.resolve(&wanted).await?;
         let namespace = Some(namespace).filter(|namespace| !namespace.is_empty());
         Ok(ObjectRef { group, version, plural, namespace, name })
+    }
+}
+
+/// What the effect changes, if that is an object. Evictions are recorded one by one.
+fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
+    match effect {
+        Effect::Patch { kind, namespace, name, subresource, .. } => Some(EffectTarget {
+            verb: "patch",
+            kind: kind.clone(),
+            subresource: subresource.clone(),
+            namespace: namespace.clone(),
+            name: name.clone(),
+        }),
+        Effect::Create { kind, namespace, body } => {
+            let body: Value = serde_json::from_slice(body).unwrap_or_default();
+            let name = ["name", "generateName"].into_iter().find_map(|field| body["metadata"][field].as_str());
+            let (kind, namespace, name) = (kind.clone(), namespace.clone(), name.unwrap_or_default().to_owned());
+            Some(EffectTarget { verb: "create", kind, subresource: None, namespace, name })
+        }
+        Effect::Delete { kind, namespace, name } => {
+            let (kind, namespace, name) = (kind.clone(), namespace.clone(), name.clone());
+            Some(EffectTarget { verb: "delete", kind, subresource: None, namespace, name })
+        }
+        Effect::Event { .. } => {
+            let (kind, namespace, name) = ("v1/Pod".to_owned(), pod.namespace.clone(), pod.name.clone());
+            Some(EffectTarget { verb: "event", kind, subresource: None, namespace, name })
+        }
+        Effect::Evict { .. }
+        | Effect::Wait { .. }
+        | Effect::Bind
+        | Effect::Allow { .. }
+        | Effect::Reject { .. }
+        | Effect::Activate { .. }
+        | Effect::Nominate { .. } => None,
     }
 }
 

@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, future::IntoFuture as _, path::PathBuf, time::D
 use axum::{Json, Router, extract::Path, http::StatusCode, routing::patch, routing::post};
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
+use berth_model::BinaryId;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -25,6 +26,10 @@ struct Bench {
 
 impl Bench {
     async fn new() -> Self {
+        Self::with_audit(AuditLog::default()).await
+    }
+
+    async fn with_audit(audit: AuditLog) -> Self {
         let (release, released) = watch::channel(false);
         let hang = move || {
             let mut released = released.clone();
@@ -56,6 +61,7 @@ impl Bench {
         let (plugins, inbox) = mpsc::channel(16);
         let metrics = Arc::new(Metrics::new());
         let executor = Executor {
+            audit,
             writer: Writer::new(client.clone()),
             kinds: Kinds::new(client.clone()),
             recorder: EventRecorder::spawn(client, "here", berth_cluster::RequestRate::UNLIMITED),
@@ -111,6 +117,7 @@ fn patch_claim_by(plugin: &str, pod: usize) -> Request {
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
         plugin: plugin.into(),
+        binary: Some(BinaryId::Native),
         effects: vec![patch],
     })
 }
@@ -138,6 +145,27 @@ async fn pods_without_volumes_do_not_wait_for_claims_that_hang() {
 }
 
 #[tokio::test]
+async fn what_a_plugin_changes_is_in_the_audit_log() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("audit.log");
+    let audit = AuditLog::open(Some(&file)).expect("a file");
+    let mut bench = Bench::with_audit(audit.clone()).await;
+    bench.release.send_replace(true);
+    bench.ask(7, patch_claim(7)).await;
+    assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Ok(()), .. }));
+    audit.flush(DEADLINE).await;
+    let text = std::fs::read_to_string(&file).expect("a file");
+    let entry: Value = serde_json::from_str(&text).expect("one line of JSON");
+    let expected = json!({
+        "time": entry["time"], "plugin": "VolumeBinding", "by": "plugin", "event": "effect",
+        "profile": "default-scheduler", "digest": "native", "cycle": 1,
+        "pod": {"namespace": "default", "name": "pod-7", "uid": "pod-7"},
+        "verb": "patch", "kind": "v1/PersistentVolumeClaim", "namespace": "default", "name": "claim-7", "result": "ok",
+    });
+    assert_eq!(entry, expected);
+}
+
+#[tokio::test]
 async fn requests_about_one_pod_stay_in_order() {
     let mut bench = Bench::new().await;
     bench.ask(0, patch_claim(0)).await;
@@ -160,6 +188,7 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
             cycle: CycleId(1),
             scheduler_name,
             plugin,
+            binary: None,
             effects: vec![done.clone()],
         })
     };

@@ -7,7 +7,11 @@
 use std::env;
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
+use berth_framework::PluginVersion;
 use berth_lifecycle::{PluginNotice, PluginNoticeKind};
+use berth_model::BinaryId;
+
+use super::message::Order;
 
 /// Where control planes live.
 const DEFAULT_NAMESPACE: &str = "kube-system";
@@ -56,6 +60,33 @@ impl Announcer {
             }
             PluginNoticeKind::NotServed { .. } | PluginNoticeKind::ProbationOver => {}
         }
+    }
+
+    /// A binary serves in a profile.
+    pub(crate) fn swapped(&self, plugin: &str, profile: &str, version: &PluginVersion) {
+        let PluginVersion { version, binary, .. } = version;
+        let binary = match binary {
+            Some(BinaryId::Component(digest)) => format!("{} (version {version})", digest.short()),
+            Some(BinaryId::Native) | None => "the built-in".to_owned(),
+        };
+        let note = format!("plugin {plugin}: {binary} serves in profile {profile}");
+        self.announce(plugin, EventType::Normal, "PluginSwapped", note);
+    }
+
+    /// Nothing serves in a profile any more.
+    pub(crate) fn withdrawn(&self, plugin: &str, profile: &str) {
+        let note = format!("plugin {plugin}: nothing serves in profile {profile} any more");
+        self.announce(plugin, EventType::Warning, "PluginWithdrawn", note);
+    }
+
+    /// An operator switched the plugin on or off; what follows from other orders is told when it happens.
+    pub(crate) fn ordered(&self, plugin: &str, order: Order) {
+        let (reason, what) = match order {
+            Order::Enable => ("PluginEnabled", "switched on"),
+            Order::Disable => ("PluginDisabled", "switched off"),
+            Order::Reload | Order::Rollback => return,
+        };
+        self.announce(plugin, EventType::Normal, reason, format!("plugin {plugin}: {what} by an operator"));
     }
 
     /// A binary does not come into service.

@@ -76,7 +76,7 @@ impl PluginInventory {
 
     /// # Errors
     /// What the component wants to see and may not.
-    fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
+    pub(crate) fn check_reads(&self, name: &str, component: &Component<ReadyBinary>) -> Result<(), NotGranted> {
         let built_in = self.registry.built_in(name).map(ReadyBinary::factory);
         let built_in = built_in.as_ref().map(|factory| factory.manifest());
         let granted = self.granted(name, Some(component.id()));

@@ -27,6 +27,7 @@ use super::{
     ready_binary::{ReadyBinary, component},
     rules::{NotGranted, Rules},
     settings_file,
+    state_file::{self, StateDocument},
     totals::PluginTotals,
 };
 use crate::{
@@ -70,7 +71,11 @@ impl Plugins {
         let settings = plugin_host_settings(options.plugin_config.as_deref())?;
         let rules = Rules { settings, ..Rules::of_options(options) };
         let artifacts = usable_artifact_cache(options);
-        let (plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), options.plugins_dir.as_deref(), faults)?;
+        let plugins_dir = options.plugins_dir.as_deref();
+        let (mut plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), plugins_dir, faults)?;
+        if let Some(file) = &options.plugin_state {
+            plugins.restore(state_file::read(file));
+        }
         Ok(plugins)
     }
 
@@ -103,6 +108,30 @@ impl Plugins {
             plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
         }
         Ok((plugins, unusable))
+    }
+
+    /// Plugins stand where they stood when the process before this one ended.
+    fn restore(&mut self, state: StateDocument) {
+        for (name, remembered) in state.remembered() {
+            let serving = remembered.failed.as_ref().and_then(|failed| failed.serving);
+            let serving = serving.and_then(|digest| self.compiled_before(&name, digest));
+            let PluginInventory { registry, rules } = &mut self.inventory;
+            registry.restore(&name, remembered, serving, now(), rules);
+            if let Some(status) = registry.status(&name, rules) {
+                let (state, reason) = (status.state.as_str(), status.reason.unwrap_or_default());
+                info!(plugin = name.as_str(), state, reason, "goes on as before the restart");
+            }
+        }
+    }
+
+    /// A binary whose file is gone, if it was compiled before and may serve.
+    fn compiled_before(&mut self, name: &PluginName, digest: Digest) -> Option<Component<ReadyBinary>> {
+        self.inventory.rules.check_digest(digest).ok()?;
+        let factory = Arc::new(self.engine.load_compiled(name, digest)?);
+        self.totals.add(name, factory.stats());
+        let component = component(factory);
+        self.inventory.check_reads(name, &component).ok()?;
+        Some(component)
     }
 
     fn add_built_ins(&mut self) -> Result<()> {

@@ -40,6 +40,8 @@ pub(crate) enum Message {
     Order {
         plugin: String,
         order: Order,
+        /// Who gives it.
+        user: String,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     },
     /// What does the scheduler's configuration say at the moment? Only the supervisor knows which plugins there are.
@@ -74,6 +76,18 @@ pub(crate) enum Order {
     Disable,
     /// Go back to the binary before.
     Rollback,
+}
+
+impl Order {
+    /// As commands and paths name it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Order::Reload => "reload",
+            Order::Enable => "enable",
+            Order::Disable => "disable",
+            Order::Rollback => "rollback",
+        }
+    }
 }
 
 /// The operator's settings, as operators are shown them.

@@ -4,6 +4,7 @@
 //! The registry decides; here its decisions are carried out and told, in the log, as metrics and as Kubernetes events.
 
 use std::{
+    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
@@ -14,9 +15,10 @@ use berth_cluster::EventRecorder;
 use berth_config::PluginHostSettings;
 use berth_framework::PluginVersion;
 use berth_lifecycle::{Decisions, Fault, OrderError, PluginNotice, PluginNoticeKind};
-use berth_model::PluginName;
+use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, Reconfiguration, SwapError};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine};
+use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
 
@@ -26,12 +28,14 @@ use super::{
     load::{Plugins, file_limits, limits, plugin_limits},
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
     ready_binary::{ReadyBinary, component},
-    report::{self, PluginReport},
+    report::{self, Grants, PluginReport},
     settings_file::{self, SettingsFileError},
+    state_file::{AllRemembered, StateKeeper},
     totals::PluginTotals,
 };
 use crate::{
-    clock::now,
+    audit::{AuditEvent, AuditLog, By, digest_or_built_in},
+    clock::{self, now},
     failure::chain,
     file_watch::{self, FileWatch},
     metrics::Metrics,
@@ -41,11 +45,15 @@ use crate::{
 /// How often quarantines and probations are looked at, and figures published.
 const TICK: Duration = Duration::from_secs(1);
 
+/// So long an operator waits at most for an order to be on disk.
+const LONGEST_SAVING: Duration = Duration::from_secs(5);
+
 /// What the supervisor speaks to.
 pub(crate) struct Surroundings {
     pub events: mpsc::Sender<Event>,
     pub metrics: Arc<Metrics>,
     pub recorder: EventRecorder,
+    pub audit: AuditLog,
 }
 
 struct Supervisor {
@@ -59,6 +67,10 @@ struct Supervisor {
     /// The plugins directory and its watch.
     directory: Option<(PathBuf, DirectoryWatch)>,
     totals: PluginTotals,
+    /// Of `--plugin-state`.
+    state: Option<StateKeeper>,
+    /// By plugin, who caused its last swap: how it went is heard of later.
+    causes: BTreeMap<PluginName, By>,
 }
 
 /// Starts the watches of the plugins directory and of the operator's settings. The future is the supervisor; it never ends.
@@ -91,8 +103,10 @@ pub(crate) fn start(
         _settings_watch: settings_watch,
         directory,
         totals,
+        state: None,
+        causes: BTreeMap::new(),
     };
-    Ok(supervisor.run(inbox, notices))
+    Ok(supervisor.run(inbox, notices, scheduling.plugin_state.clone()))
 }
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
@@ -113,9 +127,10 @@ fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::S
 
 impl Supervisor {
     /// Works until it is aborted.
-    async fn run(mut self, mut inbox: mpsc::Receiver<Message>, notices: Vec<PluginNotice>) {
+    async fn run(mut self, mut inbox: mpsc::Receiver<Message>, notices: Vec<PluginNotice>, state: Option<PathBuf>) {
+        self.state = state.map(|file| StateKeeper::spawn(file, self.remembered()));
         for notice in notices {
-            self.tell(&notice);
+            self.tell(&notice, &By::PluginsDirectory);
         }
         let mut every = tokio::time::interval(TICK);
         loop {
@@ -126,7 +141,7 @@ impl Supervisor {
                 },
                 _ = every.tick() => {
                     let decisions = self.inventory.registry.tick(now(), &self.inventory.rules);
-                    self.carry_out(decisions).await;
+                    self.carry_out(decisions, By::Scheduler).await;
                     self.publish();
                 }
             }
@@ -134,13 +149,15 @@ impl Supervisor {
     }
 
     async fn take(&mut self, message: Message) {
-        let decisions = match message {
-            Message::Directory(event) => self.directory_changed(event),
-            Message::Faulted { plugin, fault, held } => self.faulted(&plugin.into(), fault, held),
-            Message::Swapped { scheduler_name, plugin, version, result } => {
-                self.swapped(&scheduler_name, &plugin.as_str().into(), version, result)
+        let (decisions, by) = match message {
+            Message::Directory(event) => (self.directory_changed(event), By::PluginsDirectory),
+            Message::Faulted { plugin, fault, held } => {
+                (self.faulted(&plugin.into(), fault, held), By::Scheduler)
             }
-            Message::Settings(settings) => self.settings_changed(settings),
+            Message::Swapped { scheduler_name, plugin, version, result } => {
+                (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
+            }
+            Message::Settings(settings) => (self.settings_changed(settings), By::PluginConfig),
             Message::HostSettings(answer) => {
                 // Whoever asked may have left.
                 let _ = answer.send(self.settings.clone());
@@ -152,8 +169,8 @@ impl Supervisor {
                 let _ = answer.send(reports.collect());
                 return;
             }
-            Message::Order { plugin, order, answer } => {
-                return self.follow_order(&plugin.into(), order, answer).await;
+            Message::Order { plugin, order, user, answer } => {
+                return self.follow_order(&plugin.into(), order, By::Operator { user }, answer).await;
             }
             Message::ReadConfiguration { source, answer } => {
                 // Whoever asked may have left.
@@ -167,7 +184,7 @@ impl Supervisor {
                 return;
             }
         };
-        self.carry_out(decisions).await;
+        self.carry_out(decisions, by).await;
     }
 
     fn directory_changed(&mut self, event: DirectoryEvent) -> Decisions<ReadyBinary> {
@@ -221,6 +238,7 @@ impl Supervisor {
         };
         self.settings.error = None;
         info!(file = %file.display(), "plugin configuration taken over");
+        let before = self.grants();
         let (decisions, to_retry) =
             self.inventory.settings_changed(settings, now(), |rules, name| limits(&rules.plugin(name)));
         let rules = &self.inventory.rules;
@@ -230,7 +248,25 @@ impl Supervisor {
         if let Some((_, watch)) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
         }
+        self.audit_grants(before);
         decisions
+    }
+
+    /// By plugin, what a file under its name may do.
+    fn grants(&self) -> BTreeMap<PluginName, Value> {
+        let inventory = &self.inventory;
+        let names = inventory.registry.names().chain(inventory.rules.settings.named());
+        let grants = |name: &PluginName| json!(Grants::from(&inventory.granted(name, None)));
+        names.map(|name| (name.clone(), grants(name))).collect()
+    }
+
+    fn audit_grants(&self, mut before: BTreeMap<PluginName, Value>) {
+        for (name, new) in self.grants() {
+            let old = before.remove(&name).unwrap_or_else(|| json!(Grants::default()));
+            if old != new {
+                self.surroundings.audit.record(&name, By::PluginConfig, AuditEvent::GrantsChanged { old, new });
+            }
+        }
     }
 
     fn swapped(
@@ -241,12 +277,16 @@ impl Supervisor {
         result: Result<(), SwapError>,
     ) -> Decisions<ReadyBinary> {
         let PluginInventory { registry, rules } = &mut self.inventory;
-        let metrics = &self.surroundings.metrics;
+        let Surroundings { metrics, audit, .. } = &self.surroundings;
+        let by = self.causes.get(plugin).cloned().unwrap_or(By::Scheduler);
+        let profile = scheduler_name.to_owned();
         match (result, version.binary) {
             (Ok(()), None) => {
                 // Another reason why nothing serves is no change.
                 if registry.taken_by(plugin, scheduler_name).is_some() {
                     metrics.swap(plugin, "withdrawn");
+                    self.announcer.withdrawn(plugin, scheduler_name);
+                    audit.record(plugin, by, AuditEvent::Withdrawn { profile });
                 }
                 metrics.remove_plugin(scheduler_name, plugin);
                 registry.taken(plugin, scheduler_name, None, now(), rules)
@@ -255,6 +295,9 @@ impl Supervisor {
                 let (number, digest) = (&version.version, binary.to_string());
                 info!(plugin = plugin.as_str(), profile = scheduler_name, version = number, digest, "serves");
                 metrics.swap(plugin, "swapped");
+                self.announcer.swapped(plugin, scheduler_name, &version);
+                let (version_number, digest) = (number.clone(), digest);
+                audit.record(plugin, by, AuditEvent::Swapped { profile, version: version_number, digest });
                 metrics.set_plugin(scheduler_name, PluginVersion { name: plugin.to_string(), ..version });
                 registry.taken(plugin, scheduler_name, Some(binary), now(), rules)
             }
@@ -268,6 +311,8 @@ impl Supervisor {
                 );
                 self.announcer.not_taken(plugin, &reason);
                 metrics.swap(plugin, "refused");
+                let digest = binary.map(|binary| binary.to_string());
+                audit.record(plugin, by, AuditEvent::NotSwapped { profile, digest, reason: reason.clone() });
                 registry.not_taken(plugin, binary, &reason, now(), rules)
             }
         }
@@ -277,9 +322,10 @@ impl Supervisor {
         &mut self,
         plugin: &PluginName,
         order: Order,
+        by: By,
         answer: oneshot::Sender<Result<PluginReport, OrderRefusal>>,
     ) {
-        info!(plugin = plugin.as_str(), ?order, "ordered by an operator");
+        info!(plugin = plugin.as_str(), ?order, ?by, "ordered by an operator");
         let PluginInventory { registry, rules } = &mut self.inventory;
         let decisions = match order {
             Order::Reload => self.reload(plugin),
@@ -287,17 +333,29 @@ impl Supervisor {
             Order::Disable => registry.set_disabled(plugin, true, now(), rules).map_err(OrderRefusal::from),
             Order::Rollback => registry.roll_back(plugin, now(), rules).map_err(OrderRefusal::from),
         };
+        let refused = decisions.as_ref().err().map(ToString::to_string);
+        if refused.is_none() {
+            self.announcer.ordered(plugin, order);
+        }
+        self.surroundings.audit.record(plugin, by.clone(), AuditEvent::Ordered { order: order.as_str(), refused });
         let outcome = match decisions {
             Err(refusal) => Err(refusal),
             Ok(decisions) => {
-                self.carry_out(decisions).await;
+                self.carry_out(decisions, by).await;
                 report::one(&self.inventory, plugin)
                     .map(|it| self.with_refused_effects(it))
                     .ok_or_else(|| OrderError::UnknownPlugin(plugin.clone()).into())
             }
         };
-        // Whoever asked may have left.
-        let _ = answer.send(outcome);
+        let saving = self.state.as_ref().map(StateKeeper::saving);
+        // Nothing else waits for the disk.
+        tokio::spawn(async move {
+            if let Some(saving) = saving {
+                saving.done(LONGEST_SAVING).await;
+            }
+            // Whoever asked may have left.
+            let _ = answer.send(outcome);
+        });
     }
 
     /// Effects are refused on the scheduling thread, which counts them.
@@ -349,11 +407,12 @@ impl Supervisor {
         dir.join(format!("{plugin}.wasm"))
     }
 
-    async fn carry_out(&mut self, decisions: Decisions<ReadyBinary>) {
+    async fn carry_out(&mut self, decisions: Decisions<ReadyBinary>, by: By) {
         for notice in decisions.notices {
-            self.tell(&notice);
+            self.tell(&notice, &by);
         }
         for swap in decisions.swaps {
+            self.causes.insert(swap.plugin.clone(), by.clone());
             let event = Event::PluginReady {
                 name: swap.plugin.to_string(),
                 scheduler_names: Some(swap.scheduler_names),
@@ -363,10 +422,22 @@ impl Supervisor {
             // The scheduling thread ends before this task only when the process does.
             let _ = self.surroundings.events.send(event).await;
         }
+        if let Some(state) = &self.state {
+            state.remember(self.remembered());
+        }
     }
 
-    fn tell(&self, notice: &PluginNotice) {
+    /// What is to outlast the process.
+    fn remembered(&self) -> AllRemembered {
+        let all = self.inventory.registry.remembered();
+        all.map(|(name, remembered)| (name.clone(), remembered)).collect()
+    }
+
+    fn tell(&self, notice: &PluginNotice, by: &By) {
         self.announcer.tell(notice);
+        if let Some(event) = audit_event(&notice.kind) {
+            self.surroundings.audit.record(&notice.plugin, by.clone(), event);
+        }
         let (metrics, plugin) = (&self.surroundings.metrics, &notice.plugin);
         match &notice.kind {
             PluginNoticeKind::Refused { reason, .. } => {
@@ -417,5 +488,28 @@ impl Supervisor {
             }
         }
         metrics.set_events_dropped(self.surroundings.recorder.n_dropped());
+        metrics.set_audit_entries_dropped(self.surroundings.audit.n_dropped());
+    }
+}
+
+/// How the audit log tells of it; `None` for what is neither done by nor to anybody.
+fn audit_event(kind: &PluginNoticeKind) -> Option<AuditEvent> {
+    let text = |digest: &Digest| digest.to_string();
+    match kind {
+        PluginNoticeKind::Refused { digest, reason } => {
+            Some(AuditEvent::Refused { digest: digest.as_ref().map(text), reason: reason.clone() })
+        }
+        PluginNoticeKind::RolledBack { digest, to, reason } => {
+            let (digest, to) = (digest.to_string(), digest_or_built_in(*to));
+            Some(AuditEvent::RolledBack { digest, to, reason: reason.clone() })
+        }
+        PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
+            let until = clock::rfc3339(clock::wall(now() + *milliseconds));
+            Some(AuditEvent::Quarantined { digest: digest.to_string(), until, reason: reason.clone() })
+        }
+        PluginNoticeKind::Released { digest } => Some(AuditEvent::Released { digest: digest.to_string() }),
+        PluginNoticeKind::Restarting { .. }
+        | PluginNoticeKind::ProbationOver
+        | PluginNoticeKind::NotServed { .. } => None,
     }
 }

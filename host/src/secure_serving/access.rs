@@ -39,6 +39,10 @@ const MASTERS: &str = "system:masters";
 /// Answers that are remembered at the same time; beyond that, the oldest are asked for anew.
 const MAX_ANSWERS: usize = 4096;
 
+/// The name of whoever was let through; in the request for those who answer it.
+#[derive(Clone, Debug)]
+pub(crate) struct RequestUser(pub(crate) String);
+
 /// Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Gate(Arc<Inner>);
@@ -106,12 +110,15 @@ pub(super) async fn check(
     State(gate): State<Gate>,
     Extension(peer): Extension<Peer>,
     Extension(PeerAddress(address)): Extension<PeerAddress>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response {
     let (method, path) = (request.method().clone(), request.uri().path().to_owned());
     match gate.0.admit((&peer, address), request.headers(), &method, &path).await {
-        Ok(()) => next.run(request).await,
+        Ok(user) => {
+            request.extensions_mut().insert(user);
+            next.run(request).await
+        }
         Err(denial) => denial.answer(&method, &path),
     }
 }
@@ -123,14 +130,14 @@ impl Inner {
         headers: &HeaderMap,
         method: &Method,
         path: &str,
-    ) -> Result<(), Denial> {
+    ) -> Result<RequestUser, Denial> {
         let caller = self.caller((peer, address), headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
-            return Ok(());
+            return Ok(RequestUser(caller.unwrap_or_else(|_| Caller::anonymous()).name().to_owned()));
         }
         let caller = caller?;
         if caller.groups().any(|group| group == MASTERS) || self.may((&caller, address), method, path).await? {
-            return Ok(());
+            return Ok(RequestUser(caller.name().to_owned()));
         }
         Err(Denial::Forbidden { user: caller.name().to_owned() })
     }

@@ -6,6 +6,7 @@
 
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test ends where its footing is gone")]
 
+mod audit_log;
 mod bad_input;
 mod cache_dump;
 mod cluster;
@@ -27,6 +28,7 @@ mod leader_election;
 mod metrics;
 mod plugin_life;
 mod plugin_settings;
+mod plugin_state;
 mod preemption;
 mod process;
 mod profiles;

@@ -47,6 +47,8 @@ const LIMIT: Duration = Duration::from_secs(60);
 pub(crate) struct Bench {
     pub(crate) cluster: Cluster,
     pub(crate) scheduler: Scheduler,
+    /// The scheduler's.
+    arguments: Vec<String>,
 }
 
 impl Bench {
@@ -61,13 +63,50 @@ impl Bench {
         fs::create_dir(path("plugins")).expect("a folder");
         fs::write(path("config.yaml"), CONFIG).expect("a file");
         write(cluster.dir.path());
-        let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
-        let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
-        let scheduler = cluster.scheduler(&arguments).await;
+        let flags = [
+            ("config", "config.yaml"),
+            ("plugins-dir", "plugins"),
+            ("plugin-config", "plugins.yaml"),
+            ("plugin-state", "state.json"),
+            ("audit-log", "audit.log"),
+        ];
+        let arguments: Vec<String> = flags.iter().flat_map(|(flag, file)| [format!("--{flag}"), path(file)]).collect();
+        let scheduler = start(&cluster, &arguments).await;
         for behavior in [Behavior::Trap, Behavior::LogMuch] {
             create_priority_class(&cluster, behavior).await;
         }
-        Self { cluster, scheduler }
+        Self { cluster, scheduler, arguments }
+    }
+
+    /// The scheduler is killed, and another one takes over its files.
+    pub(crate) async fn crash_and_start(&mut self) {
+        self.scheduler.process.signal("-KILL");
+        self.scheduler = start(&self.cluster, &self.arguments).await;
+    }
+
+    pub(crate) fn state_file(&self) -> std::path::PathBuf {
+        self.cluster.dir.path().join("state.json")
+    }
+
+    /// Waits until the state that is kept says this.
+    pub(crate) async fn state_says(&self, part: &str) {
+        self.file_that(&self.state_file(), |text| text.contains(part), part).await;
+    }
+
+    /// Waits until a file is as it should be, and returns what it holds.
+    pub(crate) async fn file_that(&self, file: &Path, is_right: impl Fn(&str) -> bool, what: &str) -> String {
+        let looking = async {
+            let mut every = tokio::time::interval(Duration::from_millis(50));
+            loop {
+                every.tick().await;
+                let text = fs::read_to_string(file).unwrap_or_default();
+                if is_right(&text) {
+                    return text;
+                }
+            }
+        };
+        let found = tokio::time::timeout(crate::process::DEADLINE, looking).await;
+        found.unwrap_or_else(|_| panic!("{} does not say {what}", file.display()))
     }
 
     pub(crate) fn file(&self) -> std::path::PathBuf {
@@ -127,6 +166,11 @@ impl Bench {
         self.scheduler.until("/metrics", |text| text.contains(&metric)).await;
         self.until("serves", |plugin| plugin["digest"] == digest).await
     }
+}
+
+async fn start(cluster: &Cluster, arguments: &[String]) -> Scheduler {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    cluster.scheduler(&arguments).await
 }
 
 /// The same component in several binaries.

@@ -15,7 +15,7 @@ use crate::{
 
 impl Bench {
     /// Writes other settings, in one step.
-    fn configure(&self, text: &str) {
+    pub(crate) fn configure(&self, text: &str) {
         place(&self.cluster.dir.path().join("plugins.yaml"), text.as_bytes());
     }
 

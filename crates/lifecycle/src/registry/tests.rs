@@ -7,6 +7,7 @@ use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationS
 use super::*;
 use crate::{Forbidden, PluginNotice, PluginPolicy, PluginState, Rebuild, SettingsChange};
 
+mod restart;
 mod withdrawn;
 
 mod faults;

@@ -30,6 +30,7 @@ impl Origin<'_> {
             cycle: self.cycle,
             scheduler_name: context.text(scheduler_name).to_owned(),
             plugin: context.plugin_name(scheduler_name, self.plugin),
+            binary: context.plugin_binary(scheduler_name, self.plugin),
             effects,
         }
     }

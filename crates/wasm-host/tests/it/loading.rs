@@ -111,6 +111,10 @@ fn artefacts_are_kept_for_this_user_alone_and_used_again() {
     assert!(again.is_from_artefact());
     assert_eq!(again.stats().faults(FaultKind::Trap), 0);
 
+    let by_digest = |digest| Engine::new(options.clone()).unwrap().load_compiled("ByPriority", digest);
+    assert_eq!(by_digest(binary.digest()).map(|factory| factory.digest()), Some(binary.digest()));
+    assert!(by_digest(Binary::new("ByPriority", *b"others").digest()).is_none());
+
     let mut content = std::fs::read(stored).unwrap();
     *content.last_mut().unwrap() ^= 1;
     std::fs::write(stored, content).unwrap();

@@ -144,7 +144,7 @@ fn kinds_that_were_not_granted_refuse_the_binary() {
     inventory.found(&"Mine".into(), plain(b'a'), NOW);
     let decisions = inventory.found(&"Mine".into(), that_reads_secrets(b'b'), NOW);
     let (swaps, notices) = outcome(&decisions);
-    let [PluginNoticeKind::Refused { reason }] = notices.as_slice() else { panic!("{decisions:?}") };
+    let [PluginNoticeKind::Refused { reason, .. }] = notices.as_slice() else { panic!("{decisions:?}") };
     assert!(reason.contains("v1/Secret"), "{reason}");
     assert!(swaps.is_empty());
 }
@@ -157,13 +157,13 @@ fn json_of_pods_that_nobody_kept_refuses_the_binary() {
     let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
     assert!(matches!(
         outcome(&decisions).1.as_slice(),
-        [PluginNoticeKind::Refused { reason }, PluginNoticeKind::NotServed { .. }] if reason.contains("grants.podJson")
+        [PluginNoticeKind::Refused { reason, .. }, PluginNoticeKind::NotServed { .. }] if reason.contains("grants.podJson")
     ));
     reconfigure(&mut inventory, granted);
     let decisions = inventory.found(&"Mine".into(), that_wants_json(b'a'), NOW);
     assert!(matches!(
         outcome(&decisions).1.as_slice(),
-        [PluginNoticeKind::Refused { reason }, ..] if reason.contains("restart")
+        [PluginNoticeKind::Refused { reason, .. }, ..] if reason.contains("restart")
     ));
     let mut inventory = self::inventory(granted, &["Mine"]);
     assert!(inventory.settle_pod_json(), "somebody may come who may");

@@ -1,0 +1,339 @@
+//! The audit log (`--audit-log`): what was done to plugins, by whom, and what plugins had done to the cluster, a line of JSON
+//! each. `docs/src/audit.md` describes the fields.
+//!
+//! Entries go to a thread of their own over a bounded channel. Nobody waits for it: an entry that finds the channel full is
+//! dropped and counted, so that neither a slow disk nor a plugin that asks for much holds up scheduling.
+
+mod rotating_file;
+
+use std::{
+    io,
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use berth_model::{BinaryId, Digest};
+use berth_scheduler::PodRef;
+use berth_wasm_host::threads;
+use serde::Serialize;
+use tokio::sync::{mpsc, oneshot};
+use tracing::error;
+
+use self::rotating_file::RotatingFile;
+use crate::clock;
+
+/// Some kilobytes each at most: a few seconds of a busy scheduler on a disk that hangs.
+const BOUND: usize = 8192;
+
+/// What the log takes on disk: the file and its backups.
+const MAX_BYTES: u64 = 100 << 20;
+const N_BACKUPS: u32 = 5;
+
+/// Where entries go; nowhere by default. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AuditLog(Option<Writer>);
+
+#[derive(Clone, Debug)]
+struct Writer {
+    queue: mpsc::Sender<Command>,
+    n_dropped: Arc<AtomicU64>,
+}
+
+#[derive(Debug)]
+enum Command {
+    Write(Box<Entry>),
+    Flush(oneshot::Sender<()>),
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    time: String,
+    plugin: String,
+    #[serde(flatten)]
+    by: By,
+    #[serde(flatten)]
+    event: AuditEvent,
+}
+
+/// Who caused it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "camelCase")]
+pub(crate) enum By {
+    /// A command, by the user whose token it had, or `local` for one of this machine.
+    Operator { user: String },
+    /// A file of the plugins directory changed.
+    PluginsDirectory,
+    /// The operator's settings changed.
+    PluginConfig,
+    /// Faults, or time that passed.
+    Scheduler,
+    /// The plugin itself asked for it.
+    Plugin,
+}
+
+/// What happened.
+#[derive(Debug, Serialize)]
+#[serde(tag = "event", rename_all = "camelCase", rename_all_fields = "camelCase")]
+pub(crate) enum AuditEvent {
+    /// An operator's command, and why it was not followed.
+    Ordered {
+        order: &'static str,
+        refused: Option<String>,
+    },
+    /// A binary serves in a profile.
+    Swapped {
+        profile: String,
+        version: String,
+        digest: String,
+    },
+    /// Nothing serves in a profile any more.
+    Withdrawn {
+        profile: String,
+    },
+    /// A profile could not take a binary.
+    NotSwapped {
+        profile: String,
+        digest: Option<String>,
+        reason: String,
+    },
+    /// A binary may not serve.
+    Refused {
+        digest: Option<String>,
+        reason: String,
+    },
+    RolledBack {
+        digest: String,
+        to: String,
+        reason: String,
+    },
+    Quarantined {
+        digest: String,
+        until: String,
+        reason: String,
+    },
+    Released {
+        digest: String,
+    },
+    /// What a file under the plugin's name may do.
+    GrantsChanged {
+        old: serde_json::Value,
+        new: serde_json::Value,
+    },
+    /// A request to the API server that the plugin asked for.
+    Effect(EffectEntry),
+    /// It asked for what it was not granted.
+    EffectRefused {
+        effect: &'static str,
+        pod: PodEntry,
+        count: u32,
+        reason: String,
+    },
+}
+
+/// A change of the cluster in the name of a plugin.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EffectEntry {
+    /// The profile in whose cycle the plugin asked for it.
+    pub profile: String,
+    /// Of the binary that asked for it; `native` for a built-in that runs natively.
+    pub digest: String,
+    /// Of the cycle.
+    pub pod: PodEntry,
+    pub cycle: u64,
+    #[serde(flatten)]
+    pub target: EffectTarget,
+    /// `ok`, or what went wrong.
+    pub result: String,
+}
+
+/// What an effect changes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct EffectTarget {
+    /// `patch`, `create`, `delete`, `evict` or `event`.
+    pub verb: &'static str,
+    /// `apiVersion/kind`.
+    pub kind: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub subresource: Option<String>,
+    pub namespace: String,
+    pub name: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub(crate) struct PodEntry {
+    namespace: String,
+    name: String,
+    uid: String,
+}
+
+impl From<&PodRef> for PodEntry {
+    fn from(pod: &PodRef) -> Self {
+        Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.to_string() }
+    }
+}
+
+/// As the log shows binaries; `built-in` for none of the plugins directory.
+pub(crate) fn digest_or_built_in(digest: Option<Digest>) -> String {
+    digest.map_or_else(|| "built-in".to_owned(), |digest| digest.to_string())
+}
+
+pub(crate) fn binary(binary: Option<BinaryId>) -> String {
+    binary.map_or_else(String::new, |binary| binary.to_string())
+}
+
+impl AuditLog {
+    /// Opens the log, `-` for standard output, and starts the thread that writes. It ends with the last clone.
+    ///
+    /// # Errors
+    /// The file cannot be opened for appending.
+    pub(crate) fn open(target: Option<&Path>) -> Result<Self> {
+        let Some(target) = target else { return Ok(Self::default()) };
+        let sink: Box<dyn io::Write + Send> = if target == Path::new("-") {
+            Box::new(io::stdout())
+        } else {
+            let file = RotatingFile::open(target.to_owned(), MAX_BYTES, N_BACKUPS);
+            Box::new(file.with_context(|| format!("--audit-log {}: cannot be written", target.display()))?)
+        };
+        Self::start(sink, target.to_owned(), BOUND)
+    }
+
+    fn start(mut sink: Box<dyn io::Write + Send>, target: PathBuf, bound: usize) -> Result<Self> {
+        let (queue, mut commands) = mpsc::channel(bound);
+        let n_dropped = Arc::<AtomicU64>::default();
+        let lost = Arc::clone(&n_dropped);
+        let work = move || {
+            let mut was_well = true;
+            while let Some(command) = commands.blocking_recv() {
+                let entry = match command {
+                    Command::Write(entry) => entry,
+                    Command::Flush(done) => {
+                        // Whoever waited may have left.
+                        let _ = done.send(());
+                        continue;
+                    }
+                };
+                let written = write(&mut *sink, &entry);
+                if let Err(error) = &written {
+                    lost.fetch_add(1, Ordering::Relaxed);
+                    if was_well {
+                        error!("--audit-log {}: cannot be written: {error}; entries are lost", target.display());
+                    }
+                }
+                was_well = written.is_ok();
+            }
+        };
+        threads::spawn_background("audit-log", work).context("no thread for the audit log")?;
+        Ok(Self(Some(Writer { queue, n_dropped })))
+    }
+
+    /// Whether anybody reads what is recorded.
+    pub(crate) fn is_on(&self) -> bool {
+        self.0.is_some()
+    }
+
+    /// Never waits.
+    pub(crate) fn record(&self, plugin: &str, by: By, event: AuditEvent) {
+        let Some(writer) = &self.0 else { return };
+        let time = clock::rfc3339(clock::wall(clock::now()));
+        let entry = Entry { time, plugin: plugin.to_owned(), by, event };
+        if writer.queue.try_send(Command::Write(Box::new(entry))).is_err() {
+            writer.n_dropped.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    /// How many entries were not written.
+    pub(crate) fn n_dropped(&self) -> u64 {
+        self.0.as_ref().map_or(0, |writer| writer.n_dropped.load(Ordering::Relaxed))
+    }
+
+    /// Waits until everything that was recorded is written, for at most `limit`.
+    pub(crate) async fn flush(&self, limit: Duration) {
+        let Some(writer) = &self.0 else { return };
+        let (done, written) = oneshot::channel();
+        let flushing = async {
+            if writer.queue.send(Command::Flush(done)).await.is_ok() {
+                // The thread answers, or has ended with all its entries.
+                let _ = written.await;
+            }
+        };
+        // What is left then is lost with the process.
+        let _ = tokio::time::timeout(limit, flushing).await;
+    }
+}
+
+fn write(sink: &mut dyn io::Write, entry: &Entry) -> io::Result<()> {
+    let mut line = serde_json::to_vec(entry)?;
+    line.push(b'\n');
+    sink.write_all(&line)?;
+    sink.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::{Receiver, Sender, channel};
+
+    use super::*;
+
+    /// Takes a line whenever it is let.
+    struct Gate(Receiver<()>, Sender<String>);
+
+    impl io::Write for Gate {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.recv().map_err(io::Error::other)?;
+            self.1.send(String::from_utf8_lossy(bytes).into_owned()).map_err(io::Error::other)?;
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_disk_that_hangs_holds_up_nobody_and_costs_entries() {
+        let ((open, gate), (taken, lines)) = (channel(), channel());
+        let log = AuditLog::start(Box::new(Gate(gate, taken)), "audit.log".into(), 4).expect("a thread");
+        for number in 0..100 {
+            let released = AuditEvent::Released { digest: number.to_string() };
+            log.record("Mine", By::Operator { user: "ann".to_owned() }, released);
+        }
+        // One may have left the channel for the disk already.
+        assert!((95..=96).contains(&log.n_dropped()), "{}", log.n_dropped());
+        (0..5).for_each(|_| open.send(()).expect("the thread waits"));
+        let line: serde_json::Value = serde_json::from_str(&lines.recv().expect("a line")).expect("JSON");
+        let expected = serde_json::json!({"plugin": "Mine", "by": "operator", "user": "ann", "event": "released", "digest": "0", "time": line["time"]});
+        assert_eq!(line, expected);
+        drop(open);
+        log.flush(Duration::from_secs(60)).await;
+    }
+
+    #[test]
+    fn effects_are_flat() {
+        let pod = PodEntry { namespace: "default".into(), name: "web".into(), uid: "7".into() };
+        let target =
+            EffectTarget { verb: "patch", kind: "v1/Node".into(), name: "n1".into(), ..EffectTarget::default() };
+        let effect = EffectEntry {
+            profile: "berth".into(),
+            digest: "native".into(),
+            pod,
+            cycle: 3,
+            target,
+            result: "ok".into(),
+        };
+        let event = AuditEvent::Effect(effect);
+        let entry = Entry { time: "T".into(), plugin: "Mine".into(), by: By::Plugin, event };
+        let expected = serde_json::json!({
+            "time": "T", "plugin": "Mine", "by": "plugin", "event": "effect", "profile": "berth", "digest": "native",
+            "pod": {"namespace": "default", "name": "web", "uid": "7"}, "cycle": 3,
+            "verb": "patch", "kind": "v1/Node", "namespace": "", "name": "n1", "result": "ok",
+        });
+        assert_eq!(serde_json::to_value(entry).expect("JSON"), expected);
+    }
+}

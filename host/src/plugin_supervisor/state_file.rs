@@ -1,0 +1,349 @@
+//! The file of `--plugin-state`: what of plugins outlasts the process, as JSON.
+//!
+//! Times in it are the wall clock's. The file is written beside itself, synced and renamed, so that there is always a whole
+//! one. One that cannot be read is set aside, and the scheduler starts as if there were none: what it holds is a courtesy to
+//! operators, and no reason to schedule nothing.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, Write as _},
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+use berth_lifecycle::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine};
+use berth_model::{Digest, PluginName};
+use jiff::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use tokio::{sync::watch, task::spawn_blocking};
+use tracing::{info, warn};
+
+use crate::clock;
+
+/// The form of the file. Another one is not understood.
+const VERSION: u32 = 1;
+
+/// A file that could not be written is tried again after this long.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// What the file says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct StateDocument {
+    version: u32,
+    plugins: BTreeMap<String, PluginEntry>,
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct PluginEntry {
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    disabled: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    quarantine: Option<QuarantineEntry>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    failed: Option<FailedEntry>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct QuarantineEntry {
+    digest: HexDigest,
+    until: Timestamp,
+    reason: String,
+    in_a_row: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct FailedEntry {
+    digest: HexDigest,
+    reason: String,
+    /// The binary before, if it serves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    serving: Option<HexDigest>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct HexDigest(Digest);
+
+/// Why a file is of no use.
+#[derive(Debug, thiserror::Error)]
+enum UnusableState {
+    #[error("cannot be read: {0}")]
+    Io(#[from] io::Error),
+    #[error("is not what this program writes: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("is of version {0}, and this program knows version {known}", known = VERSION)]
+    Version(u32),
+}
+
+impl StateDocument {
+    pub(super) fn of(remembered: impl IntoIterator<Item = (PluginName, Remembered)>) -> Self {
+        let entry = |(name, remembered): (PluginName, Remembered)| (name.to_string(), PluginEntry::from(remembered));
+        Self { version: VERSION, plugins: remembered.into_iter().map(entry).collect() }
+    }
+
+    /// By plugin.
+    pub(super) fn remembered(self) -> impl Iterator<Item = (PluginName, Remembered)> {
+        self.plugins.into_iter().map(|(name, entry)| (PluginName::from(name), Remembered::from(entry)))
+    }
+}
+
+/// What the file says; nothing if there is none. One that is of no use is set aside.
+pub(super) fn read(file: &Path) -> StateDocument {
+    let nothing = StateDocument::of([]);
+    match try_read(file) {
+        Ok(document) => document.unwrap_or(nothing),
+        Err(reason) => {
+            let aside = beside(file, ".unusable");
+            let kept = match fs::rename(file, &aside) {
+                Ok(()) => format!("it is kept as {}", aside.display()),
+                Err(error) => format!("it stays where it is: {error}"),
+            };
+            warn!(
+                "--plugin-state {}: {reason}; plugins start as if none had been disabled, quarantined or rolled back; {kept}",
+                file.display()
+            );
+            nothing
+        }
+    }
+}
+
+fn try_read(file: &Path) -> Result<Option<StateDocument>, UnusableState> {
+    /// Read before the rest, which another version may have changed.
+    #[derive(Deserialize)]
+    struct Version {
+        version: u32,
+    }
+    let text = match fs::read(file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error.into()),
+    };
+    let Version { version } = serde_json::from_slice(&text)?;
+    if version != VERSION {
+        return Err(UnusableState::Version(version));
+    }
+    Ok(Some(serde_json::from_slice(&text)?))
+}
+
+/// In one step: after a crash there is the old file or the new one.
+fn write(file: &Path, document: &StateDocument) -> io::Result<()> {
+    let text = serde_json::to_vec_pretty(document)?;
+    let unfinished = beside(file, ".tmp");
+    let mut written = fs::File::create(&unfinished)?;
+    written.write_all(&text)?;
+    written.sync_all()?;
+    fs::rename(unfinished, file)?;
+    let dir = file.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::File::open(dir)?.sync_all()
+}
+
+fn beside(file: &Path, ending: &str) -> PathBuf {
+    let mut name = file.as_os_str().to_owned();
+    name.push(ending);
+    name.into()
+}
+
+/// By plugin. Compared instead of documents, as a time is another one of the wall clock's whenever that is set.
+pub(super) type AllRemembered = Vec<(PluginName, Remembered)>;
+
+/// Writes the file whenever something else is to be remembered.
+#[derive(Debug)]
+pub(super) struct StateKeeper {
+    latest: watch::Sender<(u64, AllRemembered)>,
+    saved: watch::Receiver<u64>,
+}
+
+/// What is written once this number is reached.
+#[derive(Debug)]
+pub(super) struct Saving {
+    number: u64,
+    saved: watch::Receiver<u64>,
+}
+
+impl StateKeeper {
+    /// Starts the task that writes; it ends with the keeper. Must be called inside a tokio runtime. The file is written once at
+    /// once, which shows whether it can be.
+    pub(super) fn spawn(file: PathBuf, remembered: AllRemembered) -> Self {
+        let (latest, to_write) = watch::channel((1, remembered));
+        let (done, saved) = watch::channel(0);
+        tokio::spawn(keep(file, to_write, done));
+        Self { latest, saved }
+    }
+
+    /// From here on, this is to be remembered.
+    pub(super) fn remember(&self, remembered: AllRemembered) {
+        self.latest.send_if_modified(|(number, latest)| {
+            let is_other = *latest != remembered;
+            if is_other {
+                (*number, *latest) = (*number + 1, remembered);
+            }
+            is_other
+        });
+    }
+
+    /// To wait for what is to be remembered so far.
+    pub(super) fn saving(&self) -> Saving {
+        Saving { number: self.latest.borrow().0, saved: self.saved.clone() }
+    }
+}
+
+impl Saving {
+    /// Waits until it is on disk, for at most `limit`.
+    pub(super) async fn done(mut self, limit: Duration) {
+        // A file that cannot be written is told of elsewhere; whoever gave the order need not wait for it.
+        let _ = tokio::time::timeout(limit, self.saved.wait_for(|saved| *saved >= self.number)).await;
+    }
+}
+
+async fn keep(file: PathBuf, mut to_write: watch::Receiver<(u64, AllRemembered)>, done: watch::Sender<u64>) {
+    let mut has_failed = false;
+    loop {
+        let (number, remembered) = to_write.borrow_and_update().clone();
+        let place = file.clone();
+        let written = spawn_blocking(move || write(&place, &StateDocument::of(remembered))).await;
+        match written.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(()) => {
+                if std::mem::take(&mut has_failed) {
+                    info!(file = %file.display(), "the state of plugins is kept again");
+                }
+                done.send_replace(number);
+                if to_write.changed().await.is_err() {
+                    return;
+                }
+            }
+            Err(error) => {
+                if !std::mem::replace(&mut has_failed, true) {
+                    warn!(
+                        "--plugin-state {}: cannot be written: {error}; what is disabled or quarantined would be \
+                         forgotten over a restart: put the file on a writable volume",
+                        file.display()
+                    );
+                }
+                tokio::time::sleep(RETRY).await;
+            }
+        }
+    }
+}
+
+impl From<Remembered> for PluginEntry {
+    fn from(remembered: Remembered) -> Self {
+        let Remembered { is_disabled, quarantine, failed } = remembered;
+        let quarantine = quarantine.map(|RememberedQuarantine { record, n_in_a_row }| QuarantineEntry {
+            digest: HexDigest(record.digest),
+            until: clock::timestamp(clock::wall(record.until)),
+            reason: record.reason,
+            in_a_row: n_in_a_row,
+        });
+        let failed = failed.map(|FailedBinary { digest, reason, serving }| FailedEntry {
+            digest: HexDigest(digest),
+            reason,
+            serving: serving.map(HexDigest),
+        });
+        Self { disabled: is_disabled, quarantine, failed }
+    }
+}
+
+impl From<PluginEntry> for Remembered {
+    fn from(entry: PluginEntry) -> Self {
+        let PluginEntry { disabled, quarantine, failed } = entry;
+        let quarantine = quarantine.map(|QuarantineEntry { digest, until, reason, in_a_row }| RememberedQuarantine {
+            record: QuarantineRecord { digest: digest.0, until: clock::at_wall(until), reason },
+            n_in_a_row: in_a_row,
+        });
+        let failed = failed.map(|FailedEntry { digest, reason, serving }| FailedBinary {
+            digest: digest.0,
+            reason,
+            serving: serving.map(|serving| serving.0),
+        });
+        Self { is_disabled: disabled, quarantine, failed }
+    }
+}
+
+impl Serialize for HexDigest {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&self.0)
+    }
+}
+
+impl<'de> Deserialize<'de> for HexDigest {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        String::deserialize(deserializer)?.parse().map(Self).map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn digest(letter: u8) -> Digest {
+        Digest::new([letter; 32])
+    }
+
+    fn remembered(until: &str) -> AllRemembered {
+        let until = clock::at_wall(until.parse().expect("a time"));
+        let record = QuarantineRecord { digest: digest(1), until, reason: "3 faults within 60 s".to_owned() };
+        let failed = FailedBinary {
+            digest: digest(2),
+            reason: "gave way: 1 faults on probation".to_owned(),
+            serving: Some(digest(3)),
+        };
+        let quarantine = Some(RememberedQuarantine { record, n_in_a_row: 2 });
+        vec![
+            ("A".into(), Remembered { is_disabled: true, ..Remembered::default() }),
+            ("B".into(), Remembered { quarantine, failed: Some(failed), is_disabled: false }),
+        ]
+    }
+
+    #[test]
+    fn a_document_reads_what_it_writes() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("state.json");
+        assert_eq!(read(&file), StateDocument::of([]), "there is none yet");
+        let document = StateDocument::of(remembered("2040-01-02T03:04:05Z"));
+        write(&file, &document).expect("a writable folder");
+        assert_eq!(read(&file), document);
+        let text = fs::read_to_string(&file).expect("a file");
+        assert!(text.contains("\"until\": \"2040-01-02T03:0"), "{text}");
+        let again: AllRemembered = read(&file).remembered().collect();
+        let failed =
+            |all: &AllRemembered| all.iter().map(|(name, it)| (name.clone(), it.failed.clone())).collect::<Vec<_>>();
+        assert_eq!(failed(&again), failed(&remembered("2040-01-02T03:04:05Z")));
+        assert_eq!(fs::read_dir(dir.path()).expect("a folder").count(), 1, "nothing unfinished");
+    }
+
+    #[test]
+    fn a_file_of_no_use_is_set_aside() {
+        let cases = [
+            "",
+            "{",
+            "{\"version\":2}",
+            "{\"version\":1,\"plugins\":{},\"more\":0}",
+            "{\"version\":1,\"plugins\":{\"A\":1}}",
+        ];
+        for text in cases {
+            let dir = tempfile::tempdir().expect("a folder");
+            let file = dir.path().join("state.json");
+            fs::write(&file, text).expect("a file");
+            assert_eq!(read(&file), StateDocument::of([]), "{text}");
+            assert!(!file.exists());
+            assert_eq!(fs::read_to_string(dir.path().join("state.json.unusable")).expect("kept"), text);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_is_remembered_last_is_on_disk_in_the_end() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let file = dir.path().join("state.json");
+        let keeper = StateKeeper::spawn(file.clone(), Vec::new());
+        for year in 2040..2060 {
+            keeper.remember(remembered(&format!("{year}-06-02T03:04:05Z")));
+        }
+        keeper.saving().done(Duration::from_secs(60)).await;
+        let text = fs::read_to_string(&file).expect("a file");
+        assert!(text.contains("\"until\": \"2059-06-02T03:0"), "{text}");
+    }
+}
