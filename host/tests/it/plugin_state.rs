@@ -30,6 +30,7 @@ async fn a_quarantine_goes_on_after_a_crash() {
     bench.create("trapping", Behavior::Trap).await;
     let before = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     bench.state_says("\"quarantine\"").await;
+    bench.delete("trapping").await;
     bench.crash_and_start().await;
     let after = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     assert_eq!((&after["quarantined"]["digest"], &after["reason"]), (&json!(digest(1)), &before["reason"]));
