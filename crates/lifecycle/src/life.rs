@@ -11,7 +11,7 @@ use crate::{
     decisions::PluginNoticeKind,
     fault::{Fault, FaultHistory, Tally},
     policy::{PluginPolicy, milliseconds},
-    remembered::{FailedBinary, Remembered, RememberedQuarantine},
+    remembered::{FailedBinary, QuarantineRecord, Remembered, RememberedQuarantine},
 };
 
 /// Where a plugin stands.
@@ -81,17 +81,6 @@ pub(crate) struct RefusedFile {
 pub(crate) struct ProbationSoFar {
     since: Time,
     n_faults: u32,
-}
-
-/// Which component is out of service, why and until when.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuarantineRecord {
-    /// The component's.
-    pub digest: Digest,
-    /// When it is back in service.
-    pub until: Time,
-    /// The faults that led to it.
-    pub reason: String,
 }
 
 /// What can happen to a plugin.

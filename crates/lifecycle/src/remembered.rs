@@ -2,9 +2,7 @@
 //!
 //! Everything else is found out anew at the start: which files there are, and whether they may serve.
 
-use berth_model::Digest;
-
-use crate::life::QuarantineRecord;
+use berth_model::{Digest, Time};
 
 /// What is remembered of one plugin.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,6 +13,17 @@ pub struct Remembered {
     pub quarantine: Option<RememberedQuarantine>,
     /// The bytes of its file that are not tried again: they failed on probation, or an operator went back from them.
     pub failed: Option<FailedBinary>,
+}
+
+/// Which component is out of service, why and until when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuarantineRecord {
+    /// The component's.
+    pub digest: Digest,
+    /// When it is back in service.
+    pub until: Time,
+    /// The faults that led to it.
+    pub reason: String,
 }
 
 /// A quarantine that is not over.

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     binary::{Component, CountCalls, Service},
-    life::{Fallback, Life, QuarantineRecord},
+    life::{Fallback, Life},
     plugin::Plugin,
     policy::OperatorPolicy,
+    remembered::QuarantineRecord,
 };
 
 /// Where a plugin stands, in the words that operators know. Written and read as [`Self::as_str`] shows it.
