@@ -340,7 +340,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     /// Whether the profile waits for a new instance.
     pub(crate) fn is_restarting(&self, scheduler_name: &str, policy: &dyn OperatorPolicy) -> bool {
-        let service = self.available(policy.execution(&self.name, scheduler_name));
+        let service = self.available(policy.execution(&self.name, scheduler_name), policy);
         service.is_some_and(|service| self.restart(scheduler_name, &service).is_some())
     }
 

@@ -91,6 +91,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
     let (plugins, mut inbox) = mpsc::channel(16);
     tokio::spawn(async move { while inbox.recv().await.is_some() {} });
     let executor = Executor {
+        audit: AuditLog::default(),
         writer: Writer::new(client.clone()),
         kinds: Kinds::new(client.clone()),
         // Events go elsewhere: they are posted by another task, in its own time.
@@ -115,6 +116,7 @@ fn action(effects: Vec<Effect>) -> Action {
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
         plugin: "Mine".into(),
+        binary: None,
         effects,
     });
     Action::Pod(PodRequest { pod, request })

@@ -34,7 +34,7 @@ pub(crate) enum Message {
         result: Result<(), SwapError>,
     },
     /// What the operator's file says from here on, or what is wrong with it.
-    Settings(Result<PluginHostSettings, SettingsFileError>),
+    Settings(Box<Result<PluginHostSettings, SettingsFileError>>),
     List(oneshot::Sender<Vec<PluginReport>>),
     HostSettings(oneshot::Sender<HostSettings>),
     Order {

@@ -114,13 +114,13 @@ pub(crate) fn start(
 fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
     let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread does only when the process ends.
-    let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name))));
+    let changed = move || drop(inbox.blocking_send(Message::Settings(Box::new(settings_file::read(&name)))));
     let watch = file_watch::watch(vec![file.to_owned()], changed)
         .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
     let again = settings_file::read(file);
     if again.as_ref() != Ok(&inventory.rules.settings) {
         // Nothing else waits in the channel yet.
-        let _ = supervisor.try_send(Message::Settings(again));
+        let _ = supervisor.try_send(Message::Settings(Box::new(again)));
     }
     Ok(watch)
 }
@@ -151,13 +151,11 @@ impl Supervisor {
     async fn take(&mut self, message: Message) {
         let (decisions, by) = match message {
             Message::Directory(event) => (self.directory_changed(event), By::PluginsDirectory),
-            Message::Faulted { plugin, fault, held } => {
-                (self.faulted(&plugin.into(), fault, held), By::Scheduler)
-            }
+            Message::Faulted { plugin, fault, held } => (self.faulted(&plugin.into(), fault, held), By::Scheduler),
             Message::Swapped { scheduler_name, plugin, version, result } => {
                 (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
             }
-            Message::Settings(settings) => (self.settings_changed(settings), By::PluginConfig),
+            Message::Settings(settings) => (self.settings_changed(*settings), By::PluginConfig),
             Message::HostSettings(answer) => {
                 // Whoever asked may have left.
                 let _ = answer.send(self.settings.clone());
@@ -508,8 +506,8 @@ fn audit_event(kind: &PluginNoticeKind) -> Option<AuditEvent> {
             Some(AuditEvent::Quarantined { digest: digest.to_string(), until, reason: reason.clone() })
         }
         PluginNoticeKind::Released { digest } => Some(AuditEvent::Released { digest: digest.to_string() }),
-        PluginNoticeKind::Restarting { .. }
-        | PluginNoticeKind::ProbationOver
-        | PluginNoticeKind::NotServed { .. } => None,
+        PluginNoticeKind::Restarting { .. } | PluginNoticeKind::ProbationOver | PluginNoticeKind::NotServed { .. } => {
+            None
+        }
     }
 }

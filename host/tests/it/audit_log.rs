@@ -3,7 +3,7 @@
 use berth_test_guests::Behavior;
 use serde_json::{Value, json};
 
-use crate::plugin_life::{Bench, PLUGIN_CONFIG, digest};
+use crate::plugin_life::{Bench, PLUGIN_CONFIG, TRAPPING, digest};
 
 impl Bench {
     /// Waits for an entry with these fields.
@@ -42,7 +42,9 @@ async fn whoever_does_something_to_a_plugin_is_written_down() {
     assert!(!bench.berth(&["rollback", "ByPriority"]).await.status.success());
     let refused = "plugin \"ByPriority\" cannot be rolled back: no binary served before this one";
     bench.audited(json!({"event": "ordered", "order": "rollback", "refused": refused})).await;
-    bench.create("trapping", Behavior::Trap).await;
+    for name in TRAPPING {
+        bench.create(name, Behavior::Trap).await;
+    }
     bench.audited(json!({"event": "quarantined", "by": "scheduler", "digest": digest(1)})).await;
     bench.audited(json!({"event": "withdrawn", "by": "scheduler"})).await;
     bench.configure(&format!("{PLUGIN_CONFIG}  grants: {{effects: [event]}}\n"));

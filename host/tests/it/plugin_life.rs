@@ -39,7 +39,7 @@ plugins:
 ";
 
 /// Three are what [`PLUGIN_CONFIG`] does not forgive.
-const TRAPPING: [&str; 3] = ["trapping-0", "trapping-1", "trapping-2"];
+pub(crate) const TRAPPING: [&str; 3] = ["trapping-0", "trapping-1", "trapping-2"];
 
 const LIMIT: Duration = Duration::from_secs(60);
 

@@ -5,7 +5,7 @@ use std::fs;
 use berth_test_guests::Behavior;
 use serde_json::json;
 
-use crate::plugin_life::{Bench, PLUGIN_CONFIG, digest};
+use crate::plugin_life::{Bench, PLUGIN_CONFIG, TRAPPING, digest};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_disabled_plugin_is_disabled_after_a_crash() {
@@ -27,10 +27,14 @@ async fn a_quarantine_goes_on_after_a_crash() {
     let mut bench = Bench::start(PLUGIN_CONFIG).await;
     bench.put(1);
     bench.serves(&digest(1)).await;
-    bench.create("trapping", Behavior::Trap).await;
+    for name in TRAPPING {
+        bench.create(name, Behavior::Trap).await;
+    }
     let before = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     bench.state_says("\"quarantine\"").await;
-    bench.delete("trapping").await;
+    for name in TRAPPING {
+        bench.delete(name).await;
+    }
     bench.crash_and_start().await;
     let after = bench.until("quarantined", |plugin| plugin["state"] == "quarantined").await;
     assert_eq!((&after["quarantined"]["digest"], &after["reason"]), (&json!(digest(1)), &before["reason"]));
