@@ -69,6 +69,8 @@ pub(crate) enum By {
     Operator { user: String },
     /// A file of the plugins directory changed.
     PluginsDirectory,
+    /// A registry was asked for the plugin.
+    Registry,
     /// The operator's settings changed.
     PluginConfig,
     /// Faults, or time that passed.

@@ -9,6 +9,8 @@ mod inventory;
 mod load;
 mod message;
 mod profiles;
+mod provenance;
+mod pulls;
 mod ready_binary;
 mod report;
 mod rules;

@@ -92,7 +92,8 @@ fn rights(rbac: &Rbac) -> Result<Rights> {
     let scheduling = &rbac.scheduling;
     let mut rules = Rules::of_options(scheduling);
     if let Some(file) = &scheduling.plugin_config {
-        rules.settings = settings_file::read(file)?;
+        let read = settings_file::read(file)?;
+        (rules.settings, rules.provenance) = (read.settings, read.provenance);
     }
     let artifacts = usable_artifact_cache(scheduling);
     let (plugins, unusable) =

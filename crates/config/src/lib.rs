@@ -43,8 +43,10 @@ pub use extender::{Extender, ExtenderTls, ManagedResource};
 pub use in_tree::{InTree, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use plugin_host::{
-    Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginHostConfigError,
-    PluginHostSettings, PluginLimits, PluginSettings, Probation, ProbationSpan, Quarantine,
+    Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
+    PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, Probation, ProbationSpan,
+    ProvenanceSettings, Quarantine, RegistrySettings, SignatureRule, SignatureSource, SignerIdentity, SignerSettings,
+    Unsigned,
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;

@@ -6,6 +6,7 @@
 
 mod file;
 mod grants;
+mod provenance;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,8 +14,13 @@ use std::time::Duration;
 use berth_framework::{ObjectKind, ObjectRule, Permission};
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 use berth_model::{Digest, PluginName};
+use serde::de::Error as _;
 
 use self::file::{Document, PluginEntry};
+pub use self::provenance::{
+    KeylessSettings, KeylessSubject, PluginSource, ProvenanceSettings, RegistrySettings, SignatureRule,
+    SignatureSource, SignerIdentity, SignerSettings, Unsigned,
+};
 
 /// The group and version of the document.
 pub const PLUGIN_HOST_API_VERSION: &str = "berth.dev/v1alpha1";
@@ -61,6 +67,7 @@ const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 pub struct PluginHostSettings {
     files: FileSettings,
     denied_digests: BTreeSet<Digest>,
+    provenance: ProvenanceSettings,
     defaults: PluginSettings,
     plugins: BTreeMap<PluginName, PluginSettings>,
     execution_of_profiles: BTreeMap<String, Execution>,
@@ -81,6 +88,8 @@ pub struct PluginSettings {
     pub quarantine: Quarantine,
     /// How long a new binary must do well.
     pub probation: Probation,
+    /// Where its binary comes from, as the plugin's own entry says; `None` for the plugins directory.
+    pub source: Option<PluginSource>,
 }
 
 /// What an instance may use. Exceeding any but the log rate is a fault.
@@ -154,6 +163,7 @@ impl Default for PluginSettings {
                 backoff: QUARANTINE_BACKOFF,
             },
             probation: Probation { span: ProbationSpan::Time(PROBATION_PERIOD), faults: PROBATION_FAULTS },
+            source: None,
         }
     }
 }
@@ -186,20 +196,25 @@ impl PluginHostSettings {
     /// # Errors
     /// The first thing that is wrong, with its place.
     pub fn from_text(file_name: &str, text: &str) -> Result<Self, PluginHostConfigError> {
-        let document: Document = serde_saphyr::from_str(text)
-            .map_err(|source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) })?;
+        let invalid = |source| PluginHostConfigError { file: file_name.to_owned(), source: Box::new(source) };
+        let document: Document = serde_saphyr::from_str(text).map_err(invalid)?;
+        let Document { registries, signers, signatures, .. } = document;
+        let provenance = provenance::settings(registries, signers, signatures)
+            .map_err(|error| invalid(serde_saphyr::Error::custom(error)))?;
         let defaults = document.defaults.over(&PluginSettings::default());
         let over_defaults = |entry: PluginEntry| {
             // Grants and execution of `defaults` do not become the plugin's own: other sources come before them.
             let base = PluginSettings { grants: None, execution: None, ..defaults.clone() };
-            (PluginName::from(entry.name.0), entry.settings.over(&base))
+            let source = entry.source.map(|source| source.0);
+            (PluginName::from(entry.name.0), PluginSettings { source, ..entry.settings.over(&base) })
         };
         let plugins = document.plugins.0.into_iter().map(over_defaults).collect();
         let execution_of_profiles =
             document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution));
         let files = document.files.over_default();
         let denied_digests = document.denied_digests.into_iter().map(|denied| denied.0).collect();
-        Ok(Self { files, denied_digests, plugins, execution_of_profiles: execution_of_profiles.collect(), defaults })
+        let execution_of_profiles = execution_of_profiles.collect();
+        Ok(Self { files, denied_digests, provenance, plugins, execution_of_profiles, defaults })
     }
 
     /// What holds for the plugin of this name.
@@ -219,6 +234,17 @@ impl PluginHostSettings {
     #[must_use]
     pub fn denied_digests(&self) -> &BTreeSet<Digest> {
         &self.denied_digests
+    }
+
+    /// Where plugins come from, and who must have signed them.
+    #[must_use]
+    pub fn provenance(&self) -> &ProvenanceSettings {
+        &self.provenance
+    }
+
+    /// The plugins that do not come from the plugins directory.
+    pub fn sources(&self) -> impl Iterator<Item = (&PluginName, &PluginSource)> {
+        self.plugins.iter().filter_map(|(name, settings)| Some((name, settings.source.as_ref()?)))
     }
 
     /// What `defaults` grants to plugins that have no grants of their own.

@@ -363,14 +363,14 @@ impl<B: Clone + CountCalls> Plugin<B> {
 
     fn absence(&self, policy: &dyn OperatorPolicy) -> Service<B> {
         let name = &self.name;
-        let Some(dir) = policy.directory().map(std::path::Path::display) else {
+        let Some(origin) = policy.origin(name) else {
             return Service::Pass(format!("plugin {name:?} is not in this build"));
         };
         let reason = match (self.life.refused(), &self.built_in) {
-            (Some(refused), _) => format!("plugin {name:?} is refused: {name}.wasm in {dir} {}", refused.reason),
+            (Some(refused), _) => format!("plugin {name:?} is refused: {origin} {}", refused.reason),
             (None, BuiltIn::LeftOut) => return Service::Pass(format!("plugin {name:?} is not in this build")),
             (None, BuiltIn::None | BuiltIn::Present { .. }) => {
-                format!("plugin {name:?} is missing: no {name}.wasm in {dir} yet")
+                format!("plugin {name:?} is missing: no {origin} yet")
             }
         };
         policy.plugin(name).nobody(reason)

@@ -1,7 +1,5 @@
 //! What the operator decided, as far as it bears on the lives of plugins.
 
-use std::path::Path;
-
 use berth_model::{
     Digest,
     plugin_policy::{Execution, FailurePolicy, Probation, Quarantine},
@@ -20,8 +18,9 @@ pub trait OperatorPolicy {
     /// Whether no binary with this digest may ever serve.
     fn is_denied(&self, digest: Digest) -> bool;
 
-    /// The plugins directory, for messages; `None` if there is none.
-    fn directory(&self) -> Option<&Path>;
+    /// Where the plugin's binary is to come from, in words: `Zone.wasm in /plugins`, or a reference to a registry. `None` if
+    /// it can come from nowhere.
+    fn origin(&self, plugin: &str) -> Option<String>;
 }
 
 /// What holds for one plugin.

@@ -67,6 +67,11 @@ impl Binary {
     }
 }
 
+/// Why a gate does not let a file in. Reads on from the file's name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct NotAdmitted(pub String);
+
 /// Why bytes are no plugin. Reads on from the plugin's name.
 #[derive(Debug, thiserror::Error)]
 pub enum LoadError {
@@ -80,6 +85,8 @@ pub enum LoadError {
     TooLarge { size: u64, limit: u64 },
     #[error("has a denied digest: {0} is among deniedDigests in --plugin-config")]
     Denied(Digest),
+    #[error(transparent)]
+    NotAdmitted(#[from] NotAdmitted),
     #[error("is not a WebAssembly file")]
     NotWasm,
     #[error("is a core module, not a component: run `wasm-tools component new`")]

@@ -3,15 +3,18 @@
 //! A file counts once it has stopped changing: it looks the same in two passes that are [`SETTLE`] apart. What is
 //! watched are the directory's entries, so files that are written, renamed, replaced, deleted or linked there are
 //! noticed, also when all are links into a directory that is itself swapped. A change *behind* a link, in another
-//! directory, is not. Bytes with the digest of the version before are no event.
+//! directory, is not. Bytes with the digest of the version before are no event, unless what lies beside the file changed:
+//! a [`Gate`] may want to see signatures before a file is compiled.
 //!
 //! Reading and compiling happen on the watch's own thread, no more often than `load_rate` allows.
 
+mod gate;
 mod load_rate;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     io::{self, Read as _},
     os::unix::fs::{MetadataExt, OpenOptionsExt as _},
     path::{Path, PathBuf},
@@ -25,7 +28,8 @@ use std::{
 use berth_model::Digest;
 use notify::Watcher as _;
 
-use self::load_rate::LoadRates;
+pub use self::gate::{Approval, Candidate, Gate};
+use self::{gate::Companions, load_rate::LoadRates};
 use crate::{Binary, ComponentFactory, Engine, LoadError, convert::on_one_line, threads};
 
 /// How long a file must stay the same: longer than any pause of a program that writes it.
@@ -38,6 +42,7 @@ const RECHECK: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct PluginsDirectory {
     engine: Engine,
+    gate: Option<Arc<dyn Gate>>,
     dir: PathBuf,
     known: BTreeMap<String, Known>,
     /// What the last pass saw of files that differ from what is known; `None` is a file that is gone.
@@ -56,7 +61,10 @@ pub struct DirectoryEvent {
 #[derive(Debug)]
 pub enum DirectoryChange {
     /// A new plugin, or a new version of one, ready to be built.
-    Loaded(Arc<ComponentFactory>),
+    Loaded {
+        factory: Arc<ComponentFactory>,
+        approval: Approval,
+    },
     /// A new file that is no plugin; what served before should go on.
     Refused {
         /// Of the file's bytes; `None` when they could not be read.
@@ -97,11 +105,14 @@ struct Known {
     /// None if the file is to be read again whatever it looks like.
     fingerprint: Option<Fingerprint>,
     /// None if it is to be loaded whatever it holds.
-    digest: Option<Digest>,
+    content: Option<Content>,
 }
 
+/// Tells whether there is anything to do about a file.
+type Content = (Option<Digest>, Companions);
+
 /// Tells without reading whether a file may have changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Hash, PartialEq, Eq)]
 struct Fingerprint {
     device: u64,
     inode: u64,
@@ -109,13 +120,21 @@ struct Fingerprint {
     modified: (i64, i64),
     /// Of the inode: a file that may be read now, or took a deleted one's place.
     changed: (i64, i64),
+    /// The same of what lies beside the file, in one number.
+    companions: u64,
 }
 
 impl PluginsDirectory {
     #[must_use]
     pub fn new(engine: Engine, dir: impl Into<PathBuf>) -> Self {
         let (known, unsettled, rates) = (BTreeMap::new(), BTreeMap::new(), LoadRates::default());
-        Self { engine, dir: dir.into(), known, unsettled, rates }
+        Self { engine, gate: None, dir: dir.into(), known, unsettled, rates }
+    }
+
+    /// Has this gate decide which files are compiled.
+    #[must_use]
+    pub fn with_gate(self, gate: Arc<dyn Gate>) -> Self {
+        Self { gate: Some(gate), ..self }
     }
 
     /// Loads all that lies in the directory, by name. For the start, before anything waits for the caller's thread.
@@ -124,7 +143,7 @@ impl PluginsDirectory {
     /// The directory cannot be listed.
     pub fn scan(&mut self) -> io::Result<Vec<DirectoryEvent>> {
         let mut found = Vec::new();
-        for (name, fingerprint) in list(&self.dir)? {
+        for (name, fingerprint) in list(&self.dir, self.companions())? {
             if let Some(change) = self.load(&name, fingerprint) {
                 found.push(DirectoryEvent { name: on_one_line(name), change });
             }
@@ -166,7 +185,7 @@ impl PluginsDirectory {
         loop {
             for name in std::mem::take(&mut *to_forget.lock().unwrap_or_else(PoisonError::into_inner)) {
                 if let Some(known) = self.known.get_mut(&name) {
-                    *known = Known { fingerprint: None, digest: None };
+                    *known = Known { fingerprint: None, content: None };
                 }
             }
             self.pass(Instant::now(), &mut sink);
@@ -179,7 +198,7 @@ impl PluginsDirectory {
     }
 
     fn pass(&mut self, now: Instant, sink: &mut impl FnMut(DirectoryEvent)) {
-        let files = match list(&self.dir) {
+        let files = match list(&self.dir, self.companions()) {
             Ok(files) => files,
             Err(error) => {
                 tracing::warn!(dir = %self.dir.display(), "the plugins directory cannot be listed: {error}");
@@ -221,27 +240,44 @@ impl PluginsDirectory {
         change
     }
 
-    /// The plugin in a file, unless its bytes are those that were there before.
+    /// The plugin in a file, unless its bytes, and what lies beside it, are those that were there before.
     fn load(&mut self, name: &str, fingerprint: Fingerprint) -> Option<DirectoryChange> {
         let binary = self.read(name);
         let digest = binary.as_ref().ok().map(Binary::digest);
-        let old = self.known.insert(name.to_owned(), Known { fingerprint: Some(fingerprint), digest });
+        let companions = Companions::read(&self.dir, name, self.companions());
+        let content = Some((digest, companions.clone()));
+        let known = Known { fingerprint: Some(fingerprint), content: content.clone() };
+        let old = self.known.insert(name.to_owned(), known);
         let binary = match binary {
             Ok(binary) => binary,
             Err(error) => return Some(DirectoryChange::Refused { digest, error }),
         };
-        if old.is_some_and(|old| old.digest == digest) {
+        if old.is_some_and(|old| old.content == content) {
             return None;
         }
-        let loaded = if self.engine.shared().is_denied(binary.digest()) {
-            Err(LoadError::Denied(binary.digest()))
-        } else {
-            self.engine.load(&binary)
-        };
-        Some(match loaded {
-            Ok(factory) => DirectoryChange::Loaded(Arc::new(factory)),
+        Some(match self.admit_and_compile(&binary, &companions) {
+            Ok((factory, approval)) => DirectoryChange::Loaded { factory: Arc::new(factory), approval },
             Err(error) => DirectoryChange::Refused { digest, error },
         })
+    }
+
+    fn admit_and_compile(
+        &self,
+        binary: &Binary,
+        companions: &Companions,
+    ) -> Result<(ComponentFactory, Approval), LoadError> {
+        if self.engine.shared().is_denied(binary.digest()) {
+            return Err(LoadError::Denied(binary.digest()));
+        }
+        let approval = match &self.gate {
+            None => Approval::default(),
+            Some(gate) => gate.admit(Candidate { binary, companions: companions.as_slice() })?,
+        };
+        Ok((self.engine.load(binary)?, approval))
+    }
+
+    fn companions(&self) -> &'static [&'static str] {
+        self.gate.as_ref().map_or(&[], |gate| gate.companions())
     }
 
     fn read(&self, name: &str) -> Result<Binary, LoadError> {
@@ -292,7 +328,7 @@ fn identity(dir: &Path) -> Option<(u64, u64)> {
 }
 
 /// The plugin files, by name without `.wasm`. Hidden files are none, links are what they lead to.
-fn list(dir: &Path) -> io::Result<BTreeMap<String, Fingerprint>> {
+fn list(dir: &Path, companions: &[&str]) -> io::Result<BTreeMap<String, Fingerprint>> {
     let mut files = BTreeMap::new();
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
@@ -303,10 +339,22 @@ fn list(dir: &Path) -> io::Result<BTreeMap<String, Fingerprint>> {
         // A file that vanished since, or a link to nowhere, is as good as absent.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         if metadata.is_file() && !name.is_empty() && !name.starts_with('.') {
-            files.insert(name.to_owned(), Fingerprint::of(&metadata));
+            let mut fingerprint = Fingerprint::of(&metadata);
+            fingerprint.companions = fingerprint_of_companions(dir, name, companions);
+            files.insert(name.to_owned(), fingerprint);
         }
     }
     Ok(files)
+}
+
+/// Tells without reading whether what lies beside a file may have changed.
+fn fingerprint_of_companions(dir: &Path, name: &str, companions: &[&str]) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for companion in companions {
+        let metadata = fs::metadata(dir.join(format!("{name}.wasm.{companion}"))).ok();
+        metadata.as_ref().map(Fingerprint::of).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 impl Fingerprint {
@@ -317,6 +365,7 @@ impl Fingerprint {
             size: metadata.len(),
             modified: (metadata.mtime(), metadata.mtime_nsec()),
             changed: (metadata.ctime(), metadata.ctime_nsec()),
+            companions: 0,
         }
     }
 }
@@ -462,7 +511,10 @@ mod tests {
             assert!(events.is_empty(), "it may go on changing");
         }
         directory.pass(Instant::now(), &mut |event| events.push(event));
-        assert!(matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded(_), .. }]), "{events:?}");
+        assert!(
+            matches!(events.as_slice(), [DirectoryEvent { change: DirectoryChange::Loaded { .. }, .. }]),
+            "{events:?}"
+        );
         directory.pass(Instant::now(), &mut |event| events.push(event));
         assert_eq!(events.len(), 1);
     }

@@ -156,6 +156,12 @@ impl Engine {
         *self.shared.files.write().unwrap_or_else(PoisonError::into_inner) = files;
     }
 
+    /// How large a plugin may be at present.
+    #[must_use]
+    pub fn max_file_bytes(&self) -> u64 {
+        self.shared.file_limits().max_bytes
+    }
+
     /// Other digests to refuse, for the files that are read from here on.
     pub fn set_denied(&self, digests: BTreeSet<Digest>) {
         *self.shared.denied.write().unwrap_or_else(PoisonError::into_inner) = digests;

@@ -32,10 +32,12 @@ mod stats;
 pub mod threads;
 
 pub use artefacts::{ArtefactError, check_artefacts};
-pub use binary::{Binary, LoadError};
+pub use binary::{Binary, LoadError, NotAdmitted};
 pub use budget::Share;
 pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
-pub use directory::{DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, PluginsDirectory};
+pub use directory::{
+    Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, Gate, PluginsDirectory,
+};
 pub use engine::{Engine, EngineError, EngineOptions, FileLimits};
 pub use factory::ComponentFactory;
 pub use fault::{FaultKind, FaultReport, FaultSink};

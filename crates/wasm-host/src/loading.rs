@@ -17,6 +17,17 @@ use crate::{
 };
 
 impl Engine {
+    /// The same as [`Self::load`] for a binary that came from elsewhere, whose digest may be denied.
+    ///
+    /// # Errors
+    /// It is denied, or no plugin.
+    pub fn load_unless_denied(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
+        if self.shared().is_denied(binary.digest()) {
+            return Err(LoadError::Denied(binary.digest()));
+        }
+        self.load(binary)
+    }
+
     /// Compiles the component, or takes the compiled artefact of the same bytes, checks what it imports and exports, and
     /// asks it for its manifest. Takes up to seconds.
     ///

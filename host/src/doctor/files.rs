@@ -1,8 +1,9 @@
 //! Files: configuration, the plugins directory, the directory for compiled plugins.
 
-use std::{fs, os::unix::fs::MetadataExt as _, path::Path};
+use std::{fs, os::unix::fs::MetadataExt as _};
 
 use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
+use berth_lifecycle::OperatorPolicy as _;
 use berth_wasm_host::FaultSink;
 
 use super::{Area, Findings};
@@ -40,7 +41,7 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
         };
         findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
     }
-    directory(scheduling, &plugins, findings);
+    installed(scheduling, &plugins, findings);
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
         Ok(settings) => settings,
@@ -57,8 +58,8 @@ fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
     let mut rules = Rules::of_options(scheduling);
     let Some(file) = &scheduling.plugin_config else { return rules };
     match settings_file::read(file) {
-        Ok(settings) => {
-            rules.settings = settings;
+        Ok(read) => {
+            (rules.settings, rules.provenance) = (read.settings, read.provenance);
             findings.ok(Area::Configuration, format!("{}: limits and grants can be used", file.display()));
         }
         Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct the field that is named"),
@@ -91,14 +92,14 @@ fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<std::path::
     }
 }
 
-fn directory(scheduling: &Scheduling, plugins: &Plugins, findings: &mut Findings) {
-    let Some(dir) = &scheduling.plugins_dir else { return };
+fn installed(scheduling: &Scheduling, plugins: &Plugins, findings: &mut Findings) {
     let mut n_plugins = 0;
     for plugin in plugins.inventory.installed() {
         n_plugins += 1;
-        findings.ok(Area::Plugins, format!("{}: {}", dir.join(format!("{}.wasm", plugin.name)).display(), plugin.text));
+        let origin = plugins.inventory.rules.origin(&plugin.name).unwrap_or_default();
+        findings.ok(Area::Plugins, format!("{origin}: {}", plugin.text));
     }
-    if n_plugins == 0 {
+    if let Some(dir) = scheduling.plugins_dir.as_ref().filter(|_| n_plugins == 0) {
         findings.ok(Area::Plugins, format!("{}: no plugins", dir.display()));
     }
 }
@@ -133,8 +134,8 @@ fn is_there(name: &str, profile: &str, plugins: &Plugins, findings: &mut Finding
         return false;
     }
     let rules = &plugins.inventory.rules;
-    let dir = rules.directory.as_deref().unwrap_or(Path::new("--plugins-dir"));
-    let text = format!("profile {profile:?} enables {name}, but {} has no {name}.wasm that can be used", dir.display());
+    let origin = rules.origin(name).unwrap_or_else(|| format!("{name}.wasm in --plugins-dir"));
+    let text = format!("profile {profile:?} enables {name}, but there is no {origin} that can be used");
     match rules.plugin(name).failure_policy {
         FailurePolicy::Fail => {
             let fix = "put it there; until then the profile's pods stay pending (failurePolicy: Fail)";

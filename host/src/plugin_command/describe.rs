@@ -45,6 +45,8 @@ fn table(plugin: &PluginReport) -> Table {
         ("Last trouble", none(plugin.last_reason.clone().unwrap_or_default())),
         ("Quarantined", none(plugin.quarantined.as_ref().map(quarantined).unwrap_or_default())),
         ("Source", plugin.source.clone()),
+        ("Reference", none(plugin.reference.clone().unwrap_or_default())),
+        ("Signed by", none(plugin.signed_by.join(", "))),
         ("Version", none(plugin.version.clone())),
         ("Digest", none(plugin.digest.clone())),
         ("Previous", none(plugin.previous_digest.clone().unwrap_or_default())),

@@ -33,7 +33,7 @@ pub(super) async fn run(server: &Server) -> Result<()> {
 fn table(plugins: &[PluginReport]) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
-    table.set_header(["NAME", "STATE", "UNTIL", "SOURCE", "VERSION", "DIGEST", "FAULTS", "REASON"]);
+    table.set_header(["NAME", "STATE", "UNTIL", "SOURCE", "SIGNED BY", "VERSION", "DIGEST", "FAULTS", "REASON"]);
     for plugin in plugins {
         let faults: u64 = plugin.faults.values().sum();
         let (until, version, digest) = match &plugin.quarantined {
@@ -45,6 +45,7 @@ fn table(plugins: &[PluginReport]) -> Table {
             plugin.state.as_str(),
             until,
             &plugin.source,
+            &plugin.signed_by.join(", "),
             version,
             short(digest),
             &faults.to_string(),

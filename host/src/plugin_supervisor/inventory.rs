@@ -9,7 +9,6 @@ use std::{
 };
 
 use berth_components::EmbeddedComponent;
-use berth_config::PluginHostSettings;
 use berth_framework::{Grants, Manifest, PluginFactory, Points};
 use berth_lifecycle::{Component, Decisions, Fallback, Forbidden, PluginRegistry, Rebuild, Service, SettingsChange};
 use berth_model::{BinaryId, Digest, PluginName, Time};
@@ -19,6 +18,7 @@ use tracing::warn;
 use super::{
     ready_binary::ReadyBinary,
     rules::{Granted, NotGranted, Rules},
+    settings_file::HostFile,
     stand_in::StandIn,
 };
 
@@ -159,12 +159,12 @@ impl PluginInventory {
     /// says what a plugin's binaries may use. The names are those of refused files that may do under the new settings.
     pub(crate) fn settings_changed(
         &mut self,
-        settings: PluginHostSettings,
+        file: HostFile,
         now: Time,
         limits: impl Fn(&Rules, &str) -> Limits,
     ) -> (Decisions<ReadyBinary>, Vec<PluginName>) {
         let old = self.rules.clone();
-        self.rules.settings = settings;
+        (self.rules.settings, self.rules.provenance) = (file.settings, file.provenance);
         let (mut decisions, mut to_retry) = (Decisions::default(), Vec::new());
         let names: Vec<PluginName> = self.registry.names().cloned().collect();
         for name in names {
@@ -183,7 +183,14 @@ impl PluginInventory {
             };
             let is_allowed_again = is_denied(&old) && !is_denied(&self.rules);
             let may_do = has_other_grants || has_other_limits || is_allowed_again;
-            if may_do && self.registry.has_refused_file(&name) {
+            // Its signatures are looked at anew, wherever it stands.
+            let has_other_policy = old.provenance.policy != self.rules.provenance.policy;
+            let is_back_in_directory =
+                old.provenance.sources.contains_key(&name) && !self.rules.provenance.sources.contains_key(&name);
+            if is_back_in_directory {
+                decisions.add(self.registry.removed(&name, now, &self.rules));
+            }
+            if may_do && self.registry.has_refused_file(&name) || has_other_policy || is_back_in_directory {
                 to_retry.push(name.clone());
             }
             let rebuild = match (has_other_grants, has_other_limits) {
@@ -191,10 +198,30 @@ impl PluginInventory {
                 (false, true) => Rebuild::Components,
                 (false, false) => Rebuild::Nothing,
             };
-            let change = self.change(&name, rebuild);
+            let mut change = self.change(&name, rebuild);
+            // Nobody can look at the signatures of a file that is gone.
+            change.is_fallback_forbidden |=
+                has_other_policy && matches!(self.registry.fallback(&name), Some(Fallback::Component(_)));
             decisions.add(self.registry.settings_changed(&name, change, now, &self.rules));
         }
         (decisions, to_retry)
+    }
+
+    /// A binary may not run. What served before goes on, unless this is it: the operator no longer trusts it.
+    pub(crate) fn not_admitted(
+        &mut self,
+        name: &PluginName,
+        digest: Option<Digest>,
+        reason: &str,
+        now: Time,
+    ) -> Decisions<ReadyBinary> {
+        let installed = self.registry.installed(name).map(|component| component.digest);
+        if digest.is_none() || installed != digest {
+            return self.registry.refused(name, digest, reason, now, &self.rules);
+        }
+        let forbidden = Some(Forbidden::NotGranted(reason.to_owned()));
+        let change = SettingsChange { forbidden, is_fallback_forbidden: false, rebuild: Rebuild::Nothing };
+        self.registry.settings_changed(name, change, now, &self.rules)
     }
 
     /// What the operator's settings mean for the plugin's binaries.

@@ -5,28 +5,33 @@
 
 use std::{
     collections::BTreeMap,
+    io,
     path::{Path, PathBuf},
     sync::Arc,
+    thread,
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
-use berth_config::{FailurePolicy, FileSettings, PluginHostSettings, PluginSettings};
-use berth_lifecycle::{Component, PluginNotice};
+use anyhow::{Context as _, Result, anyhow};
+use berth_config::{FailurePolicy, FileSettings, PluginSettings};
+use berth_lifecycle::{Component, OperatorPolicy as _, PluginNotice};
 use berth_model::{Digest, PluginName};
+use berth_provenance::{Evidence, Source};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
     Limits, PluginsDirectory, Share, WhenNotAsked, check_artefacts,
 };
-use tokio::sync::mpsc;
+use tokio::{runtime::Runtime, sync::mpsc};
 use tracing::{info, warn};
 
 use super::{
     inventory::PluginInventory,
     message::{INBOX_BOUND, Message},
-    ready_binary::{ReadyBinary, component},
+    provenance::{CurrentProvenance, pull_cache},
+    pulls::{Arrival, Outcome, PullKit, Started},
+    ready_binary::{Origin, ReadyBinary, component},
     rules::{NotGranted, Rules},
-    settings_file,
+    settings_file::{self, HostFile},
     state_file::{self, StateDocument},
     totals::PluginTotals,
 };
@@ -44,6 +49,10 @@ pub(crate) struct Plugins {
     pub inventory: PluginInventory,
     /// What was read of the plugins directory, to be watched from here on.
     pub directory: Option<PluginsDirectory>,
+    /// What pulls plugins from registries.
+    pub pulls: PullKit,
+    /// What was pulled at the start.
+    pub started: BTreeMap<PluginName, Started>,
     pub totals: PluginTotals,
     /// What is to be told once there is somebody to tell it.
     pub notices: Vec<PluginNotice>,
@@ -68,8 +77,8 @@ impl Plugins {
     /// # Errors
     /// The plugin configuration makes no sense, or the directory cannot be read.
     pub(crate) fn load(options: &Scheduling, faults: FaultSink) -> Result<Self> {
-        let settings = plugin_host_settings(options.plugin_config.as_deref())?;
-        let rules = Rules { settings, ..Rules::of_options(options) };
+        let HostFile { settings, provenance } = plugin_host_settings(options.plugin_config.as_deref())?;
+        let rules = Rules { settings, provenance, ..Rules::of_options(options) };
         let artifacts = usable_artifact_cache(options);
         let plugins_dir = options.plugins_dir.as_deref();
         let (mut plugins, _refused) = Self::inspect(rules, artifacts.as_deref(), plugins_dir, faults)?;
@@ -99,11 +108,23 @@ impl Plugins {
             compiler: Some(compiler_process()),
             faults,
         })?;
-        let inventory = PluginInventory::new(rules);
-        let mut plugins =
-            Self { engine, inventory, directory: None, totals: PluginTotals::default(), notices: Vec::new(), inbox };
+        let provenance = CurrentProvenance::new(rules.provenance.clone());
+        // Without a plugin from a registry there is nothing to keep.
+        let cached = artifacts.filter(|_| !rules.provenance.sources.is_empty());
+        let cache = pull_cache(cached).map_err(|error| Usage(chain(&error)))?;
+        let mut plugins = Self {
+            pulls: PullKit { engine: engine.clone(), provenance, cache },
+            engine,
+            inventory: PluginInventory::new(rules),
+            directory: None,
+            started: BTreeMap::new(),
+            totals: PluginTotals::default(),
+            notices: Vec::new(),
+            inbox,
+        };
         plugins.add_built_ins()?;
         let mut unusable = Vec::new();
+        plugins.pull(&mut unusable)?;
         if let Some(dir) = plugins_dir {
             plugins.directory = Some(plugins.scan(dir, &mut unusable)?);
         }
@@ -126,10 +147,13 @@ impl Plugins {
 
     /// A binary whose file is gone, if it was compiled before and may serve.
     fn compiled_before(&mut self, name: &PluginName, digest: Digest) -> Option<Component<ReadyBinary>> {
-        self.inventory.rules.check_digest(digest).ok()?;
+        let rules = &self.inventory.rules;
+        rules.check_digest(digest).ok()?;
+        // Its signatures are gone with its file.
+        rules.provenance.policy.decide(&Source::Directory, &Evidence::default()).ok()?;
         let factory = Arc::new(self.engine.load_compiled(name, digest)?);
         self.totals.add(name, factory.stats());
-        let component = component(factory);
+        let component = component(factory, Origin::default());
         self.inventory.check_reads(name, &component).ok()?;
         Some(component)
     }
@@ -156,20 +180,61 @@ impl Plugins {
         let factory = self.engine.load(&bytes);
         let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
         self.totals.add(name, factory.stats());
-        Ok(Some(component(factory)))
+        Ok(Some(component(factory, Origin::default())))
+    }
+
+    /// Pulls what comes from registries, and waits for it.
+    fn pull(&mut self, unusable: &mut Vec<(PathBuf, UnusableFile)>) -> Result<()> {
+        if self.inventory.rules.provenance.sources.is_empty() {
+            return Ok(());
+        }
+        // Whoever loads plugins may be on a thread of a runtime, and must not wait for that one.
+        let pulls = self.pulls.clone();
+        let pulling = thread::spawn(move || Ok::<_, io::Error>(Runtime::new()?.block_on(pulls.pull_all())));
+        let arrivals = pulling.join().map_err(|_| anyhow!("pulling plugins from registries panicked"))?;
+        let arrivals = arrivals.context("starting tokio to pull plugins")?;
+        for (Arrival { plugin, outcome }, manifest) in arrivals {
+            let (digest, reason) = match outcome {
+                Outcome::Ready(component) => {
+                    if let Some(stats) = component.binary.stats() {
+                        self.totals.add(&plugin, stats);
+                    }
+                    let digest = component.digest;
+                    match self.inventory.add_installed(&plugin, component) {
+                        Ok(()) => (Some(digest), None),
+                        Err(error) => (Some(digest), Some(UnusableFile::NotGranted(error))),
+                    }
+                }
+                Outcome::Refused { digest, reason } => (Some(digest), Some(UnusableFile::NoPlugin(reason))),
+                Outcome::Unreachable(reason) => (None, Some(UnusableFile::NoPlugin(reason))),
+            };
+            self.started.insert(plugin.clone(), Started { manifest, is_served: reason.is_none() });
+            if let Some(reason) = reason {
+                self.refuse(&plugin, digest, &reason);
+                let origin = self.inventory.rules.origin(&plugin).unwrap_or_default();
+                unusable.push((PathBuf::from(origin), reason));
+            }
+        }
+        Ok(())
     }
 
     fn scan(&mut self, dir: &Path, unusable: &mut Vec<(PathBuf, UnusableFile)>) -> Result<PluginsDirectory> {
-        let mut directory = PluginsDirectory::new(self.engine.clone(), dir);
+        let gate = Arc::new(self.pulls.provenance.clone());
+        let mut directory = PluginsDirectory::new(self.engine.clone(), dir).with_gate(gate);
         let found = directory
             .scan()
             .map_err(|error| Usage(format!("--plugins-dir {}: cannot be read: {error}", dir.display())))?;
         for DirectoryEvent { name, change } in found {
             let file = dir.join(format!("{name}.wasm"));
+            if let Some(source) = self.inventory.rules.provenance.sources.get(name.as_str()) {
+                let reference = source.reference.to_string();
+                warn!(plugin = name, file = %file.display(), reference, "not used: the plugin comes from a registry");
+                continue;
+            }
             let added = match change {
-                DirectoryChange::Loaded(factory) => {
+                DirectoryChange::Loaded { factory, approval } => {
                     self.totals.add(&name, factory.stats());
-                    let component = component(factory);
+                    let component = component(factory, Origin { reference: None, signed_by: approval.signed_by });
                     let digest = component.digest;
                     info!(plugin = name, file = %file.display(), digest = digest.to_string(), "found");
                     let added = self.inventory.add_installed(&name.as_str().into(), component);
@@ -194,8 +259,8 @@ impl Plugins {
     }
 }
 
-fn plugin_host_settings(file: Option<&Path>) -> Result<PluginHostSettings> {
-    let Some(file) = file else { return Ok(PluginHostSettings::default()) };
+fn plugin_host_settings(file: Option<&Path>) -> Result<HostFile> {
+    let Some(file) = file else { return Ok(HostFile::default()) };
     Ok(settings_file::read(file).map_err(|error| Usage(error.to_string()))?)
 }
 

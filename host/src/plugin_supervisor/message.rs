@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use berth_config::{PluginHostSettings, Settings};
+use berth_config::Settings;
 use berth_framework::{Extenders, PluginVersion};
 use berth_lifecycle::{Fault, OrderError};
 use berth_scheduler::SwapError;
@@ -10,7 +10,11 @@ use berth_wasm_host::DirectoryEvent;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 
-use super::{report::PluginReport, settings_file::SettingsFileError};
+use super::{
+    pulls::Arrival,
+    report::PluginReport,
+    settings_file::{HostFile, SettingsFileError},
+};
 use crate::configuration::ConfigurationSource;
 
 /// Messages come one at a time; whoever has one more waits.
@@ -20,6 +24,8 @@ pub(super) const INBOX_BOUND: usize = 256;
 #[derive(Debug)]
 pub(crate) enum Message {
     Directory(DirectoryEvent),
+    /// A plugin came from a registry, or did not.
+    Pulled(Arrival),
     Faulted {
         plugin: String,
         fault: Fault,
@@ -34,7 +40,7 @@ pub(crate) enum Message {
         result: Result<(), SwapError>,
     },
     /// What the operator's file says from here on, or what is wrong with it.
-    Settings(Box<Result<PluginHostSettings, SettingsFileError>>),
+    Settings(Result<Box<HostFile>, SettingsFileError>),
     List(oneshot::Sender<Vec<PluginReport>>),
     HostSettings(oneshot::Sender<HostSettings>),
     Order {

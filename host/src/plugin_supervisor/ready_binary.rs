@@ -11,22 +11,39 @@ use berth_wasm_host::{ComponentFactory, Limits, PluginStats};
 pub(crate) enum ReadyBinary {
     /// Linked into this program; nobody counts its calls.
     Native(Arc<dyn PluginFactory>),
-    Component(Arc<ComponentFactory>),
+    Component(Arc<ComponentFactory>, Origin),
+}
+
+/// Where a component came from, for operators to see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Origin {
+    /// The artifact in a registry, by digest; `None` for a file and for this program's own.
+    pub reference: Option<String>,
+    /// Signers whose signature counted.
+    pub signed_by: Vec<String>,
 }
 
 impl ReadyBinary {
     pub(crate) fn factory(&self) -> Arc<dyn PluginFactory> {
         match self {
             ReadyBinary::Native(factory) => Arc::clone(factory),
-            ReadyBinary::Component(factory) => Arc::clone(factory) as _,
+            ReadyBinary::Component(factory, _) => Arc::clone(factory) as _,
+        }
+    }
+
+    /// Where a component came from.
+    pub(crate) fn origin(&self) -> Option<&Origin> {
+        match self {
+            ReadyBinary::Native(_) => None,
+            ReadyBinary::Component(_, origin) => Some(origin),
         }
     }
 
     /// What is counted about a component.
-    pub(crate) fn stats(&self) -> Option<&PluginStats> {
+    pub(crate) fn stats(&self) -> Option<&Arc<PluginStats>> {
         match self {
             ReadyBinary::Native(_) => None,
-            ReadyBinary::Component(factory) => Some(factory.stats()),
+            ReadyBinary::Component(factory, _) => Some(factory.stats()),
         }
     }
 
@@ -34,18 +51,18 @@ impl ReadyBinary {
     pub(crate) fn set_limits(&mut self, limits: &Limits) {
         match self {
             ReadyBinary::Native(_) => {}
-            ReadyBinary::Component(factory) => *factory = Arc::new(factory.with_limits(limits.clone())),
+            ReadyBinary::Component(factory, _) => *factory = Arc::new(factory.with_limits(limits.clone())),
         }
     }
 }
 
 impl CountCalls for ReadyBinary {
     fn n_calls(&self) -> u64 {
-        self.stats().map_or(0, PluginStats::calls)
+        self.stats().map_or(0, |stats| stats.calls())
     }
 }
 
 /// A compiled component with its digest.
-pub(crate) fn component(factory: Arc<ComponentFactory>) -> Component<ReadyBinary> {
-    Component { digest: factory.digest(), binary: ReadyBinary::Component(factory) }
+pub(crate) fn component(factory: Arc<ComponentFactory>, origin: Origin) -> Component<ReadyBinary> {
+    Component { digest: factory.digest(), binary: ReadyBinary::Component(factory, origin) }
 }

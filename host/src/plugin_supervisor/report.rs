@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     inventory::PluginInventory,
-    ready_binary::ReadyBinary,
+    ready_binary::{Origin, ReadyBinary},
     rules::{Granted, Rules},
 };
 use crate::clock;
@@ -24,8 +24,12 @@ pub(crate) struct PluginReport {
     pub version: String,
     /// SHA-256 in hex, `native`, or empty when nothing serves.
     pub digest: String,
-    /// `native`, `embedded`, `directory`, or `none`.
+    /// `native`, `embedded`, `directory`, `registry`, or `none`.
     pub source: String,
+    /// The artifact in a registry that serves, by digest.
+    pub reference: Option<String>,
+    /// The signers whose signature lets it serve, by their names in the settings; none where no signature is asked for.
+    pub signed_by: Vec<String>,
     pub state: PluginState,
     /// By profile, the digest of what serves there; empty when nothing does.
     pub profiles: BTreeMap<String, String>,
@@ -156,6 +160,8 @@ pub(crate) fn one(inventory: &PluginInventory, name: &str) -> Option<PluginRepor
     };
     if let Some(binary) = status.service.binary() {
         report.describe(&*binary.factory());
+        let origin = binary.origin().cloned().unwrap_or_default();
+        (report.reference, report.signed_by) = (origin.reference, origin.signed_by);
     }
     if let Some(stats) = status.component.and_then(|component| component.binary.stats()) {
         report.count(stats);
@@ -227,7 +233,10 @@ fn source(service: &Service<ReadyBinary>) -> &'static str {
     match service {
         Service::Native(_) => "native",
         Service::Embedded(_) => "embedded",
-        Service::Directory(_) => "directory",
+        Service::Directory(component) => match component.binary.origin() {
+            Some(Origin { reference: Some(_), .. }) => "registry",
+            Some(Origin { reference: None, .. }) | None => "directory",
+        },
         Service::Pass(_) | Service::Hold(_) => "none",
     }
 }

@@ -5,10 +5,7 @@
 //! and pods, filter and score, and that is all. Only the embedded component itself, told by its digest, is the built-in in
 //! the plugins directory as well.
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
 use berth_cluster::KindRef;
 use berth_config::{Execution, PluginGrants, PluginHostSettings, PluginSettings};
@@ -16,12 +13,15 @@ use berth_framework::{Grants, Manifest, ObjectKind, ObjectRule, Permission};
 use berth_lifecycle::{OperatorPolicy, PluginPolicy};
 use berth_model::Digest;
 
+use super::provenance::Provenance;
 use crate::{options::Scheduling, watched_kinds};
 
 /// The operator's word on plugins.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Rules {
     pub settings: PluginHostSettings,
+    /// The same settings' files.
+    pub provenance: Provenance,
     /// `--execution`.
     pub on_command_line: Option<Execution>,
     /// The plugins directory, for messages.
@@ -68,6 +68,7 @@ impl Rules {
     pub(crate) fn of_options(options: &Scheduling) -> Self {
         Self {
             settings: PluginHostSettings::default(),
+            provenance: Provenance::default(),
             on_command_line: options.execution.map(Into::into),
             directory: options.plugins_dir.clone(),
             has_pod_json: true,
@@ -126,8 +127,12 @@ impl OperatorPolicy for Rules {
         self.settings.denied_digests().contains(&digest)
     }
 
-    fn directory(&self) -> Option<&Path> {
-        self.directory.as_deref()
+    fn origin(&self, plugin: &str) -> Option<String> {
+        if let Some(source) = self.provenance.sources.get(plugin) {
+            return Some(source.reference.to_string());
+        }
+        let dir = self.directory.as_ref()?.display();
+        Some(format!("{plugin}.wasm in {dir}"))
     }
 }
 

@@ -7,6 +7,8 @@ use std::{
 
 use berth_config::PluginHostSettings;
 
+use super::provenance::Provenance;
+
 /// Why the file cannot be used, with the file's name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SettingsFileError {
@@ -18,13 +20,23 @@ pub(crate) enum SettingsFileError {
     Invalid(String),
 }
 
+/// What the file says, with the files that it names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct HostFile {
+    pub settings: PluginHostSettings,
+    pub provenance: Provenance,
+}
+
 /// What the file says.
 ///
 /// # Errors
 /// It cannot be read, or makes no sense.
-pub(crate) fn read(file: &Path) -> Result<PluginHostSettings, SettingsFileError> {
+pub(crate) fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let text = fs::read_to_string(file)
         .map_err(|error| SettingsFileError::Unreadable { file: file.to_owned(), reason: error.to_string() })?;
-    PluginHostSettings::from_text(&file.display().to_string(), &text)
-        .map_err(|error| SettingsFileError::Invalid(error.to_string()))
+    let settings = PluginHostSettings::from_text(&file.display().to_string(), &text)
+        .map_err(|error| SettingsFileError::Invalid(error.to_string()))?;
+    let provenance = Provenance::read(&settings)
+        .map_err(|error| SettingsFileError::Invalid(format!("{}: {error}", file.display())))?;
+    Ok(HostFile { settings, provenance })
 }

@@ -12,12 +12,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use berth_cluster::EventRecorder;
-use berth_config::PluginHostSettings;
 use berth_framework::PluginVersion;
-use berth_lifecycle::{Decisions, Fault, OrderError, PluginNotice, PluginNoticeKind};
+use berth_lifecycle::{Decisions, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, Reconfiguration, SwapError};
-use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine};
+use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, LoadError};
 use serde_json::{Value, json};
 use tokio::sync::{mpsc, oneshot};
 use tracing::{error, info, warn};
@@ -27,9 +26,11 @@ use super::{
     inventory::{PluginInventory, factory},
     load::{Plugins, file_limits, limits, plugin_limits},
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
-    ready_binary::{ReadyBinary, component},
+    provenance::CurrentProvenance,
+    pulls::{Arrival, Outcome, PullOrder, Pulls},
+    ready_binary::{Origin, ReadyBinary, component},
     report::{self, Grants, PluginReport},
-    settings_file::{self, SettingsFileError},
+    settings_file::{self, HostFile, SettingsFileError},
     state_file::{AllRemembered, StateKeeper},
     totals::PluginTotals,
 };
@@ -66,6 +67,10 @@ struct Supervisor {
     _settings_watch: Option<FileWatch>,
     /// The plugins directory and its watch.
     directory: Option<(PathBuf, DirectoryWatch)>,
+    /// What holds for the threads that load binaries.
+    provenance: CurrentProvenance,
+    /// Not bounded: there are as many orders as operators give. A bound would have two tasks wait for each other.
+    pulls: mpsc::UnboundedSender<PullOrder>,
     totals: PluginTotals,
     /// Of `--plugin-state`.
     state: Option<StateKeeper>,
@@ -82,7 +87,11 @@ pub(crate) fn start(
     scheduling: &Scheduling,
     surroundings: Surroundings,
 ) -> Result<impl Future<Output = ()> + Send + use<>> {
-    let Plugins { engine, inventory, directory, totals, notices, inbox: (to_supervisor, inbox) } = plugins;
+    let Plugins { engine, inventory, directory, pulls, started, totals, notices, inbox } = plugins;
+    let (to_supervisor, inbox) = inbox;
+    let provenance = pulls.provenance.clone();
+    let (to_pulls, pull_orders) = mpsc::unbounded_channel();
+    let pulls = Pulls::new(pulls, to_supervisor.clone(), pull_orders, &started);
     let file = scheduling.plugin_config.clone();
     let settings_watch = file.as_deref().map(|file| watch_settings(file, &inventory, &to_supervisor)).transpose()?;
     let directory = match (directory, &scheduling.plugins_dir) {
@@ -102,11 +111,14 @@ pub(crate) fn start(
         settings: HostSettings { file, error: None },
         _settings_watch: settings_watch,
         directory,
+        provenance,
+        pulls: to_pulls,
         totals,
         state: None,
         causes: BTreeMap::new(),
     };
-    Ok(supervisor.run(inbox, notices, scheduling.plugin_state.clone()))
+    let state_file = scheduling.plugin_state.clone();
+    Ok(async { tokio::join!(supervisor.run(inbox, notices, state_file), pulls.run()).0 })
 }
 
 /// Tells the supervisor of every change of the operator's settings, the first look included: the file may have changed
@@ -114,13 +126,14 @@ pub(crate) fn start(
 fn watch_settings(file: &Path, inventory: &PluginInventory, supervisor: &mpsc::Sender<Message>) -> Result<FileWatch> {
     let (inbox, name) = (supervisor.clone(), file.to_owned());
     // The supervisor ends before the watch's thread does only when the process ends.
-    let changed = move || drop(inbox.blocking_send(Message::Settings(Box::new(settings_file::read(&name)))));
+    let changed = move || drop(inbox.blocking_send(Message::Settings(settings_file::read(&name).map(Box::new))));
     let watch = file_watch::watch(vec![file.to_owned()], changed)
         .with_context(|| format!("--plugin-config {}: cannot be watched", file.display()))?;
     let again = settings_file::read(file);
-    if again.as_ref() != Ok(&inventory.rules.settings) {
+    let known = HostFile { settings: inventory.rules.settings.clone(), provenance: inventory.rules.provenance.clone() };
+    if again.as_ref() != Ok(&known) {
         // Nothing else waits in the channel yet.
-        let _ = supervisor.try_send(Message::Settings(Box::new(again)));
+        let _ = supervisor.try_send(Message::Settings(again.map(Box::new)));
     }
     Ok(watch)
 }
@@ -151,11 +164,17 @@ impl Supervisor {
     async fn take(&mut self, message: Message) {
         let (decisions, by) = match message {
             Message::Directory(event) => (self.directory_changed(event), By::PluginsDirectory),
+            Message::Pulled(arrival) => (self.pulled(arrival), By::Registry),
             Message::Faulted { plugin, fault, held } => (self.faulted(&plugin.into(), fault, held), By::Scheduler),
             Message::Swapped { scheduler_name, plugin, version, result } => {
                 (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
             }
-            Message::Settings(settings) => (self.settings_changed(*settings), By::PluginConfig),
+            Message::Settings(settings) => {
+                let decisions = self.settings_changed(settings);
+                // The task ends only with this one.
+                let _ = self.pulls.send(PullOrder::Settings);
+                (decisions, By::PluginConfig)
+            }
             Message::HostSettings(answer) => {
                 // Whoever asked may have left.
                 let _ = answer.send(self.settings.clone());
@@ -189,10 +208,16 @@ impl Supervisor {
         let DirectoryEvent { name, change } = event;
         let name = PluginName::from(name);
         let file = self.file(&name);
+        if let Some(source) = self.inventory.rules.provenance.sources.get(&name) {
+            let reference = source.reference.to_string();
+            warn!(plugin = name.as_str(), file = %file.display(), reference, "not used: the plugin comes from a registry");
+            return Decisions::default();
+        }
         match change {
-            DirectoryChange::Loaded(factory) => {
+            DirectoryChange::Loaded { factory, approval } => {
                 self.totals.add(&name, factory.stats());
-                let mut component = component(factory);
+                let origin = Origin { reference: None, signed_by: approval.signed_by };
+                let mut component = component(factory, origin);
                 info!(plugin = name.as_str(), file = %file.display(), digest = component.digest.to_string(), "compiled");
                 // It was compiled for the limits of a while ago.
                 component.binary.set_limits(&limits(&self.inventory.rules.plugin(&name)));
@@ -202,9 +227,38 @@ impl Supervisor {
                 info!(plugin = name.as_str(), file = %file.display(), "gone");
                 self.inventory.registry.removed(&name, now(), &self.inventory.rules)
             }
+            DirectoryChange::Refused { digest, error: LoadError::NotAdmitted(reason) } => {
+                self.inventory.not_admitted(&name, digest, &reason.to_string(), now())
+            }
             DirectoryChange::Refused { digest, error } => {
                 let PluginInventory { registry, rules } = &mut self.inventory;
                 registry.refused(&name, digest, &chain(&error), now(), rules)
+            }
+        }
+    }
+
+    fn pulled(&mut self, arrival: Arrival) -> Decisions<ReadyBinary> {
+        let Arrival { plugin, outcome } = arrival;
+        if !self.inventory.rules.provenance.sources.contains_key(&plugin) {
+            // The settings changed while it came.
+            return Decisions::default();
+        }
+        match outcome {
+            Outcome::Ready(mut component) => {
+                if let Some(stats) = component.binary.stats() {
+                    self.totals.add(&plugin, stats);
+                }
+                component.binary.set_limits(&limits(&self.inventory.rules.plugin(&plugin)));
+                self.inventory.found(&plugin, component, now())
+            }
+            Outcome::Refused { digest, reason } => self.inventory.not_admitted(&plugin, Some(digest), &reason, now()),
+            Outcome::Unreachable(reason) if self.inventory.registry.installed(&plugin).is_some() => {
+                warn!(plugin = plugin.as_str(), reason, "not pulled again; the version that serves goes on");
+                Decisions::default()
+            }
+            Outcome::Unreachable(reason) => {
+                let PluginInventory { registry, rules } = &mut self.inventory;
+                registry.refused(&plugin, None, &reason, now(), rules)
             }
         }
     }
@@ -222,7 +276,7 @@ impl Supervisor {
         registry.faulted(plugin, fault, now(), rules)
     }
 
-    fn settings_changed(&mut self, settings: Result<PluginHostSettings, SettingsFileError>) -> Decisions<ReadyBinary> {
+    fn settings_changed(&mut self, settings: Result<Box<HostFile>, SettingsFileError>) -> Decisions<ReadyBinary> {
         let file = self.settings.file.clone().unwrap_or_default();
         let settings = match settings {
             Ok(settings) => settings,
@@ -236,9 +290,10 @@ impl Supervisor {
         };
         self.settings.error = None;
         info!(file = %file.display(), "plugin configuration taken over");
+        self.provenance.set(settings.provenance.clone());
         let before = self.grants();
         let (decisions, to_retry) =
-            self.inventory.settings_changed(settings, now(), |rules, name| limits(&rules.plugin(name)));
+            self.inventory.settings_changed(*settings, now(), |rules, name| limits(&rules.plugin(name)));
         let rules = &self.inventory.rules;
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
@@ -385,8 +440,13 @@ impl Supervisor {
         Ok(())
     }
 
-    /// Has the plugin's file read again: what comes of it is decided when it has been.
+    /// Has the plugin's file read again, or its artifact pulled again: what comes of it is decided when it has been.
     fn reload(&self, plugin: &PluginName) -> Result<Decisions<ReadyBinary>, OrderRefusal> {
+        if self.inventory.rules.provenance.sources.contains_key(plugin) {
+            // The task ends only with this one.
+            let _ = self.pulls.send(PullOrder::Now(plugin.clone()));
+            return Ok(Decisions::default());
+        }
         let Some((_, watch)) = &self.directory else { return Err(OrderRefusal::NoDirectory) };
         if !self.inventory.registry.contains(plugin) {
             return Err(OrderError::UnknownPlugin(plugin.clone()).into());
@@ -442,7 +502,7 @@ impl Supervisor {
                 error!(
                     plugin = plugin.as_str(),
                     "{} {reason}; what served before goes on",
-                    self.file(plugin).display()
+                    self.inventory.rules.origin(plugin).unwrap_or_default()
                 );
                 metrics.swap(plugin, "refused");
             }

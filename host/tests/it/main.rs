@@ -32,6 +32,7 @@ mod plugin_state;
 mod preemption;
 mod process;
 mod profiles;
+mod provenance;
 mod rbac;
 mod reload;
 mod request_rate;

@@ -174,7 +174,7 @@ async fn start(cluster: &Cluster, arguments: &[String]) -> Scheduler {
 }
 
 /// The same component in several binaries.
-fn by_priority(version: u8) -> Vec<u8> {
+pub(crate) fn by_priority(version: u8) -> Vec<u8> {
     let mut bytes = berth_test_guests::by_priority().expect("a component");
     bytes.extend_from_slice(&[0, 2, 1, version]);
     bytes

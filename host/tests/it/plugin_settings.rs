@@ -20,7 +20,7 @@ impl Bench {
     }
 
     /// Waits for an event about plugins.
-    async fn event(&self, reason: &str, note: &str) -> Event {
+    pub(crate) async fn event(&self, reason: &str, note: &str) -> Event {
         let events: Api<Event> = Api::namespaced(self.cluster.pods.clone().into_client(), "kube-system");
         let is_it = |event: &Event| {
             event.reason.as_deref() == Some(reason) && event.note.as_ref().is_some_and(|text| text.contains(note))

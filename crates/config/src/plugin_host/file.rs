@@ -11,7 +11,9 @@ use serde::Deserialize;
 
 use super::{
     Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
-    Probation, ProbationSpan, Quarantine, grants::GrantsFields,
+    Probation, ProbationSpan, Quarantine,
+    grants::GrantsFields,
+    provenance::{RegistryEntries, RuleEntries, SignerEntries, SourceEntry},
 };
 
 const KIND: &str = "PluginHostConfiguration";
@@ -51,6 +53,12 @@ pub(super) struct Document {
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
     #[serde(default)]
+    pub(super) registries: RegistryEntries,
+    #[serde(default)]
+    pub(super) signers: SignerEntries,
+    #[serde(default)]
+    pub(super) signatures: RuleEntries,
+    #[serde(default)]
     pub(super) defaults: SettingsFields,
     #[serde(default)]
     pub(super) plugins: PluginEntries,
@@ -86,6 +94,7 @@ pub(super) struct ProfileEntries(pub(super) Vec<ProfileEntry>);
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct PluginEntryFields {
     name: Name,
+    source: Option<SourceEntry>,
     #[serde(default)]
     limits: LimitsFields,
     grants: Option<GrantsFields>,
@@ -99,6 +108,7 @@ struct PluginEntryFields {
 #[serde(from = "PluginEntryFields")]
 pub(super) struct PluginEntry {
     pub(super) name: Name,
+    pub(super) source: Option<SourceEntry>,
     pub(super) settings: SettingsFields,
 }
 
@@ -204,6 +214,7 @@ impl SettingsFields {
             execution: self.execution.or(base.execution),
             quarantine,
             probation,
+            source: None,
         }
     }
 }
@@ -251,8 +262,10 @@ impl QuarantineFields {
 
 impl From<PluginEntryFields> for PluginEntry {
     fn from(fields: PluginEntryFields) -> Self {
-        let PluginEntryFields { name, limits, grants, failure_policy, execution, quarantine, probation } = fields;
-        Self { name, settings: SettingsFields { limits, grants, failure_policy, execution, quarantine, probation } }
+        let PluginEntryFields { name, source, limits, grants, failure_policy, execution, quarantine, probation } =
+            fields;
+        let settings = SettingsFields { limits, grants, failure_policy, execution, quarantine, probation };
+        Self { name, source, settings }
     }
 }
 

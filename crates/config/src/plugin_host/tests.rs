@@ -218,3 +218,64 @@ fn the_example_says_what_holds_without_it() {
     assert_eq!(settings.plugin("Coscheduling").failure_policy, FailurePolicy::Ignore);
     assert_eq!(settings.execution("Any", "canary", None), Execution::Wasm);
 }
+
+const PROVENANCE: &str = "
+registries:
+- host: registry.example:5000
+  mirrors: [mirror.example/cache]
+  plainHTTP: true
+  caFile: /ca.pem
+  pullSecretFile: /config.json
+signers:
+- {name: release, publicKeyFile: /release.pub}
+- name: ci
+  keyless: {fulcioRootsFile: /fulcio.pem, rekorKeyFile: /rekor.pub, issuer: 'https://ci.example', subjectPrefix: 'https://ci.example/team/'}
+signatures:
+- {source: directory, signers: [release, ci]}
+- {source: 'oci://registry.example:5000/team/', signers: [ci], unsigned: warn}
+- {source: 'oci://', unsigned: allow}
+plugins:
+- name: Zone
+  source: {oci: 'registry.example:5000/team/zone:1', pullIntervalSeconds: 30}
+- name: Plain
+  source: {oci: 'registry.example:5000/plain:1'}
+";
+
+#[test]
+fn sources_and_signers_are_read() {
+    let settings = read(PROVENANCE).expect("valid");
+    let provenance = settings.provenance();
+    let registry = provenance.registries.first().expect("a registry");
+    assert_eq!((registry.host.as_str(), registry.plain_http), ("registry.example:5000", true));
+    assert_eq!(registry.mirrors, ["mirror.example/cache"]);
+    let sources: Vec<String> = provenance.signatures.iter().map(|rule| rule.source.to_string()).collect();
+    assert_eq!(sources, ["directory", "oci://registry.example:5000/team", "oci://"]);
+    let unsigned: Vec<Unsigned> = provenance.signatures.iter().map(|rule| rule.unsigned).collect();
+    assert_eq!(unsigned, [Unsigned::Deny, Unsigned::Warn, Unsigned::Allow]);
+    let interval = |name: &str| settings.plugin(name).source.map(|source| source.pull_interval.as_secs());
+    assert_eq!((interval("Zone"), interval("Plain"), interval("Other")), (Some(30), Some(300), None));
+}
+
+#[test]
+fn mistakes_about_sources_and_signers_are_named() {
+    for (body, words) in [
+        ("registries: [{host: a.example}, {host: a.example}]", "registries names \"a.example\" twice"),
+        ("registries: [{host: a.example, plainHttp: true}]", "unknown field"),
+        ("signers: [{name: x}]", "signer \"x\" needs either publicKeyFile or keyless"),
+        (
+            "signers: [{name: x, keyless: {fulcioRootsFile: f, rekorKeyFile: r, issuer: i}}]",
+            "needs either subject or subjectPrefix",
+        ),
+        ("signatures: [{source: directory, signers: [x]}]", "asks for \"x\", who is not among signers"),
+        ("signatures: [{source: directory}]", "without signers lets nothing in"),
+        ("signatures: [{source: registry.example, unsigned: allow}]", "is no source"),
+        (
+            "signatures: [{source: directory, unsigned: allow}, {source: directory, unsigned: allow}]",
+            "signatures names \"directory\" twice",
+        ),
+        ("plugins: [{name: Zone, source: {oci: x, pullIntervalSeconds: 0}}]", "pullIntervalSeconds must be at least 1"),
+        ("defaults: {source: {oci: x}}", "unknown field"),
+    ] {
+        check_error(&format!("{body}\n"), &[words]);
+    }
+}

@@ -1,6 +1,6 @@
 //! The lives of plugins, told as what happens and who serves then.
 
-use std::{path::Path, time::Duration};
+use std::time::Duration;
 
 use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 
@@ -37,8 +37,8 @@ impl OperatorPolicy for Policy {
         self.denied.iter().any(|name| self::digest(name) == digest)
     }
 
-    fn directory(&self) -> Option<&Path> {
-        self.has_directory.then_some(Path::new("/plugins"))
+    fn origin(&self, plugin: &str) -> Option<String> {
+        self.has_directory.then(|| format!("{plugin}.wasm in /plugins"))
     }
 }
 

@@ -10,7 +10,10 @@ use std::{
 
 use berth_model::Digest;
 use berth_test_guests as guests;
-use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, LoadError, PluginsDirectory};
+use berth_wasm_host::{
+    Approval, Candidate, DirectoryChange, DirectoryEvent, DirectoryWatch, Gate, LoadError, NotAdmitted,
+    PluginsDirectory,
+};
 
 use crate::cluster::engine;
 
@@ -40,7 +43,7 @@ impl Watched {
         let event = self.next();
         assert_eq!(event.name, name);
         match event.change {
-            DirectoryChange::Loaded(factory) => factory.digest(),
+            DirectoryChange::Loaded { factory, .. } => factory.digest(),
             other @ (DirectoryChange::Refused { .. } | DirectoryChange::Removed) => panic!("{other:?}"),
         }
     }
@@ -69,7 +72,7 @@ fn the_first_scan_finds_plugins_and_others() {
     let found = PluginsDirectory::new(engine(), dir.path()).scan().unwrap();
     let [by_priority, note] = found.as_slice() else { panic!("{found:?}") };
     assert!(
-        by_priority.name == "ByPriority" && matches!(by_priority.change, DirectoryChange::Loaded(_)),
+        by_priority.name == "ByPriority" && matches!(by_priority.change, DirectoryChange::Loaded { .. }),
         "{by_priority:?}"
     );
     assert!(
@@ -197,4 +200,40 @@ fn another_directory_of_the_name_is_watched_too() {
     watched.next_removed("ByPriority");
     fs::write(dir.join("ByPriority.wasm"), newer_version()).unwrap();
     watched.next_loaded("ByPriority");
+}
+
+/// Lets in what has a file beside it, and says whose name that holds.
+#[derive(Debug)]
+struct Signed;
+
+impl Gate for Signed {
+    fn companions(&self) -> &'static [&'static str] {
+        &["sig"]
+    }
+
+    fn admit(&self, file: Candidate<'_>) -> Result<Approval, NotAdmitted> {
+        match file.companions {
+            [Some(name)] => Ok(Approval { signed_by: vec![String::from_utf8_lossy(name).into_owned()] }),
+            _ => Err(NotAdmitted("has nothing beside it".to_owned())),
+        }
+    }
+}
+
+#[test]
+fn a_gate_decides_by_what_lies_beside_a_file() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("ByPriority.wasm"), guests::by_priority().unwrap()).unwrap();
+    let mut directory = PluginsDirectory::new(engine(), dir.path()).with_gate(std::sync::Arc::new(Signed));
+    let found = directory.scan().unwrap();
+    let [DirectoryEvent { change: DirectoryChange::Refused { error, digest }, .. }] = found.as_slice() else {
+        panic!("{found:?}")
+    };
+    assert!(error.to_string() == "has nothing beside it" && digest.is_some(), "{error}");
+    let (sender, events) = channel();
+    let watch = directory.watch(move |event| drop(sender.send(event))).unwrap();
+    let watched = Watched { events, watch };
+    fs::write(dir.path().join("ByPriority.wasm.sig"), "somebody").unwrap();
+    let event = watched.next();
+    let DirectoryChange::Loaded { approval, .. } = event.change else { panic!("{event:?}") };
+    assert_eq!(approval.signed_by, ["somebody"]);
 }

@@ -226,7 +226,7 @@ struct Seen {
 impl Seen {
     fn take(&mut self, event: &DirectoryEvent) {
         let digest = match &event.change {
-            DirectoryChange::Loaded(factory) => Some(factory.digest()),
+            DirectoryChange::Loaded { factory, .. } => Some(factory.digest()),
             DirectoryChange::Refused { .. } | DirectoryChange::Removed => None,
         };
         match event.name.as_str() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use berth_config::PluginHostSettings;
 use berth_framework::{BuildError, ObjectKind, Permission, Plugin, PluginVersion, Point};
 use berth_lifecycle::PluginNoticeKind;
 use berth_model::Digest;
@@ -58,6 +59,10 @@ fn settings(config: &str) -> PluginHostSettings {
     PluginHostSettings::from_text("test", &format!("{HEADER}{config}")).expect("valid")
 }
 
+fn file(config: &str) -> HostFile {
+    HostFile { settings: settings(config), ..HostFile::default() }
+}
+
 /// One profile that uses all of `plugins`; `NodeName` is built in.
 fn inventory(config: &str, plugins: &[&str]) -> PluginInventory {
     let rules = Rules { settings: settings(config), directory: Some("/plugins".into()), ..Rules::default() };
@@ -77,7 +82,7 @@ fn outcome(decisions: &Decisions<ReadyBinary>) -> (Vec<&str>, Vec<&PluginNoticeK
 
 /// What was swapped, and the files to look at again.
 fn reconfigure(inventory: &mut PluginInventory, config: &str) -> (Vec<String>, Vec<PluginName>) {
-    let (decisions, to_retry) = inventory.settings_changed(settings(config), NOW, |_, _| Limits::default());
+    let (decisions, to_retry) = inventory.settings_changed(file(config), NOW, |_, _| Limits::default());
     (outcome(&decisions).0.into_iter().map(str::to_owned).collect(), to_retry)
 }
 
@@ -189,7 +194,7 @@ fn what_is_no_longer_granted_is_taken_back() {
     let mut inventory = inventory(reads, &["Mine"]);
     inventory.found(&"Mine".into(), that_reads_secrets(b'a'), NOW);
     assert!(inventory.registry.installed("Mine").is_some());
-    let (decisions, _) = inventory.settings_changed(settings(""), NOW, |_, _| Limits::default());
+    let (decisions, _) = inventory.settings_changed(file(""), NOW, |_, _| Limits::default());
     let (swaps, notices) = outcome(&decisions);
     assert_eq!(swaps, ["Mine"]);
     assert!(

@@ -1,0 +1,338 @@
+//! The task that pulls plugins from registries, and what one pull comes to.
+//!
+//! Every plugin with a `source` is pulled at the start, then when its tag is due, when an operator asks, and when the
+//! settings have changed. What comes is judged and compiled here, and goes to the supervisor as what comes from the plugins
+//! directory does.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use berth_lifecycle::Component;
+use berth_model::{Digest, PluginName};
+use berth_provenance::{Cache, PullSchedule, Pulled, Puller, Source};
+use berth_wasm_host::{Binary, Engine};
+use tokio::{
+    sync::mpsc,
+    task::JoinSet,
+    time::{Instant, sleep_until, timeout},
+};
+use tracing::{info, warn};
+
+use super::{
+    message::Message,
+    provenance::{CurrentProvenance, Provenance, PullSource},
+    ready_binary::{Origin, ReadyBinary, component},
+};
+use crate::failure::chain;
+
+/// At the start, nothing is scheduled before this.
+const START_TIME: Duration = Duration::from_secs(30);
+
+/// What came of a plugin with a source.
+#[derive(Debug)]
+pub(crate) struct Arrival {
+    pub plugin: PluginName,
+    pub outcome: Outcome,
+}
+
+#[derive(Debug)]
+pub(crate) enum Outcome {
+    Ready(Component<ReadyBinary>),
+    /// The binary may not run, or is no plugin. Reads on from the reference.
+    Refused {
+        digest: Digest,
+        reason: String,
+    },
+    /// There is no binary. Reads on from the reference.
+    Unreachable(String),
+}
+
+/// What tells the task that there is something to do.
+#[derive(Debug)]
+pub(crate) enum PullOrder {
+    /// The settings may be others.
+    Settings,
+    /// Pull this one, whatever is known of it.
+    Now(PluginName),
+}
+
+/// What pulls need.
+#[derive(Clone, Debug)]
+pub(crate) struct PullKit {
+    pub engine: Engine,
+    pub provenance: CurrentProvenance,
+    pub cache: Option<Cache>,
+}
+
+/// What the start brought of one plugin.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    /// The manifest whose component the registry gave; `None` if it is to be asked soon.
+    pub manifest: Option<Digest>,
+    /// Whether there is a component, be it from the cache.
+    pub is_served: bool,
+}
+
+/// One plugin's pulls so far.
+#[derive(Debug)]
+struct Tracked {
+    source: PullSource,
+    schedule: PullSchedule,
+    /// When to pull next; `None` if there is no reason to, or a pull is under way.
+    due: Option<Instant>,
+    /// The manifest whose component was taken.
+    taken: Option<Digest>,
+    /// Whether anything ever came, be it from the cache.
+    is_served: bool,
+    /// What was last told of failures, so that each is told once.
+    told: Option<String>,
+}
+
+/// A pull has ended.
+struct Done {
+    plugin: PluginName,
+    source: PullSource,
+    outcome: Option<(Outcome, Option<Digest>)>,
+}
+
+impl PullKit {
+    /// Pulls all plugins at once, for the start; what does not come in time is taken from the cache.
+    pub(crate) async fn pull_all(&self) -> Vec<(Arrival, Option<Digest>)> {
+        let provenance = self.provenance.get();
+        let mut pulls = JoinSet::new();
+        for (plugin, source) in &provenance.sources {
+            let (kit, plugin, source) = (self.clone(), plugin.clone(), source.clone());
+            let provenance = Arc::clone(&provenance);
+            pulls.spawn(async move {
+                let (outcome, manifest) = kit.first_pull(&provenance, &plugin, &source).await;
+                (Arrival { plugin, outcome }, manifest)
+            });
+        }
+        let mut arrivals = pulls.join_all().await;
+        arrivals.sort_by(|(one, _), (other, _)| one.plugin.cmp(&other.plugin));
+        arrivals
+    }
+
+    /// A digest is looked for in the cache first, a tag in the registry.
+    async fn first_pull(
+        &self,
+        provenance: &Provenance,
+        plugin: &PluginName,
+        source: &PullSource,
+    ) -> (Outcome, Option<Digest>) {
+        let limit = self.engine.max_file_bytes();
+        let puller = match provenance.puller(self.cache.clone()) {
+            Ok(puller) => puller,
+            Err(error) => return (Outcome::Unreachable(chain(&error)), None),
+        };
+        if source.reference.is_pinned()
+            && let Some(cached) = puller.cached(&source.reference, limit)
+            && let (ready @ Outcome::Ready(_), manifest) = self.take(provenance, plugin, source, cached).await
+        {
+            return (ready, manifest);
+        }
+        let pulled = timeout(START_TIME, puller.pull(&source.reference, limit, None)).await;
+        let reason = match pulled {
+            Ok(Ok(Some(pulled))) => return self.take(provenance, plugin, source, pulled).await,
+            Ok(Ok(None)) => "came without content".to_owned(),
+            Ok(Err(error)) => error.to_string(),
+            Err(_) => format!("cannot be pulled within {} s", START_TIME.as_secs()),
+        };
+        self.take_from_cache(&puller, provenance, plugin, source, reason).await
+    }
+
+    async fn take_from_cache(
+        &self,
+        puller: &Puller,
+        provenance: &Provenance,
+        plugin: &PluginName,
+        source: &PullSource,
+        reason: String,
+    ) -> (Outcome, Option<Digest>) {
+        let Some(cached) = puller.cached(&source.reference, self.engine.max_file_bytes()) else {
+            return (Outcome::Unreachable(reason), None);
+        };
+        warn!(plugin = plugin.as_str(), reference = %source.reference, reason, "taken from the cache");
+        let (outcome, _) = self.take(provenance, plugin, source, cached).await;
+        // The registry is asked soon.
+        (outcome, None)
+    }
+
+    /// Judges what came and compiles it. The digest is that of the manifest, if the component was taken.
+    async fn take(
+        &self,
+        provenance: &Provenance,
+        plugin: &PluginName,
+        source: &PullSource,
+        pulled: Pulled,
+    ) -> (Outcome, Option<Digest>) {
+        let Pulled { component: bytes, digest, manifest, signatures, host } = pulled;
+        let reference = source.reference.clone();
+        let from = Source::Registry { reference: reference.clone(), manifest };
+        let signed_by = match provenance.admit(plugin, &from, None, &signatures) {
+            Ok(signed_by) => signed_by,
+            Err(refusal) => return (Outcome::Refused { digest, reason: refusal.to_string() }, None),
+        };
+        let (engine, name) = (self.engine.clone(), plugin.to_string());
+        let compiled = tokio::task::spawn_blocking(move || engine.load_unless_denied(&Binary::new(name, bytes))).await;
+        match compiled {
+            Ok(Ok(factory)) => {
+                let host = host.as_deref().unwrap_or("the cache");
+                let (digest, manifest_text) = (digest.to_string(), manifest.to_string());
+                info!(plugin = plugin.as_str(), %reference, host, digest, manifest = manifest_text, "pulled");
+                let origin = Origin { reference: Some(reference.at(manifest).to_string()), signed_by };
+                (Outcome::Ready(component(Arc::new(factory), origin)), Some(manifest))
+            }
+            Ok(Err(error)) => (Outcome::Refused { digest, reason: chain(&error) }, Some(manifest)),
+            Err(error) => (Outcome::Refused { digest, reason: format!("cannot be compiled: {error}") }, None),
+        }
+    }
+
+    /// Pulls again. `None` if nothing is new.
+    async fn pull(
+        &self,
+        plugin: &PluginName,
+        source: &PullSource,
+        known: Option<Digest>,
+        is_served: bool,
+    ) -> Option<(Outcome, Option<Digest>)> {
+        let limit = self.engine.max_file_bytes();
+        let provenance = self.provenance.get();
+        let puller = match provenance.puller(self.cache.clone()) {
+            Ok(puller) => puller,
+            Err(error) => return Some((Outcome::Unreachable(chain(&error)), None)),
+        };
+        match puller.pull(&source.reference, limit, known).await {
+            Ok(None) => None,
+            Ok(Some(pulled)) => Some(self.take(&provenance, plugin, source, pulled).await),
+            Err(error) if is_served => Some((Outcome::Unreachable(error.to_string()), None)),
+            Err(error) => {
+                let reason = error.to_string();
+                Some(self.take_from_cache(&puller, &provenance, plugin, source, reason).await)
+            }
+        }
+    }
+}
+
+/// The task.
+pub(crate) struct Pulls {
+    kit: PullKit,
+    supervisor: mpsc::Sender<Message>,
+    orders: mpsc::UnboundedReceiver<PullOrder>,
+    tracked: BTreeMap<PluginName, Tracked>,
+    running: JoinSet<Done>,
+}
+
+impl Pulls {
+    /// `started` is what the start brought.
+    pub(crate) fn new(
+        kit: PullKit,
+        supervisor: mpsc::Sender<Message>,
+        orders: mpsc::UnboundedReceiver<PullOrder>,
+        started: &BTreeMap<PluginName, Started>,
+    ) -> Self {
+        let mut pulls = Self { kit, supervisor, orders, tracked: BTreeMap::new(), running: JoinSet::new() };
+        pulls.follow_settings();
+        for (plugin, started) in started {
+            if let Some(tracked) = pulls.tracked.get_mut(plugin) {
+                (tracked.taken, tracked.is_served) = (started.manifest, started.is_served);
+                let wait = match started.manifest {
+                    Some(_) => tracked.schedule.succeeded(fastrand::f64()),
+                    None => Some(tracked.schedule.failed(fastrand::f64())),
+                };
+                tracked.due = wait.map(|wait| Instant::now() + wait);
+            }
+        }
+        pulls
+    }
+
+    /// Works until it is aborted, or nobody gives orders any more.
+    pub(crate) async fn run(mut self) {
+        loop {
+            let next = self.tracked.values().filter_map(|tracked| tracked.due).min();
+            tokio::select! {
+                order = self.orders.recv() => match order {
+                    Some(PullOrder::Settings) => self.follow_settings(),
+                    Some(PullOrder::Now(plugin)) => {
+                        if let Some(tracked) = self.tracked.get_mut(&plugin) {
+                            (tracked.due, tracked.taken, tracked.told) = (Some(Instant::now()), None, None);
+                        }
+                    }
+                    None => return,
+                },
+                Some(done) = self.running.join_next() => match done {
+                    Ok(done) => self.finished(done).await,
+                    Err(error) => warn!("a pull ended early: {error}"),
+                },
+                () = sleep_until(next.unwrap_or_else(Instant::now)), if next.is_some() => self.start_due(),
+            }
+        }
+    }
+
+    /// Every plugin is looked at again: keys and signers may be others.
+    fn follow_settings(&mut self) {
+        let provenance = self.kit.provenance.get();
+        self.tracked.retain(|plugin, _| provenance.sources.contains_key(plugin));
+        for (plugin, source) in &provenance.sources {
+            let interval = (!source.reference.is_pinned()).then_some(source.interval);
+            let fresh = Tracked {
+                source: source.clone(),
+                schedule: PullSchedule::new(interval),
+                due: Some(Instant::now()),
+                taken: None,
+                is_served: false,
+                told: None,
+            };
+            self.tracked.insert(plugin.clone(), fresh);
+        }
+        let references: Vec<_> = provenance.sources.values().map(|source| source.reference.clone()).collect();
+        if let Some(cache) = &self.kit.cache
+            && let Err(error) = cache.prune(&references)
+        {
+            warn!("{}", chain(&error));
+        }
+    }
+
+    fn start_due(&mut self) {
+        let now = Instant::now();
+        for (plugin, tracked) in &mut self.tracked {
+            if tracked.due.is_none_or(|due| due > now) {
+                continue;
+            }
+            tracked.due = None;
+            let (kit, plugin, source, known) =
+                (self.kit.clone(), plugin.clone(), tracked.source.clone(), tracked.taken);
+            let is_served = tracked.is_served;
+            self.running.spawn(async move {
+                let outcome = kit.pull(&plugin, &source, known, is_served).await;
+                Done { plugin, source, outcome }
+            });
+        }
+    }
+
+    async fn finished(&mut self, done: Done) {
+        let Done { plugin, source, outcome } = done;
+        // The settings may have changed meanwhile, and the pull is being repeated.
+        let Some(tracked) = self.tracked.get_mut(&plugin).filter(|tracked| tracked.source == source) else { return };
+        let (outcome, manifest) = match outcome {
+            None => (None, tracked.taken),
+            Some((outcome, manifest)) => (Some(outcome), manifest),
+        };
+        let wait = match manifest {
+            Some(_) => tracked.schedule.succeeded(fastrand::f64()),
+            None => Some(tracked.schedule.failed(fastrand::f64())),
+        };
+        tracked.due = wait.map(|wait| Instant::now() + wait);
+        tracked.taken = manifest.or(tracked.taken);
+        tracked.is_served |= matches!(outcome, Some(Outcome::Ready(_)));
+        let told = match &outcome {
+            Some(Outcome::Refused { reason, .. } | Outcome::Unreachable(reason)) => Some(reason.clone()),
+            Some(Outcome::Ready(_)) | None => None,
+        };
+        let is_known = told.is_some() && told == tracked.told;
+        tracked.told = told;
+        if let Some(outcome) = outcome.filter(|_| !is_known) {
+            // The supervisor ends before this task only when the process does.
+            let _ = self.supervisor.send(Message::Pulled(Arrival { plugin, outcome })).await;
+        }
+    }
+}

@@ -1,0 +1,172 @@
+//! Plugins from a registry, and plugins that must be signed: pushed, signed, pulled and swapped by the `berth` binary.
+
+use std::{fs, path::Path, time::Duration};
+
+use berth_test_guests::Behavior;
+use berth_test_registry::TestRegistry;
+use serde_json::json;
+
+use crate::{
+    plugin_life::{Bench, by_priority, digest, place},
+    process::{Ended, Process},
+};
+
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A folder with keys, and a registry.
+struct Release {
+    dir: tempfile::TempDir,
+    registry: TestRegistry,
+}
+
+impl Release {
+    async fn new() -> Self {
+        let release = Self {
+            dir: tempfile::tempdir().expect("a folder"),
+            registry: TestRegistry::start().await.expect("a registry"),
+        };
+        for key in ["release", "other"] {
+            let made = release.berth(&["keygen", &release.path(key)]).await;
+            assert!(made.status.success(), "{}", made.err);
+        }
+        release
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.dir.path().join(name).display().to_string()
+    }
+
+    fn reference(&self) -> String {
+        format!("{}/team/by-priority:1", self.registry.host())
+    }
+
+    async fn berth(&self, arguments: &[&str]) -> Ended {
+        Process::berth(["plugin"].iter().chain(arguments)).ended(LIMIT).await
+    }
+
+    async fn push(&self, version: u8) {
+        let file = self.path("ByPriority.wasm");
+        fs::write(&file, by_priority(version)).expect("a file");
+        let pushed = self.berth(&["push", &file, &self.reference(), "--plain-http"]).await;
+        assert!(pushed.status.success() && pushed.out.contains("@sha256:"), "{}{}", pushed.out, pushed.err);
+    }
+
+    async fn sign(&self, what: &str, key: &str) {
+        let key = self.path(&format!("{key}.key"));
+        let signed = self.berth(&["sign", what, "--key", &key, "--plain-http"]).await;
+        assert!(signed.status.success(), "{}", signed.err);
+    }
+
+    /// The scheduler's settings: the plugin comes from the registry, and must be signed by `signer`.
+    fn settings(&self, signer: &str) -> String {
+        format!(
+            "{}
+registries: [{{host: '{host}', plainHTTP: true}}]
+signatures: [{{source: 'oci://{host}/team', signers: [{signer}]}}]
+plugins:
+- name: ByPriority
+  source: {{oci: '{reference}', pullIntervalSeconds: 1}}
+",
+            self.header(),
+            host = self.registry.host(),
+            reference = self.reference(),
+        )
+    }
+
+    fn header(&self) -> String {
+        let (release, other) = (self.path("release.pub"), self.path("other.pub"));
+        format!(
+            "apiVersion: berth.dev/v1alpha1
+kind: PluginHostConfiguration
+signers: [{{name: release, publicKeyFile: '{release}'}}, {{name: other, publicKeyFile: '{other}'}}]"
+        )
+    }
+}
+
+fn configure(bench: &Bench, text: &str) {
+    place(&bench.cluster.dir.path().join("plugins.yaml"), text.as_bytes());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_plugin_is_pulled_when_it_is_signed_and_swapped_when_the_tag_moves() {
+    let release = Release::new().await;
+    release.push(1).await;
+    let mut bench = Bench::start(&release.settings("release")).await;
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "has no signature, and release may sign").await;
+    bench.event("PluginRefused", "has no signature").await;
+    release.sign(&release.reference(), "other").await;
+    bench.pends_with("early", "none by release: its key is none of theirs").await;
+    release.sign(&release.reference(), "release").await;
+    bench.cluster.node_of("early").await;
+    let entry = bench.serves(&digest(1)).await;
+    assert_eq!((&entry["source"], &entry["signedBy"]), (&json!("registry"), &json!(["release"])));
+    assert!(entry["reference"].as_str().is_some_and(|it| it.contains("/team/by-priority@sha256:")), "{entry}");
+
+    // The tag moves to a version that nobody has signed yet: the one before goes on.
+    release.push(2).await;
+    bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
+    assert_eq!(bench.serves(&digest(1)).await["state"], "serving");
+    release.sign(&release.reference(), "release").await;
+    bench.serves(&digest(2)).await;
+
+    // The signer is no longer trusted: what serves is withdrawn.
+    configure(&bench, &release.settings("other"));
+    bench.until("withdrawn", |plugin| plugin["state"] == "refused").await;
+    bench.create("late", Behavior::Normal).await;
+    bench.pends_with("late", "none by other").await;
+    let listed = bench.berth(&["list"]).await;
+    assert!(listed.out.contains("SIGNED BY"), "{}", listed.out);
+    bench.scheduler.process.line("is refused").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_needs_a_signature_that_counts() {
+    let release = Release::new().await;
+    let settings = |unsigned: &str| {
+        format!("{}\nsignatures: [{{source: directory, signers: [release], unsigned: {unsigned}}}]\n", release.header())
+    };
+    let write = |dir: &Path| {
+        fs::write(dir.join("plugins.yaml"), settings("deny")).expect("a file");
+        fs::write(dir.join("plugins/ByPriority.wasm"), by_priority(1)).expect("a file");
+    };
+    let bench = Bench::start_with(write).await;
+    bench.create("early", Behavior::Normal).await;
+    bench.pends_with("early", "has no signature, and release may sign what comes from the plugins directory").await;
+    let file = bench.file().display().to_string();
+    release.sign(&file, "other").await;
+    bench.pends_with("early", "its key is none of theirs").await;
+    release.sign(&file, "release").await;
+    bench.cluster.node_of("early").await;
+    assert_eq!(bench.serves(&digest(1)).await["signedBy"], json!(["release"]));
+    let verified = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
+    // Whether the guest keeps the contract is another question.
+    assert!(verified.out.contains("signed with"), "{}{}", verified.out, verified.err);
+
+    bench.put(2);
+    bench.until("refused", |plugin| plugin["refusedDigest"] == digest(2)).await;
+    let refused = release.berth(&["verify", &file, "--key", &release.path("release.pub")]).await;
+    assert!(!refused.status.success() && refused.err.contains("its key is none of theirs"), "{}", refused.err);
+    configure(&bench, &settings("warn"));
+    bench.serves(&digest(2)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_cache_serves_a_restart_while_the_registry_is_away() {
+    let release = Release::new().await;
+    release.push(1).await;
+    release.sign(&release.reference(), "release").await;
+    let bench = Bench::start(&release.settings("release")).await;
+    bench.serves(&digest(1)).await;
+    let pulled = release.path("pulled.wasm");
+    let arguments = ["pull", &release.reference(), "-o", &pulled, "--plain-http"];
+    let ended = release.berth(&arguments).await;
+    assert!(ended.status.success() && fs::read(&pulled).expect("a file") == by_priority(1), "{}", ended.err);
+    release.registry.behave(|it| it.is_away = true);
+    let path = |name: &str| bench.cluster.dir.path().join(name).display().to_string();
+    let (config, plugins, plugin_config) = (path("config.yaml"), path("plugins"), path("plugins.yaml"));
+    let arguments = ["--config", &config, "--plugins-dir", &plugins, "--plugin-config", &plugin_config];
+    let mut second = bench.cluster.scheduler(&arguments).await;
+    second.process.line("taken from the cache").await;
+    second.until("/metrics", |text| text.contains(&format!("digest=\"{}\"", digest(1)))).await;
+}
