@@ -136,10 +136,11 @@ impl Binding {
     /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if nobody has anything to do before.
     fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue.done(self.uid());
+        // kube-scheduler measures it for every pod.
+        self.enter(Some(Point::PreBind), context);
         if !self.pre_flights.has_work() {
             return self.bind(context, peers);
         }
-        self.enter(Some(Point::PreBind), context);
         self.pre_bind(0, context, peers)
     }
 

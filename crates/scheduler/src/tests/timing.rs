@@ -9,7 +9,7 @@ use std::{
     time::Duration,
 };
 
-use berth_framework::{Clock, Point, PreFlight};
+use berth_framework::{Clock, Point, PreFlight, Status};
 use berth_model::ObjectKey;
 use serde_json::json;
 
@@ -123,6 +123,18 @@ fn an_attempt_is_measured_from_its_cycle_to_its_binding() {
     }
     assert_eq!(asked, 2, "one plugin about two nodes");
     bench.scheduler.drain_measured(|_, measured| assert!(measured.points.is_empty()));
+}
+
+#[test]
+fn pre_bind_is_measured_also_when_nobody_has_something_to_do() {
+    let mut bench = measured_bench();
+    bench.script(|script| script.pre_flight = Some(Err(Status::skip())));
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    bench.event(bind_finished(&actions, "a", Ok(())));
+    let mut points = BTreeSet::new();
+    bench.scheduler.drain_measured(|_, measured| points.extend(measured.points.iter().map(|time| time.point)));
+    assert!(points.contains("PreBind"), "{points:?}");
 }
 
 #[test]
