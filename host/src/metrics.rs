@@ -47,6 +47,7 @@ pub(crate) struct Metrics {
     cycle_duration: HistogramVec,
     swap_pause: HistogramVec,
     plugin_info: IntGaugeVec,
+    symbols: IntGaugeVec,
     plugin_faults: IntCounterVec,
     plugin_swaps: IntCounterVec,
     plugin_effects_refused: IntCounterVec,
@@ -139,6 +140,7 @@ impl Metrics {
                 &[],
                 fine_buckets(),
             ),
+            symbols: add.gauge(own, ("berth_symbols", "Interned strings that the scheduler holds."), &[]),
             plugin_info: add.gauge(
                 own,
                 ("berth_plugin_info", "The binary that answers for a plugin."),
@@ -315,6 +317,10 @@ impl Metrics {
     fn forget(&self, info: &[String; 4]) {
         let removed = self.plugin_info.remove_label_values(info);
         debug_assert!(removed.is_ok(), "what served was shown");
+    }
+
+    pub(crate) fn set_symbols(&self, n_symbols: usize) {
+        self.symbols.with_label_values::<&str>(&[]).set(to_gauge(n_symbols));
     }
 
     pub(crate) fn quarantined(&self, plugin: &str) {

@@ -8,7 +8,6 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::{EventRecorder, RequestRate, Writer};
 use berth_config::{Change, Settings};
-use berth_framework::Manifest;
 use tokio::{
     signal::unix::{Signal, SignalKind, signal},
     sync::{mpsc, oneshot, watch},
@@ -22,6 +21,7 @@ use crate::{
     health::Health,
     metrics::Metrics,
     plugin_supervisor::{Announcer, Message, Proposal},
+    watching::Wish,
 };
 
 /// Takes other configurations over.
@@ -36,7 +36,7 @@ pub(crate) struct Reload {
     /// Whether pods are kept whole, as extenders need them: that is settled at the start.
     pub keeps_pods_whole: bool,
     /// Hears of what else must be watched.
-    pub manifests: mpsc::UnboundedSender<Manifest>,
+    pub wishes: mpsc::UnboundedSender<Wish>,
     pub writer: Writer,
     pub recorder: EventRecorder,
     pub health: Health,
@@ -135,7 +135,7 @@ impl Reload {
                 extenders = HttpExtenders::connect(&settings.extenders, &self.health).await?;
                 if let Some(extenders) = &extenders {
                     // The watch of the cluster ends before this task only when the process ends.
-                    let _ = self.manifests.send(extenders.manifest());
+                    let _ = self.wishes.send(Wish::Kinds(Box::new(extenders.manifest())));
                 }
             } else {
                 let wanted = settings.clone();

@@ -28,6 +28,7 @@ use crate::{
     health::Health,
     metrics::Metrics,
     tasks::{EndedEarly, panic_if_asked},
+    watching::Wish,
 };
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
@@ -66,8 +67,8 @@ pub(crate) struct Parts {
     pub dumps: DumpRequests,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
-    /// Hears of plugins that come later: they may want other kinds of objects watched.
-    pub manifests: mpsc::UnboundedSender<Manifest>,
+    /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
+    pub wishes: mpsc::UnboundedSender<Wish>,
 }
 
 /// The running thread.
@@ -169,9 +170,9 @@ fn dump(scheduler: &Scheduler, answer: oneshot::Sender<Dump>) {
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
     *stopping |= matches!(event, Event::Shutdown);
-    for manifest in manifests(&event) {
+    for wish in wishes(&event) {
         // Nobody watches any more when the process ends.
-        let _ = parts.manifests.send(manifest);
+        let _ = parts.wishes.send(wish);
     }
     let now = tell_time(parts);
     if !matches!(event, Event::PluginReady { .. } | Event::PluginPrepared(_) | Event::Reconfigured(_)) {
@@ -194,13 +195,15 @@ fn take_faults(parts: &mut Parts) {
     }
 }
 
-/// Of the plugins that come with the event.
-fn manifests(event: &Event) -> Vec<Manifest> {
+/// What is to be watched once the event is taken in.
+fn wishes(event: &Event) -> Vec<Wish> {
+    let kinds = |manifest: &Manifest| Wish::Kinds(Box::new(manifest.clone()));
     match event {
-        Event::PluginReady { factory, .. } => vec![factory.manifest().clone()],
+        Event::PluginReady { factory, .. } => vec![kinds(factory.manifest())],
         Event::Reconfigured(reconfiguration) => {
-            let profiles = reconfiguration.profiles.iter().flatten();
-            profiles.flat_map(Profile::instances).map(|instance| instance.plugin.manifest().clone()).collect()
+            let plugins = reconfiguration.profiles.iter().flatten().flat_map(Profile::instances);
+            let kinds = plugins.map(|instance| kinds(instance.plugin.manifest()));
+            kinds.chain(reconfiguration.profiles.is_some().then_some(Wish::PodsAgain)).collect()
         }
         _ => Vec::new(),
     }
@@ -283,7 +286,9 @@ fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool)
 fn publish(parts: &Parts) {
     let figures = parts.scheduler.metrics();
     parts.metrics.set_held_owners(&figures.held_owners);
-    parts.metrics.scheduler.set(&figures, &parts.scheduler.cache().table().symbols);
+    let symbols = &parts.scheduler.cache().table().symbols;
+    parts.metrics.scheduler.set(&figures, symbols);
+    parts.metrics.set_symbols(symbols.len());
 }
 
 /// What was measured since the last call.

@@ -195,7 +195,7 @@ impl Session {
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
         let (ask_for_dump, dumps) = mpsc::channel(1);
         tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
-        let (manifests, later) = mpsc::unbounded_channel();
+        let (wishes, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
             running,
@@ -203,7 +203,7 @@ impl Session {
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
-            manifests: manifests.clone(),
+            wishes: wishes.clone(),
             writer: outside.writer.clone(),
             recorder: recorder.clone(),
             health: health.clone(),
@@ -221,7 +221,7 @@ impl Session {
             decisions,
             dumps,
             pause: Duration::ZERO,
-            manifests,
+            wishes,
         })?;
         let watching = watch_plan.run(client.clone(), events.clone(), later, health.clone(), turn);
         tasks.spawn("the watch of the cluster", watching);

@@ -29,6 +29,14 @@ pub(crate) struct WatchPlan {
     read: BTreeSet<ObjectKind>,
 }
 
+/// What is to be watched from here on.
+pub(crate) enum Wish {
+    /// What this plugin reads and registers events for.
+    Kinds(Box<Manifest>),
+    /// Every pod, once more: other profiles serve pods of which nothing was kept before.
+    PodsAgain,
+}
+
 /// Turns what the watches see into the scheduler's events, and watches more when plugins want more.
 struct Watching {
     watched: mpsc::Receiver<WatchEvent>,
@@ -74,18 +82,18 @@ impl WatchPlan {
         self.pod_json
     }
 
-    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `manifests` are those
-    /// of plugins that came later.
+    /// Watches when its turn comes, until it is aborted, nobody takes the events, or a watch panics. `wishes` come
+    /// later.
     pub(crate) async fn run(
         self,
         client: Client,
         events: mpsc::Sender<Event>,
-        manifests: mpsc::UnboundedReceiver<Manifest>,
+        wishes: mpsc::UnboundedReceiver<Wish>,
         health: Health,
         mut turn: Turn,
     ) {
         turn.until_watching().await;
-        Watching::start(&client, self).run(events, manifests, health, turn).await;
+        Watching::start(&client, self).run(events, wishes, health, turn).await;
     }
 }
 
@@ -104,14 +112,17 @@ impl Watching {
     async fn run(
         mut self,
         events: mpsc::Sender<Event>,
-        mut manifests: mpsc::UnboundedReceiver<Manifest>,
+        mut wishes: mpsc::UnboundedReceiver<Wish>,
         health: Health,
         mut turn: Turn,
     ) {
         loop {
             let event = tokio::select! {
-                Some(manifest) = manifests.recv() => {
-                    self.want(&manifest);
+                Some(wish) = wishes.recv() => {
+                    match wish {
+                        Wish::Kinds(manifest) => self.want(&manifest),
+                        Wish::PodsAgain => self.watches.tell_pods_again(),
+                    }
                     continue;
                 }
                 () = self.watches.ended() => return,

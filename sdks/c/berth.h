@@ -5,7 +5,7 @@
  * run asks, is always answered by `filter`.
  *
  * Strings in the scheduler's tables are symbols: small integers, equal when the strings are. `berth_text` gives the
- * string of a symbol, `berth_symbol` the symbol of a string.
+ * string of a symbol, `berth_symbol` the symbol of a string. Both hold during a call: copy a string that you keep.
  *
  * Do not use stdio, clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface
  * does not build. */

@@ -68,9 +68,10 @@ static struct resources allocatable, requested;
 static const char **texts;
 static int64_t *image_sizes;
 static size_t n_texts, texts_capacity;
-/* Open addressing; 0 is a free place. */
+/* Open addressing; 0 is a free place. The place of a text whose symbol was given to another is taken until the next
+ * time that all are placed anew. */
 static berth_sym *places;
-static size_t n_places;
+static size_t n_places, n_taken;
 
 void *berth_table_allocate(size_t size) {
   void *memory = calloc(1, size ? size : 1);
@@ -107,6 +108,23 @@ static size_t place_of(const char *text) {
   return place;
 }
 
+static void place(berth_sym symbol) {
+  if (!*texts[symbol]) return;
+  size_t at = place_of(texts[symbol]);
+  n_taken += !places[at];
+  places[at] = symbol;
+}
+
+static void place_all(void) {
+  if (!n_places) n_places = 2048;
+  while (n_texts * 4 > n_places) n_places *= 2;
+  free(places);
+  places = berth_table_allocate(n_places * sizeof *places);
+  n_taken = 0;
+  for (size_t i = 1; i < n_texts; i++) place((berth_sym)i);
+}
+
+/* Takes the text over. A symbol that had another text stands for this one from here on; an empty text frees it. */
 static void set_text(berth_sym symbol, const char *text) {
   if (symbol >= texts_capacity) {
     size_t capacity = symbol < 512 ? 1024 : (size_t)symbol * 2;
@@ -118,22 +136,20 @@ static void set_text(berth_sym symbol, const char *text) {
     }
     texts_capacity = capacity;
   }
+  if (*texts[symbol]) free((char *)texts[symbol]);
   texts[symbol] = text;
+  image_sizes[symbol] = 0;
   if (symbol >= n_texts) n_texts = (size_t)symbol + 1;
-  if (n_texts * 2 > n_places) {
-    free(places);
-    n_places = n_places ? n_places * 2 : 2048;
-    while (n_texts * 2 > n_places) n_places *= 2;
-    places = berth_table_allocate(n_places * sizeof *places);
-    for (size_t i = 1; i < n_texts; i++) places[place_of(texts[i])] = (berth_sym)i;
-  } else if (symbol) {
-    places[place_of(text)] = symbol;
+  if (n_texts * 2 > n_places || n_taken * 2 > n_places) {
+    place_all();
+  } else {
+    place(symbol);
   }
 }
 
 static void know_symbols(void) {
   if (n_texts) return;
-  for (berth_sym i = 0; i < sizeof well_known / sizeof *well_known; i++) set_text(i, well_known[i]);
+  for (berth_sym i = 0; i < sizeof well_known / sizeof *well_known; i++) set_text(i, well_known[i]); /* Never announced again, so never freed. */
 }
 
 const char *berth_text(berth_sym symbol) {

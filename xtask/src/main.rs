@@ -25,6 +25,8 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   swap-storm [ARG ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options. It
                    measures, so it takes a release build: a quarter of an hour on two cores, the first time
+  soak [ARG ...]   hours of pods with ever new texts, swaps and faults; fails when memory, symbols or latency grow; --hours N,
+                   --minutes N, --help for the other options. It takes a release build, too
   chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
                    run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
   e2e [SCENARIO ...]
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         "demo" => demo(rest),
         "test" => test(),
         "swap-storm" => harness("swap-storm", &["--release"], rest),
+        "soak" => harness("soak", &["--release"], rest),
         "chaos" => harness("chaos", &[], rest),
         "e2e" => harness("e2e", &[], rest),
         "differential" => harness("differential", &[], rest),

@@ -180,7 +180,7 @@ impl PreFilter for DynamicResources {
             return Err(Status::skip());
         }
         self.cache.refresh(call.table.objects());
-        self.cache.devices_by_node.limit_size(call.table.n_nodes());
+        self.cache.devices_by_node.limit(call.table);
         let claims = pod_claims::resolve(call.pod, &call.table.symbols, &self.cache.claims)?;
         let extended = ExtendedResources::of(call.pod, call.table, &self.cache);
         if claims.is_empty() && extended.is_none() {

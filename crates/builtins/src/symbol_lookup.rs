@@ -2,7 +2,7 @@
 //!
 //! Rules never intern a string, because the cluster table of a component is a copy that takes its symbols from the host.
 //! A string that has no symbol equals nothing in the table. It may get a symbol later, so plugins that keep looked-up
-//! strings look them up again once the table has more symbols.
+//! strings look them up again once the table has other symbols: [`SymbolVersion`].
 
 use berth_model::{Sym, Symbols};
 
@@ -14,13 +14,24 @@ pub(crate) fn lookup(symbols: &Symbols, text: &str) -> Sym {
     symbols.lookup(text).unwrap_or(UNKNOWN)
 }
 
-/// Tells when strings must be looked up again. It starts with no symbols, so the first look-up always happens.
+/// Tells when strings must be looked up again. Every table has symbols, so the first look-up always happens.
 #[derive(Debug, Default)]
-pub(crate) struct SymbolCount(usize);
+pub(crate) struct SymbolVersion(u64);
 
-impl SymbolCount {
-    /// Whether the number of symbols differs from that of the last call.
+impl SymbolVersion {
+    /// Whether a string got or lost its symbol since the last call.
     pub(crate) fn has_changed(&mut self, symbols: &Symbols) -> bool {
-        std::mem::replace(&mut self.0, symbols.len()) != symbols.len()
+        std::mem::replace(&mut self.0, symbols.version()) != symbols.version()
+    }
+}
+
+/// Tells when symbols were freed: one that was kept may stand for another string since.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolSweeps(u64);
+
+impl SymbolSweeps {
+    /// Whether symbols were freed since the last call.
+    pub(crate) fn has_changed(&mut self, symbols: &Symbols) -> bool {
+        std::mem::replace(&mut self.0, symbols.n_sweeps()) != symbols.n_sweeps()
     }
 }

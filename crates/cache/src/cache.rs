@@ -102,6 +102,13 @@ impl Cache {
         &mut self.table.symbols
     }
 
+    /// Frees some of the symbols that no pod and no node uses any more; see [`Symbols::free_unused`]. Names of nodes that
+    /// the cache knows stay, whatever `is_held` says of other symbols that are kept elsewhere.
+    pub fn free_symbols(&mut self, is_held: impl Fn(Sym) -> bool) {
+        let nodes = &self.nodes;
+        self.table.symbols.free_unused(|sym| nodes.contains_key(&sym) || is_held(sym));
+    }
+
     /// Brings [`Self::order`] up to date. Cheap when no node came or went.
     pub fn settle(&mut self) {
         self.zones.settle();

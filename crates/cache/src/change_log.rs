@@ -26,7 +26,7 @@ pub(crate) struct ChangeLog {
     columns: [Vec<u64>; Column::ALL.len()],
     added: Vec<u64>,
     removed: Vec<u64>,
-    /// When each taint set was made, by id.
+    /// When the taint set of each id was made.
     taint_sets: Vec<u64>,
 }
 
@@ -69,12 +69,10 @@ impl ChangeLog {
         self.push(Change::Pod(pod))
     }
 
-    /// Notes that the set `id` exists from the next generation on, unless it did before.
+    /// Notes that `id` stands for another taint set from the next generation on.
     pub(crate) fn note_taint_set(&mut self, id: u32) {
         let next = self.generation + 1;
-        if id as usize >= self.taint_sets.len() {
-            self.taint_sets.resize(id as usize + 1, next);
-        }
+        stamp(&mut self.taint_sets, id as usize, next);
     }
 
     /// Whether taint set `id` is news to a replica of `generation`.

@@ -37,6 +37,7 @@ fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
         images: if variant & 16 != 0 { vec![(image, i64::from(variant))] } else { Vec::new() },
         declared_features: if variant & 32 != 0 { vec![feature] } else { Vec::new() },
         annotations: Arc::new([("note".to_owned(), (variant & 3).to_string())].into()),
+        ..Node::default()
     }
 }
 
@@ -115,7 +116,7 @@ fn picture(table: &ClusterTable) -> Vec<String> {
 }
 
 fn catch_up(cache: &Cache, needs: &Needs, replica: &mut ClusterTable) {
-    let delta = cache.delta_since(needs, replica.generation(), replica.symbols.len());
+    let delta = cache.delta_since(needs, replica.generation(), replica.symbols_position());
     replica.apply(&delta);
 }
 
@@ -426,7 +427,7 @@ fn one_change_sends_one_row() {
         let pod = pod(&mut cache, &format!("p{uid}"), "n7", 5);
         cache.add_pod(pod).expect("it has a uid");
     }
-    let delta = cache.delta_since(&needs, replica.generation(), replica.symbols.len());
+    let delta = cache.delta_since(&needs, replica.generation(), replica.symbols_position());
     assert!(!delta.full);
     assert_eq!(delta.columns.len(), 3, "requested, non-zero requested, pod count");
     assert!(delta.columns.iter().all(|change| change.rows == [NodeIdx(7)]));

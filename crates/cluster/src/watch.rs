@@ -6,8 +6,9 @@
 //!
 //! Promises to the reader: an object is applied before it is deleted; one that vanished while no watch was open is
 //! still reported as deleted; one that was replaced under its name is first deleted, then applied; nothing is applied
-//! twice in the same resource version; each kind says after its first complete list, and after each that
-//! [`WatchHandle::relist`] asked for, that it is synced, or that it may not be listed.
+//! twice in the same resource version, unless [`WatchHandle::tell_pods_again`] asks for it; each kind says after its
+//! first complete list, and after each that [`WatchHandle::relist`] or [`WatchHandle::tell_pods_again`] asked for, that
+//! it is synced, or that it may not be listed.
 //!
 //! `kube::runtime::watcher` isn't used. It relists at resource version 0, which may go back in time after an API
 //! server failed over; it restarts at once and for ever when a server keeps hanging up; and one object that it can't
@@ -90,8 +91,15 @@ pub struct WatchHandle {
     client: Client,
     kinds: Kinds,
     sink: mpsc::Sender<WatchEvent>,
-    /// Counts the wishes for new lists.
-    relists: watch::Sender<u64>,
+    relists: watch::Sender<Wishes>,
+}
+
+/// Counts the wishes for new lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Wishes {
+    lists: u64,
+    /// Of these, the ones after which every pod is told again.
+    whole_lists_of_pods: u64,
 }
 
 impl WatchHandle {
@@ -105,7 +113,15 @@ impl WatchHandle {
     /// Has every kind listed again: what a watch has not told so far, for whatever reason, is told before the kind says once
     /// more that it is synced. What has not changed is not told again.
     pub fn relist(&self) {
-        self.relists.send_modify(|wishes| *wishes += 1);
+        self.relists.send_modify(|wishes| wishes.lists += 1);
+    }
+
+    /// Like [`Self::relist`], and every pod is told again, changed or not: for a reader that has not kept them all.
+    pub fn tell_pods_again(&self) {
+        self.relists.send_modify(|wishes| {
+            wishes.lists += 1;
+            wishes.whole_lists_of_pods += 1;
+        });
     }
 
     fn spawn(&mut self, kind: Kind) {
@@ -148,7 +164,7 @@ pub fn spawn_watches(client: &Client, watches: Watches, sink: &mpsc::Sender<Watc
     let nodes = watches.nodes.then_some(Kind::Nodes);
     let others = watches.kinds.into_iter().map(|kind| Kind::Other(Arc::new(kind)));
     let kinds = Kinds::new(client.clone());
-    let (relists, _) = watch::channel(0);
+    let (relists, _) = watch::channel(Wishes::default());
     let mut handle = WatchHandle { tasks: JoinSet::new(), client: client.clone(), kinds, sink: sink.clone(), relists };
     pods.into_iter().chain(nodes).chain(others).for_each(|kind| handle.spawn(kind));
     handle

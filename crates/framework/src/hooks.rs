@@ -64,8 +64,9 @@ pub trait Hosted {
 /// Where a replica gets what it has missed.
 pub trait DeltaSource {
     /// Everything in `needs` that changed after `generation`; a full delta when that is too long ago or 0.
-    /// `n_symbols` is how many symbols the replica knows, the well-known ones included.
-    fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta;
+    /// The replica has followed the symbols up to `symbols_position`: [`Delta::symbols_position`] of its last delta, 0 at
+    /// first.
+    fn delta_since(&self, needs: &Needs, generation: u64, symbols_position: u64) -> Delta;
     /// The newest generation.
     fn generation(&self) -> u64;
 }

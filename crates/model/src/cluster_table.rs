@@ -18,13 +18,19 @@ use crate::{
     pod::{HostPort, NonZero, Resources, Taint},
     pod_table::PodTable,
     symbols::{Sym, Symbols},
+    taint_sets::{TaintSetId, TaintSets},
 };
 
 /// Amounts of every resource, one column a resource.
 #[derive(Clone, Debug, Default)]
 pub struct ResourceTable {
     columns: FxHashMap<Sym, Vec<i64>>,
+    /// Columns left by the last search for those of which no node has any.
+    n_in_use: usize,
 }
+
+/// So many columns are never searched.
+const MIN_COLUMNS: usize = 16;
 
 impl ResourceTable {
     /// The column of `resource`: empty, or shorter than the table, where no node has any.
@@ -45,10 +51,21 @@ impl ResourceTable {
     }
 
     fn set(&mut self, resource: Sym, node: NodeIdx, amount: i64) {
-        if amount == 0 && !self.columns.contains_key(&resource) {
-            return;
+        if !self.columns.contains_key(&resource) {
+            if amount == 0 {
+                return;
+            }
+            self.make_room();
         }
         put(self.columns.entry(resource).or_default(), node, amount);
+    }
+
+    /// Forgets resources of which no node has any, once there may be as many of these as of others.
+    fn make_room(&mut self) {
+        if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
+            self.columns.retain(|_, column| column.iter().any(|amount| *amount != 0));
+            self.n_in_use = self.columns.len();
+        }
     }
 
     fn set_row(&mut self, node: NodeIdx, amounts: &Resources) {
@@ -157,6 +174,7 @@ impl ImageTable {
 pub struct ClusterTable {
     /// The strings behind all symbols here and in pods.
     pub symbols: Symbols,
+    symbols_position: u64,
     generation: u64,
     place_version: u64,
     live: NodeSet,
@@ -165,8 +183,9 @@ pub struct ClusterTable {
     by_name: FxHashMap<Sym, NodeIdx>,
     unschedulable: NodeSet,
     labels: LabelTable,
+    /// The set of each node.
     taint_set_ids: Vec<u32>,
-    taint_sets: Vec<Vec<Taint>>,
+    taint_sets: TaintSets,
     allocatable: ResourceTable,
     requested: ResourceTable,
     non_zero_cpu: Vec<i64>,
@@ -198,6 +217,12 @@ impl ClusterTable {
     #[must_use]
     pub fn nodes(&self) -> &NodeSet {
         &self.live
+    }
+
+    /// In a replica, [`Delta::symbols_position`] of the last delta.
+    #[must_use]
+    pub fn symbols_position(&self) -> u64 {
+        self.symbols_position
     }
 
     /// The number of nodes.
@@ -237,7 +262,7 @@ impl ClusterTable {
     /// Every taint set by id. Id 0 is the empty set and may be absent here.
     #[must_use]
     pub fn taint_sets(&self) -> &[Vec<Taint>] {
-        &self.taint_sets
+        self.taint_sets.all()
     }
 
     /// `status.allocatable`; the resource `pods` is among the columns.
@@ -359,6 +384,7 @@ impl ClusterTable {
         self.set_name(node, Sym::NONE);
         self.unschedulable.remove(node);
         self.labels.set(node, &[]);
+        self.taint_sets.leave(self.taint_set_id(node));
         put(&mut self.taint_set_ids, node, 0);
         self.allocatable.set_row(node, &Resources::default());
         self.requested.set_row(node, &Resources::default());
@@ -401,18 +427,12 @@ impl ClusterTable {
         }
     }
 
-    /// Gives `node` the set of exactly these taints, in this order, and returns the set's id.
-    pub fn set_taints(&mut self, node: NodeIdx, taints: &[Taint]) -> u32 {
-        if self.taint_sets.is_empty() {
-            self.taint_sets.push(Vec::new());
-        }
-        let known = self.taint_sets.iter().position(|set| set == taints);
-        let id = known.unwrap_or_else(|| {
-            self.taint_sets.push(taints.to_vec());
-            self.taint_sets.len() - 1
-        });
-        let id = u32::try_from(id).unwrap_or(u32::MAX);
-        put(&mut self.taint_set_ids, node, id);
+    /// Gives `node` the set of exactly these taints, in this order. A set that no node has any more is forgotten, and its
+    /// id given to another.
+    pub fn set_taints(&mut self, node: NodeIdx, taints: &[Taint]) -> TaintSetId {
+        self.taint_sets.leave(self.taint_set_id(node));
+        let id = self.taint_sets.join(taints);
+        put(&mut self.taint_set_ids, node, id.id);
         id
     }
 
@@ -500,11 +520,7 @@ impl ClusterTable {
             self.add_node(node);
         }
         for (id, taints) in &delta.taint_sets {
-            let index = *id as usize;
-            if index >= self.taint_sets.len() {
-                self.taint_sets.resize(index + 1, Vec::new());
-            }
-            self.taint_sets[index].clone_from(taints);
+            self.taint_sets.announce(*id, taints);
         }
         for change in &delta.columns {
             self.apply_column(change);
@@ -520,7 +536,7 @@ impl ClusterTable {
         for object in &delta.objects {
             self.objects.apply(object);
         }
-        self.generation = delta.generation;
+        (self.generation, self.symbols_position) = (delta.generation, delta.symbols_position);
     }
 
     /// Empties everything but the symbols. Journals and versions go on, so that whoever follows one notices.

@@ -220,9 +220,9 @@ pub struct ObjectChange {
     pub json: Option<Arc<[u8]>>,
 }
 
-/// Of the pods and objects in one portion of a delta; see [`Delta::into_portions`].
+/// Of the symbols, pods and objects in one portion of a delta; see [`Delta::into_portions`].
 const AT_ONCE: usize = 2048;
-/// Of the JSON in one portion, unless a single object is larger.
+/// Of texts, JSON and pods in one portion, unless a single object is larger.
 const BYTES_AT_ONCE: usize = 1 << 20;
 
 /// All that a replica must apply to catch up with `generation`.
@@ -231,8 +231,10 @@ pub struct Delta {
     pub generation: u64,
     /// Forget everything first, symbols excepted.
     pub full: bool,
-    /// Symbols made since the replica's last delta, in order.
+    /// Symbols made or freed since the replica's last delta; the text of one that was freed is empty.
     pub symbols: Vec<(Sym, String)>,
+    /// [`Symbols::position`](crate::Symbols::position) of the source: what the replica has followed after this delta.
+    pub symbols_position: u64,
     pub taint_sets: Vec<(u32, Vec<Taint>)>,
     /// Size in bytes by image name, for images that are new or whose size changed.
     pub image_sizes: Vec<(Sym, i64)>,
@@ -265,35 +267,75 @@ impl Delta {
 
 impl Delta {
     /// The same in portions of the same generation, to be applied one after the other before the replica is asked
-    /// anything: all pods and objects of a large cluster at once need much memory and time in one call. Rows come
-    /// first, pods after the objects that they name.
+    /// anything: all that a large cluster holds at once needs much memory and time in one call. Symbols come first, then
+    /// rows, and pods after the objects that they name.
     #[must_use]
     pub fn into_portions(mut self) -> Vec<Delta> {
-        let n_bytes: usize = self.objects.iter().map(ObjectChange::n_bytes).sum();
-        if self.objects.len() <= AT_ONCE && n_bytes <= BYTES_AT_ONCE && self.pods_placed.len() <= AT_ONCE {
-            return vec![self];
-        }
-        let objects = std::mem::take(&mut self.objects);
+        let (symbols, objects) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.objects));
         let pods = std::mem::take(&mut self.pods_placed);
-        let empty = Delta { generation: self.generation, ..Delta::default() };
-        let mut portions = vec![self];
-        let (mut portion, mut n_bytes) = (empty.clone(), 0);
+        let mut portions = Portions::new(&mut self);
+        for symbol in symbols {
+            portions.add(symbol.1.len(), |portion| portion.symbols.push(symbol));
+        }
+        portions.add_rows(self);
         for object in objects {
-            n_bytes += object.n_bytes();
-            portion.objects.push(object);
-            if portion.objects.len() == AT_ONCE || n_bytes >= BYTES_AT_ONCE {
-                portions.push(std::mem::replace(&mut portion, empty.clone()));
-                n_bytes = 0;
-            }
+            portions.add(object.n_bytes(), |portion| portion.objects.push(object));
         }
-        for pod in pods {
-            portion.pods_placed.push(pod);
-            if portion.pods_placed.len() == AT_ONCE {
-                portions.push(std::mem::replace(&mut portion, empty.clone()));
-            }
+        for placed in pods {
+            portions.add(placed.n_bytes(), |portion| portion.pods_placed.push(placed));
         }
-        portions.extend((!portion.is_empty()).then_some(portion));
-        portions
+        portions.finish()
+    }
+}
+
+/// Portions of a delta in the making.
+struct Portions {
+    done: Vec<Delta>,
+    open: Delta,
+    n_items: usize,
+    n_bytes: usize,
+    /// What each portion begins as.
+    blank: Delta,
+}
+
+impl Portions {
+    /// Everything is forgotten with the first portion of `whole`.
+    fn new(whole: &mut Delta) -> Self {
+        let (generation, symbols_position) = (whole.generation, whole.symbols_position);
+        let blank = Delta { generation, symbols_position, ..Delta::default() };
+        let open = Delta { full: std::mem::take(&mut whole.full), ..blank.clone() };
+        Self { done: Vec::new(), open, n_items: 0, n_bytes: 0, blank }
+    }
+
+    fn add(&mut self, n_bytes: usize, put: impl FnOnce(&mut Delta)) {
+        put(&mut self.open);
+        self.n_items += 1;
+        self.n_bytes += n_bytes;
+        if self.n_items == AT_ONCE || self.n_bytes >= BYTES_AT_ONCE {
+            self.done.push(std::mem::replace(&mut self.open, self.blank.clone()));
+            (self.n_items, self.n_bytes) = (0, 0);
+        }
+    }
+
+    fn add_rows(&mut self, rows: Delta) {
+        let symbols = std::mem::take(&mut self.open.symbols);
+        self.open = Delta { full: self.open.full, symbols, ..rows };
+    }
+
+    fn finish(mut self) -> Vec<Delta> {
+        if self.done.is_empty() || !self.open.is_empty() {
+            self.done.push(self.open);
+        }
+        self.done
+    }
+}
+
+impl PlacedPod {
+    /// About how much of a component's memory it takes.
+    fn n_bytes(&self) -> usize {
+        const OF_ANY_POD: usize = 256;
+        const OF_A_SYMBOL: usize = 16;
+        OF_ANY_POD + OF_A_SYMBOL * self.pod.uses.n_symbols()
     }
 }
 
@@ -329,9 +371,12 @@ mod tests {
 
     #[test]
     fn portions_hold_everything_once_and_in_order() {
+        let symbol = |at: u32| (Sym(at), "x".repeat(if at % 1_000 == 0 { 900 } else { 10 }));
         let whole = Delta {
             generation: 7,
+            symbols_position: 9,
             full: true,
+            symbols: (11..200_000).map(symbol).collect(),
             added: vec![NodeIdx(0)],
             pods_removed: vec![PodIdx(9)],
             objects: (0..5_000).map(|at| object(at, if at % 1_000 == 0 { 2 * BYTES_AT_ONCE } else { 100 })).collect(),
@@ -339,17 +384,21 @@ mod tests {
             ..Delta::default()
         };
         let portions = whole.clone().into_portions();
-        assert!(portions.len() > 5);
-        let mut together = Delta { objects: Vec::new(), pods_placed: Vec::new(), ..whole.clone() };
-        assert_eq!(portions[0], together);
-        for portion in &portions[1..] {
-            assert!(!portion.full && !portion.is_empty() && portion.generation == 7);
-            assert!(portion.objects.len() <= AT_ONCE && portion.pods_placed.len() <= AT_ONCE);
+        let mut together = Delta { generation: 7, symbols_position: 9, full: portions[0].full, ..Delta::default() };
+        for portion in portions {
+            assert!(!portion.is_empty() && portion.generation == 7 && portion.symbols_position == 9);
+            assert!(together.is_empty() || together.symbols.is_empty() || !portion.full, "forgets once, at first");
+            let n_items = portion.symbols.len() + portion.objects.len() + portion.pods_placed.len();
+            assert!(n_items <= AT_ONCE);
             let before_the_last = portion.objects.iter().rev().skip(1).map(ObjectChange::n_bytes);
             assert!(before_the_last.sum::<usize>() < BYTES_AT_ONCE);
+            assert!(portion.symbols.is_empty() || together.added.is_empty(), "symbols come before rows");
             assert!(portion.objects.is_empty() || together.pods_placed.is_empty(), "objects come before pods");
-            together.objects.extend(portion.objects.iter().cloned());
-            together.pods_placed.extend(portion.pods_placed.iter().cloned());
+            together.symbols.extend(portion.symbols);
+            together.added.extend(portion.added);
+            together.pods_removed.extend(portion.pods_removed);
+            together.objects.extend(portion.objects);
+            together.pods_placed.extend(portion.pods_placed);
         }
         assert_eq!(together, whole);
     }

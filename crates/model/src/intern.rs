@@ -14,11 +14,29 @@ use crate::{
         TolerationOperator, WeightedNodeTerm,
     },
     requests::{self, Requests},
-    symbols::{Sym, Symbols},
+    symbols::{Interning, Sym, Symbols, Uses},
 };
+
+/// How many image names of one node are kept. A kubelet reports 50 images with five names each, unless it is told otherwise.
+const MAX_IMAGE_NAMES: usize = 4096;
 
 /// The pod as plugins see it.
 pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
+    let mut symbols = symbols.of_object();
+    let images = images(&pod.spec, &mut symbols);
+    let pod = pod_with_images(pod, images, &mut symbols);
+    Pod { uses: symbols.finish(), ..pod }
+}
+
+/// The pod as plugins see it, without its images: for a pod that another scheduler placed. What runs in it bears on no
+/// other pod.
+pub fn pod_of_others(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
+    let mut symbols = symbols.of_object();
+    let pod = pod_with_images(pod, Vec::new(), &mut symbols);
+    Pod { uses: symbols.finish(), ..pod }
+}
+
+fn pod_with_images(pod: &api::Pod, images: Vec<Sym>, symbols: &mut Interning<'_>) -> Pod {
     let spec = &pod.spec;
     let non_zero = requests::placed_non_zero(pod);
     let extended_claim = pod.status.extended_resource_claim_status.as_ref();
@@ -46,7 +64,7 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
         resource_claims: storage::resource_claims(pod),
         extended_requests: storage::extended_requests(spec, symbols),
         extended_claim: extended_claim.map(|status| Arc::from(status.resource_claim_name.as_str())),
-        images: images(spec, symbols),
+        images,
         n_containers: u32::try_from(spec.init_containers.len() + spec.containers.len()).unwrap_or(u32::MAX),
         required_features: required_features(spec, symbols),
         requests: resources(&requests::spec_requests(pod), symbols),
@@ -55,6 +73,7 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
         scoring_requests: resources(&requests::scoring_requests(pod), symbols),
         balanced_requests: resources(&requests::balanced_requests(pod), symbols),
         json: pod.json.clone(),
+        uses: Uses::default(),
     }
 }
 
@@ -70,6 +89,12 @@ fn is_preemption(condition: &api::Condition) -> bool {
 
 /// The node's own facts.
 pub fn node(node: &api::Node, symbols: &mut Symbols) -> Node {
+    let mut symbols = symbols.of_object();
+    let node = node_fields(node, &mut symbols);
+    Node { uses: symbols.finish(), ..node }
+}
+
+fn node_fields(node: &api::Node, symbols: &mut Interning<'_>) -> Node {
     let allocatable = requests::allocatable(&node.status.allocatable);
     Node {
         name: symbols.intern(&node.metadata.name),
@@ -83,20 +108,22 @@ pub fn node(node: &api::Node, symbols: &mut Symbols) -> Node {
             .images
             .iter()
             .flat_map(|image| image.names.iter().map(|name| (name, image.size_bytes)))
+            .take(MAX_IMAGE_NAMES)
             .map(|(name, size)| (symbols.intern(name), size))
             .collect(),
         declared_features: node.status.declared_features.iter().map(|name| symbols.intern(name)).collect(),
         annotations: Arc::new(node.metadata.annotations.clone()),
+        uses: Uses::default(),
     }
 }
 
-fn pairs(map: &api::StringMap, symbols: &mut Symbols) -> Vec<(Sym, Sym)> {
+fn pairs(map: &api::StringMap, symbols: &mut Interning<'_>) -> Vec<(Sym, Sym)> {
     let mut pairs: Vec<_> = map.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
     pairs.sort_unstable();
     pairs
 }
 
-fn resources(requests: &Requests, symbols: &mut Symbols) -> Resources {
+fn resources(requests: &Requests, symbols: &mut Interning<'_>) -> Resources {
     Resources {
         milli_cpu: requests.milli_cpu,
         memory: requests.memory,
@@ -116,12 +143,12 @@ fn taint_effect(effect: &str) -> Option<TaintEffect> {
 }
 
 /// A taint of unknown effect keeps nobody away.
-fn taint(taint: &api::Taint, symbols: &mut Symbols) -> Option<Taint> {
+fn taint(taint: &api::Taint, symbols: &mut Interning<'_>) -> Option<Taint> {
     let effect = taint_effect(&taint.effect)?;
     Some(Taint { key: symbols.intern(&taint.key), value: symbols.intern(&taint.value), effect })
 }
 
-fn toleration(toleration: &api::Toleration, symbols: &mut Symbols) -> Toleration {
+fn toleration(toleration: &api::Toleration, symbols: &mut Interning<'_>) -> Toleration {
     let effect = taint_effect(&toleration.effect);
     let known_effect = effect.is_some() || toleration.effect.is_empty();
     let operator = match toleration.operator.as_str() {
@@ -133,7 +160,7 @@ fn toleration(toleration: &api::Toleration, symbols: &mut Symbols) -> Toleration
 }
 
 /// `spec.nodeSelector` and `spec.affinity.nodeAffinity`; also used for NodeAffinity's `addedAffinity`.
-pub fn node_rules(spec: &api::PodSpec, symbols: &mut Symbols) -> NodeRules {
+pub fn node_rules(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> NodeRules {
     let affinity = spec.affinity.as_ref().and_then(|affinity| affinity.node_affinity.as_ref());
     NodeRules {
         selector: spec.node_selector.as_ref().map(|labels| pairs(labels, symbols)),
@@ -142,7 +169,7 @@ pub fn node_rules(spec: &api::PodSpec, symbols: &mut Symbols) -> NodeRules {
 }
 
 /// The two lists of `nodeAffinity`, without a selector.
-pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Symbols) -> NodeRules {
+pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Interning<'_>) -> NodeRules {
     let required = affinity.and_then(|affinity| affinity.required.as_ref());
     let preferred = affinity.and_then(|affinity| affinity.preferred.as_ref());
     NodeRules {
@@ -150,7 +177,7 @@ pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Symbols
         required: required
             .map(|selector| selector.node_selector_terms.iter().map(|term| node_term(term, symbols)).collect()),
         preferred: preferred.map(|terms| {
-            let weighted = |term: &api::PreferredSchedulingTerm, symbols: &mut Symbols| WeightedNodeTerm {
+            let weighted = |term: &api::PreferredSchedulingTerm, symbols: &mut Interning<'_>| WeightedNodeTerm {
                 weight: term.weight,
                 term: node_term(&term.preference, symbols),
             };
@@ -159,7 +186,7 @@ pub fn node_affinity(affinity: Option<&api::NodeAffinity>, symbols: &mut Symbols
     }
 }
 
-fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Symbols) -> NodeTerm {
+fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Interning<'_>) -> NodeTerm {
     NodeTerm {
         error: crate::selector::node_term_error(term),
         labels: term.match_expressions.iter().filter_map(|it| requirement(it, symbols)).collect(),
@@ -168,17 +195,17 @@ fn node_term(term: &api::NodeSelectorTerm, symbols: &mut Symbols) -> NodeTerm {
 }
 
 /// `None` for an unknown operator: the term carries the error.
-fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Symbols) -> Option<Requirement> {
+fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Interning<'_>) -> Option<Requirement> {
     let operator = Operator::parse(&requirement.operator)?;
     let values = requirement.values.iter().map(|value| symbols.intern(value)).collect();
     Some(Requirement { key: symbols.intern(&requirement.key), operator, values })
 }
 
 /// Ports of containers and of sidecars; an init container that ends claims none.
-fn host_ports(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<HostPort> {
+fn host_ports(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<HostPort> {
     let sidecars = spec.init_containers.iter().filter(|it| it.restart_policy.as_deref() == Some("Always"));
     let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
-    let or_default = |text: &str, default: Sym, symbols: &mut Symbols| {
+    let or_default = |text: &str, default: Sym, symbols: &mut Interning<'_>| {
         if text.is_empty() { default } else { symbols.intern(text) }
     };
     ports
@@ -191,7 +218,7 @@ fn host_ports(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<HostPort> {
         .collect()
 }
 
-fn images(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
+fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<Sym> {
     let containers = spec.init_containers.iter().chain(&spec.containers).map(|container| container.image.as_str());
     let volumes = spec.volumes.iter().filter_map(|volume| volume.pointer("/image/reference")?.as_str());
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
@@ -205,7 +232,7 @@ fn normalized_image_name(image: &str) -> String {
 }
 
 /// Features that a pod's spec implies in 1.36 (KEP-5328).
-fn required_features(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<Sym> {
+fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<Sym> {
     let mut features = Vec::new();
     let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);
     if rules.any(|rule| rule.action == "RestartAllContainers") {

@@ -10,7 +10,12 @@ pub struct LabelTable {
     columns: FxHashMap<Sym, LabelColumn>,
     rows: Vec<Box<[(Sym, Sym)]>>,
     version: u64,
+    /// Columns left by the last search for keys that no node carries.
+    n_in_use: usize,
 }
+
+/// So many columns are never searched.
+const MIN_COLUMNS: usize = 64;
 
 /// The values of one label key over all nodes.
 #[derive(Clone, Debug)]
@@ -55,6 +60,13 @@ impl LabelColumn {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Sparse(values) => values.is_empty(),
+            Self::Dense(values) => values.iter().all(|value| value.is_none()),
+        }
+    }
+
     /// A column that most nodes share is read by index, one that few share by search.
     fn densify(&mut self, n_rows: usize) {
         if let Self::Sparse(values) = self
@@ -73,7 +85,7 @@ impl LabelColumn {
 }
 
 impl LabelTable {
-    /// The column of `key`; `None` if no node ever carried it.
+    /// The column of `key`; `None` if no node carries it.
     #[must_use]
     pub fn column(&self, key: Sym) -> Option<&LabelColumn> {
         self.columns.get(&key)
@@ -111,10 +123,19 @@ impl LabelTable {
             }
         }
         let n_rows = self.rows.len();
+        self.make_room();
         for &(key, value) in labels {
             let column = self.columns.entry(key).or_insert_with(|| LabelColumn::Sparse(Vec::new()));
             column.set(node, Some(value));
             column.densify(n_rows);
+        }
+    }
+
+    /// Forgets keys that no node carries, once there may be as many of these as of others.
+    fn make_room(&mut self) {
+        if self.columns.len() >= MIN_COLUMNS.max(2 * self.n_in_use) {
+            self.columns.retain(|_, column| !column.is_empty());
+            self.n_in_use = self.columns.len();
         }
     }
 }
@@ -122,6 +143,17 @@ impl LabelTable {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_that_no_node_carries_are_forgotten() {
+        let mut table = LabelTable::default();
+        for key in 20..20_000 {
+            table.set(NodeIdx(key % 3), &[(Sym(key), Sym(1)), (Sym::ZONE_LABEL, Sym(2))]);
+            assert_eq!(table.column(Sym(key)).and_then(|column| column.get(NodeIdx(key % 3))), Some(Sym(1)));
+        }
+        assert!(table.columns.len() <= 2 * MIN_COLUMNS, "{} columns for four labels", table.columns.len());
+        assert_eq!(table.column(Sym::ZONE_LABEL).and_then(|column| column.get(NodeIdx(1))), Some(Sym(2)));
+    }
 
     #[test]
     fn the_version_tells_whether_labels_changed() {

@@ -25,6 +25,7 @@ pub mod requests;
 pub mod sampling;
 pub mod selector;
 pub mod symbols;
+mod taint_sets;
 pub mod time;
 pub mod toleration;
 
@@ -40,5 +41,6 @@ pub use plugin_name::PluginName;
 pub use pod::Pod;
 pub use pod_table::{PodChange, PodIdx, PodTable};
 pub use pod_uid::PodUid;
-pub use symbols::{Sym, Symbols};
+pub use symbols::{Interning, Sym, Symbols, Uses};
+pub use taint_sets::TaintSetId;
 pub use time::Time;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::{
     api,
     pod::{Resources, Taint},
-    symbols::Sym,
+    symbols::{Sym, Uses},
 };
 
 /// What `spec`, `status` and `metadata` of a node say that a plugin may look at.
@@ -29,6 +29,8 @@ pub struct Node {
     pub declared_features: Vec<Sym>,
     /// `metadata.annotations`.
     pub annotations: Arc<api::StringMap>,
+    /// Keeps its symbols from being freed.
+    pub uses: Uses,
 }
 
 impl Node {

@@ -9,7 +9,10 @@ pub use self::{
     affinity::{LabelSelector, PodAffinity, PodTerm, SpreadConstraint, WeightedPodTerm},
     storage::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
 };
-use crate::{pod_uid::PodUid, symbols::Sym};
+use crate::{
+    pod_uid::PodUid,
+    symbols::{Sym, Uses},
+};
 
 /// Amounts in the scheduler's integers: milli-CPU, bytes, and units of scalar resources (hugepages in bytes).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -270,6 +273,8 @@ pub struct Pod {
     pub balanced_requests: Resources,
     /// The whole object, while the pod is pending and some plugin's manifest asks for it.
     pub json: Option<Arc<[u8]>>,
+    /// Keeps its symbols from being freed.
+    pub uses: Uses,
 }
 
 /// CPU and memory with the defaults for containers that request none.

@@ -1,11 +1,20 @@
 //! Interned strings.
 //!
-//! The host owns one table and announces each symbol to the replicas before its first use, so a symbol means the same
-//! string everywhere. A fixed prefix of well-known names has the same symbols in every table without being announced.
+//! The host owns one table and announces each symbol to the replicas before its first use. The pods and nodes that were
+//! interned keep their symbols in use ([`Uses`]). Once most symbols are in nobody's use, they are freed bit by bit: the
+//! replicas are told, and the number is given to another string later. A fixed prefix of well-known names has the same
+//! symbols in every table, for ever and without being announced.
 
-use std::sync::Arc;
+mod journal;
+mod uses;
+
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustc_hash::FxHashMap;
+use sha2::{Digest as _, Sha256};
+
+use self::journal::Journal;
+pub use self::uses::{Interning, Uses};
 
 /// An interned string. [`Sym::NONE`] stands for an absent value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -40,6 +49,10 @@ impl Sym {
     pub fn is_none(self) -> bool {
         self == Self::NONE
     }
+
+    fn index(self) -> usize {
+        self.0 as usize
+    }
 }
 
 /// In the order of the constants above.
@@ -58,36 +71,92 @@ const WELL_KNOWN: [&str; 11] = [
 ];
 
 /// The table behind [`Sym`].
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Symbols {
     by_text: FxHashMap<Arc<str>, Sym>,
+    /// Empty for a number that was freed.
     texts: Vec<Arc<str>>,
+    /// How many uses each symbol has, or [`FOR_EVER`].
+    uses: Vec<u32>,
+    /// Symbols without a use that are not freed yet: a string that comes back finds its symbol.
+    n_unused: usize,
+    free: Vec<Sym>,
+    /// Where the next step of freeing begins, while symbols are being freed.
+    sweep: Option<usize>,
+    is_eager: bool,
+    version: u64,
+    n_sweeps: u64,
+    journal: Journal,
+    returned: Returned,
 }
+
+/// The symbols of [`Uses`] that are gone, on whichever thread that was.
+type Returned = Arc<Mutex<Vec<Box<[Sym]>>>>;
+
+/// In place of a number of uses: the symbol is never freed.
+const FOR_EVER: u32 = u32::MAX;
+
+/// A longer text is kept as its digest. Names and labels are shorter, since kube-apiserver limits them (names 253 bytes,
+/// qualified names 317, values 63); it limits neither image names nor what a kubelet reports.
+const MAX_TEXT_BYTES: usize = 1024;
+
+/// So many unused symbols are left alone: with their texts a megabyte or two.
+const MIN_UNUSED: usize = 1 << 14;
+
+/// How many symbols one step of freeing looks at: some microseconds.
+const SWEEP_STEP: usize = 1 << 12;
 
 impl Default for Symbols {
     fn default() -> Self {
-        let mut symbols = Self { by_text: FxHashMap::default(), texts: Vec::new() };
-        for text in WELL_KNOWN {
-            symbols.intern(text);
+        let mut symbols = Self {
+            by_text: FxHashMap::default(),
+            texts: Vec::new(),
+            uses: Vec::new(),
+            n_unused: 0,
+            free: Vec::new(),
+            sweep: None,
+            is_eager: false,
+            version: 0,
+            n_sweeps: 0,
+            journal: Journal::default(),
+            returned: Returned::default(),
+        };
+        for (sym, text) in (0u32..).map(Sym).zip(WELL_KNOWN) {
+            symbols.announce(sym, text);
         }
         symbols
     }
 }
 
-impl Symbols {
-    /// How many symbols every table starts with; they are never announced.
-    pub const N_WELL_KNOWN: usize = WELL_KNOWN.len();
-
-    /// The symbol of `text`, made if there is none yet.
-    pub fn intern(&mut self, text: &str) -> Sym {
-        if let Some(&sym) = self.by_text.get(text) {
-            return sym;
+/// The copy frees nothing that is in use now: the [`Uses`] of the original count there.
+impl Clone for Symbols {
+    fn clone(&self) -> Self {
+        Self {
+            by_text: self.by_text.clone(),
+            texts: self.texts.clone(),
+            uses: self.uses.clone(),
+            free: self.free.clone(),
+            journal: self.journal.clone(),
+            returned: Returned::default(),
+            ..*self
         }
-        let sym = Sym(u32::try_from(self.texts.len()).unwrap_or(u32::MAX));
-        let text: Arc<str> = Arc::from(text);
-        self.texts.push(Arc::clone(&text));
-        self.by_text.insert(text, sym);
+    }
+}
+
+impl Symbols {
+    /// The symbol of `text`, made if there is none yet. It is never freed: for names that the configuration gives.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        let sym = self.enter(text);
+        if let Some(uses) = self.uses.get_mut(sym.index()) {
+            self.n_unused -= usize::from(*uses == 0);
+            *uses = FOR_EVER;
+        }
         sym
+    }
+
+    /// Interns the strings of one object, which then keeps them in use.
+    pub fn of_object(&mut self) -> Interning<'_> {
+        Interning::new(self)
     }
 
     /// The symbol of `text` if something has interned it: a string without a symbol equals no value in the node table.
@@ -96,39 +165,178 @@ impl Symbols {
         self.by_text.get(text).copied()
     }
 
-    /// The string behind `sym`; empty for one that was never announced.
+    /// The string behind `sym`; empty for one that was never announced, or was freed.
     #[must_use]
     pub fn text(&self, sym: Sym) -> &str {
-        self.texts.get(sym.0 as usize).map_or("", |text| text)
+        self.texts.get(sym.index()).map_or("", |text| text)
     }
 
-    /// Enters a symbol that the owner of the table announced. Symbols arrive in the order in which they were made.
-    pub fn announce(&mut self, sym: Sym, text: &str) {
-        let index = sym.0 as usize;
-        if index >= self.texts.len() {
-            self.texts.resize(index + 1, Arc::from(""));
-        }
-        let text: Arc<str> = Arc::from(text);
-        if let Some(slot) = self.texts.get_mut(index) {
-            *slot = Arc::clone(&text);
-        }
-        self.by_text.insert(text, sym);
-    }
-
-    /// The number of symbols.
+    /// The number of symbols, unused ones included.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.texts.len()
+        self.texts.len() - self.free.len()
     }
 
     /// Never: every table starts with the well-known symbols.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.texts.is_empty()
+        self.len() == 0
     }
 
-    /// Symbols made after the first `known` ones, oldest first.
-    pub fn since(&self, known: usize) -> impl Iterator<Item = (Sym, &str)> {
-        (0u32..).zip(&self.texts).skip(known).map(|(index, text)| (Sym(index), &**text))
+    /// Grows whenever a string gets a symbol or loses it: who looked strings up must do it again.
+    #[must_use]
+    pub fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Grows whenever symbols were freed. What was worked out from the text of a symbol, and is kept for longer than the pods
+    /// and nodes that it came from, holds while this number does: the symbol may stand for another string afterwards.
+    #[must_use]
+    pub fn n_sweeps(&self) -> u64 {
+        self.n_sweeps
     }
 }
+
+/// For replicas, and for the owner that feeds them.
+impl Symbols {
+    /// Enters a symbol that the owner of the table announced. With an empty text it stands for nothing from here on.
+    pub fn announce(&mut self, sym: Sym, text: &str) {
+        let index = sym.index();
+        if index >= self.texts.len() {
+            self.texts.resize(index + 1, Arc::from(""));
+            self.uses.resize(index + 1, FOR_EVER);
+        }
+        let Some(slot) = self.texts.get_mut(index) else { return };
+        if **slot != *text && !slot.is_empty() {
+            self.by_text.remove(slot);
+            self.n_sweeps += 1;
+        }
+        let text: Arc<str> = Arc::from(text);
+        *slot = Arc::clone(&text);
+        if !text.is_empty() || sym.is_none() {
+            self.by_text.insert(text, sym);
+        }
+        self.version += 1;
+    }
+
+    /// How many times a symbol was made or freed: what a replica has followed up to.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.journal.position()
+    }
+
+    /// The symbols that were made or freed since `position`, with what they stand for now; 0 is the position of a replica
+    /// that knows the well-known symbols only.
+    #[must_use]
+    pub fn since(&self, position: u64) -> Vec<(Sym, &str)> {
+        let changed = match self.journal.since(position) {
+            Some(changed) => changed,
+            None => self.all_announced(),
+        };
+        let is_news = |sym: &Sym| position > 0 || !self.text(*sym).is_empty();
+        changed.into_iter().filter(is_news).map(|sym| (sym, self.text(sym))).collect()
+    }
+
+    fn all_announced(&self) -> Vec<Sym> {
+        let n_symbols = u32::try_from(self.texts.len()).unwrap_or(u32::MAX);
+        (0..n_symbols).skip(WELL_KNOWN.len()).map(Sym).collect()
+    }
+}
+
+/// Making and freeing symbols.
+impl Symbols {
+    /// Counts the uses that have ended, and frees symbols once half of them are unused, some at a time: call it often. A
+    /// symbol without a use for which `is_held` holds is left for the next time.
+    pub fn free_unused(&mut self, is_held: impl Fn(Sym) -> bool) {
+        self.take_back();
+        let is_due = self.n_unused >= MIN_UNUSED && self.n_unused * 2 >= self.len();
+        if self.sweep.is_none() && (is_due || self.is_eager) {
+            self.sweep = Some(0);
+        }
+        let Some(begin) = self.sweep else { return };
+        let end = begin.saturating_add(SWEEP_STEP).min(self.texts.len());
+        self.sweep = (end < self.texts.len()).then_some(end);
+        let n_free = self.free.len();
+        for index in begin..end {
+            let sym = Sym(u32::try_from(index).unwrap_or(u32::MAX));
+            if self.uses.get(index) == Some(&0) && !self.text(sym).is_empty() && !is_held(sym) {
+                self.free(sym);
+            }
+        }
+        self.n_sweeps += u64::from(self.free.len() > n_free);
+    }
+
+    /// From here on symbols are freed as soon as nothing uses them: for tests, which would have to be long otherwise.
+    pub fn free_eagerly(&mut self) {
+        self.is_eager = true;
+    }
+
+    fn take_back(&mut self) {
+        let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
+        for sym in returned.iter().flatten() {
+            self.release(*sym);
+        }
+    }
+
+    fn free(&mut self, sym: Sym) {
+        let nothing = self.texts.first().map_or_else(|| Arc::from(""), Arc::clone);
+        if let Some(slot) = self.texts.get_mut(sym.index()) {
+            self.by_text.remove(&std::mem::replace(slot, nothing));
+        }
+        self.free.push(sym);
+        self.n_unused -= 1;
+        self.note(sym);
+    }
+
+    /// The symbol of a string; if it is new, nobody uses it yet.
+    fn enter(&mut self, text: &str) -> Sym {
+        if text.len() > MAX_TEXT_BYTES {
+            return self.enter(&stand_in(text));
+        }
+        if let Some(&sym) = self.by_text.get(text) {
+            return sym;
+        }
+        let text: Arc<str> = Arc::from(text);
+        let sym = self.free.pop().unwrap_or_else(|| {
+            self.texts.push(Arc::clone(&text));
+            self.uses.push(0);
+            Sym(u32::try_from(self.texts.len() - 1).unwrap_or(u32::MAX))
+        });
+        if let Some(slot) = self.texts.get_mut(sym.index()) {
+            *slot = Arc::clone(&text);
+        }
+        self.by_text.insert(text, sym);
+        self.n_unused += 1;
+        self.note(sym);
+        sym
+    }
+
+    fn note(&mut self, sym: Sym) {
+        self.version += 1;
+        self.journal.push(sym);
+    }
+
+    /// One more use; whether that must be given back.
+    fn count(&mut self, sym: Sym) -> bool {
+        let Some(uses) = self.uses.get_mut(sym.index()).filter(|uses| **uses != FOR_EVER) else { return false };
+        self.n_unused -= usize::from(*uses == 0);
+        *uses += 1;
+        *uses != FOR_EVER
+    }
+
+    fn release(&mut self, sym: Sym) {
+        let Some(uses) = self.uses.get_mut(sym.index()).filter(|uses| **uses != FOR_EVER) else { return };
+        debug_assert!(*uses > 0, "a use that was never counted is given back");
+        *uses = uses.saturating_sub(1);
+        self.n_unused += usize::from(*uses == 0);
+    }
+}
+
+/// What is kept of a long text: equal texts have equal stand-ins, and no shorter text of the API looks like one.
+fn stand_in(text: &str) -> String {
+    let digest = crate::Digest::new(Sha256::digest(text).into());
+    format!("sha256:{digest} of {} bytes", text.len())
+}
+
+#[cfg(test)]
+mod tests;

@@ -9,6 +9,7 @@ use berth_queue::{Occurrence, Policy, Queue};
 
 use crate::{
     action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    gate_failures::GateFailures,
     isolation::Isolation,
     metrics::Observation,
     outbox::Outbox,
@@ -40,6 +41,7 @@ pub(crate) struct Context {
     pub(crate) profiles: Profiles,
     pub(crate) pending_pods: PendingPods,
     pub(crate) preemptions: Preemptions,
+    pub(crate) gate_failures: GateFailures,
     pub(crate) outbox: Outbox,
     pub(crate) phase: Phase,
     /// The labels of the event that is being handled, once they are known.
@@ -74,7 +76,9 @@ impl Context {
             profiles: &mut self.profiles,
             cache: &self.cache,
             preemptions: &self.preemptions,
+            gate_failures: &mut self.gate_failures,
             outbox: &mut self.outbox,
+            broken: Vec::new(),
             unasked_gates: &mut self.unasked_gates,
             isolation: &self.isolation,
         };

@@ -52,6 +52,11 @@ impl AttemptFailure {
     pub(crate) fn error(status: &Status) -> Self {
         Self { status: Status::error(status.message()), diagnosis: None, nomination: Nomination::Clear }
     }
+
+    /// A PreEnqueue plugin could not be asked.
+    pub(crate) fn at_gate(status: Status) -> Self {
+        Self { status, diagnosis: None, nomination: Nomination::Keep }
+    }
 }
 
 impl Context {
@@ -86,6 +91,33 @@ impl Context {
         self.patch_failure(&newest, &failure);
     }
 
+    /// Tells of pods that stay out of activeQ although no plugin said no. Of those that have been told of in the same words
+    /// nothing is said again.
+    pub(crate) fn tell_gate_failures(&mut self) {
+        let mut is_first = true;
+        for (uid, status) in self.gate_failures.take_new() {
+            let Some(pod) = self.pending_pods.get(&uid).map(|pending| Arc::clone(&pending.pod)) else { continue };
+            let message = status.message();
+            if self.patch_failure(&pod, &AttemptFailure::at_gate(status)) {
+                if is_first {
+                    let text = format!("pod {} stays out of the queue: {message}", self.full_name(&pod));
+                    self.outbox.log(Level::Error, text);
+                    is_first = false;
+                }
+                self.pod_event(&pod, &PodEvent::FAILED_SCHEDULING, message);
+            }
+        }
+    }
+
+    /// Has PreEnqueue plugins asked again that could not be asked some time ago.
+    pub(crate) fn retry_gates(&mut self) {
+        let now = self.outbox.now();
+        let due = self.gate_failures.take_due(now);
+        if !due.is_empty() {
+            self.with_queue(|queue, policy| queue.activate(&due, now, policy));
+        }
+    }
+
     pub(crate) fn count_attempt(&mut self, scheduler_name: Sym, result: AttemptResult, started: Option<Duration>) {
         let profile = self.cache.table().symbols.text(scheduler_name);
         self.outbox.count_attempt(profile, result);
@@ -97,6 +129,7 @@ impl Context {
         let rejections = self.rejections(record.pod.scheduler_name, diagnosis);
         let requeued =
             self.with_queue(|queue, policy| queue.requeue(record, Arc::clone(newest), rejections, now, policy));
+        self.gate_failures.leave_untold(&newest.uid);
         if requeued.is_err() {
             let message = format!("pod {} is already present in the queue", self.full_name(newest));
             self.outbox.log(Level::Error, message);
@@ -115,10 +148,11 @@ impl Context {
         Failure { rejectors, pending: names(&diagnosis.pending) }
     }
 
-    fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure) {
+    /// Whether the pod's condition says something else from here on.
+    fn patch_failure(&mut self, pod: &Pod, failure: &AttemptFailure) -> bool {
         let Some(pending) = self.pending_pods.get(&pod.uid) else {
             debug_assert!(false, "pod {} was requeued and is not pending", pod.uid);
-            return;
+            return false;
         };
         let reason = if failure.status.code.is_rejected() { "Unschedulable" } else { "SchedulerError" };
         let old = pending.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
@@ -135,5 +169,6 @@ impl Context {
         let is_changed = old != Some(&condition) && pending.asked.as_ref() != Some(&condition);
         let nominated = failure.nomination.node().map(|node| self.text(node).to_owned());
         self.patch_status(pod, is_changed.then_some(condition), nominated);
+        is_changed
     }
 }

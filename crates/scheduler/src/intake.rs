@@ -29,10 +29,19 @@ pub(crate) struct Intake {
 }
 
 impl Intake {
-    /// A pod appeared or changed. One in a terminal phase has left its node.
+    /// A pod appeared or changed. One in a terminal phase has left its node. Of a pending pod that no profile serves nothing
+    /// is kept.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
-        let pod = Arc::new(intern::pod(api, context.cache.symbols_mut()));
         let name = (api.metadata.namespace.clone(), api.metadata.name.clone());
+        let is_served = context.profiles.serves_text(&api.spec.scheduler_name, context.cache.table());
+        if api.spec.node_name.is_empty() && !is_served && !bindings.contains(&api.metadata.uid) {
+            if let Some(known) = self.uids.remove(&name) {
+                remove_pod(known, bindings, context);
+            }
+            return;
+        }
+        let intern = if is_served { intern::pod } else { intern::pod_of_others };
+        let pod = Arc::new(intern(api, context.cache.symbols_mut()));
         let earlier = self.uids.insert(name, pod.uid.clone());
         if let Some(replaced) = earlier.filter(|earlier| *earlier != pod.uid) {
             remove_pod(replaced, bindings, context);

@@ -20,6 +20,7 @@ mod cycle;
 mod event;
 mod failure;
 mod faults;
+mod gate_failures;
 mod intake;
 mod isolation;
 mod metrics;

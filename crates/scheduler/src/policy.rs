@@ -8,6 +8,7 @@ use berth_model::{OwnerId, Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
 
 use crate::{
+    gate_failures::GateFailures,
     isolation::Isolation,
     metrics::Observation,
     outbox::Outbox,
@@ -20,9 +21,22 @@ pub(crate) struct PluginPolicy<'a> {
     pub(crate) profiles: &'a mut Profiles,
     pub(crate) cache: &'a Cache,
     pub(crate) preemptions: &'a Preemptions,
+    pub(crate) gate_failures: &'a mut GateFailures,
     pub(crate) outbox: &'a mut Outbox,
+    /// Plugins that could not be asked about a pod, by profile: they are not asked about the next ones. A replica that cannot
+    /// be filled takes seconds to say so.
+    pub(crate) broken: Vec<(Sym, PluginIdx, Status)>,
     pub(crate) unasked_gates: &'a mut UnaskedGates,
     pub(crate) isolation: &'a Isolation,
+}
+
+/// What came of asking a PreEnqueue plugin.
+enum GateAnswer {
+    Said(Status),
+    /// It is asked again as soon as it has time, so the pod is told nothing.
+    NoTime(Status),
+    /// It broke, or is out of service.
+    NotAsked(Status),
 }
 
 /// PreEnqueue plugins, by profile, that had no time to look at some pod. The gate was closed to it, and no event opens it.
@@ -39,19 +53,31 @@ impl PluginPolicy<'_> {
     }
 
     /// Asks one plugin, its replica caught up.
-    fn ask_gate(&mut self, scheduler_name: Sym, plugin: PluginIdx, pod: &Pod) -> Option<Status> {
+    fn ask_gate(&mut self, scheduler_name: Sym, idx: PluginIdx, pod: &Pod) -> Option<GateAnswer> {
         let cache = self.cache;
+        let known = self.broken.iter().find(|(name, plugin, _)| (*name, *plugin) == (scheduler_name, idx));
+        if let Some((_, _, status)) = known {
+            return Some(GateAnswer::NotAsked(status.clone()));
+        }
         let profile = self.profiles.get_mut(scheduler_name)?;
-        let name = Arc::clone(profile.name(plugin));
-        let plugin: &mut (dyn Plugin + 'static) = profile.get(plugin)?;
+        let name = Arc::clone(profile.name(idx));
+        let plugin: &mut (dyn Plugin + 'static) = profile.get(idx)?;
         if let Err(status) = plugin.has_time() {
             self.unasked_gates.insert((scheduler_name, name));
-            return Some(status);
+            return Some(GateAnswer::NoTime(status));
         }
-        if let Err(status) = plugin.sync(cache) {
-            return Some(status);
-        }
-        Some(plugin.pre_enqueue()?.pre_enqueue(pod))
+        let status = match plugin.sync(cache) {
+            Err(status) if status.code.is_rejected() => status,
+            Err(status) => Status::error(format!("syncing plugin \"{name}\": {}", status.message())),
+            Ok(()) => match plugin.pre_enqueue()?.pre_enqueue(pod) {
+                status if status.code == Code::Error => {
+                    Status::error(format!("running PreEnqueue plugin \"{name}\": {}", status.message()))
+                }
+                status => return Some(GateAnswer::Said(status)),
+            },
+        };
+        self.broken.push((scheduler_name, idx, status.clone()));
+        Some(GateAnswer::NotAsked(status))
     }
 
     /// Asks the PreEnqueue plugins until one closes the gate.
@@ -68,8 +94,15 @@ impl PluginPolicy<'_> {
             if is_not_asked {
                 continue;
             }
-            let status = self.ask_gate(pod.scheduler_name, plugin, pod);
-            let (Some(status), Some(profile)) = (status, self.profiles.get_mut(pod.scheduler_name)) else { continue };
+            let answer = self.ask_gate(pod.scheduler_name, plugin, pod);
+            let (Some(answer), Some(profile)) = (answer, self.profiles.get_mut(pod.scheduler_name)) else { continue };
+            let status = match answer {
+                GateAnswer::Said(status) | GateAnswer::NoTime(status) => status,
+                GateAnswer::NotAsked(status) => {
+                    self.gate_failures.note(&pod.uid, status.clone(), self.outbox.now());
+                    status
+                }
+            };
             profile.meter().answered(plugin, Point::PreEnqueue, status.code);
             if !status.is_success() {
                 return Gate::Closed(Arc::clone(profile.name(plugin)));

@@ -69,7 +69,7 @@ pub struct Prepared {
 struct FullDelta(Delta);
 
 impl DeltaSource for FullDelta {
-    fn delta_since(&self, _needs: &Needs, _generation: u64, _n_symbols: usize) -> Delta {
+    fn delta_since(&self, _needs: &Needs, _generation: u64, _symbols_position: u64) -> Delta {
         self.0.clone()
     }
 

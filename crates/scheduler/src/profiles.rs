@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use berth_framework::{
     Clock, Instance, Measured, Meter, ObjectKind, PluginIdx, PluginVersion, Point, Profile, UnlistedKind, UnlistedKinds,
 };
-use berth_model::{Sym, Symbols};
+use berth_model::{ClusterTable, Sym, Symbols};
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
@@ -87,6 +87,10 @@ impl Profiles {
 
     pub(crate) fn serves(&self, scheduler_name: Sym) -> bool {
         self.by_name.contains_key(&scheduler_name)
+    }
+
+    pub(crate) fn serves_text(&self, scheduler_name: &str, table: &ClusterTable) -> bool {
+        table.symbols.lookup(scheduler_name).is_some_and(|name| self.serves(name))
     }
 
     pub(crate) fn get_mut(&mut self, scheduler_name: Sym) -> Option<&mut Profile> {

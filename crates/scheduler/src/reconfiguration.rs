@@ -22,7 +22,8 @@ use crate::{
 pub struct Reconfiguration {
     /// Other than the profiles' own.
     pub settings: Settings,
-    /// Complete, in the place of all that there are; `None` leaves them as they are.
+    /// Complete, in the place of all that there are; `None` leaves them as they are. The host then tells of every pod
+    /// again: nothing is kept of pending pods that no profile serves.
     pub profiles: Option<Vec<Profile>>,
     /// Asked beside the plugins of every profile; `None` if there are none.
     pub extenders: Option<Arc<dyn Extenders>>,
@@ -61,7 +62,8 @@ impl Reconfiguration {
     }
 }
 
-/// Pods that only the new profiles serve join the queue, pods that nobody serves leave it.
+/// Pods that nobody serves leave the queue. Of pods that only the new profiles serve nothing is known: the host must tell of
+/// them again.
 fn change_profiles(mut profiles: Vec<Profile>, swaps: &mut Swaps, bindings: &mut Bindings, context: &mut Context) {
     let mut to_retry = BTreeSet::new();
     let changes: Vec<ProfileChange> =
@@ -134,6 +136,7 @@ fn requeue(to_retry: &BTreeSet<Arc<str>>, bindings: &Bindings, context: &mut Con
             context.with_queue(|queue, policy| queue.add(pod, now, policy));
         } else {
             context.queue.delete(&pod.uid);
+            context.pending_pods.remove(&pod.uid);
         }
     }
     context.with_queue(|queue, policy| {

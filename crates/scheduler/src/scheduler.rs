@@ -13,6 +13,7 @@ use crate::{
     context::{Context, Phase},
     cycle::Cycle,
     event::Event,
+    gate_failures::GateFailures,
     intake::{self, Intake},
     isolation::Isolation,
     metrics::{Metrics, Observation},
@@ -47,6 +48,7 @@ impl Scheduler {
             profiles: Profiles::default(),
             pending_pods: PendingPods::default(),
             preemptions: Preemptions::default(),
+            gate_failures: GateFailures::default(),
             outbox: Outbox::default(),
             phase: Phase::default(),
             handled: Vec::new(),
@@ -85,9 +87,17 @@ impl Scheduler {
     pub fn handle(&mut self, event: Event, now: Time) {
         let started = self.context.outbox.instant();
         self.take_in(event, now);
+        self.context.tell_gate_failures();
+        self.free_symbols();
         for event in mem::take(&mut self.context.handled) {
             self.context.outbox.time(started, |duration| Observation::EventHandled { event, duration });
         }
+    }
+
+    /// Frees some symbols of pods and nodes that are gone.
+    fn free_symbols(&mut self) {
+        let Context { cache, queue, .. } = &mut self.context;
+        cache.free_symbols(|sym| !queue.nominator().pods_on(sym).is_empty());
     }
 
     fn take_in(&mut self, event: Event, now: Time) {
@@ -161,6 +171,8 @@ impl Scheduler {
         context.ask_gates_again();
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
+        context.retry_gates();
+        context.tell_gate_failures();
         if context.phase != Phase::Running {
             return false;
         }
@@ -178,7 +190,8 @@ impl Scheduler {
         let queue = &self.context.queue;
         let ready = queue.ready_at().filter(|_| self.context.phase == Phase::Running);
         let released = self.context.isolation.next_release();
-        [ready, self.bindings.next_deadline(), queue.next_wakeup(), released].into_iter().flatten().min()
+        let gates = self.context.gate_failures.retry_at();
+        [ready, self.bindings.next_deadline(), queue.next_wakeup(), released, gates].into_iter().flatten().min()
     }
 
     /// What is to be done, in order.

@@ -10,7 +10,7 @@ use std::{
 use berth_framework::{
     DeltaSource as _, Grants, Plugin, PluginFactory, PluginIdx, Point, Profile, RestoreError, State,
 };
-use berth_model::{Sym, Symbols};
+use berth_model::Sym;
 use berth_queue::PluginEvents;
 use rustc_hash::FxHashMap;
 
@@ -58,7 +58,7 @@ impl Swaps {
         if args.is_empty() {
             return false;
         }
-        let full_delta = context.cache.delta_since(&swap.factory.manifest().needs, 0, Symbols::N_WELL_KNOWN);
+        let full_delta = context.cache.delta_since(&swap.factory.manifest().needs, 0, 0);
         self.preparing.insert(swap.name.clone(), VecDeque::new());
         context.outbox.push(Action::PreparePlugin(Box::new(Preparation::new(swap, args, full_delta))));
         false

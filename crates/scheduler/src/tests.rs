@@ -7,6 +7,7 @@ mod extenders;
 mod faults;
 mod granted;
 mod kit;
+mod memory;
 mod model;
 mod permit;
 mod placing;

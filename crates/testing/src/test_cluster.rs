@@ -50,8 +50,13 @@ impl TestCluster {
 
     /// Whether there was such a node. Pods on it stay, and count again if it comes back.
     pub fn remove_node(&mut self, name: &str) -> bool {
-        let name = self.cache.symbols_mut().intern(name);
-        self.cache.remove_node(name).is_some()
+        let name = self.table().symbols.lookup(name);
+        name.is_some_and(|name| self.cache.remove_node(name).is_some())
+    }
+
+    /// From here on symbols are freed as soon as nothing uses them, not when there are many.
+    pub fn free_symbols_eagerly(&mut self) {
+        self.cache.symbols_mut().free_eagerly();
     }
 
     /// Enters a pod, or changes the one of its uid. A pod without `spec.nodeName` is pending; it matters to others if it is
@@ -102,11 +107,13 @@ impl TestCluster {
 
     /// The pod as plugins see it; it does not enter the cluster.
     pub fn intern(&mut self, pod: &api::Pod) -> Pod {
+        self.cache.free_symbols(|_| false);
         intern::pod(pod, self.cache.symbols_mut())
     }
 
     /// The node as plugins see it; it does not enter the cluster.
     pub fn intern_node(&mut self, node: &api::Node) -> Node {
+        self.cache.free_symbols(|_| false);
         intern::node(node, self.cache.symbols_mut())
     }
 

@@ -13,7 +13,7 @@ use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
     PluginVersion, Point, PointRef, Points, Status,
 };
-use berth_model::{NodeSet, Pod, PodUid, Symbols};
+use berth_model::{NodeSet, Pod, PodUid};
 
 use self::shown_pods::ShownPods;
 use crate::{
@@ -46,15 +46,10 @@ pub(crate) struct ComponentPlugin {
 }
 
 /// How far the instance has followed the node table.
+#[derive(Clone, Copy, Default)]
 struct Replica {
     generation: u64,
-    n_symbols: usize,
-}
-
-impl Default for Replica {
-    fn default() -> Self {
-        Self { generation: 0, n_symbols: Symbols::N_WELL_KNOWN }
-    }
+    symbols_position: u64,
 }
 
 impl ComponentPlugin {
@@ -139,14 +134,13 @@ impl ComponentPlugin {
     }
 
     fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
-        let Replica { generation, n_symbols } = self.replica;
-        let delta = source.delta_since(&self.component.manifest.needs, generation, n_symbols);
-        let generation = delta.generation;
+        let Replica { generation, symbols_position } = self.replica;
+        let delta = source.delta_since(&self.component.manifest.needs, generation, symbols_position);
+        let reached = Replica { generation: delta.generation, symbols_position: delta.symbols_position };
         if delta.is_empty() {
-            self.replica.generation = generation;
+            self.replica = reached;
             return Ok(());
         }
-        let n_symbols = delta.symbols.last().map_or(n_symbols, |(sym, _)| n_symbols.max(sym.0 as usize + 1));
         if delta.full {
             self.component.stats.record_resync();
         }
@@ -160,7 +154,7 @@ impl ComponentPlugin {
             let limit = if is_long { TimeLimit::Left(left) } else { TimeLimit::Call };
             self.ask("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
         }
-        self.replica = Replica { generation, n_symbols };
+        self.replica = reached;
         Ok(())
     }
 

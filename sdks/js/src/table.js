@@ -128,7 +128,11 @@ export class Table {
   }
 
   apply(delta) {
-    for (const [symbol, text] of delta.symbols) this.texts[symbol] = text;
+    for (const [symbol, text] of delta.symbols) {
+      // The symbol may have stood for another string, which is gone from the cluster.
+      this.imageSizes.delete(this.text(symbol));
+      this.texts[symbol] = text;
+    }
     if (delta.full) this.clear();
     for (const slot of delta.podsRemoved) this.removePod(slot);
     for (const row of delta.removed) this.nodes[row] = undefined;

@@ -150,6 +150,8 @@ class Table:
         for symbol, text in delta.symbols:
             while symbol >= len(self.texts):
                 self.texts.append("")
+            # The symbol may have stood for another string, which is gone from the cluster.
+            self.image_sizes.pop(self.texts[symbol], None)
             self.texts[symbol] = text
         if delta.full:
             texts = self.texts

@@ -8,7 +8,7 @@ use berth_framework::{
 };
 use berth_model::{
     Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
-    ResourceColumns, Sym,
+    ResourceColumns, Sym, Uses,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
@@ -77,6 +77,7 @@ pub(crate) fn pod(pod: wit::Pod) -> Pod {
         scoring_requests: resources(pod.scoring_requests),
         balanced_requests: resources(pod.balanced_requests),
         json: pod.json.map(Arc::from),
+        uses: Uses::default(),
     }
 }
 
@@ -144,6 +145,8 @@ pub(crate) fn delta(delta: wit_sync::Delta) -> Delta {
         generation: delta.generation,
         full: delta.full,
         symbols: delta.symbols.into_iter().map(|(sym, text)| (Sym(sym), text)).collect(),
+        // The host keeps it.
+        symbols_position: 0,
         taint_sets: delta.taint_sets.into_iter().map(|(id, set)| (id, set.into_iter().map(taint).collect())).collect(),
         image_sizes: delta.image_sizes.into_iter().map(|(name, size)| (Sym(name), size)).collect(),
         removed: nodes(delta.removed),

@@ -164,7 +164,7 @@ impl Replica {
         };
         let needs =
             Needs { columns: Columns::all(), pods: true, objects: objects.map(kind).to_vec(), ..Needs::default() };
-        let delta = source.delta_since(&needs, self.generation, self.table.symbols.len());
+        let delta = source.delta_since(&needs, self.generation, self.table.symbols_position());
         self.generation = delta.generation;
         self.table.apply(&delta);
         let (own, other) = (&self.table, source.table());

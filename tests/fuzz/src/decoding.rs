@@ -22,7 +22,7 @@ pub(crate) fn objects(bytes: &[u8]) {
         let _ = requests::scoring_requests(&pod);
         let _ = requests::balanced_requests(&pod);
         pod.spec.topology_spread_constraints.iter().for_each(|constraint| {
-            intern::spread_constraint(constraint, &StringMap::new(), &mut symbols);
+            intern::spread_constraint(constraint, &StringMap::new(), &mut symbols.of_object());
         });
     }
     if let Ok(node) = serde_json::from_slice::<api::Node>(bytes) {
@@ -74,7 +74,7 @@ pub(crate) fn selectors(bytes: &[u8]) {
         let _ = matcher.matches(&case.labels);
         let _ = matcher.to_string();
     }
-    intern::label_selector(case.label_selector.as_ref(), &mut symbols);
+    intern::label_selector(case.label_selector.as_ref(), &mut symbols.of_object());
     let matcher = NodeMatcher::compile(&case.node_selector);
     let is_valid = matcher.validate().is_ok();
     let matched = matcher.matches(&case.node_name, &case.labels);
@@ -83,5 +83,5 @@ pub(crate) fn selectors(bytes: &[u8]) {
         let _ = matcher.score(&case.node_name, &case.labels);
     }
     let affinity = api::NodeAffinity { required: Some(case.node_selector), preferred: Some(case.preferred) };
-    intern::node_affinity(Some(&affinity), &mut symbols);
+    intern::node_affinity(Some(&affinity), &mut symbols.of_object());
 }

@@ -27,10 +27,12 @@ pub fn decode_node(node: &Value) -> api::Node {
 }
 
 impl ChangingCluster {
-    /// An empty cluster. A replica that missed more than `log_capacity` changes is sent everything.
+    /// An empty cluster, which gives the number of a symbol to another string as soon as it can. A replica that missed more than `log_capacity` changes is sent everything.
     #[must_use]
     pub fn new(log_capacity: usize) -> Self {
-        Self { cluster: TestCluster::with_log_capacity(log_capacity), objects: ClusterObjects::default() }
+        let mut cluster = TestCluster::with_log_capacity(log_capacity);
+        cluster.free_symbols_eagerly();
+        Self { cluster, objects: ClusterObjects::default() }
     }
 
     /// A cluster that only ever saw the state in which `other` is. Rows and slots keep their order, nothing else is taken

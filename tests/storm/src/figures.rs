@@ -6,33 +6,33 @@ use std::{
 };
 
 /// Upper bounds in seconds, and how many values were at most as large.
-pub(crate) type Buckets = Vec<(f64, f64)>;
+pub type Buckets = Vec<(f64, f64)>;
 
 /// The scheduler's counters at one moment.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Mark {
-    pub(crate) at: Option<Instant>,
-    pub(crate) cycles: Buckets,
-    pub(crate) pauses: Buckets,
+pub struct Mark {
+    pub at: Option<Instant>,
+    pub cycles: Buckets,
+    pub pauses: Buckets,
     /// How long the scheduling thread has waited for a processor.
-    pub(crate) starved: Duration,
+    pub starved: Duration,
 }
 
 /// What a client saw of its pods.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct ClientView {
-    pub(crate) elapsed: Duration,
+pub struct ClientView {
+    pub elapsed: Duration,
     /// From creation to the binding that the watch showed.
-    pub(crate) latencies: Vec<Duration>,
+    pub latencies: Vec<Duration>,
 }
 
 /// A stretch of time.
 #[derive(Clone, Debug)]
-pub(crate) struct Phase {
+pub struct Phase {
     /// Scheduling cycles, each with what swaps held it up.
-    pub(crate) cycles: Histogram,
+    pub cycles: Histogram,
     /// Steps of swaps on the scheduling thread.
-    pub(crate) pauses: Histogram,
+    pub pauses: Histogram,
     /// The share of the time in which the scheduling thread waited for a processor: what the machine adds to the rest.
     starved: f64,
     seen: ClientView,
@@ -40,10 +40,10 @@ pub(crate) struct Phase {
 
 /// Values in buckets: a figure is the upper bound of its bucket.
 #[derive(Clone, Debug)]
-pub(crate) struct Histogram(Buckets);
+pub struct Histogram(Buckets);
 
 impl Phase {
-    pub(crate) fn between(begin: &Mark, end: &Mark, seen: ClientView) -> Self {
+    pub fn between(begin: &Mark, end: &Mark, seen: ClientView) -> Self {
         let cycles = Histogram::between(&begin.cycles, &end.cycles);
         let elapsed = begin.at.zip(end.at).map(|(begin, end)| end.duration_since(begin)).unwrap_or_default();
         let starved = end.starved.saturating_sub(begin.starved).as_secs_f64() / elapsed.as_secs_f64().max(1e-9);
@@ -62,7 +62,7 @@ impl Histogram {
     }
 
     /// In seconds; 0 without values.
-    pub(crate) fn percentile(&self, share: f64) -> f64 {
+    pub fn percentile(&self, share: f64) -> f64 {
         let wanted = self.count() * share;
         if wanted == 0.0 {
             return 0.0;
@@ -70,7 +70,7 @@ impl Histogram {
         self.0.iter().find(|(_, count)| *count >= wanted).map_or(0.0, |(bound, _)| *bound)
     }
 
-    pub(crate) fn longest(&self) -> f64 {
+    pub fn longest(&self) -> f64 {
         self.percentile(1.0)
     }
 }
@@ -113,7 +113,7 @@ impl fmt::Display for Phase {
 }
 
 /// The value below which this share of the values lies; 0 without values.
-pub(crate) fn percentile(values: &[f64], share: f64) -> f64 {
+pub fn percentile(values: &[f64], share: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let n_below =

@@ -12,23 +12,13 @@
 
 #![expect(clippy::print_stdout, reason = "the result")]
 
-mod figures;
-mod processes;
-mod stream;
-mod swaps;
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use berth_storm::{Phase, PodStream, Processes, Swaps, percentile};
 use berth_test_processes::interruptible;
 use clap::Parser;
-
-use crate::{
-    figures::{Phase, percentile},
-    processes::Processes,
-    stream::PodStream,
-    swaps::Swaps,
-};
+use serde_json::{Value, json};
 
 /// Replaces plugins while pods keep coming, and checks that none is lost
 #[derive(Debug, Parser)]
@@ -60,8 +50,8 @@ fn main() -> Result<()> {
 }
 
 async fn storm(arguments: &Arguments) -> Result<()> {
-    let processes = Processes::start(arguments.nodes).await?;
-    let stream = PodStream::start(&processes.kubeconfig, arguments.rate).await?;
+    let processes = Processes::start(arguments.nodes, None).await?;
+    let stream = PodStream::start(&processes.kubeconfig, arguments.rate, pod).await?;
     let quiet_time = Duration::from_secs(arguments.quiet);
     println!("native plugins, without swaps: {}", quiet(&processes, &stream, quiet_time).await?);
 
@@ -117,6 +107,19 @@ async fn quiet(processes: &Processes, stream: &PodStream, time: Duration) -> Res
     let (begin, from) = (processes.mark()?, stream.mark());
     tokio::time::sleep(time).await;
     Ok(Phase::between(&begin, &processes.mark()?, stream.since(from)))
+}
+
+fn pod(name: &str, _number: u64) -> Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "labels": {"app": "storm"}},
+        "spec": {"containers": [{
+            "name": "main",
+            "image": "example.com/web:1",
+            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
+        }]},
+    })
 }
 
 /// The first rounds fill caches; after them it may not grow any more.

@@ -11,7 +11,7 @@ use berth_test_processes::{AdminSocket, Endpoints, Process, berth, beside, free_
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::figures::{Buckets, Mark};
+use crate::{Buckets, Mark};
 
 /// Short limits, so that a storm of hanging plugins does not take a day.
 /// Binaries that take a built-in's name are granted what the built-in is.
@@ -32,9 +32,9 @@ clientConnection: {qps: -1}
 ";
 
 /// Both processes; they end with this value.
-pub(crate) struct Processes {
-    pub(crate) kubeconfig: PathBuf,
-    pub(crate) plugins_dir: PathBuf,
+pub struct Processes {
+    pub kubeconfig: PathBuf,
+    pub plugins_dir: PathBuf,
     endpoints: Endpoints,
     admin: AdminSocket,
     scheduler: Process,
@@ -43,7 +43,8 @@ pub(crate) struct Processes {
 }
 
 impl Processes {
-    pub(crate) async fn start(n_nodes: u32) -> Result<Self> {
+    /// The scheduler meets these faults at the API server, if any; the rules are those of `berth sandbox --faults`.
+    pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
         let plugins_dir = dir.path().join("plugins");
@@ -56,6 +57,11 @@ impl Processes {
         let mut sandbox = berth(&program, dir.path());
         sandbox.args(["sandbox", "--no-scheduler", "--log", "warn", "--nodes", &n_nodes.to_string(), "--kubeconfig"]);
         sandbox.arg(&kubeconfig);
+        if let Some(faults) = faults {
+            let rules = dir.path().join("faults.json");
+            fs::write(&rules, faults.to_string())?;
+            sandbox.arg("--faults").arg(rules);
+        }
         let sandbox = Process::start(sandbox)?;
         sandbox.line("serving ").await?;
         let [address] = free_addresses()?;
@@ -71,13 +77,20 @@ impl Processes {
     }
 
     /// What the scheduler says about a plugin.
-    pub(crate) fn plugin(&self, name: &str) -> Result<Value> {
+    pub fn plugin(&self, name: &str) -> Result<Value> {
         let list: Value = serde_json::from_str(&self.admin.get("/admin/plugins")?)?;
         let plugins = list.as_array().context("a list of plugins")?;
         plugins.iter().find(|plugin| plugin["name"] == name).cloned().with_context(|| format!("no plugin {name}"))
     }
 
-    pub(crate) fn mark(&self) -> Result<Mark> {
+    /// The symbols that the scheduler holds.
+    pub fn symbols(&self) -> Result<f64> {
+        let metrics = self.endpoints.get("/metrics")?;
+        let line = metrics.lines().find_map(|line| line.strip_prefix("berth_symbols ")).context("berth_symbols")?;
+        Ok(line.trim().parse()?)
+    }
+
+    pub fn mark(&self) -> Result<Mark> {
         let metrics = self.endpoints.get("/metrics")?;
         let cycles = buckets(&metrics, "berth_scheduling_cycle_duration_seconds")?;
         let starved = self.starved().unwrap_or_default();
@@ -99,7 +112,7 @@ impl Processes {
         statistics.split_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
     }
 
-    pub(crate) fn resident_kilobytes(&self) -> Result<u64> {
+    pub fn resident_kilobytes(&self) -> Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.scheduler.id()))?;
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("VmRSS")?;
         Ok(resident.trim().trim_end_matches(" kB").trim().parse()?)

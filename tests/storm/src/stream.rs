@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_cluster::{
     Client, ConnectOptions, Creator, PodRef, WatchEvent, WatchHandle, Watches, Writer, connect, spawn_watches,
 };
-use serde_json::{Value, json};
+use serde_json::Value;
 use tokio::{
     sync::mpsc,
     task::JoinHandle,
@@ -27,7 +27,7 @@ use crate::figures::ClientView;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running stream.
-pub(crate) struct PodStream {
+pub struct PodStream {
     records: Arc<Mutex<PodRecords>>,
     is_over: Arc<AtomicBool>,
     creator: JoinHandle<Result<()>>,
@@ -46,19 +46,20 @@ struct PodRecords {
 
 /// A moment of the stream.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Moment {
+pub struct Moment {
     at: Instant,
     n_bound: usize,
 }
 
 /// The end of it.
 #[derive(Debug)]
-pub(crate) struct Finished {
-    pub(crate) n_created: usize,
+pub struct Finished {
+    pub n_created: usize,
 }
 
 impl PodStream {
-    pub(crate) async fn start(kubeconfig: &Path, rate: u32) -> Result<Self> {
+    /// `pod` makes the pod of a name and a number.
+    pub async fn start(kubeconfig: &Path, rate: u32, pod: fn(&str, u64) -> Value) -> Result<Self> {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
         let client = connect(&options).await?.client;
         let records = Arc::new(Mutex::new(PodRecords::default()));
@@ -66,22 +67,22 @@ impl PodStream {
         let (sink, events) = mpsc::channel(4096);
         let watches = spawn_watches(&client, Watches { pods: true, ..Watches::default() }, &sink);
         let follower = tokio::spawn(follow(client.clone(), events, Arc::clone(&records)));
-        let creator = tokio::spawn(create(client, rate, Arc::clone(&records), Arc::clone(&is_over)));
+        let creator = tokio::spawn(create(client, (rate, pod), Arc::clone(&records), Arc::clone(&is_over)));
         Ok(Self { records, is_over, creator, follower, _watches: watches })
     }
 
-    pub(crate) fn mark(&self) -> Moment {
+    pub fn mark(&self) -> Moment {
         Moment { at: Instant::now(), n_bound: self.lock().bound.len() }
     }
 
-    pub(crate) fn since(&self, from: Moment) -> ClientView {
+    pub fn since(&self, from: Moment) -> ClientView {
         let records = self.lock();
         let latencies = records.bound.iter().skip(from.n_bound).map(|(_, latency)| *latency).collect();
         ClientView { elapsed: from.at.elapsed(), latencies }
     }
 
     /// Creates no more, and waits for those that are still on their way.
-    pub(crate) async fn finish(mut self) -> Result<Finished> {
+    pub async fn finish(mut self) -> Result<Finished> {
         self.is_over.store(true, Ordering::Relaxed);
         (&mut self.creator).await??;
         let mut news = (self.lock().bound.len(), Instant::now());
@@ -110,7 +111,12 @@ impl PodStream {
     }
 }
 
-async fn create(client: Client, rate: u32, records: Arc<Mutex<PodRecords>>, is_over: Arc<AtomicBool>) -> Result<()> {
+async fn create(
+    client: Client,
+    (rate, pod): (u32, fn(&str, u64) -> Value),
+    records: Arc<Mutex<PodRecords>>,
+    is_over: Arc<AtomicBool>,
+) -> Result<()> {
     let mut creator = Creator::new(client);
     let mut pace = interval(Duration::from_secs(1) / rate.max(1));
     pace.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -121,22 +127,9 @@ async fn create(client: Client, rate: u32, records: Arc<Mutex<PodRecords>>, is_o
         }
         let name = format!("storm-{number:07}");
         records.lock().unwrap_or_else(PoisonError::into_inner).created.insert(name.clone(), Instant::now());
-        creator.create(&pod(&name)).await.with_context(|| format!("creating {name}"))?;
+        creator.create(&pod(&name, number)).await.with_context(|| format!("creating {name}"))?;
     }
     Ok(())
-}
-
-fn pod(name: &str) -> Value {
-    json!({
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "labels": {"app": "storm"}},
-        "spec": {"containers": [{
-            "name": "main",
-            "image": "example.com/web:1",
-            "resources": {"requests": {"cpu": "100m", "memory": "128Mi"}},
-        }]},
-    })
 }
 
 async fn follow(client: Client, mut events: mpsc::Receiver<WatchEvent>, records: Arc<Mutex<PodRecords>>) -> Result<()> {

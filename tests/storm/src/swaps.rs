@@ -15,10 +15,10 @@ use berth_test_guests::{self as guests, Behavior, always};
 use berth_wasm_host::Binary;
 use serde_json::Value;
 
-use crate::{figures::percentile, processes::Processes};
+use crate::{Processes, percentile};
 
 /// A change takes effect within this time, compiling included.
-const TIMEOUT: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(180);
 
 /// Plugins without which nothing can be bound, or that every queue needs: they get only binaries that work, and files
 /// that are no plugins.
@@ -59,7 +59,7 @@ const KINDS: [BinaryKind; 13] = [
 
 /// The swaps of one run, chosen by a seed, and how long each took to have its effect.
 #[derive(Debug, Default)]
-pub(crate) struct Swaps {
+pub struct Swaps {
     random: u64,
     n_swaps: usize,
     /// Digests that the scheduler has compiled: their artefacts are there.
@@ -74,16 +74,16 @@ pub(crate) struct Swaps {
 }
 
 impl Swaps {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub fn new(seed: u64) -> Self {
         Self { random: seed, ..Self::default() }
     }
 
-    pub(crate) fn n_swaps(&self) -> usize {
+    pub fn n_swaps(&self) -> usize {
         self.n_swaps
     }
 
     /// Every plugin once, some kinds of binary each, and the native plugin at the end.
-    pub(crate) fn round_of_all_kinds(&mut self, processes: &Processes) -> Result<()> {
+    pub fn round_of_all_kinds(&mut self, processes: &Processes) -> Result<()> {
         for component in COMPONENTS {
             let n_kinds = if ESSENTIAL.contains(&component.name) { 2 } else { 4 };
             for _ in 0..n_kinds {
@@ -95,17 +95,26 @@ impl Swaps {
         Ok(())
     }
 
+    /// One plugin, by a binary of whatever kind, and by the component of its name after that.
+    pub fn any(&mut self, processes: &Processes) -> Result<()> {
+        let at = usize::try_from(self.next() % COMPONENTS.len() as u64).unwrap_or(0);
+        let Some(component) = COMPONENTS.get(at) else { return Ok(()) };
+        let kind = self.kind(component.name);
+        self.swap(processes, component, kind)?;
+        self.swap(processes, component, BinaryKind::Known)
+    }
+
     /// Every plugin as the component of the same name.
-    pub(crate) fn all_components(&mut self, processes: &Processes) -> Result<()> {
+    pub fn all_components(&mut self, processes: &Processes) -> Result<()> {
         COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Known))
     }
 
-    pub(crate) fn all_native(&mut self, processes: &Processes) -> Result<()> {
+    pub fn all_native(&mut self, processes: &Processes) -> Result<()> {
         COMPONENTS.iter().try_for_each(|component| self.swap(processes, component, BinaryKind::Native))
     }
 
     /// Every plugin by an equal one, one that answers otherwise, and itself.
-    pub(crate) fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
+    pub fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
         for component in COMPONENTS {
             self.swap(processes, component, BinaryKind::Equal)?;
             if !ESSENTIAL.contains(&component.name) {
@@ -197,7 +206,7 @@ impl Swaps {
         })
     }
 
-    pub(crate) fn report(&self) {
+    pub fn report(&self) {
         let line = |what: &str, values: &[f64]| {
             println!(
                 "{what}: {} times, p50 {:.0} ms, p90 {:.0} ms, p99 {:.0} ms, longest {:.0} ms",

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use berth_model::Sym;
+use berth_model::{ClusterTable, Sym};
 use rustc_hash::FxHashMap;
 
 use super::{
@@ -14,6 +14,7 @@ use super::{
     pools::{self, PoolState},
     slices::{ChangedNodes, NodeView, PlacementError, SliceDevice, SliceTable},
 };
+use crate::symbol_lookup::SymbolSweeps;
 
 /// Selections whose results are kept for one node; the oldest is replaced. A handful of classes is usual.
 const MAX_SELECTIONS: usize = 16;
@@ -50,6 +51,7 @@ pub(super) struct SelectionResults {
 #[derive(Debug, Default)]
 pub(super) struct NodeDevicesCache {
     of_nodes: FxHashMap<Box<str>, CachedNode>,
+    sweeps: SymbolSweeps,
 }
 
 #[derive(Debug)]
@@ -135,9 +137,13 @@ impl NodeDevicesCache {
         }
     }
 
-    /// Empties the cache if it holds far more nodes than exist: it is not told when a node is removed.
-    pub(super) fn limit_size(&mut self, n_nodes: usize) {
-        if self.of_nodes.len() > n_nodes.saturating_mul(2).max(16) {
+    /// Forgets nodes whose labels may have other texts by now. Empties the cache if it holds far more nodes than exist: it
+    /// is not told when a node is removed.
+    pub(super) fn limit(&mut self, table: &ClusterTable) {
+        if self.sweeps.has_changed(&table.symbols) {
+            self.of_nodes.retain(|_, known| known.labels.is_empty());
+        }
+        if self.of_nodes.len() > table.n_nodes().saturating_mul(2).max(16) {
             self.of_nodes.clear();
         }
     }

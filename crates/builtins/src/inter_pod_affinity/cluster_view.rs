@@ -23,7 +23,7 @@ impl ClusterView {
 
     /// Takes over what changed in `table` since the last call.
     pub(super) fn follow(&mut self, table: &ClusterTable) {
-        self.namespaces.refresh(table.objects());
+        self.namespaces.refresh(table);
         self.existing.follow(table.pods(), &mut self.namespaces);
     }
 

@@ -3,11 +3,11 @@
 //! Pods are counted by namespace, so a namespace selector is turned into a list of namespaces that have had pods. The
 //! list is kept until a `Namespace` object changes or a pod is placed in a namespace that had none before.
 
-use berth_model::{ObjectTable, ObjectView, Sym, Symbols, api::StringMap, pod::LabelSelector};
+use berth_model::{ClusterTable, ObjectView, Sym, Symbols, api::StringMap, pod::LabelSelector};
 use rustc_hash::FxHashMap;
 use serde::Deserialize;
 
-use crate::symbol_lookup;
+use crate::symbol_lookup::{self, SymbolSweeps};
 
 /// Selectors kept at a time.
 const CAPACITY: usize = 1024;
@@ -28,22 +28,27 @@ struct Metadata {
 #[derive(Debug)]
 pub(super) struct Namespaces {
     objects: ObjectView<Namespace>,
-    /// Sorted. A namespace whose last pod left stays: it costs nothing, and pod queries stay the same.
+    /// Sorted. A namespace whose last pod left stays until its symbol is freed: pod queries stay the same.
     with_pods: Vec<Sym>,
     /// Of [`Self::with_pods`], those that a selector matches.
     matching: FxHashMap<LabelSelector, Vec<Sym>>,
+    sweeps: SymbolSweeps,
 }
 
 impl Default for Namespaces {
     fn default() -> Self {
         let objects = ObjectView::new("v1", "Namespace");
-        Self { objects, with_pods: Vec::new(), matching: FxHashMap::default() }
+        Self { objects, with_pods: Vec::new(), matching: FxHashMap::default(), sweeps: SymbolSweeps::default() }
     }
 }
 
 impl Namespaces {
-    pub(super) fn refresh(&mut self, objects: &ObjectTable) {
-        if self.objects.refresh(objects) || self.matching.len() > CAPACITY {
+    pub(super) fn refresh(&mut self, table: &ClusterTable) {
+        let were_freed = self.sweeps.has_changed(&table.symbols);
+        if were_freed {
+            self.with_pods.retain(|namespace| !table.symbols.text(*namespace).is_empty());
+        }
+        if self.objects.refresh(table.objects()) || were_freed || self.matching.len() > CAPACITY {
             self.matching.clear();
         }
     }

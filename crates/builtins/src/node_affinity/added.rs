@@ -10,7 +10,7 @@ use thiserror::Error;
 use crate::{
     args::{self, ArgsError},
     node_rules::{Rule, Subject, Term},
-    symbol_lookup::{SymbolCount, UNKNOWN, lookup},
+    symbol_lookup::{SymbolVersion, UNKNOWN, lookup},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -74,7 +74,7 @@ pub(super) enum AddedAffinityError {
 pub(super) struct AddedAffinity {
     required: Option<Vec<AddedTerm>>,
     preferred: Vec<(i64, AddedTerm)>,
-    symbols: SymbolCount,
+    symbols: SymbolVersion,
 }
 
 #[derive(Debug)]
@@ -106,7 +106,7 @@ impl AddedAffinity {
                 preferred.push((i64::from(weight), term));
             }
         }
-        Ok(Self { required, preferred, symbols: SymbolCount::default() })
+        Ok(Self { required, preferred, symbols: SymbolVersion::default() })
     }
 
     pub(super) fn required(&self) -> Option<&[AddedTerm]> {

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use crate::{
     args::{self, ArgsError},
-    symbol_lookup::{SymbolCount, UNKNOWN, lookup},
+    symbol_lookup::{SymbolVersion, UNKNOWN, lookup},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -36,7 +36,7 @@ pub(super) struct DefaultConstraints {
     /// The keys of listed constraints, in their order; empty for the system's, whose keys have well-known symbols.
     topology_keys: Vec<String>,
     constraints: Vec<SpreadConstraint>,
-    symbols: SymbolCount,
+    symbols: SymbolVersion,
 }
 
 impl DefaultConstraints {
@@ -70,7 +70,7 @@ impl DefaultConstraints {
             is_system: true,
             topology_keys: Vec::new(),
             constraints: vec![soft(Sym::HOSTNAME_LABEL, 3), soft(Sym::ZONE_LABEL, 5)],
-            symbols: SymbolCount::default(),
+            symbols: SymbolVersion::default(),
         }
     }
 
@@ -79,7 +79,7 @@ impl DefaultConstraints {
             is_system: false,
             topology_keys: Vec::new(),
             constraints: Vec::new(),
-            symbols: SymbolCount::default(),
+            symbols: SymbolVersion::default(),
         };
         for (at, args) in given.iter().enumerate() {
             let path = format!(".defaultConstraints[{at}]");

@@ -6,14 +6,14 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use berth_model::{
-    ClusterTable, ObjectTable, ObjectView, Pod, Sym, Symbols, api,
+    ClusterTable, ObjectView, Pod, Sym, Symbols, api,
     pod::{LabelSelector, Operator, Requirement},
     selector::{self, LabelMatcher},
 };
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Deserializer};
 
-use crate::symbol_lookup::{SymbolCount, UNKNOWN, lookup};
+use crate::symbol_lookup::{SymbolSweeps, SymbolVersion, UNKNOWN, lookup};
 
 /// `apiVersion` and kind of the objects that this file reads.
 pub(super) const OBJECTS: &[(&str, &str)] =
@@ -60,6 +60,7 @@ pub(super) struct DefaultSelector {
     replica_sets: ObjectView<WithLabelSelector>,
     stateful_sets: ObjectView<WithLabelSelector>,
     service_selectors: FxHashMap<Sym, ServiceSelectors>,
+    sweeps: SymbolSweeps,
 }
 
 /// Key and value.
@@ -72,7 +73,7 @@ struct ServiceSelectors {
     by_label: FxHashMap<Label, Vec<Vec<Label>>>,
     /// Services with strings that have no symbol yet: they select no pod.
     unresolved: Vec<Arc<WithMapSelector>>,
-    symbols: SymbolCount,
+    symbols: SymbolVersion,
 }
 
 impl Default for DefaultSelector {
@@ -83,6 +84,7 @@ impl Default for DefaultSelector {
             replica_sets: ObjectView::new("apps/v1", "ReplicaSet"),
             stateful_sets: ObjectView::new("apps/v1", "StatefulSet"),
             service_selectors: FxHashMap::default(),
+            sweeps: SymbolSweeps::default(),
         }
     }
 }
@@ -90,7 +92,7 @@ impl Default for DefaultSelector {
 impl DefaultSelector {
     /// The selector for the pod; without requirements if no service selects it and no known kind of controller owns it.
     pub(super) fn get(&mut self, table: &ClusterTable, pod: &Pod) -> LabelSelector {
-        self.refresh(table.objects());
+        self.refresh(table);
         let symbols = &table.symbols;
         let namespace = symbols.text(pod.namespace);
         let services = self.service_selectors.entry(pod.namespace).or_insert_with(|| ServiceSelectors {
@@ -122,8 +124,10 @@ impl DefaultSelector {
         LabelSelector { requirements, error: None }
     }
 
-    fn refresh(&mut self, objects: &ObjectTable) {
-        if self.services.refresh(objects) {
+    fn refresh(&mut self, table: &ClusterTable) {
+        let objects = table.objects();
+        let were_freed = self.sweeps.has_changed(&table.symbols);
+        if self.services.refresh(objects) || were_freed {
             self.service_selectors.clear();
         }
         self.replication_controllers.refresh(objects);

@@ -14,8 +14,9 @@ use super::Cache;
 use crate::change_log::Change;
 
 impl DeltaSource for Cache {
-    fn delta_since(&self, needs: &Needs, generation: u64, n_symbols: usize) -> Delta {
-        let symbols = self.table.symbols.since(n_symbols).map(|(sym, text)| (sym, text.to_owned())).collect();
+    fn delta_since(&self, needs: &Needs, generation: u64, symbols_position: u64) -> Delta {
+        let symbols = self.table.symbols.since(symbols_position);
+        let symbols = symbols.into_iter().map(|(sym, text)| (sym, text.to_owned())).collect();
         let mut delta = match self.changed_since(needs, generation) {
             Some(delta) => delta,
             None => self.everything(needs),
@@ -24,6 +25,7 @@ impl DeltaSource for Cache {
             self.announce_taint_sets(if delta.full { 0 } else { generation }, &mut delta);
         }
         delta.symbols = symbols;
+        delta.symbols_position = self.table.symbols.position();
         delta.generation = self.log.generation();
         delta
     }

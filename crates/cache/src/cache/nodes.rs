@@ -78,8 +78,10 @@ impl Cache {
             Column::Unschedulable => self.table.set_unschedulable(idx, node.unschedulable),
             Column::Labels => self.table.set_labels(idx, &node.labels),
             Column::Taints => {
-                let id = self.table.set_taints(idx, &node.taints);
-                self.log.note_taint_set(id);
+                let set = self.table.set_taints(idx, &node.taints);
+                if set.is_new {
+                    self.log.note_taint_set(set.id);
+                }
             }
             Column::Allocatable => self.table.set_allocatable(idx, &node.allocatable, node.allowed_pods),
             Column::Images => self.table.set_images(idx, &node.images),

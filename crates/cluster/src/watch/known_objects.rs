@@ -56,6 +56,11 @@ impl KnownObjects {
         }
     }
 
+    /// Whatever the next list shows has changed for the reader.
+    pub(super) fn forget_versions(&mut self) {
+        self.objects.values_mut().for_each(|known| known.resource_version.clear());
+    }
+
     pub(super) fn n_objects(&self) -> usize {
         self.objects.len()
     }

@@ -28,7 +28,7 @@ use tracing::{debug, error, info, warn};
 use crate::{Kinds, api_error::Failure, object::BadName, request, retry::jitter, server_info::rule, write::WriteError};
 
 use super::{
-    WatchEvent,
+    WatchEvent, Wishes,
     kind::{Identity, Kind},
     known_objects::{KnownObjects, ObjectChange},
     wire::{Frame, Lines, ReadError},
@@ -66,9 +66,9 @@ pub(super) struct Session {
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
     /// Counts the wishes for new lists. The last one seen is older than the current list.
-    relists: watch::Receiver<u64>,
-    /// The wish that the current list answers.
-    list_number: u64,
+    relists: watch::Receiver<Wishes>,
+    /// The wishes that the current list answers.
+    answered: Wishes,
     /// The last wish of which the reader was told that it is answered.
     synced: Option<u64>,
     /// The last wish of which the reader was told that it may not be granted.
@@ -129,7 +129,7 @@ impl Session {
         kinds: Kinds,
         kind: Kind,
         sink: mpsc::Sender<WatchEvent>,
-        relists: watch::Receiver<u64>,
+        relists: watch::Receiver<Wishes>,
     ) -> Self {
         Self {
             client,
@@ -140,7 +140,7 @@ impl Session {
             list_style: ListStyle::Streamed,
             resume_from: None,
             relists,
-            list_number: 0,
+            answered: Wishes::default(),
             synced: None,
             forbidden: None,
             is_missing: false,
@@ -212,10 +212,10 @@ impl Session {
         let rule = rule(self.kind.group(), kind, "", &["list", "watch"]);
         let fix = format!("add to its ClusterRole: {rule}");
         error!(kind, %reason, fix, "this user may not list and watch a kind");
-        if self.resume_from.is_some() || self.forbidden == Some(self.list_number) {
+        if self.resume_from.is_some() || self.forbidden == Some(self.answered.lists) {
             return Ok(());
         }
-        self.forbidden = Some(self.list_number);
+        self.forbidden = Some(self.answered.lists);
         match self.kind.forbidden(rule) {
             Some(event) => self.send(event).await,
             None => Ok(()),
@@ -228,7 +228,12 @@ impl Session {
             self.resume_from = None;
         }
         if self.resume_from.is_none() {
-            self.list_number = *self.relists.borrow_and_update();
+            let wishes = *self.relists.borrow_and_update();
+            if matches!(self.kind, Kind::Pods { .. }) && wishes.whole_lists_of_pods > self.answered.whole_lists_of_pods
+            {
+                self.known.forget_versions();
+            }
+            self.answered = wishes;
         }
     }
 
@@ -244,10 +249,10 @@ impl Session {
     }
 
     async fn say_synced(&mut self) -> Result<(), WatchError> {
-        if self.synced == Some(self.list_number) && self.forbidden != self.synced {
+        if self.synced == Some(self.answered.lists) && self.forbidden != self.synced {
             return Ok(());
         }
-        self.synced = Some(self.list_number);
+        self.synced = Some(self.answered.lists);
         self.forbidden = None;
         self.send(self.kind.synced()).await
     }
@@ -470,7 +475,7 @@ impl Session {
 }
 
 /// Waits for a wish that is younger than the current list.
-async fn relist_wanted(relists: &watch::Receiver<u64>) {
+async fn relist_wanted(relists: &watch::Receiver<Wishes>) {
     let mut relists = relists.clone();
     if relists.changed().await.is_err() {
         // The handle is gone, and nobody can wish any more.

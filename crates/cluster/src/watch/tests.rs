@@ -158,6 +158,22 @@ async fn a_list_that_is_asked_for_tells_what_a_silent_watch_kept_back() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn pods_are_told_again_to_a_reader_that_did_not_keep_them() {
+    let mut watch = Watch::pods();
+    let _silent = watch.listed(&[pod("a", "1", "5"), pod("b", "2", "6")]).await;
+    watch.handle.tell_pods_again();
+    let mut list = watch.server.next().await.stream();
+    list.send("ADDED", &pod("a", "1", "5")).await;
+    list.end_list("20").await;
+    watch.expect(&["+a 1 5", "-b 2", "synced"]).await;
+    watch.handle.relist();
+    let mut list = watch.server.next().await.stream();
+    list.send("ADDED", &pod("a", "1", "5")).await;
+    list.end_list("21").await;
+    watch.expect(&["synced"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_that_breaks_off_deletes_nothing() {
     let mut watch = Watch::pods();
     let mut stream = watch.listed(&[pod("a", "1", "7"), pod("b", "2", "8")]).await;

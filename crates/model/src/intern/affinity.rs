@@ -4,11 +4,11 @@ use crate::{
     api,
     pod::{LabelSelector, Operator, PodAffinity, PodTerm, Requirement, SpreadConstraint, WeightedPodTerm},
     selector::LabelMatcher,
-    symbols::{Sym, Symbols},
+    symbols::{Interning, Sym},
 };
 
 /// A label selector of the API; an absent one stays absent.
-pub fn label_selector(selector: Option<&api::LabelSelector>, symbols: &mut Symbols) -> Option<LabelSelector> {
+pub fn label_selector(selector: Option<&api::LabelSelector>, symbols: &mut Interning<'_>) -> Option<LabelSelector> {
     let selector = selector?;
     if let Err(error) = LabelMatcher::compile(Some(selector)) {
         return Some(LabelSelector { requirements: Vec::new(), error: Some(error.to_string()) });
@@ -36,7 +36,7 @@ fn equals(key: Sym, value: Sym) -> Requirement {
 }
 
 /// `spec.topologySpreadConstraints`; the pod's own values under `matchLabelKeys` become part of the selector.
-pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Symbols) -> Vec<SpreadConstraint> {
+pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Interning<'_>) -> Vec<SpreadConstraint> {
     let constraints = pod.spec.topology_spread_constraints.iter();
     constraints.map(|constraint| spread_constraint(constraint, &pod.metadata.labels, symbols)).collect()
 }
@@ -45,7 +45,7 @@ pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Symbols) -> Vec<S
 pub fn spread_constraint(
     constraint: &api::TopologySpreadConstraint,
     labels: &api::StringMap,
-    symbols: &mut Symbols,
+    symbols: &mut Interning<'_>,
 ) -> SpreadConstraint {
     let mut selector = label_selector(constraint.label_selector.as_ref(), symbols);
     for key in &constraint.match_label_keys {
@@ -67,7 +67,7 @@ pub fn spread_constraint(
     }
 }
 
-pub(super) fn pod_affinity(pod: &api::Pod, symbols: &mut Symbols) -> PodAffinity {
+pub(super) fn pod_affinity(pod: &api::Pod, symbols: &mut Interning<'_>) -> PodAffinity {
     let Some(affinity) = &pod.spec.affinity else { return PodAffinity::default() };
     let namespace = symbols.intern(&pod.metadata.namespace);
     let (required, preferred) = terms(affinity.pod_affinity.as_ref(), namespace, symbols);
@@ -78,7 +78,7 @@ pub(super) fn pod_affinity(pod: &api::Pod, symbols: &mut Symbols) -> PodAffinity
 fn terms(
     affinity: Option<&api::PodAffinity>,
     namespace: Sym,
-    symbols: &mut Symbols,
+    symbols: &mut Interning<'_>,
 ) -> (Vec<PodTerm>, Vec<WeightedPodTerm>) {
     let Some(affinity) = affinity else { return Default::default() };
     let required = affinity.required.iter().map(|it| term(it, namespace, symbols)).collect();
@@ -89,7 +89,7 @@ fn terms(
     (required, preferred)
 }
 
-fn term(term: &api::PodAffinityTerm, own_namespace: Sym, symbols: &mut Symbols) -> PodTerm {
+fn term(term: &api::PodAffinityTerm, own_namespace: Sym, symbols: &mut Interning<'_>) -> PodTerm {
     let mut namespaces: Vec<Sym> = term.namespaces.iter().map(|name| symbols.intern(name)).collect();
     if namespaces.is_empty() && term.namespace_selector.is_none() {
         namespaces.push(own_namespace);

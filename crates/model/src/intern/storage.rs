@@ -8,7 +8,7 @@ use crate::{
     api,
     pod::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
     requests::is_extended_resource_name,
-    symbols::Symbols,
+    symbols::Interning,
 };
 
 /// Prefix of the resource names by which a pod asks for a device class directly (KEP-5004).
@@ -92,7 +92,7 @@ fn resource_claim(claim: &api::PodResourceClaim, status: &api::PodStatus) -> Pod
     PodClaim { name, from_template: true, claim }
 }
 
-pub(super) fn extended_requests(spec: &api::PodSpec, symbols: &mut Symbols) -> Vec<ExtendedRequest> {
+pub(super) fn extended_requests(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<ExtendedRequest> {
     let mut all = Vec::new();
     let init = spec.init_containers.iter().map(|container| {
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");

@@ -4,6 +4,8 @@
 //! the previous pod is full, only the best of the remaining nodes is tried. Anything else that may have changed the ranking
 //! ends the batch.
 
+use std::sync::Arc;
+
 use berth_framework::{
     Code, CycleId, PluginIdx, Point, Profile,
     run::{self, Attempt, Hint, HintOutcome, Ranking, Signature},
@@ -27,7 +29,8 @@ pub(crate) struct Batching {
 
 #[derive(Debug)]
 struct Batch {
-    scheduler_name: Sym,
+    /// The first pod: while it is held, the symbols in the signature stand for the same strings.
+    pod: Arc<Pod>,
     signature: Signature,
     since: Time,
     /// The cycle that last placed a pod of the batch.
@@ -64,7 +67,7 @@ impl Batching {
         let reason = match (signature, last) {
             (None, _) => "pod_not_batchable",
             (Some(_), _) if cycle != batch.cycle + 1 => "pod_skipped",
-            (Some(signature), _) if *signature != batch.signature || pod.scheduler_name != batch.scheduler_name => {
+            (Some(signature), _) if *signature != batch.signature || pod.scheduler_name != batch.pod.scheduler_name => {
                 "pod_incompatible"
             }
             (Some(_), _) if now.since(batch.since) > MAX_AGE => "expired",
@@ -82,7 +85,7 @@ impl Batching {
     pub(crate) fn placed(
         &mut self,
         profile: &Profile,
-        (pod, signature): (&Pod, Option<Signature>),
+        (pod, signature): (&Arc<Pod>, Option<Signature>),
         (cycle, now): (u64, Time),
         (node, attempt, table): (NodeIdx, &Attempt, &ClusterTable),
     ) {
@@ -111,7 +114,7 @@ impl Batching {
         // The node that was taken.
         ranking.pop();
         let rest = ranking.map(|node| table.name(node));
-        self.open = Some(Batch { scheduler_name: pod.scheduler_name, signature, since: now, cycle, last, rest });
+        self.open = Some(Batch { pod: Arc::clone(pod), signature, since: now, cycle, last, rest });
     }
 
     /// No node was found for a pod.

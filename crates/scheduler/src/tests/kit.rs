@@ -47,6 +47,8 @@ pub(super) struct Script {
     pub(super) pre_flight: Option<Result<PreFlight, Status>>,
     pub(super) post_filter: Option<PostFilterOutcome>,
     pub(super) gate: bool,
+    /// Why replicas cannot be brought up to date.
+    pub(super) broken_sync: Option<String>,
     pub(super) broken_filter: bool,
     /// Whether pods that ask for as much are alike.
     pub(super) signs: bool,
@@ -155,7 +157,8 @@ impl Plugin for Fake {
 impl Hosted for Fake {
     fn sync(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         self.with(|script| script.synced_to = source.generation());
-        self.out_of_service().map_or(Ok(()), Err)
+        let broken = self.with(|script| script.broken_sync.clone()).map(Status::error);
+        broken.or(self.out_of_service()).map_or(Ok(()), Err)
     }
     fn out_of_service(&self) -> Option<Status> {
         self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)

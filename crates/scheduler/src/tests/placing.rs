@@ -4,7 +4,7 @@ use berth_framework::Status;
 use berth_model::api;
 
 use super::kit::{Bench, assigned, bind_finished, binds, events, node, pod, pod_maker, tally};
-use crate::{Action, Event, PodRequest, Request, StatusChange, metrics::AttemptResult};
+use crate::{Action, Event, Notice, PodRequest, Request, StatusChange, metrics::AttemptResult};
 
 #[test]
 fn a_pod_is_bound_and_its_owner_told() {
@@ -201,6 +201,29 @@ fn gated_pods_wait_for_their_plugin() {
     assert_eq!(bench.scheduler.metrics().pending_pods.gated, 1);
     bench.script(|script| script.gate = false);
     bench.event(Event::NodeApplied(Box::new(node("m", 4))));
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn a_pod_about_which_no_plugin_could_be_asked_says_so_and_is_tried_again() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.broken_sync = Some("it asked for 300 MB of memory".to_owned()));
+    bench.apply(pod("a", 1));
+    let actions = bench.settle();
+    let told = "syncing plugin \"Fake\": it asked for 300 MB of memory";
+    assert_eq!(events(&actions), [("FailedScheduling".to_owned(), told.to_owned())]);
+    let is_log =
+        |action: &Action| matches!(action, Action::Notice(Notice::Log { message, .. }) if message.contains(told));
+    let is_condition = |action: &Action| {
+        let Action::Pod(PodRequest { request: Request::PatchStatus(change), .. }) = action else { return false };
+        change.condition.as_ref().is_some_and(|it| it.reason == "SchedulerError" && it.message == told)
+    };
+    assert!(actions.iter().any(is_log) && actions.iter().any(is_condition), "{actions:?}");
+    bench.advance(10_000);
+    assert!(bench.settle().is_empty(), "nothing new is to be told");
+    bench.script(|script| script.broken_sync = None);
+    assert!(bench.scheduler.next_wakeup().is_some_and(|at| at <= bench.now + 10_000));
+    bench.advance(10_000);
     assert_eq!(binds(&bench.settle()).len(), 1);
 }
 

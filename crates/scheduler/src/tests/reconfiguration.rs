@@ -43,7 +43,25 @@ fn pods_that_no_profile_serves_wait_for_one() {
     assert!(bench.settle().is_empty());
     let profile = bench.of(&[("Fake", "3", "null")]);
     bench.reconfigure(vec![profile]);
+    assert!(bench.settle().is_empty(), "nothing was kept of it");
+    bench.apply(pod("a", 1));
     assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn of_a_pod_that_loses_its_profile_nothing_is_kept() {
+    let mut bench = Bench::with_nodes(1, 1);
+    bench.apply(pod("big", 2));
+    bench.settle();
+    bench.reconfigure(Vec::new());
+    bench.apply(pod("big", 2));
+    bench.advance(600_000);
+    assert!(bench.settle().is_empty());
+    let profile = bench.of(&[("Fake", "3", "null")]);
+    bench.reconfigure(vec![profile]);
+    bench.apply(pod("big", 2));
+    bench.settle();
+    assert_eq!(bench.scheduler.metrics().pending_pods.unschedulable, 1);
 }
 
 #[test]

@@ -12,6 +12,8 @@ func Apply(delta *sync.Delta) {
 		for int(symbol.F0) >= len(texts) {
 			texts = append(texts, "")
 		}
+		// The symbol may have stood for another string, which is gone from the cluster.
+		delete(imageSizes, texts[symbol.F0])
 		texts[symbol.F0] = symbol.F1
 	}
 	if delta.Full {

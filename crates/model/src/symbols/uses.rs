@@ -1,0 +1,84 @@
+//! Which object uses which symbols.
+
+use std::{
+    mem,
+    sync::{Arc, PoisonError},
+};
+
+use super::{Returned, Sym, Symbols};
+
+/// Interns the strings of one object.
+#[derive(Debug)]
+pub struct Interning<'a> {
+    symbols: &'a mut Symbols,
+    used: Vec<Sym>,
+}
+
+impl<'a> Interning<'a> {
+    pub(super) fn new(symbols: &'a mut Symbols) -> Self {
+        Self { symbols, used: Vec::new() }
+    }
+
+    /// The symbol of `text`, made if there is none yet. A text of more than a kilobyte gets that of its digest.
+    pub fn intern(&mut self, text: &str) -> Sym {
+        let sym = self.symbols.enter(text);
+        if self.symbols.count(sym) {
+            self.used.push(sym);
+        }
+        sym
+    }
+
+    /// What the object must hold as long as it holds its symbols.
+    #[must_use]
+    pub fn finish(mut self) -> Uses {
+        let symbols = mem::take(&mut self.used).into_boxed_slice();
+        if symbols.is_empty() {
+            return Uses::default();
+        }
+        Uses(Some(Arc::new(Used { symbols, returned: Arc::clone(&self.symbols.returned) })))
+    }
+}
+
+/// Without [`Interning::finish`] nothing stays in use.
+impl Drop for Interning<'_> {
+    fn drop(&mut self) {
+        for sym in mem::take(&mut self.used) {
+            self.symbols.release(sym);
+        }
+    }
+}
+
+/// Keeps the symbols of an object from being freed while the object, or a copy of it, lives. In a replica it is empty:
+/// there the owner of the table says what is freed.
+#[derive(Clone, Debug, Default)]
+pub struct Uses(Option<Arc<Used>>);
+
+#[derive(Debug)]
+struct Used {
+    symbols: Box<[Sym]>,
+    returned: Returned,
+}
+
+impl Uses {
+    /// How many symbols there are, repetitions counted: a measure of how large the object is.
+    #[must_use]
+    pub fn n_symbols(&self) -> usize {
+        self.0.as_ref().map_or(0, |used| used.symbols.len())
+    }
+}
+
+/// Objects that say the same are equal.
+impl PartialEq for Uses {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Eq for Uses {}
+
+impl Drop for Used {
+    fn drop(&mut self) {
+        let symbols = mem::take(&mut self.symbols);
+        self.returned.lock().unwrap_or_else(PoisonError::into_inner).push(symbols);
+    }
+}

@@ -1,0 +1,132 @@
+//! `soak`: does the scheduler's memory stay flat, and do its pods stay quick, for hours?
+//!
+//! API server and scheduler run as two processes. Pods keep coming, each with labels and an image that no pod had before,
+//! some with names of images of 200 kB, and pods that no profile serves lie around. All plugins are components; one after
+//! the other is replaced by a binary of whatever kind, hostile ones among them, and by itself again. The API server refuses,
+//! delays and repeats a small share of what the scheduler asks for.
+//!
+//! Memory, symbols and the time from creation to binding are sampled, and a line is fitted through the samples. Exit code 1
+//! when a pod was lost or bound twice, a hostile binary went on serving, or a figure grows beyond its limit. The same seed
+//! gives the same pods, swaps and faults.
+
+#![expect(clippy::print_stdout, reason = "the result")]
+
+mod samples;
+mod trouble;
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use berth_storm::{PodStream, Processes, Swaps};
+use berth_test_processes::interruptible;
+use clap::Parser;
+use tokio::task::JoinHandle;
+
+use crate::{
+    samples::{Limits, Sample, Samples},
+    trouble::ForeignPods,
+};
+
+/// Runs the scheduler for hours with pods, swaps and faults that keep coming, and says whether anything grows
+#[derive(Debug, Parser)]
+struct Arguments {
+    /// How long, in hours
+    #[arg(long, default_value_t = 0.0)]
+    hours: f64,
+    /// How long, in minutes, beside the hours; 10 if neither is given
+    #[arg(long, default_value_t = 0.0)]
+    minutes: f64,
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    #[arg(long, default_value_t = 200)]
+    nodes: u32,
+    /// Pods created in a second
+    #[arg(long, default_value_t = 20)]
+    rate: u32,
+    /// Seconds between samples
+    #[arg(long, default_value_t = 10)]
+    every: u64,
+    /// Seconds between swaps
+    #[arg(long, default_value_t = 5)]
+    swap_every: u64,
+    /// How much the scheduler's memory may grow after the warm-up, by the fitted line, as a share of its mean
+    #[arg(long, default_value_t = 0.15)]
+    max_memory_growth: f64,
+    /// How many symbols there may be at any time
+    #[arg(long, default_value_t = 60_000.0)]
+    max_symbols: f64,
+    /// How much the 99th percentile from creation to binding may grow after the warm-up, as a share of its mean
+    #[arg(long, default_value_t = 1.0)]
+    max_latency_growth: f64,
+}
+
+impl Arguments {
+    fn time(&self) -> Duration {
+        let asked = self.hours * 3600.0 + self.minutes * 60.0;
+        Duration::from_secs_f64(if asked > 0.0 { asked } else { 600.0 })
+    }
+}
+
+fn main() -> Result<()> {
+    let arguments = Arguments::parse();
+    tokio::runtime::Runtime::new()?.block_on(interruptible(soak(&arguments)))
+}
+
+async fn soak(arguments: &Arguments) -> Result<()> {
+    let faults = trouble::faults(arguments.seed);
+    let processes = Arc::new(Processes::start(arguments.nodes, Some(&faults)).await?);
+    let mut swaps = Swaps::new(arguments.seed);
+    swaps.all_components(&processes)?;
+    println!("all plugins are components; {:.1} minutes from here", arguments.time().as_secs_f64() / 60.0);
+    let stream = PodStream::start(&processes.kubeconfig, arguments.rate, trouble::pod).await?;
+    let end = Instant::now() + arguments.time();
+    let swapping = swap_until(end, swaps, Arc::clone(&processes), Duration::from_secs(arguments.swap_every));
+    let samples = sample_until(end, arguments, &processes, &stream).await?;
+    let swaps = swapping.await?.context("swapping")?;
+    swaps.report();
+    let outcome = stream.finish().await?;
+    println!("{} pods created, all bound, each once; {} swaps", outcome.n_created, swaps.n_swaps());
+    let limits = Limits {
+        memory_growth: arguments.max_memory_growth,
+        symbols: arguments.max_symbols,
+        latency_growth: arguments.max_latency_growth,
+    };
+    ensure!(samples.report(&limits), "a figure grows beyond its limit");
+    Ok(())
+}
+
+/// Replaces plugins one after the other.
+fn swap_until(end: Instant, mut swaps: Swaps, processes: Arc<Processes>, pause: Duration) -> JoinHandle<Result<Swaps>> {
+    tokio::spawn(async move {
+        while Instant::now() < end {
+            swaps.any(&processes)?;
+            tokio::time::sleep(pause).await;
+        }
+        Ok(swaps)
+    })
+}
+
+async fn sample_until(
+    end: Instant,
+    arguments: &Arguments,
+    processes: &Processes,
+    stream: &PodStream,
+) -> Result<Samples> {
+    let (began, mut samples) = (Instant::now(), Samples::default());
+    let mut foreign = ForeignPods::new(&processes.kubeconfig).await?;
+    let mut from = stream.mark();
+    while Instant::now() < end {
+        tokio::time::sleep(Duration::from_secs(arguments.every)).await;
+        let seen = stream.since(from);
+        from = stream.mark();
+        foreign.add_one().await?;
+        let (resident, symbols) = (processes.resident_kilobytes()?, processes.symbols()?);
+        let sample = Sample::new(began.elapsed(), resident, symbols, &seen);
+        println!("{sample}");
+        samples.push(sample);
+    }
+    Ok(samples)
+}
