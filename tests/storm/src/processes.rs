@@ -32,6 +32,7 @@ clientConnection: {qps: -1}
 ";
 
 /// Both processes; they end with this value.
+#[derive(Debug)]
 pub struct Processes {
     pub kubeconfig: PathBuf,
     pub plugins_dir: PathBuf,

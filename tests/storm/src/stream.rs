@@ -27,6 +27,7 @@ use crate::figures::ClientView;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The running stream.
+#[derive(Debug)]
 pub struct PodStream {
     records: Arc<Mutex<PodRecords>>,
     is_over: Arc<AtomicBool>,

@@ -12,7 +12,7 @@ use crate::bindings::{
 #[derive(Debug)]
 pub(crate) enum OwnedSubject {
     Pod { old: Option<Box<Pod>>, new: Option<Box<Pod>> },
-    Node { old: Option<Node>, new: Option<Node> },
+    Node { old: Option<Box<Node>>, new: Option<Box<Node>> },
     Object { key: ObjectKey, old: Option<Vec<u8>>, new: Option<Vec<u8>> },
     Hidden,
 }
@@ -25,7 +25,10 @@ impl OwnedSubject {
                 let [old, new] = [change.old, change.new].map(|it| it.map(pod).map(Box::new));
                 Self::Pod { old, new }
             }
-            Wit::Node(change) => Self::Node { old: change.old.map(node), new: change.new.map(node) },
+            Wit::Node(change) => {
+                let [old, new] = [change.old, change.new].map(|it| it.map(node).map(Box::new));
+                Self::Node { old, new }
+            }
             Wit::Object(queueing_hint::ObjectChange { object, old, new }) => {
                 Self::Object { key: key(object), old, new }
             }
@@ -36,7 +39,7 @@ impl OwnedSubject {
     pub(crate) fn borrowed(&self) -> EventSubject<'_> {
         match self {
             Self::Pod { old, new } => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
-            Self::Node { old, new } => EventSubject::Node { old: old.as_ref(), new: new.as_ref() },
+            Self::Node { old, new } => EventSubject::Node { old: old.as_deref(), new: new.as_deref() },
             Self::Object { key, old, new } => EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() },
             Self::Hidden => EventSubject::Hidden,
         }
