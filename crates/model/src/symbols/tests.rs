@@ -1,3 +1,5 @@
+//! Symbols come, go and come back; replicas know the same.
+
 use super::*;
 
 fn object(symbols: &mut Symbols, texts: &[String]) -> (Vec<Sym>, Uses) {
