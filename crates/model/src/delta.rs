@@ -371,7 +371,7 @@ mod tests {
 
     #[test]
     fn portions_hold_everything_once_and_in_order() {
-        let symbol = |at: u32| (Sym(at), "x".repeat(if at % 1_000 == 0 { 900 } else { 10 }));
+        let symbol = |at: u32| (Sym(at), "x".repeat(if at.is_multiple_of(1_000) { 900 } else { 10 }));
         let whole = Delta {
             generation: 7,
             symbols_position: 9,

@@ -40,7 +40,7 @@ struct RecordedHint {
 /// What happened to an object, owned.
 enum Change {
     Pod(Option<Box<Pod>>, Option<Box<Pod>>),
-    Node(Option<Node>, Option<Node>),
+    Node(Option<Box<Node>>, Option<Box<Node>>),
     Object(ObjectKey, Option<Vec<u8>>, Option<Vec<u8>>),
 }
 
@@ -96,7 +96,7 @@ impl Change {
     fn subject(&self, manifest: &berth_framework::Manifest) -> EventSubject<'_> {
         match self {
             Self::Pod(old, new) => EventSubject::Pod { old: old.as_deref(), new: new.as_deref() },
-            Self::Node(old, new) => EventSubject::Node { old: old.as_ref(), new: new.as_ref() },
+            Self::Node(old, new) => EventSubject::Node { old: old.as_deref(), new: new.as_deref() },
             Self::Object(key, old, new) if manifest.needs.has_objects_like(key) => {
                 EventSubject::Object { key, old: old.as_deref(), new: new.as_deref() }
             }
@@ -115,7 +115,7 @@ fn change(event: &RecordedEvent, cluster: &mut TestCluster) -> Result<(ClusterEv
         }
         "Node" => {
             let [old, new] = [old, new].map(|it| it.as_ref().map(decode::<api::Node>).transpose());
-            let mut intern = |node: Option<api::Node>| node.map(|node| cluster.intern_node(&node));
+            let mut intern = |node: Option<api::Node>| node.map(|node| Box::new(cluster.intern_node(&node)));
             Change::Node(intern(old?), intern(new?))
         }
         _ => {
