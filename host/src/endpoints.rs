@@ -22,6 +22,7 @@ use crate::{
 
 pub(crate) mod about;
 pub(crate) mod debug;
+mod pprof;
 mod probes;
 mod resources;
 

@@ -1,7 +1,7 @@
-//! `/debug/flags/v`: how much is logged, changed while the scheduler runs.
+//! `/debug/flags/v`: how much is logged, changed while the scheduler runs; and `/debug/pprof/`, profiles of it.
 //!
-//! As in kube-scheduler it is there if `enableProfiling` is on (`pkg/routes/flags.go` of the generic API server), which the
-//! configuration may change at any time.
+//! As in kube-scheduler they are there if `enableProfiling` is on (`pkg/routes/flags.go` and `profiling.go` of the generic API
+//! server), which the configuration may change at any time.
 
 use std::time::Duration;
 
@@ -16,17 +16,19 @@ use axum::{
 };
 use tokio::time::timeout;
 
+use super::pprof;
 use crate::{configuration::RunningConfiguration, klog::Verbosity};
 
 /// A number, with some space around it.
 const MAX_BODY: usize = 4 << 10;
 const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The route.
+/// The routes.
 pub(crate) fn routes(running: RunningConfiguration, verbosity: Verbosity) -> Router {
     Router::new()
         .route("/debug/flags/v", any(set_verbosity))
         .with_state(verbosity)
+        .merge(pprof::routes())
         .layer(middleware::from_fn_with_state(running, if_enabled))
 }
 

@@ -2,12 +2,15 @@
 
 use std::{
     fs,
+    io::Read as _,
     net::TcpListener,
     path::{Path, PathBuf},
 };
 
+use http_body_util::BodyExt as _;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
+use pprof::protos::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
 use serde_json::Value;
 
@@ -222,12 +225,52 @@ async fn pods_are_logged_in_kube_schedulers_words_once_that_is_asked_for() {
     bench.process.line(waits).await;
 }
 
+/// Of one second.
+async fn cpu_profile(bench: &Bench) -> pprof::protos::Profile {
+    let request = http::Request::get("/debug/pprof/profile?seconds=1").body(kube::client::Body::empty());
+    let answer = bench.client(bench.certificate()).send(request.expect("a request")).await.expect("ada may");
+    let gzip = answer.into_body().collect().await.expect("a body").to_bytes();
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(&gzip[..]).read_to_end(&mut bytes).expect("gzip");
+    pprof::protos::Profile::decode(&bytes[..]).expect("a profile")
+}
+
 #[tokio::test(flavor = "multi_thread")]
-async fn without_profiling_the_verbosity_stays() {
+async fn a_profile_is_what_pprof_reads() {
+    let bench = Bench::start(&["--client-ca-file={dir}/ca.crt", "--leader-elect=false"]).await;
+    let index = bench.get(bench.certificate(), "/debug/pprof/").await.expect("ada may");
+    assert!(index.contains("profile?seconds=N"), "{index}");
+    let forbidden = "forbidden: User \"system:anonymous\" cannot get path \"/debug/pprof/profile\"".to_owned();
+    assert_eq!(bench.get(AuthInfo::default(), "/debug/pprof/profile?seconds=1").await, Err((403, forbidden)));
+    let missing = bench.get(bench.certificate(), "/debug/pprof/heap").await.expect_err("no heap profile");
+    assert!(missing.0 == 404 && missing.1.contains("not written in Go"), "{missing:?}");
+    let arguments = bench.get(bench.certificate(), "/debug/pprof/cmdline").await.expect("ada may");
+    assert!(arguments.contains("\0kube-scheduler\0--kubeconfig="), "{arguments:?}");
+    // A scheduler that has little to do may not be seen doing it in one second.
+    let mut n_profiles = 0;
+    let profile = loop {
+        n_profiles += 1;
+        let names = (0..50).map(|n| pod(&format!("pod-{n_profiles}-{n}"), "10m", "1Mi"));
+        let (profile, ()) = tokio::join!(cpu_profile(&bench), bench.cluster.create_all(names));
+        if !profile.sample.is_empty() || n_profiles == 20 {
+            break profile;
+        }
+    };
+    let text = |index: i64| profile.string_table[usize::try_from(index).expect("an index")].as_str();
+    let types: Vec<_> = profile.sample_type.iter().map(|it| (text(it.ty), text(it.unit))).collect();
+    assert_eq!(types, [("samples", "count"), ("cpu", "nanoseconds")]);
+    assert!(profile.duration_nanos >= 1_000_000_000, "{}", profile.duration_nanos);
+    assert!(!profile.sample.is_empty() && profile.sample.iter().all(|sample| !sample.location_id.is_empty()));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_profiling_there_are_no_profiles() {
     let flags = ["--client-ca-file={dir}/ca.crt", "--leader-elect=false", "--profiling=false"];
     let bench = Bench::start(&flags).await;
-    let (code, _) = bench.get(bench.certificate(), "/debug/flags/v").await.expect_err("there is nothing");
-    assert_eq!(code, 404);
+    for path in ["/debug/pprof/", "/debug/pprof/profile?seconds=1", "/debug/flags/v"] {
+        let (code, _) = bench.get(bench.certificate(), path).await.expect_err("there is nothing");
+        assert_eq!(code, 404, "{path}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

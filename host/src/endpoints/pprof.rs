@@ -1,0 +1,106 @@
+//! `/debug/pprof/`: where the program spends its time, in the form that `go tool pprof` and its kin read. The paths are those of
+//! Go's `net/http/pprof`.
+//!
+//! A profile samples the stacks of all threads that run, 100 times a second, by a signal; plugins that run as components
+//! show as addresses. The other profiles of a Go program have no counterpart here.
+
+use std::{io::Write as _, sync::Arc, time::Duration};
+
+use anyhow::{Context as _, Result};
+use axum::{
+    Router,
+    extract::{Path, RawQuery},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+    routing::get,
+};
+use flate2::{Compression, write::GzEncoder};
+use pprof::{ProfilerGuard, ProfilerGuardBuilder, protos::Message as _};
+use tokio::{sync::Mutex, task::spawn_blocking};
+
+const HERTZ: i32 = 100;
+
+/// Without `seconds`, as in Go.
+const DEFAULT_SECONDS: u64 = 30;
+/// Samples are kept in memory until the end.
+const MAX_SECONDS: u64 = 300;
+
+const INDEX: &str = "/debug/pprof/\n\nprofiles:\n\
+    profile?seconds=N  CPU time by stack, over N seconds (30), for `go tool pprof`\n\
+    cmdline            the command line of this process, its arguments separated by zero bytes\n";
+
+/// The routes.
+pub(super) fn routes() -> Router {
+    // The signal's handler is the process's own: one profile at a time.
+    let profiler = Arc::new(Mutex::new(()));
+    Router::new()
+        .route("/debug/pprof", get(async || text(StatusCode::OK, INDEX)))
+        .route("/debug/pprof/", get(async || text(StatusCode::OK, INDEX)))
+        .route("/debug/pprof/cmdline", get(async || text(StatusCode::OK, command_line())))
+        .route("/debug/pprof/profile", get(async move |RawQuery(query)| profile(query, &profiler).await))
+        .route("/debug/pprof/{name}", get(missing))
+}
+
+async fn missing(Path(name): Path<String>) -> Response {
+    let why = match name.as_str() {
+        "symbol" => "profiles of this program come with the names of its functions: `symbol` is not needed",
+        "allocs" | "block" | "goroutine" | "heap" | "mutex" | "threadcreate" | "trace" => {
+            "this program is not written in Go and has no such profile; `profile` is there"
+        }
+        _ => "unknown profile",
+    };
+    text(StatusCode::NOT_FOUND, format!("{name}: {why}\n"))
+}
+
+async fn profile(query: Option<String>, profiler: &Mutex<()>) -> Response {
+    let query = query.unwrap_or_default();
+    let seconds = query.split('&').find_map(|pair| pair.strip_prefix("seconds="));
+    let seconds = seconds.and_then(|text| text.parse().ok()).filter(|seconds| *seconds > 0).unwrap_or(DEFAULT_SECONDS);
+    if seconds > MAX_SECONDS {
+        return text(StatusCode::BAD_REQUEST, format!("profile: seconds={seconds}: at most {MAX_SECONDS}\n"));
+    }
+    let Ok(_only) = profiler.try_lock() else {
+        let busy = "Could not enable CPU profiling: cpu profiling already in use\n";
+        return text(StatusCode::INTERNAL_SERVER_ERROR, busy);
+    };
+    match sample(Duration::from_secs(seconds)).await {
+        Ok(bytes) => {
+            let headers = [
+                (header::CONTENT_TYPE, "application/octet-stream"),
+                (header::CONTENT_DISPOSITION, "attachment; filename=\"profile\""),
+                (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+            ];
+            (headers, bytes).into_response()
+        }
+        Err(error) => text(StatusCode::INTERNAL_SERVER_ERROR, format!("Could not enable CPU profiling: {error:#}\n")),
+    }
+}
+
+/// A profile in gzip. Sampling ends when the future is dropped.
+async fn sample(duration: Duration) -> Result<Vec<u8>> {
+    let guard = ProfilerGuardBuilder::default()
+        .frequency(HERTZ)
+        // Their stacks cannot be walked from within a signal: what unwinds may hold the lock that it needs.
+        .blocklist(&["libc", "libgcc", "pthread", "vdso"])
+        .build()
+        .context("starting the profiler")?;
+    tokio::time::sleep(duration).await;
+    spawn_blocking(move || encode(&guard)).await.context("writing the profile")?
+}
+
+fn encode(guard: &ProfilerGuard<'_>) -> Result<Vec<u8>> {
+    let profile = guard.report().build().context("collecting samples")?.pprof().context("writing the profile")?;
+    let mut gzip = GzEncoder::new(Vec::new(), Compression::default());
+    gzip.write_all(&profile.encode_to_vec())?;
+    Ok(gzip.finish()?)
+}
+
+fn command_line() -> String {
+    let arguments: Vec<String> = std::env::args_os().map(|it| it.to_string_lossy().into_owned()).collect();
+    arguments.join("\0")
+}
+
+fn text(status: StatusCode, text: impl Into<String>) -> Response {
+    let headers = [(header::CONTENT_TYPE, "text/plain; charset=utf-8"), (header::X_CONTENT_TYPE_OPTIONS, "nosniff")];
+    (status, headers, text.into()).into_response()
+}
