@@ -1,8 +1,9 @@
 //! Kubeconfigs right and wrong, and one real HTTP server.
 
-use std::{fs, future::IntoFuture};
+use std::{fs, future::IntoFuture, io::Write as _};
 
-use axum::{Json, Router, extract::Request, routing::post};
+use axum::{Json, Router, body::Body, extract::Request, routing::post};
+use flate2::{Compression, write::GzEncoder};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -140,6 +141,33 @@ async fn a_client_speaks_plain_http_with_token_and_user_agent() {
     assert_eq!(connection.server, format!("http://{address}/"));
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
     assert_eq!(Writer::new(connection.client).bind(&pod, "n1").await, Ok(()));
+}
+
+/// As client-go does: only lists are long enough for the API server to compress them.
+#[tokio::test]
+async fn answers_may_be_compressed_unless_the_kubeconfig_says_no() {
+    let answer = |request: Request| async move {
+        let accepted = request.headers().get("accept-encoding").map_or("", |value| value.to_str().unwrap());
+        if !accepted.contains("gzip") {
+            return http::Response::new(Body::from("plain"));
+        }
+        let mut gzip = GzEncoder::new(Vec::new(), Compression::fast());
+        gzip.write_all(b"compressed").unwrap();
+        let body = Body::from(gzip.finish().unwrap());
+        http::Response::builder().header("content-encoding", "gzip").body(body).unwrap()
+    };
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(axum::serve(listener, Router::new().fallback(answer)).into_future());
+
+    let text = kubeconfig(&server, "token: t");
+    let uncompressed = text.replace("cluster: {server", "cluster: {disable-compression: true, server");
+    for (text, expected) in [(text, "compressed"), (uncompressed, "plain")] {
+        let dir = TempDir::new().unwrap();
+        let client = connect(&at(&file(&dir, &text))).await.unwrap().client;
+        let request = http::Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
+        assert_eq!(client.request_text(request).await.unwrap(), expected);
+    }
 }
 
 /// A server that answers each request with the token that it was sent, as the status of a pod's binding.
