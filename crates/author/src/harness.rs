@@ -157,7 +157,7 @@ impl PluginHarness {
     pub fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {
         self.sync()?;
         if let Some(point) = self.plugin.pre_enqueue() {
-            let status = point.pre_enqueue(pod);
+            let status = point.pre_enqueue(pod, self.cluster.cache().table());
             if !status.is_success() {
                 return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
             }

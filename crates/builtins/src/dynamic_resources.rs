@@ -5,8 +5,7 @@
 //! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
 //! [`attempt`] the state of the current cycle.
 //!
-//! Differences from kube-scheduler: PreEnqueue sees only the pod, so PreFilter finds out that a claim is missing or belongs
-//! to another pod. No clock runs during a call: the search is limited by steps. Unreserve cannot write, so a reservation
+//! Differences from kube-scheduler: no clock runs during a call: the search is limited by steps. Unreserve cannot write, so a reservation
 //! that was written stays in the claim until the pod is scheduled or PostFilter removes it.
 //! Each profile has its own instance, which does not know the allocations in flight of other profiles.
 
@@ -167,8 +166,13 @@ impl DynamicResources {
 }
 
 impl PreEnqueue for DynamicResources {
-    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
-        if pod_claims::are_generated(pod) { Status::success() } else { pod_claims::not_generated(&pod.name) }
+    /// All claims must be there, as in kube-scheduler's `PreEnqueue` of the plugin.
+    fn pre_enqueue(&mut self, pod: &Pod, table: &ClusterTable) -> Status {
+        if pod.resource_claims.is_empty() {
+            return Status::success();
+        }
+        self.cache.refresh(table.objects());
+        pod_claims::resolve(pod, &table.symbols, &self.cache.claims).err().unwrap_or_else(Status::success)
     }
 }
 

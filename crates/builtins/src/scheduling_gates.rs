@@ -1,7 +1,7 @@
 //! SchedulingGates: a pod with scheduling gates does not enter activeQ (KEP-3521).
 
 use berth_framework::{ClusterEvent, ConfigureError, HintCall, PreEnqueue, QueueingHint, Status};
-use berth_model::Pod;
+use berth_model::{ClusterTable, Pod};
 
 use crate::{
     args::{self, NoArgs},
@@ -30,7 +30,7 @@ impl BuiltIn for SchedulingGates {
 plugin!(SchedulingGates: PreEnqueue, QueueingHint);
 
 impl PreEnqueue for SchedulingGates {
-    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+    fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
         if pod.scheduling_gates.is_empty() {
             return Status::success();
         }
@@ -51,8 +51,12 @@ mod tests {
     #[test]
     fn gates_are_named_in_order() {
         let mut pod = Pod::default();
-        assert!(SchedulingGates.pre_enqueue(&pod).is_success());
+        let table = ClusterTable::default();
+        assert!(SchedulingGates.pre_enqueue(&pod, &table).is_success());
         pod.scheduling_gates = vec!["b".into(), "a".into()];
-        assert_eq!(SchedulingGates.pre_enqueue(&pod), Status::unresolvable("waiting for scheduling gates: [b a]"));
+        assert_eq!(
+            SchedulingGates.pre_enqueue(&pod, &table),
+            Status::unresolvable("waiting for scheduling gates: [b a]")
+        );
     }
 }

@@ -29,8 +29,8 @@ pub struct Call<'a> {
 
 /// May this pod enter activeQ? Any status but success keeps it out, gated.
 pub trait PreEnqueue {
-    /// Asked before the pod enters activeQ, each time; not in a cycle.
-    fn pre_enqueue(&mut self, pod: &Pod) -> Status;
+    /// Asked before the pod enters activeQ, each time; not in a cycle. `table` is the cluster as it is now.
+    fn pre_enqueue(&mut self, pod: &Pod, table: &ClusterTable) -> Status;
 }
 
 /// The pod's place in activeQ.

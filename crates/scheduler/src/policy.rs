@@ -69,7 +69,7 @@ impl PluginPolicy<'_> {
         let status = match plugin.sync(cache) {
             Err(status) if status.code.is_rejected() => status,
             Err(status) => Status::error(format!("syncing plugin \"{name}\": {}", status.message())),
-            Ok(()) => match plugin.pre_enqueue()?.pre_enqueue(pod) {
+            Ok(()) => match plugin.pre_enqueue()?.pre_enqueue(pod, cache.table()) {
                 status if status.code == Code::Error => {
                     Status::error(format!("running PreEnqueue plugin \"{name}\": {}", status.message()))
                 }

@@ -79,7 +79,7 @@ impl ScenarioCluster {
                 continue;
             };
             if let Some(point) = plugin.pre_enqueue() {
-                point.pre_enqueue(&self.pod);
+                point.pre_enqueue(&self.pod, self.cluster.cache().table());
             }
             if let Some(point) = plugin.queue_sort() {
                 point.sort_key(&self.pod, 1);

@@ -35,7 +35,7 @@ use crate::{
 };
 
 /// An interface was exported by a plugin whose traits lack it.
-fn absent() -> Status {
+pub(crate) fn absent() -> Status {
     Status::error("the plugin does not implement the interface that it exports")
 }
 
@@ -74,11 +74,7 @@ impl<T: HasGuest> cycle::Guest for T {
 impl<T: HasGuest> pre_enqueue::Guest for T {
     fn pre_enqueue(pod: wit::Pod) -> Result<(), wit::Status> {
         let pod = convert::pod(pod);
-        let status = T::with(|guest| match guest.plugin().map(<dyn Plugin>::pre_enqueue) {
-            Ok(Some(plugin)) => plugin.pre_enqueue(&pod),
-            Ok(None) => absent(),
-            Err(status) => status,
-        });
+        let status = T::with(|guest| guest.pre_enqueue(&pod));
         convert::status_to_result(status)
     }
 }

@@ -96,6 +96,15 @@ impl Guest {
         })
     }
 
+    /// Asks whether the pod may enter activeQ.
+    pub(crate) fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+        let Some(plugin) = &mut self.plugin else { return Status::error("called before configure") };
+        match plugin.pre_enqueue() {
+            Some(point) => point.pre_enqueue(pod, &self.table),
+            None => crate::exports::absent(),
+        }
+    }
+
     /// Asks whether an event is worth another attempt. A plugin that is not there yet, or has no hint, says yes.
     pub(crate) fn hint(&mut self, pod: &Pod, event: &ClusterEvent, subject: EventSubject<'_>) -> bool {
         let Some(point) = self.plugin.as_deref_mut().and_then(<dyn Plugin>::queueing_hint) else { return true };

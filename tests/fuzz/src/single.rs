@@ -20,7 +20,7 @@ impl DryRun for AllFits {
 pub(crate) fn ask(plugin: &mut dyn Plugin, cluster: &FuzzCluster, pod: &Pod) {
     let call = cluster.cluster.call(CYCLE.0, pod);
     if let Some(point) = plugin.pre_enqueue() {
-        point.pre_enqueue(pod);
+        point.pre_enqueue(pod, call.table);
     }
     if let Some(point) = plugin.queue_sort() {
         point.sort_key(pod, i64::MAX);

@@ -42,17 +42,7 @@ const DECODED: &str = r"
 
 impl At {
     /// The points at which [`answers`] has something to say.
-    pub const ANSWERING: [At; 11] = [
-        At::PreEnqueue,
-        At::PreFilter,
-        At::Filter,
-        At::DryRun,
-        At::PostFilter,
-        At::Score,
-        At::Reserve,
-        At::Permit,
-        At::PreBindPreFlight,
-        At::PreBind,
-        At::Bind,
-    ];
+    pub fn answering() -> impl Iterator<Item = Self> {
+        Self::ALL.into_iter().filter(|at| !matches!(at, Self::Sync | Self::Begin | Self::PostBind))
+    }
 }

@@ -94,7 +94,9 @@ impl<'a> Check<'a> {
         let mut refusals = BTreeMap::new();
         for plugin in self.subject.at(Point::PreEnqueue) {
             let point = self.subject.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
-            let Some(status) = point.map(|point| point.pre_enqueue(&self.pod)) else { continue };
+            let Some(status) = point.map(|point| point.pre_enqueue(&self.pod, self.cluster.cache().table())) else {
+                continue;
+            };
             if !status.is_success() {
                 refusals.insert(self.subject.name(plugin), show_status("", &status));
             }

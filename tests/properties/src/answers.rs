@@ -86,7 +86,9 @@ impl ProfileRun<'_> {
     fn pre_enqueue(&mut self, answers: &mut Answers) {
         for plugin in self.profile.plugins.at(Point::PreEnqueue).to_vec() {
             let point = self.profile.get(plugin).and_then(|plugin| plugin.pre_enqueue());
-            let Some(status) = point.map(|point| point.pre_enqueue(self.pod)) else { continue };
+            let Some(status) = point.map(|point| point.pre_enqueue(self.pod, self.cluster.cache().table())) else {
+                continue;
+            };
             answers.insert(format!("preEnqueue {}", self.name(plugin)), show(&status));
         }
         for plugin in self.profile.plugins.at(Point::QueueSort).to_vec() {

@@ -15,7 +15,7 @@ use berth_framework::{
     PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFlight, Profile, QueueingHint, Reserve, RestoreError,
     Score, Sign, State, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym, Time, api, cluster_table::at};
 use berth_testing::PodMaker;
 use serde_json::json;
 
@@ -193,7 +193,7 @@ impl State for Fake {
 }
 
 impl PreEnqueue for Fake {
-    fn pre_enqueue(&mut self, _pod: &Pod) -> Status {
+    fn pre_enqueue(&mut self, _pod: &Pod, _table: &ClusterTable) -> Status {
         if self.with(|script| script.gate) { Status::unresolvable("gated") } else { Status::success() }
     }
 }

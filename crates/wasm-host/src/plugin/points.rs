@@ -8,7 +8,7 @@ use berth_framework::{
     PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
     QueueSort, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
-use berth_model::{NodeIdx, NodeSet, Pod};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
 use super::ComponentPlugin;
 use crate::{
@@ -27,7 +27,7 @@ impl ComponentPlugin {
 }
 
 impl PreEnqueue for ComponentPlugin {
-    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+    fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
         self.pod = Some(pod.uid.clone());
         let pod = self.lowered(pod);
         let answer = self.ask("pre-enqueue", TimeLimit::Call, |context| {

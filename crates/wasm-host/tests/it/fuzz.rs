@@ -75,7 +75,7 @@ fn mutate(bytes: &mut Vec<u8>, samples: &[Vec<u8>], random: &mut Random) {
 fn answers_are_understood_or_a_fault() {
     let engine = engine();
     let load = |at: At| engine.load(&Binary::new("Answers", answers("Answers", at).unwrap())).unwrap();
-    let factories: Vec<ComponentFactory> = At::ANSWERING.into_iter().map(load).collect();
+    let factories: Vec<ComponentFactory> = At::answering().map(load).collect();
     let cluster = Cluster::new(3);
     rounds(400, |random| ask(random.one_of(&factories), &in_letters(&answer(random)), &cluster));
     for factory in &factories {
@@ -123,7 +123,7 @@ fn ask(factory: &ComponentFactory, args: &str, cluster: &Cluster) {
         return;
     }
     if let Some(point) = plugin.pre_enqueue() {
-        point.pre_enqueue(&pod);
+        point.pre_enqueue(&pod, call.table);
     }
     if let Some(point) = plugin.pre_filter() {
         let _ = point.pre_filter(&call);

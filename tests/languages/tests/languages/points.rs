@@ -8,7 +8,7 @@ use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
     PluginFactory as _, Point, PostFilterOutcome, PreFlight, Removal, Status,
 };
-use berth_model::{Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
+use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 use serde_json::{Value, json};
@@ -147,9 +147,9 @@ macro_rules! point {
 fn queueing_gates(scene: &mut Scene) -> Result<()> {
     let (gated, free) = (scene.pod("gated")?, scene.pod("free")?);
     let point = point!(scene.harness.plugin(), pre_enqueue);
-    let status = point.pre_enqueue(&gated);
+    let status = point.pre_enqueue(&gated, &ClusterTable::default());
     ensure!((status.code.as_str(), status.message().as_str()) == ("Pending", "gated"), "{status:?}");
-    ensure!(point.pre_enqueue(&free).is_success());
+    ensure!(point.pre_enqueue(&free, &ClusterTable::default()).is_success());
     Ok(())
 }
 

@@ -164,6 +164,10 @@ impl DeviceCluster {
         ask(self.plugin.as_mut(), &call)
     }
 
+    pub(super) fn pre_enqueue(&mut self, pod: &Pod) -> String {
+        show(&self.plugin.pre_enqueue().unwrap().pre_enqueue(pod, self.cluster.table()))
+    }
+
     pub(super) fn pre_filter(&mut self, cycle: u64, pod: &Pod) -> String {
         self.call(cycle, pod, |plugin, call| plugin.pre_filter().unwrap().pre_filter(call))
             .map_or_else(|status| show(&status), |_| String::new())
