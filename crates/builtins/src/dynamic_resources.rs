@@ -5,8 +5,8 @@
 //! PreBind writes the allocations into the claims ([`reservation`]). [`dra_cache`] holds claims, slices and classes,
 //! [`attempt`] the state of the current cycle.
 //!
-//! Differences from kube-scheduler: no clock runs during a call: the search is limited by steps. Unreserve cannot write, so a reservation
-//! that was written stays in the claim until the pod is scheduled or PostFilter removes it.
+//! Differences from kube-scheduler: the search on a node is limited by steps, and that on all nodes by time. Unreserve cannot
+//! write, so a reservation that was written stays in the claim until the pod is scheduled or PostFilter removes it.
 //! Each profile has its own instance, which does not know the allocations in flight of other profiles.
 
 mod allocator;
@@ -25,6 +25,7 @@ mod objects;
 mod pod_claims;
 mod pools;
 mod reservation;
+mod search_time;
 mod slices;
 #[cfg(test)]
 mod tests;
@@ -197,7 +198,7 @@ impl PreFilter for DynamicResources {
         // An allocation in flight for the pod itself is from an earlier attempt.
         self.cache.claims.unreserve(&DeviceHolder::ExtendedResourcesOf { pod_uid: call.pod.uid.to_string() });
         let claims = claims.into_iter().map(ClaimOfPod::new).collect();
-        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended));
+        self.attempt = Some(AllocationAttempt::new(call.cycle, claims, extended, self.args.search_time));
         Ok(None)
     }
 }

@@ -5,14 +5,15 @@
 //! taken in that order only, never permuted. The order matters: it decides which allocation is recorded.
 //!
 //! [`plan`] prepares the claims once for all nodes, [`search`] searches, [`eligibility`] decides which devices a request
-//! may have, and [`result`] makes the status of the claims. There is no clock here: a search that would take too long is
-//! cut off after a number of steps.
+//! may have, and [`result`] makes the status of the claims. A search that would take too long is
+//! cut off after a number of steps, and when the pod's time is up.
 
 mod alternative;
 mod chosen;
 mod eligibility;
 #[cfg(test)]
 mod history;
+mod limit;
 mod plan;
 #[cfg(test)]
 mod properties;
@@ -23,8 +24,8 @@ mod tests;
 
 use std::sync::Arc;
 
-pub(super) use self::plan::Plan;
 use self::{chosen::PickedDevice, search::Search};
+pub(super) use self::{limit::SearchLimit, plan::Plan};
 use super::{
     cel::{SelectorError, Selectors},
     in_use::InUse,
@@ -88,7 +89,7 @@ pub(super) enum AllocationError {
     Selector { origin: String, position: usize, source: SelectorError },
 }
 
-/// Searches `node_devices` for devices for the claims of `plan`. The search looks at devices at most `max_steps` times.
+/// Searches `node_devices` for devices for the claims of `plan`.
 ///
 /// # Errors
 /// See [`AllocationError`].
@@ -97,14 +98,14 @@ pub(super) fn allocate(
     selectors: &mut Selectors,
     plan: &Plan,
     node_devices: &mut NodeDevices,
-    max_steps: u64,
+    mut limit: SearchLimit,
 ) -> Result<AllocationOutcome, AllocationError> {
     let mut scratch = Vec::new();
-    let Some(amounts) = plan.amounts(selectors, node_devices, &mut scratch)? else {
+    let Some(amounts) = plan.amounts(selectors, limit, node_devices, &mut scratch)? else {
         return Ok(AllocationOutcome::Nothing);
     };
     let NodeDevices { devices, unusable, selection_results } = node_devices;
-    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), max_steps);
+    let mut search = Search::new(inventory, selectors, (plan, amounts), (devices, selection_results), &mut limit);
     if search.run()? {
         let chosen = search.into_chosen();
         let choices = result::choices(plan, &chosen);

@@ -2,8 +2,10 @@
 
 use serde::Deserialize;
 
-/// There is no clock here, so a timeout becomes a number of steps, each a look at one device: about as many as the allocator
-/// takes in a millisecond.
+use super::search_time::SearchTime;
+
+/// A timeout becomes a number of steps, each a look at one device, so that answers do not depend on the machine: about as
+/// many as the allocator takes in a millisecond.
 const STEPS_PER_MILLISECOND: u64 = 1_000;
 const DEFAULT_FILTER_TIMEOUT: u64 = 10_000;
 const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
@@ -13,6 +15,8 @@ const DEFAULT_BINDING_TIMEOUT: u64 = 600_000;
 pub(super) struct DynamicResourcesArgs {
     /// Of the search for devices on one node.
     pub(super) max_steps: u64,
+    /// Of the search on all nodes.
+    pub(super) search_time: SearchTime,
     /// How long binding conditions of devices may take to become true, in milliseconds.
     pub(super) binding_timeout: u64,
 }
@@ -44,9 +48,11 @@ impl TryFrom<RawArgs> for DynamicResourcesArgs {
             return Err(InvalidArgs::BindingTimeout);
         }
         // 0 means no timeout.
-        let max_steps =
-            if filter_timeout == 0 { u64::MAX } else { filter_timeout.saturating_mul(STEPS_PER_MILLISECOND) };
-        Ok(Self { max_steps, binding_timeout })
+        let (max_steps, search_time) = match filter_timeout {
+            0 => (u64::MAX, SearchTime::UNLIMITED),
+            _ => (filter_timeout.saturating_mul(STEPS_PER_MILLISECOND), SearchTime::OF_POD),
+        };
+        Ok(Self { max_steps, search_time, binding_timeout })
     }
 }
 
@@ -104,11 +110,16 @@ mod tests {
             let raw: RawArgs = crate::args::parse("DynamicResources", args)?;
             raw.try_into().map_err(|error: InvalidArgs| ConfigureError::new(error))
         };
-        let default = DynamicResourcesArgs { max_steps: 10_000_000, binding_timeout: 600_000 };
+        let search_time = SearchTime::OF_POD;
+        let default = DynamicResourcesArgs { max_steps: 10_000_000, search_time, binding_timeout: 600_000 };
         assert_eq!(parse("null"), Ok(default));
         let written = parse(r#"{"filterTimeout":"1m0.5s","bindingTimeout":"1h"}"#);
-        assert_eq!(written, Ok(DynamicResourcesArgs { max_steps: 60_500_000, binding_timeout: 3_600_000 }));
-        assert_eq!(parse(r#"{"filterTimeout":"0s"}"#).unwrap().max_steps, u64::MAX);
+        assert_eq!(
+            written,
+            Ok(DynamicResourcesArgs { max_steps: 60_500_000, search_time, binding_timeout: 3_600_000 })
+        );
+        let unlimited = parse(r#"{"filterTimeout":"0s"}"#).unwrap();
+        assert_eq!((unlimited.max_steps, unlimited.search_time), (u64::MAX, SearchTime::UNLIMITED));
         for refused in
             [r#"{"filterTimeout":"-1s"}"#, r#"{"bindingTimeout":"0"}"#, r#"{"filterTimeout":"1"}"#, r#"{"x":1}"#]
         {

@@ -10,12 +10,13 @@ use berth_model::{
 };
 
 use super::{
-    allocator::{self, AllocationError, AllocationOutcome, Devices, Inventory, Plan},
+    allocator::{self, AllocationError, AllocationOutcome, Devices, Inventory, Plan, SearchLimit},
     args::DynamicResourcesArgs,
     dra_cache::{DraCache, text_of},
     extended::{ExtendedClaim, ExtendedResources, claim_for},
     node_devices::NodeDevices,
     objects::{Allocation, DeviceResult, DeviceStatus, NodeSelector, ResourceClaim},
+    search_time::SearchTime,
     slices::NodeView,
 };
 
@@ -30,6 +31,8 @@ pub(super) struct AllocationAttempt {
     existing: Option<ClaimOfPod>,
     /// One for each set of extended resources that nodes lack; usually there is one.
     node_requests: Vec<NodeRequest>,
+    /// What is left of it.
+    search_time: SearchTime,
     /// By node, for the nodes that were asked about.
     results: Vec<Option<NodeResult>>,
     /// The most frequent rejection, shared by the nodes that get it.
@@ -143,7 +146,12 @@ fn status_of<'a>(claim: &'a ResourceClaim, result: &DeviceResult) -> Option<&'a 
 }
 
 impl AllocationAttempt {
-    pub(super) fn new(cycle: CycleId, claims: Vec<ClaimOfPod>, extended: Option<ExtendedResources>) -> Self {
+    pub(super) fn new(
+        cycle: CycleId,
+        claims: Vec<ClaimOfPod>,
+        extended: Option<ExtendedResources>,
+        search_time: SearchTime,
+    ) -> Self {
         let existing = extended.as_ref().and_then(|it| it.existing.clone()).map(ClaimOfPod::new);
         Self {
             cycle,
@@ -151,6 +159,7 @@ impl AllocationAttempt {
             extended,
             existing,
             node_requests: Vec::new(),
+            search_time,
             results: Vec::new(),
             no_devices: Arc::new(Status::unresolvable("cannot allocate all claims")),
             unavailable: BTreeSet::new(),
@@ -287,7 +296,7 @@ impl AllocationAttempt {
     }
 
     fn devices(
-        &self,
+        &mut self,
         cache: &mut DraCache,
         node_request_idx: usize,
         node: NodeInfo<'_>,
@@ -305,7 +314,11 @@ impl AllocationAttempt {
         let node_devices = devices_by_node.of(node.name, node.labels, make);
         let node_devices = node_devices.map_err(|error| Status::error(error.to_string()))?;
         let inventory = Inventory { slices, in_use: claims.in_use() };
-        match allocator::allocate(&inventory, selectors, plan, node_devices, max_steps) {
+        let outcome = self.search_time.spend(|deadline| {
+            let limit = SearchLimit { steps: max_steps, deadline };
+            allocator::allocate(&inventory, selectors, plan, node_devices, limit)
+        });
+        match outcome {
             Ok(AllocationOutcome::Devices(devices)) => Ok(Some(devices)),
             Ok(AllocationOutcome::Nothing) => Err(Arc::clone(&self.no_devices)),
             // Which pool is not said: nodes of one reason are counted together in the pod's message.

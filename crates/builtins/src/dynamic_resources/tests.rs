@@ -11,7 +11,6 @@ use serde_json::{Value, json};
 
 use self::device_cluster::DeviceCluster;
 use super::*;
-use crate::testing::show;
 
 const NO_DEVICES: &str = "UnschedulableAndUnresolvable: cannot allocate all claims";
 const NOT_HERE: &str = "UnschedulableAndUnresolvable: resourceclaim not available on the node";
@@ -157,6 +156,19 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
         let is_gated = ["gone", "leaving"].contains(&claim);
         assert_eq!(cluster.pre_enqueue(&pod), if is_gated { expected } else { "" });
     }
+}
+
+/// Selectors that each stay just below the limit of the API server.
+#[test]
+fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
+    let mut cluster = DeviceCluster::new();
+    cluster.slice(gpus(1_000));
+    let numbers = json!((0..32).collect::<Vec<_>>());
+    let slow = format!("!{numbers}.all(x, {numbers}.all(y, {numbers}.all(z, x + y + z >= 0)))");
+    let selectors = json!([{"cel": {"expression": slow}}]);
+    cluster.claim("c", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors);
+    let pod = cluster.pod("p", &["c"], json!({}));
+    assert_eq!(cluster.verdicts(1, &pod), ["Error: node node-1: timed out trying to allocate devices"]);
 }
 
 /// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.

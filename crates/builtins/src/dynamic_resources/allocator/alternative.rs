@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::AllocationError;
+use super::{AllocationError, SearchLimit};
 use crate::dynamic_resources::{
     cel::{SelectionId, Selectors},
     objects::{DeviceClass, DeviceSelector, ResourceClaim, SubRequest},
@@ -31,6 +31,7 @@ pub(super) struct Alternative {
 /// Whether the selectors of the class and those of the request accept the device.
 pub(super) fn is_selected(
     selectors: &mut Selectors,
+    limit: SearchLimit,
     claim: &ResourceClaim,
     alternative: &Alternative,
     device: &SliceDevice,
@@ -38,12 +39,13 @@ pub(super) fn is_selected(
     let name_of_class = || format!("class {}", alternative.wanted.device_class_name);
     let selectors_of_class = alternative.class.as_ref().map(|class| &*class.spec.selectors).unwrap_or_default();
     let of_claim = || format!("claim {}", name_of(claim));
-    Ok(all_match(selectors, selectors_of_class, device, name_of_class)?
-        && all_match(selectors, &alternative.wanted.selectors, device, of_claim)?)
+    Ok(all_match(selectors, limit, selectors_of_class, device, name_of_class)?
+        && all_match(selectors, limit, &alternative.wanted.selectors, device, of_claim)?)
 }
 
 fn all_match(
     selectors: &mut Selectors,
+    limit: SearchLimit,
     expressions: &[DeviceSelector],
     device: &SliceDevice,
     origin: impl Fn() -> String,
@@ -52,6 +54,7 @@ fn all_match(
         let Some(cel) = &selector.cel else {
             return Err(AllocationError::UnsupportedSelector { origin: origin(), position });
         };
+        limit.look_at_clock()?;
         match selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key) {
             Ok(true) => {}
             Ok(false) => return Ok(false),

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use super::{
-    AllocationError, MAX_DEVICES_OF_CLAIM,
+    AllocationError, MAX_DEVICES_OF_CLAIM, SearchLimit,
     alternative::{Alternative, is_selected, name_of},
 };
 use crate::dynamic_resources::{
@@ -69,7 +69,7 @@ impl Plan {
         let claims = claims.map(|(claim_idx, claim)| planner.claim(claim_idx, claim)).collect();
         let mut plan = Self { claims, everywhere: None };
         if !plan.alternatives().any(|alternative| alternative.wanted.takes_all()) {
-            plan.everywhere = Some(plan.amounts_on(selectors, &NodeDevices::default()));
+            plan.everywhere = Some(plan.amounts_on(selectors, SearchLimit::NONE, &NodeDevices::default()));
         }
         plan
     }
@@ -86,26 +86,27 @@ impl Plan {
     pub(super) fn amounts<'a>(
         &'a self,
         selectors: &mut Selectors,
+        limit: SearchLimit,
         node_devices: &NodeDevices,
         scratch: &'a mut Vec<Amount>,
     ) -> Result<Option<&'a [Amount]>, AllocationError> {
         match &self.everywhere {
             Some(amounts) => Ok(amounts.as_ref().map_err(Clone::clone)?.as_deref()),
-            None => Ok(self.amounts_on(selectors, node_devices)?.map(|amounts| {
+            None => Ok(self.amounts_on(selectors, limit, node_devices)?.map(|amounts| {
                 *scratch = amounts;
                 scratch.as_slice()
             })),
         }
     }
 
-    fn amounts_on(&self, selectors: &mut Selectors, node_devices: &NodeDevices) -> Amounts {
+    fn amounts_on(&self, selectors: &mut Selectors, limit: SearchLimit, node_devices: &NodeDevices) -> Amounts {
         let mut amounts = Vec::new();
         for claim in &self.claims {
             let mut n_least = 0usize;
             for request in &claim.requests {
                 let first = amounts.len();
                 for alternative in &request.alternatives {
-                    amounts.push(amount(selectors, node_devices, &claim.claim, alternative)?);
+                    amounts.push(amount(selectors, limit, node_devices, &claim.claim, alternative)?);
                 }
                 let of_request = amounts.iter().skip(first).filter_map(Amount::n_devices);
                 let Some(least) = of_request.min() else { return Ok(None) };
@@ -161,6 +162,7 @@ impl Planner<'_> {
 
 fn amount(
     selectors: &mut Selectors,
+    limit: SearchLimit,
     node_devices: &NodeDevices,
     claim: &ResourceClaim,
     alternative: &Alternative,
@@ -183,7 +185,7 @@ fn amount(
     }
     let mut locations = Vec::new();
     for (location, node_device) in node_devices.devices.iter().enumerate() {
-        if is_selected(selectors, claim, alternative, &node_device.device)? {
+        if is_selected(selectors, limit, claim, alternative, &node_device.device)? {
             locations.push(location);
         }
     }

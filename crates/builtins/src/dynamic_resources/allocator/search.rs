@@ -8,7 +8,7 @@
 //! selector fails the search only if the search gets to that device, so where a selector fails neither short cut is taken.
 
 use super::{
-    AllocationError, Inventory, MAX_DEVICES_OF_CLAIM,
+    AllocationError, Inventory, MAX_DEVICES_OF_CLAIM, SearchLimit,
     alternative::{Alternative, is_selected},
     chosen::ChosenDevice,
     eligibility,
@@ -35,7 +35,7 @@ pub(super) struct Search<'s, 'p> {
     devices: &'p [NodeDevice],
     selection_results: &'s mut SelectionResults,
     chosen: Vec<ChosenDevice<'p>>,
-    steps_left: u64,
+    limit: &'s mut SearchLimit,
     is_known_possible: bool,
 }
 
@@ -45,20 +45,10 @@ impl<'s, 'p> Search<'s, 'p> {
         selectors: &'s mut Selectors,
         (plan, amounts): (&'p Plan, &'p [Amount]),
         (devices, selection_results): (&'p [NodeDevice], &'s mut SelectionResults),
-        max_steps: u64,
+        limit: &'s mut SearchLimit,
     ) -> Self {
         let (chosen, is_known_possible) = (Vec::new(), false);
-        Self {
-            inventory,
-            selectors,
-            plan,
-            amounts,
-            devices,
-            selection_results,
-            chosen,
-            steps_left: max_steps,
-            is_known_possible,
-        }
+        Self { inventory, selectors, plan, amounts, devices, selection_results, chosen, limit, is_known_possible }
     }
 
     /// Whether there is a solution; [`Search::into_chosen`] returns it.
@@ -133,7 +123,7 @@ impl<'s, 'p> Search<'s, 'p> {
         location: usize,
         next: (usize, usize),
     ) -> Result<DeviceTrial, SearchEnd> {
-        self.steps_left = self.steps_left.checked_sub(1).ok_or(SearchEnd::Failed(AllocationError::TimedOut))?;
+        self.limit.step()?;
         let Some(chosen) = self.eligible(position, alternative, location)? else { return Ok(DeviceTrial::Ineligible) };
         self.chosen.push(chosen);
         if self.devices(position, alternative, next.0, next.1)? {
@@ -178,7 +168,7 @@ impl<'s, 'p> Search<'s, 'p> {
         }
         let (device, claim) = (&node_device.device, self.plan.claims.get(alternative.claim_idx));
         let Some(claim) = claim else { return Ok(false) };
-        let accepts = is_selected(self.selectors, &claim.claim, alternative, device)?
+        let accepts = is_selected(self.selectors, *self.limit, &claim.claim, alternative, device)?
             && eligibility::tolerates(&alternative.wanted.tolerations, &device.device.taints);
         *known = Some(accepts);
         Ok(accepts)

@@ -78,8 +78,8 @@ impl TestInventory {
         let claims = claims.iter().map(|claim| Arc::new(ResourceClaim::clone(claim)));
         let plan = Plan::new(&self.classes, &mut self.selectors, claims);
         let inventory = Inventory { slices: &self.slices, in_use: &self.in_use };
-        let max_steps = self.max_steps.unwrap_or(1_000_000);
-        Ok(match allocate(&inventory, &mut self.selectors, &plan, node_devices, max_steps)? {
+        let limit = SearchLimit { steps: self.max_steps.unwrap_or(1_000_000), ..SearchLimit::NONE };
+        Ok(match allocate(&inventory, &mut self.selectors, &plan, node_devices, limit)? {
             AllocationOutcome::Devices(devices) => {
                 Outcome::Allocated { allocations: devices.allocations(&plan, node), choices: devices.choices }
             }

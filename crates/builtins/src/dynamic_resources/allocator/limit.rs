@@ -1,0 +1,29 @@
+//! What a search on one node may take.
+
+use super::AllocationError;
+use crate::dynamic_resources::search_time::Deadline;
+
+/// A look at a device takes less time than a look at the clock would after each.
+const STEPS_BETWEEN_LOOKS_AT_THE_CLOCK: u64 = 64;
+
+/// Steps, each a look at one device, and a moment at which the search ends in any case.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::dynamic_resources) struct SearchLimit {
+    pub(in crate::dynamic_resources) steps: u64,
+    pub(in crate::dynamic_resources) deadline: Deadline,
+}
+
+impl SearchLimit {
+    /// For what looks at no device.
+    pub(super) const NONE: Self = Self { steps: u64::MAX, deadline: Deadline::NEVER };
+
+    pub(super) fn step(&mut self) -> Result<(), AllocationError> {
+        self.steps = self.steps.checked_sub(1).ok_or(AllocationError::TimedOut)?;
+        if self.steps.is_multiple_of(STEPS_BETWEEN_LOOKS_AT_THE_CLOCK) { self.look_at_clock() } else { Ok(()) }
+    }
+
+    /// For what takes longer than a step.
+    pub(super) fn look_at_clock(&self) -> Result<(), AllocationError> {
+        if self.deadline.is_over() { Err(AllocationError::TimedOut) } else { Ok(()) }
+    }
+}
