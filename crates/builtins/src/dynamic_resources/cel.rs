@@ -21,7 +21,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use cel::{Context, Env, Program, Value};
+use cel::{Context, Env, ExecutionError, Program, Value};
 use rustc_hash::FxHashMap;
 
 use super::objects::Device;
@@ -156,6 +156,19 @@ fn run(program: &Program, env: &Arc<Env>, driver: &str, device: &Device) -> Sele
     match program.execute(&context) {
         Ok(Value::Bool(answer)) => Ok(answer),
         Ok(other) => Err(SelectorError::Run(format!("result of type {} is no bool", other.type_of()).into())),
-        Err(error) => Err(SelectorError::Run(error.to_string().into())),
+        Err(error) => Err(SelectorError::Run(message(&error).into())),
+    }
+}
+
+/// What conditions of pods say: the words of cel-go, where what a device lacks can be the reason.
+#[expect(clippy::wildcard_enum_match_arm, reason = "any other error is in the words of the interpreter")]
+fn message(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(_, Value::UInt(_), _) => "unsigned integer overflow".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        _ => error.to_string(),
     }
 }

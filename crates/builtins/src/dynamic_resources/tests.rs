@@ -467,7 +467,7 @@ fn a_selector_that_fails_ends_the_attempt() {
         claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors;
     });
     let pod = cluster.pod("p", &["c"], json!({}));
-    let error = "Error: claim default/c: selector #0: CEL runtime error: No such key: y";
+    let error = "Error: claim default/c: selector #0: CEL runtime error: no such key: y";
     assert_eq!(cluster.verdicts(1, &pod), [error]);
 }
 

@@ -172,13 +172,13 @@ fn selectors_of_class_and_request_must_all_hold() {
     inventory.check(requests(&[one("r", json!({"deviceClassName": "tiered", "count": 3}))]), &["nothing"]);
     inventory.check(
         requests(&[one("r", json!({"selectors": tier_2, "count": 2}))]),
-        &["claim default/claim: selector #0: CEL runtime error: No such key: tier"],
+        &["claim default/claim: selector #0: CEL runtime error: no such key: tier"],
     );
     // The search ends before it gets to the device without the attribute.
     inventory.check(requests(&[one("r", json!({"deviceClassName": "broken"}))]), &["r: gpu-0"]);
     inventory.check(
         requests(&[one("r", json!({"deviceClassName": "broken", "count": 3}))]),
-        &["class broken: selector #0: CEL runtime error: No such key: tier"],
+        &["class broken: selector #0: CEL runtime error: no such key: tier"],
     );
     let unknown = inventory.shown(requests(&[one("r", json!({"deviceClassName": "gone"}))]));
     assert_eq!(unknown, ["could not retrieve device class gone: not found"]);
