@@ -16,6 +16,7 @@ mod report;
 mod rules;
 pub(crate) mod settings_file;
 mod stand_in;
+mod standing;
 mod state_file;
 mod supervisor;
 mod totals;

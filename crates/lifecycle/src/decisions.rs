@@ -36,7 +36,7 @@ pub struct PluginNotice {
 /// What happened to a plugin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PluginNoticeKind {
-    /// A binary may not serve; what served before goes on.
+    /// A binary may not serve. What serves instead, if anything does, is in the plugin's status.
     Refused {
         /// The binary's; `None` if the file could not be read.
         digest: Option<Digest>,

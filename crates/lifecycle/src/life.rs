@@ -444,7 +444,7 @@ impl<B> Installed<B> {
         let digest = self.component.digest;
         context.forget_faults();
         context.notices.push(match &self.fallback {
-            None => PluginNoticeKind::Refused { digest: Some(digest), reason: reason.clone() },
+            None => PluginNoticeKind::Refused { digest: Some(digest), reason: file.reason.clone() },
             Some(fallback) => {
                 let (to, reason) = (fallback.digest(), reason.clone());
                 PluginNoticeKind::RolledBack { digest, to, reason }

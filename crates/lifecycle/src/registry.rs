@@ -87,18 +87,23 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         self.plugin(name).join(scheduler_name, policy)
     }
 
-    /// Who would serve in a profile that may be built.
-    pub fn offer(&mut self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
-        self.plugin(name).service(scheduler_name, policy)
+    /// Who would serve in a profile that may be built. A profile that is not built leaves no trace of the name.
+    pub fn offer(&self, name: &PluginName, scheduler_name: &str, policy: &dyn OperatorPolicy) -> Service<B> {
+        match self.plugins.get(name) {
+            Some(plugin) => plugin.service(scheduler_name, policy),
+            None => Plugin::new(name.clone()).service(scheduler_name, policy),
+        }
     }
 
-    /// Profiles no longer use plugins: those of which `stays` says so, by plugin and `schedulerName`. What was left.
+    /// Profiles no longer use plugins: those of which `stays` says so, by plugin and `schedulerName`. What was left. A
+    /// plugin of which nothing else is known is forgotten.
     pub fn leave_profiles(&mut self, stays: impl Fn(&PluginName, &str) -> bool) -> Vec<(PluginName, String)> {
         let mut left = Vec::new();
         for (name, plugin) in &mut self.plugins {
             let gone = plugin.leave(|scheduler_name| stays(name, scheduler_name));
             left.extend(gone.into_iter().map(|scheduler_name| (name.clone(), scheduler_name)));
         }
+        self.plugins.retain(|_, plugin| !plugin.is_forgotten());
         left
     }
 
@@ -142,7 +147,7 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         decisions
     }
 
-    /// A profile took what it was given; `None` stands for nobody.
+    /// A profile took what it was given; `None` stands for nobody. It may have left the plugin meanwhile.
     pub fn taken(
         &mut self,
         name: &PluginName,
@@ -151,10 +156,12 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         now: Time,
         policy: &dyn OperatorPolicy,
     ) -> Decisions<B> {
-        self.plugin(name).taken(scheduler_name, binary, now, policy)
+        let plugin = self.plugins.get_mut(name);
+        plugin.map_or_else(Decisions::default, |plugin| plugin.taken(scheduler_name, binary, now, policy))
     }
 
-    /// No profile could take what it was given, `None` standing for nobody; they go on with what they had.
+    /// No profile could take what it was given, `None` standing for nobody; they go on with what they had. They may have left
+    /// the plugin meanwhile.
     pub fn not_taken(
         &mut self,
         name: &PluginName,
@@ -163,7 +170,8 @@ impl<B: Clone + CountCalls> PluginRegistry<B> {
         now: Time,
         policy: &dyn OperatorPolicy,
     ) -> Decisions<B> {
-        self.plugin(name).not_taken(binary, reason, now, policy)
+        let plugin = self.plugins.get_mut(name);
+        plugin.map_or_else(Decisions::default, |plugin| plugin.not_taken(binary, reason, now, policy))
     }
 
     /// An instance of a component faulted.

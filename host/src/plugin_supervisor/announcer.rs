@@ -31,14 +31,14 @@ impl Announcer {
         Self { recorder, regarding }
     }
 
-    /// What happened to a plugin, if it is worth an event.
-    pub(crate) fn tell(&self, notice: &PluginNotice) {
+    /// What happened to a plugin, if it is worth an event. `standing` says who serves since.
+    pub(crate) fn tell(&self, notice: &PluginNotice, standing: &str) {
         use EventType::{Normal, Warning};
         let plugin = notice.plugin.as_str();
         match &notice.kind {
             PluginNoticeKind::Refused { digest, reason } => {
                 let digest = digest.map(|digest| format!(" {}", digest.short())).unwrap_or_default();
-                self.not_taken(plugin, &format!("the file{digest} {reason}"));
+                self.not_taken(plugin, &format!("the file{digest} {reason}"), standing);
             }
             PluginNoticeKind::RolledBack { digest, to, reason } => {
                 let to = to.map_or_else(|| "the built-in".to_owned(), |to| to.short());
@@ -47,15 +47,17 @@ impl Announcer {
             }
             PluginNoticeKind::Quarantined { digest, milliseconds, reason } => {
                 let (digest, seconds) = (digest.short(), milliseconds / 1000);
-                let note = format!("plugin {plugin}: {digest} is out of service for {seconds} s: {reason}");
+                let note = format!("plugin {plugin}: {digest} is out of service for {seconds} s: {reason}; {standing}");
                 self.announce(plugin, Warning, "PluginQuarantined", note);
             }
-            PluginNoticeKind::Restarting { digest, reason, .. } => {
-                let note = format!("plugin {plugin}: {} is restarted after a fault: {reason}", digest.short());
+            PluginNoticeKind::Restarting { digest, milliseconds, reason } => {
+                let delay = if *milliseconds == 0 { String::new() } else { format!(" in {} s", milliseconds / 1000) };
+                let digest = digest.short();
+                let note = format!("plugin {plugin}: {digest} is restarted{delay} after a fault: {reason}");
                 self.announce(plugin, Warning, "PluginRestarting", note);
             }
             PluginNoticeKind::Released { digest } => {
-                let note = format!("plugin {plugin}: {} is back in service, its quarantine is over", digest.short());
+                let note = format!("plugin {plugin}: the quarantine of {} is over; {standing}", digest.short());
                 self.announce(plugin, Normal, "PluginReleased", note);
             }
             PluginNoticeKind::NotServed { .. } | PluginNoticeKind::ProbationOver => {}
@@ -73,25 +75,25 @@ impl Announcer {
         self.announce(plugin, EventType::Normal, "PluginSwapped", note);
     }
 
-    /// Nothing serves in a profile any more.
-    pub(crate) fn withdrawn(&self, plugin: &str, profile: &str) {
-        let note = format!("plugin {plugin}: nothing serves in profile {profile} any more");
+    /// Nothing serves in a profile any more; `reason` names the plugin.
+    pub(crate) fn withdrawn(&self, plugin: &str, profile: &str, reason: &str) {
+        let note = format!("plugin {plugin}: nothing serves in profile {profile} any more: {reason}");
         self.announce(plugin, EventType::Warning, "PluginWithdrawn", note);
     }
 
     /// An operator switched the plugin on or off; what follows from other orders is told when it happens.
-    pub(crate) fn ordered(&self, plugin: &str, order: Order) {
+    pub(crate) fn ordered(&self, plugin: &str, order: Order, standing: &str) {
         let (reason, what) = match order {
             Order::Enable => ("PluginEnabled", "switched on"),
             Order::Disable => ("PluginDisabled", "switched off"),
             Order::Reload | Order::Rollback => return,
         };
-        self.announce(plugin, EventType::Normal, reason, format!("plugin {plugin}: {what} by an operator"));
+        self.announce(plugin, EventType::Normal, reason, format!("plugin {plugin}: {what} by an operator; {standing}"));
     }
 
-    /// A binary does not come into service.
-    pub(crate) fn not_taken(&self, plugin: &str, reason: &str) {
-        let note = format!("plugin {plugin}: {reason}; what served before goes on");
+    /// A binary does not come into service. `standing` says who serves.
+    pub(crate) fn not_taken(&self, plugin: &str, reason: &str, standing: &str) {
+        let note = format!("plugin {plugin}: {reason}; {standing}");
         self.announce(plugin, EventType::Warning, "PluginRefused", note);
     }
 

@@ -13,7 +13,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use berth_cluster::EventRecorder;
 use berth_framework::PluginVersion;
-use berth_lifecycle::{Decisions, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind};
+use berth_lifecycle::{Decisions, Fault, OperatorPolicy as _, OrderError, PluginNotice, PluginNoticeKind, Service};
 use berth_model::{Digest, PluginName};
 use berth_scheduler::{Event, Reconfiguration, SwapError};
 use berth_wasm_host::{DirectoryChange, DirectoryEvent, DirectoryWatch, Engine, LoadError};
@@ -31,6 +31,7 @@ use super::{
     ready_binary::{Origin, ReadyBinary, component},
     report::{self, Grants, PluginReport},
     settings_file::{self, HostFile, SettingsFileError},
+    standing::standing,
     state_file::{AllRemembered, StateKeeper},
     totals::PluginTotals,
 };
@@ -338,7 +339,12 @@ impl Supervisor {
                 // Another reason why nothing serves is no change.
                 if registry.taken_by(plugin, scheduler_name).is_some() {
                     metrics.swap(plugin, "withdrawn");
-                    self.announcer.withdrawn(plugin, scheduler_name);
+                    // Where something is on its way already, that nothing serves is not true any more.
+                    if let Some(Service::Hold(reason) | Service::Pass(reason)) =
+                        registry.service(plugin, scheduler_name, rules)
+                    {
+                        self.announcer.withdrawn(plugin, scheduler_name, &reason);
+                    }
                     audit.record(plugin, by, AuditEvent::Withdrawn { profile });
                 }
                 metrics.remove_plugin(scheduler_name, plugin);
@@ -356,17 +362,16 @@ impl Supervisor {
             }
             (Err(error), binary) => {
                 let reason = error.to_string();
-                error!(
-                    plugin = plugin.as_str(),
-                    profile = scheduler_name,
-                    reason,
-                    "not swapped; the version that serves goes on"
-                );
-                self.announcer.not_taken(plugin, &reason);
                 metrics.swap(plugin, "refused");
                 let digest = binary.map(|binary| binary.to_string());
                 audit.record(plugin, by, AuditEvent::NotSwapped { profile, digest, reason: reason.clone() });
-                registry.not_taken(plugin, binary, &reason, now(), rules)
+                let decisions = registry.not_taken(plugin, binary, &reason, now(), rules);
+                let standing = standing(&self.inventory, plugin);
+                error!(plugin = plugin.as_str(), profile = scheduler_name, reason, "not swapped; {standing}");
+                if decisions.notices.is_empty() {
+                    self.announcer.not_taken(plugin, &reason, &standing);
+                }
+                decisions
             }
         }
     }
@@ -388,7 +393,7 @@ impl Supervisor {
         };
         let refused = decisions.as_ref().err().map(ToString::to_string);
         if refused.is_none() {
-            self.announcer.ordered(plugin, order);
+            self.announcer.ordered(plugin, order, &standing(&self.inventory, plugin));
         }
         self.surroundings.audit.record(plugin, by.clone(), AuditEvent::Ordered { order: order.as_str(), refused });
         let outcome = match decisions {
@@ -492,7 +497,8 @@ impl Supervisor {
     }
 
     fn tell(&self, notice: &PluginNotice, by: &By) {
-        self.announcer.tell(notice);
+        let standing = standing(&self.inventory, &notice.plugin);
+        self.announcer.tell(notice, &standing);
         if let Some(event) = audit_event(&notice.kind) {
             self.surroundings.audit.record(&notice.plugin, by.clone(), event);
         }
@@ -501,7 +507,7 @@ impl Supervisor {
             PluginNoticeKind::Refused { reason, .. } => {
                 error!(
                     plugin = plugin.as_str(),
-                    "{} {reason}; what served before goes on",
+                    "{} {reason}; {standing}",
                     self.inventory.rules.origin(plugin).unwrap_or_default()
                 );
                 metrics.swap(plugin, "refused");

@@ -117,8 +117,11 @@ async fn change_plugins(scheduler: &mut Scheduler, plugins: &Path, component: &[
     pods.expect(Expected::Pack).await;
 
     place(plugins, b"not a component");
-    let line = scheduler.process.line("what served before goes on").await;
-    assert!(line.contains("NodeResourcesFit.wasm"), "{line}");
+    let line = scheduler.process.line("is not a WebAssembly file").await;
+    assert!(
+        line.contains("NodeResourcesFit.wasm") && line.contains(&format!("; {} (version", &digest[..12])),
+        "{line}"
+    );
     pods.expect(Expected::Pack).await;
     serves(scheduler, digest).await;
 

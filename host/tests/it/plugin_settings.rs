@@ -129,7 +129,7 @@ async fn settings_in_a_config_map_are_followed() {
 async fn events_tell_what_happens_to_plugins() {
     let bench = Bench::start(&PLUGIN_CONFIG.replace("backoffSeconds: 3600", "backoffSeconds: 1")).await;
     place(&bench.file(), b"not a component");
-    let event = bench.event("PluginRefused", "is not a WebAssembly file").await;
+    let event = bench.event("PluginRefused", "is not a WebAssembly file; nothing serves, and its pods wait").await;
     let regarding = event.regarding.expect("about something");
     assert_eq!((regarding.kind.as_deref(), regarding.name.as_deref()), (Some("Namespace"), Some("kube-system")));
     assert_eq!(event.related.and_then(|plugin| plugin.name).as_deref(), Some("ByPriority"));
@@ -145,7 +145,8 @@ async fn events_tell_what_happens_to_plugins() {
     for name in ["trapping", "trapping-1", "trapping-2"] {
         bench.delete(name).await;
     }
-    bench.event("PluginReleased", "is back in service").await;
+    let serves = format!("; {} (version ", &digest(1)[..12]);
+    bench.event("PluginReleased", &format!("is over{serves}")).await;
     bench.put(2);
     bench.serves(&digest(2)).await;
     bench.create("trapping-too", Behavior::Trap).await;
@@ -153,7 +154,10 @@ async fn events_tell_what_happens_to_plugins() {
     bench.event("PluginRolledBack", &note).await;
     // Each has a message of its own.
     place(&bench.file(), b"\0asm\x01\0\0\0");
-    bench.event("PluginRefused", "is a core module").await;
+    bench.event("PluginRefused", &format!("`wasm-tools component new`{serves}")).await;
+    bench.ask(&["disable", "ByPriority"]).await;
+    bench.event("PluginDisabled", "by an operator; nothing serves, and pods are scheduled without it").await;
+    bench.event("PluginWithdrawn", "any more: plugin \"ByPriority\" is disabled by an operator").await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -218,7 +218,7 @@ fn a_fallback_that_may_no_longer_read_is_dropped() {
 
 #[test]
 fn a_stand_in_holds_pods_or_lets_them_pass() {
-    let mut inventory = inventory("plugins: [{name: Lax, failurePolicy: Ignore}]\n", &[]);
+    let inventory = inventory("plugins: [{name: Lax, failurePolicy: Ignore}]\n", &[]);
     let mut says = BTreeMap::new();
     for plugin in ["Mine", "Lax"] {
         let name = plugin.into();

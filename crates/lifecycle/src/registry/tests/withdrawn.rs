@@ -87,6 +87,19 @@ fn a_file_that_was_no_plugin_is_forgotten_with_its_deletion() {
 }
 
 #[test]
+fn a_name_that_no_profile_has_any_more_is_forgotten() {
+    let mut bench = Bench::new(strict(), &["Mine", "NodeName"]);
+    bench.registry.offer(&"Mistyped".into(), "main", &bench.policy);
+    assert!(!bench.registry.contains("Mistyped"), "its profile was not built");
+    bench.registry.leave_profiles(|_, _| false);
+    assert!(!bench.registry.contains("Mine"), "it has no file either");
+    assert!(bench.registry.contains("NodeName"), "it is built in");
+    let decisions = bench.registry.taken(&"Mine".into(), "main", None, bench.now, &bench.policy);
+    bench.take(decisions);
+    assert!(!bench.registry.contains("Mine"), "the profile's last word about it came late");
+}
+
+#[test]
 fn what_is_told_of_a_plugin_is_true_now() {
     let mut bench = Bench::new(strict(), &["Mine"]);
     let reason = |bench: &Bench| bench.status("Mine").reason;

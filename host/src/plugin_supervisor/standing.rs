@@ -1,0 +1,23 @@
+//! Who serves under a plugin's name at this moment, in words for the ends of log lines and events.
+
+use berth_lifecycle::Service;
+
+use super::inventory::PluginInventory;
+
+/// A sentence without its full stop. Profiles may differ; the first one stands for all, as in the list of plugins.
+pub(super) fn standing(inventory: &PluginInventory, plugin: &str) -> String {
+    let status = inventory.registry.status(plugin, &inventory.rules);
+    let Some(status) = status.filter(|status| !status.profiles.is_empty()) else {
+        return "no profile uses it".to_owned();
+    };
+    match &status.service {
+        Service::Native(_) => "the built-in serves".to_owned(),
+        Service::Embedded(component) => format!("the built-in serves as the component {}", component.digest.short()),
+        Service::Directory(component) => {
+            let version = component.binary.factory().version().version;
+            format!("{} (version {version}) serves", component.digest.short())
+        }
+        Service::Hold(_) => "nothing serves, and its pods wait".to_owned(),
+        Service::Pass(_) => "nothing serves, and pods are scheduled without it".to_owned(),
+    }
+}
