@@ -10,7 +10,6 @@ use std::{
 use anyhow::{Context as _, Result, bail};
 use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
 use berth_model::api;
-use comfy_table::{ContentArrangement, Table, presets};
 use serde::Serialize;
 use serde_json::Value;
 use tokio::sync::mpsc;
@@ -24,6 +23,7 @@ use crate::{
     run::{block_on, until_told_to_stop},
     sandbox,
     session::{Plan, Session},
+    table,
 };
 
 /// A pod that is not expected to be placed says so here.
@@ -190,13 +190,12 @@ fn show(outcomes: &[Outcome], output: Output) -> Result<()> {
             writeln!(out)?;
         }
         Output::Table => {
-            let mut table = Table::new();
-            table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+            let mut table = table::new();
             table.set_header(["POD", "NODE", "WHY"]);
             for pod in outcomes {
                 table.add_row([&pod.name, pod.node.as_deref().unwrap_or("<pending>"), &pod.why]);
             }
-            writeln!(out, "{table}")?;
+            writeln!(out, "{}", table::text(&table))?;
         }
     }
     Ok(())

@@ -39,6 +39,7 @@ mod sandbox;
 mod scheduling;
 mod secure_serving;
 mod session;
+mod table;
 mod tasks;
 mod user_agent;
 mod watched_kinds;

@@ -90,10 +90,40 @@ impl ClusterEvent {
     /// Every bit.
     pub const ALL: u32 = (1 << 13) - 1;
 
+    /// By bit, lowest first, as kube-scheduler's `ActionType` calls them.
+    const NAMES: [&'static str; 13] = [
+        "Add",
+        "Delete",
+        "UpdateNodeAllocatable",
+        "UpdateNodeLabel",
+        "UpdateNodeTaint",
+        "UpdateNodeCondition",
+        "UpdateNodeAnnotation",
+        "UpdateNodeDeclaredFeature",
+        "UpdatePodLabel",
+        "UpdatePodScaleDown",
+        "UpdatePodToleration",
+        "UpdatePodSchedulingGatesEliminated",
+        "UpdatePodGeneratedResourceClaim",
+    ];
+
     /// An event of `resource` with these action bits.
     #[must_use]
     pub fn new(resource: &str, actions: u32) -> Self {
         Self { resource: resource.to_owned(), actions }
+    }
+
+    /// The actions in words: `Update` is every update, `All` every action.
+    #[must_use]
+    pub fn action_names(&self) -> Vec<&'static str> {
+        let has = |actions: u32| self.actions & actions == actions;
+        if has(Self::ALL) {
+            return vec!["All"];
+        }
+        let is_any_update = has(Self::UPDATE);
+        let bits = Self::NAMES.into_iter().enumerate().map(|(at, name)| (1_u32 << at, name));
+        let named = bits.filter(|(bit, _)| has(*bit) && !(is_any_update && bit & Self::UPDATE != 0));
+        named.map(|(_, name)| name).chain(is_any_update.then_some("Update")).collect()
     }
 }
 
@@ -113,4 +143,20 @@ pub struct Manifest {
     pub effects: Vec<Permission>,
     /// The changes of objects without which a built-in plugin cannot do its work.
     pub rules: Vec<ObjectRule>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn actions_have_names() {
+        let names = |actions| ClusterEvent::new("Node", actions).action_names();
+        let label_or_taint = ClusterEvent::UPDATE_NODE_LABEL | ClusterEvent::UPDATE_NODE_TAINT;
+        assert_eq!(names(ClusterEvent::ADD | label_or_taint), ["Add", "UpdateNodeLabel", "UpdateNodeTaint"]);
+        assert_eq!(names(ClusterEvent::DELETE | ClusterEvent::UPDATE), ["Delete", "Update"]);
+        assert_eq!(names(ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM), ["UpdatePodGeneratedResourceClaim"]);
+        assert_eq!(names(ClusterEvent::ALL), ["All"]);
+        assert!(names(0).is_empty());
+    }
 }

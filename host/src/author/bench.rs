@@ -9,11 +9,11 @@ use anyhow::{Context as _, Result};
 use berth_author::{Measurement, measure};
 use berth_framework::PluginFactory;
 use clap::Args;
-use comfy_table::{CellAlignment, Table, presets};
+use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
 use super::project::{self, Target};
-use crate::options::Output;
+use crate::{options::Output, table};
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
@@ -74,7 +74,7 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
         }
         Output::Table => {
             writeln!(out, "{}, microseconds, medians; every node is asked about", loaded.title())?;
-            writeln!(out, "{}", table(&rows, &title))?;
+            writeln!(out, "{}", table::text(&listed(&rows, &title)))?;
         }
     }
     Ok(())
@@ -99,9 +99,8 @@ impl PluginFactory for Native {
     }
 }
 
-fn table(rows: &[Row], against: &str) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
+fn listed(rows: &[Row], against: &str) -> Table {
+    let mut table = table::new();
     if against.is_empty() {
         table.set_header(["NODES", "CALL", "US"]);
     } else {

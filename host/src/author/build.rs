@@ -34,6 +34,9 @@ pub(crate) fn run(build: &Build) -> Result<()> {
 
 /// Builds the component and gives its file.
 pub(super) fn component(dir: &Path) -> Result<PathBuf> {
+    if !dir.is_dir() {
+        return Err(Usage(format!("{}: there is no such folder", dir.display())).into());
+    }
     if dir.join("build.sh").is_file() {
         return by_script(dir);
     }
@@ -117,6 +120,9 @@ fn write_named(dir: &Path, component: Vec<u8>) -> Result<PathBuf> {
     fs::create_dir_all(&build).with_context(|| format!("making {}", build.display()))?;
     let name = project::name_in_manifest(&component)?;
     let file = build.join(format!("{name}.wasm"));
-    fs::write(&file, component).with_context(|| format!("writing {}", file.display()))?;
+    // Whoever copies the file meanwhile, gets all of it or the one before.
+    let part = build.join(format!(".{name}.part"));
+    fs::write(&part, component).with_context(|| format!("writing {}", part.display()))?;
+    fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;
     Ok(file)
 }

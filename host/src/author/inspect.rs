@@ -3,7 +3,7 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Context as _, Result};
-use berth_framework::{Manifest, PluginFactory as _, Point};
+use berth_framework::{ClusterEvent, Manifest, PluginFactory as _, Point};
 use berth_model::{BinaryId, Digest};
 use clap::Args;
 use serde::Serialize;
@@ -68,10 +68,7 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
         version: manifest.version.clone(),
         points: points.iter().map(Point::as_str).collect(),
         needs: needs(manifest),
-        requeue: manifest
-            .requeue
-            .as_ref()
-            .map(|events| events.iter().map(|event| format!("{} ({:#b})", event.resource, event.actions)).collect()),
+        requeue: manifest.requeue.as_ref().map(|events| events.iter().map(requeue_event).collect()),
         granted: granted(manifest, loaded.binary.digest()),
     };
     let mut out = io::stdout().lock();
@@ -81,6 +78,12 @@ pub(crate) fn run(inspect: &Inspect) -> Result<()> {
     }
     writeln!(out)?;
     Ok(())
+}
+
+/// `Node: Add, UpdateNodeLabel`.
+fn requeue_event(event: &ClusterEvent) -> String {
+    let resource = if event.resource == "*" { "any kind" } else { &event.resource };
+    format!("{resource}: {}", event.action_names().join(", "))
 }
 
 fn granted(manifest: &Manifest, digest: Digest) -> String {
@@ -132,7 +135,11 @@ fn write_text(out: &mut impl io::Write, report: &Report) -> io::Result<()> {
     needs.extend(report.needs.pod_json.then(|| "pending pods as JSON".to_owned()));
     needs.extend(report.needs.objects.iter().cloned());
     let points: Vec<String> = report.points.iter().map(ToString::to_string).collect();
-    let requeue = report.requeue.as_ref().map_or_else(|| "any event".to_owned(), |events| list(events));
+    let requeue = match report.requeue.as_deref() {
+        None => "any event".to_owned(),
+        Some([]) => "nothing".to_owned(),
+        Some(events) => events.join("; "),
+    };
     for (what, text) in [
         ("Name", report.name.clone()),
         ("Version", report.version.clone()),

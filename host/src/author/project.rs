@@ -10,7 +10,11 @@ use berth_framework::PluginFactory as _;
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, LoadError};
 use clap::Args;
 
-use crate::failure::{Usage, chain};
+use crate::{
+    failure::{Usage, chain},
+    options::Scheduling,
+    plugin_supervisor::usable_artifact_cache,
+};
 
 /// Which plugin a command is about.
 #[derive(Args, Clone, Debug)]
@@ -27,8 +31,13 @@ impl Target {
 
     /// The component's file.
     pub(super) fn file(&self) -> Result<PathBuf> {
-        if !self.plugin.is_dir() {
-            return Ok(self.plugin.clone());
+        let plugin = self.plugin.display();
+        match fs::metadata(&self.plugin) {
+            Err(error) => {
+                return Err(Usage(format!("{plugin}: no component file and no plugin's folder: {error}")).into());
+            }
+            Ok(metadata) if !metadata.is_dir() => return Ok(self.plugin.clone()),
+            Ok(_) => {}
         }
         let build = self.plugin.join("build");
         let mut found: Vec<PathBuf> = fs::read_dir(&build)
@@ -54,15 +63,20 @@ impl Target {
         if self.plugin.is_dir() {
             return self.plugin.clone();
         }
-        let parent = self.plugin.parent().unwrap_or(Path::new("."));
+        let parent = folder_of(&self.plugin);
         let is_build = parent.file_name().is_some_and(|name| name == "build");
-        if is_build { parent.parent().unwrap_or(Path::new(".")).to_owned() } else { parent.to_owned() }
+        if is_build { folder_of(parent).to_owned() } else { parent.to_owned() }
     }
 
     /// The component, loaded as the scheduler loads it.
     pub(super) fn load(&self) -> Result<Loaded> {
         load(&self.file()?)
     }
+}
+
+/// The folder that a path lies in.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// A component that the host accepts.
@@ -88,12 +102,18 @@ pub(super) fn read(file: &Path) -> Result<Binary> {
 
 /// The name that a component gives itself.
 pub(super) fn name_in_manifest(component: &[u8]) -> Result<String> {
-    let engine = Engine::new(EngineOptions::default()).map_err(|error| anyhow::anyhow!(chain(&error)))?;
-    match engine.load(&Binary::new("", component)) {
+    match engine()?.load(&Binary::new("", component)) {
         Ok(factory) => Ok(factory.manifest().name.clone()),
         Err(LoadError::Name { manifest }) => Ok(manifest),
         Err(error) => Err(anyhow::anyhow!("the component {}", chain(&error))),
     }
+}
+
+/// Takes what was compiled before, by a scheduler of this user as well, and keeps for it what is compiled here.
+fn engine() -> Result<Engine> {
+    let artefacts = usable_artifact_cache(&Scheduling::default());
+    let engine = Engine::new(EngineOptions { artefacts, ..EngineOptions::default() });
+    engine.map_err(|error| anyhow::anyhow!(chain(&error)))
 }
 
 pub(super) fn load(file: &Path) -> Result<Loaded> {
@@ -102,8 +122,7 @@ pub(super) fn load(file: &Path) -> Result<Loaded> {
 
 /// `title` says for messages where the bytes are from.
 pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
-    let engine = Engine::new(EngineOptions::default()).map_err(|error| anyhow::anyhow!(chain(&error)))?;
-    let factory = engine.load(&binary);
+    let factory = engine()?.load(&binary);
     let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;
     Ok(Loaded { binary, factory })
 }

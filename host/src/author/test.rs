@@ -29,6 +29,7 @@ pub(crate) struct Test {
 }
 
 pub(crate) fn run(test: &Test) -> Result<()> {
+    test.target.file()?;
     let files = if test.cases.is_empty() { cases_in(&test.target.folder())? } else { test.cases.clone() };
     let loaded = test.target.load()?;
     let mut results = Vec::new();

@@ -1,10 +1,15 @@
-//! Files: configuration, the plugins directory, the directory for compiled plugins.
+//! Files: configuration, the plugins directory, the directory for compiled plugins, what the scheduler writes.
 
-use std::{fs, os::unix::fs::MetadataExt as _};
+use std::{
+    fs,
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
 
 use berth_config::{FailurePolicy, Overrides, Program, Settings, points_of_missing_plugin};
 use berth_lifecycle::OperatorPolicy as _;
 use berth_wasm_host::FaultSink;
+use rustix::fs::{Access, access};
 
 use super::{Area, Findings};
 use crate::{
@@ -24,11 +29,12 @@ pub(super) struct Setup {
 pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<Setup> {
     let rules = rules(scheduling, findings);
     let artifacts = cache(scheduling, findings);
-    let plugins_dir = scheduling.plugins_dir.as_deref();
+    written_files(scheduling, findings);
+    let plugins_dir = plugins_dir(scheduling, findings);
     let found = match Plugins::inspect(rules, artifacts.as_deref(), plugins_dir, FaultSink::default()) {
         Ok(found) => found,
         Err(error) => {
-            findings.problem(Area::Plugins, format!("{error:#}"), "give --plugins-dir a directory that can be read");
+            findings.problem(Area::Plugins, format!("{error:#}"), "put right what is named");
             return None;
         }
     };
@@ -41,12 +47,14 @@ pub(super) fn look(scheduling: &Scheduling, findings: &mut Findings) -> Option<S
         };
         findings.problem(Area::Plugins, format!("{file} {reason}"), fix);
     }
-    installed(scheduling, &plugins, findings);
+    installed(plugins_dir, &plugins, findings);
     let overrides = Overrides { program: Program::Berth, ..Overrides::default() };
     let settings = match configuration::read(scheduling.config.as_deref(), &overrides, &plugins.inventory) {
         Ok(settings) => settings,
         Err(error) => {
-            findings.problem(Area::Configuration, format!("{error:#}"), "correct the field that is named");
+            for line in format!("{error:#}").lines() {
+                findings.problem(Area::Configuration, line, "correct what is named");
+            }
             return None;
         }
     };
@@ -62,13 +70,44 @@ fn rules(scheduling: &Scheduling, findings: &mut Findings) -> Rules {
             (rules.settings, rules.provenance) = (read.settings, read.provenance);
             findings.ok(Area::Configuration, format!("{}: limits and grants can be used", file.display()));
         }
-        Err(error) => findings.problem(Area::Configuration, error.to_string(), "correct the field that is named"),
+        Err(error) => {
+            for line in error.to_string().lines() {
+                findings.problem(Area::Configuration, line, "correct what is named");
+            }
+        }
     }
     rules
 }
 
+/// The plugins directory, if there is one that can be read.
+fn plugins_dir<'a>(scheduling: &'a Scheduling, findings: &mut Findings) -> Option<&'a Path> {
+    let dir = scheduling.plugins_dir.as_deref()?;
+    let error = fs::read_dir(dir).err();
+    if let Some(error) = &error {
+        let text = format!("--plugins-dir {}: cannot be read: {error}", dir.display());
+        findings.problem(Area::Plugins, text, "name a directory that the scheduler's user may read");
+    }
+    error.is_none().then_some(dir)
+}
+
+/// The scheduler makes files, but no folders for them.
+fn written_files(scheduling: &Scheduling, findings: &mut Findings) {
+    let audit_log = scheduling.audit_log.as_deref().filter(|file| *file != Path::new("-"));
+    for (option, file) in [("--plugin-state", scheduling.plugin_state.as_deref()), ("--audit-log", audit_log)] {
+        let Some(file) = file else { continue };
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let text = match access(folder, Access::WRITE_OK | Access::EXEC_OK) {
+            Err(error) => format!("its folder cannot be written to: {error}"),
+            Ok(()) if file.is_dir() => "is a folder".to_owned(),
+            Ok(()) => continue,
+        };
+        let text = format!("{option} {}: {text}", file.display());
+        findings.problem(Area::Configuration, text, "name a file in a folder that the scheduler's user may write to");
+    }
+}
+
 /// Gives the directory to use, if it can be.
-fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<std::path::PathBuf> {
+fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<PathBuf> {
     let Some(dir) = artifact_cache(scheduling) else {
         let fix = "set HOME, XDG_CACHE_HOME or --artifact-cache";
         findings.warning(Area::Cache, "there is no directory for compiled plugins: each start compiles all", fix);
@@ -92,14 +131,14 @@ fn cache(scheduling: &Scheduling, findings: &mut Findings) -> Option<std::path::
     }
 }
 
-fn installed(scheduling: &Scheduling, plugins: &Plugins, findings: &mut Findings) {
+fn installed(plugins_dir: Option<&Path>, plugins: &Plugins, findings: &mut Findings) {
     let mut n_plugins = 0;
     for plugin in plugins.inventory.installed() {
         n_plugins += 1;
         let origin = plugins.inventory.rules.origin(&plugin.name).unwrap_or_default();
         findings.ok(Area::Plugins, format!("{origin}: {}", plugin.text));
     }
-    if let Some(dir) = scheduling.plugins_dir.as_ref().filter(|_| n_plugins == 0) {
+    if let Some(dir) = plugins_dir.filter(|_| n_plugins == 0) {
         findings.ok(Area::Plugins, format!("{}: no plugins", dir.display()));
     }
 }
@@ -112,14 +151,20 @@ fn profiles(settings: &Settings, plugins: &mut Plugins, findings: &mut Findings)
         }
     }
     // Building the instances has each plugin look at its arguments.
+    for refused in plugins.inventory.refused_arguments(settings) {
+        findings.problem(Area::Configuration, refused, "correct the plugin's pluginConfig");
+        is_complete = false;
+    }
+    if !is_complete {
+        return;
+    }
     match plugins.inventory.profiles(settings) {
-        Err(error) => findings.problem(Area::Configuration, format!("{error:#}"), "correct the plugin's pluginConfig"),
-        Ok(profiles) if is_complete => {
+        Err(error) => findings.problem(Area::Configuration, format!("{error:#}"), "put right what is named"),
+        Ok(profiles) => {
             let names: Vec<&str> = profiles.iter().map(|profile| profile.scheduler_name.as_str()).collect();
             let text = format!("profiles {}: every plugin is there and takes its arguments", names.join(", "));
             findings.ok(Area::Configuration, text);
         }
-        Ok(_) => {}
     }
 }
 

@@ -3,12 +3,13 @@
 use std::io::{self, Write as _};
 
 use anyhow::{Result, bail};
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 
 use super::{One, list::short};
 use crate::{
     options::Output,
     plugin_supervisor::{Grants, PluginReport, QuarantinedBinary, ServingBinary},
+    table,
 };
 
 pub(super) async fn run(one: &One) -> Result<()> {
@@ -22,14 +23,13 @@ pub(super) async fn run(one: &One) -> Result<()> {
             serde_json::to_writer_pretty(&mut out, plugin)?;
             writeln!(out)?;
         }
-        Output::Table => writeln!(out, "{}", table(plugin))?,
+        Output::Table => writeln!(out, "{}", table::text(&rows(plugin)))?,
     }
     Ok(())
 }
 
-fn table(plugin: &PluginReport) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+fn rows(plugin: &PluginReport) -> Table {
+    let mut table = table::new();
     let PluginReport { needs, limits, .. } = plugin;
     let counts = |counts: &std::collections::BTreeMap<String, u64>| {
         counts.iter().map(|(kind, count)| format!("{kind} {count}")).collect::<Vec<_>>().join(", ")

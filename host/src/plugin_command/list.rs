@@ -4,10 +4,10 @@ use std::io::{self, Write as _};
 
 use anyhow::Result;
 use berth_lifecycle::PluginState;
-use comfy_table::{ContentArrangement, Table, presets};
+use comfy_table::Table;
 
 use super::Server;
-use crate::{options::Output, plugin_supervisor::PluginReport};
+use crate::{options::Output, plugin_supervisor::PluginReport, table};
 
 pub(super) async fn run(server: &Server) -> Result<()> {
     let client = server.client()?;
@@ -18,7 +18,7 @@ pub(super) async fn run(server: &Server) -> Result<()> {
             serde_json::to_writer_pretty(&mut out, &plugins)?;
             writeln!(out)?;
         }
-        Output::Table => writeln!(out, "{}", table(&plugins))?,
+        Output::Table => writeln!(out, "{}", table::text(&rows(&plugins)))?,
     }
     if let Some(error) = settings.error {
         // Standard output belongs to the list.
@@ -30,9 +30,8 @@ pub(super) async fn run(server: &Server) -> Result<()> {
     Ok(())
 }
 
-fn table(plugins: &[PluginReport]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Dynamic);
+fn rows(plugins: &[PluginReport]) -> Table {
+    let mut table = table::new();
     table.set_header(["NAME", "STATE", "UNTIL", "SOURCE", "SIGNED BY", "VERSION", "DIGEST", "FAULTS", "REASON"]);
     for plugin in plugins {
         let faults: u64 = plugin.faults.values().sum();

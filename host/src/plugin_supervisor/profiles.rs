@@ -2,7 +2,7 @@
 //!
 //! Plugins of the default set that this build does not have are left out, and said so once.
 
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, convert::Infallible};
 
 use anyhow::Result;
 use berth_config::{PluginCatalogue, ProvidedPlugin, Settings, points_of_missing_plugin};
@@ -43,6 +43,18 @@ impl PluginInventory {
         })
     }
 
+    /// Of all profiles, the plugins that refuse the arguments that they are given there, each with what is wrong.
+    pub(crate) fn refused_arguments(&self, settings: &Settings) -> Vec<String> {
+        let mut refused = Vec::new();
+        for profile in &settings.profiles {
+            let Ok(_) = profile.build(|name, args| {
+                refused.extend(self.provide(&profile.scheduler_name, name, args).err().map(|error| error.to_string()));
+                Ok::<_, Infallible>(None)
+            });
+        }
+        refused
+    }
+
     fn profile(&mut self, configured: &berth_config::Profile, missing: &mut BTreeSet<PluginName>) -> Result<Profile> {
         let scheduler_name = &configured.scheduler_name;
         configured.build(|name, args| {
@@ -51,12 +63,16 @@ impl PluginInventory {
                 self.registry.add_left_out(name);
                 missing.insert(name.clone());
             }
-            let service = self.registry.offer(name, scheduler_name, &self.rules);
-            let plugin = factory(name, &service)
-                .build(args)
-                .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
-            Ok(Some(ProvidedPlugin { plugin, grants: self.grants(name, &service) }))
+            Ok(Some(self.provide(scheduler_name, name, args)?))
         })
+    }
+
+    fn provide(&self, scheduler_name: &str, name: &PluginName, args: &str) -> Result<ProvidedPlugin, Usage> {
+        let service = self.registry.offer(name, scheduler_name, &self.rules);
+        let plugin = factory(name, &service)
+            .build(args)
+            .map_err(|reason| Usage(format!("profile {scheduler_name:?}, plugin {name}: {reason}")))?;
+        Ok(ProvidedPlugin { plugin, grants: self.grants(name, &service) })
     }
 }
 

@@ -169,6 +169,21 @@ async fn plugins_directory_that_is_missing() {
 }
 
 #[tokio::test]
+async fn plugins_of_an_author_that_are_not_there() {
+    for command in ["test", "bench", "inspect"] {
+        let parts = ["{dir}/absent.wasm: no component file and no plugin's folder: No such file"];
+        check(&[], &["plugin", command, "{dir}/absent.wasm"], 2, &parts).await;
+    }
+    check(&[], &["plugin", "test", "absent.wasm"], 2, &["absent.wasm: no component file"]).await;
+    check(&[], &["plugin", "verify", "absent.wasm"], 2, &["absent.wasm is no file, and no reference"]).await;
+    check(&[], &["plugin", "build", "{dir}/absent"], 2, &["{dir}/absent: there is no such folder"]).await;
+    let dev = &["plugin", "dev", "--plugins-dir", "{dir}/absent", "{dir}"];
+    check(&[], dev, 2, &["--plugins-dir {dir}/absent: there is no such folder"]).await;
+    check(&[], &["plugin", "dev", "--plugins-dir", "{dir}", "{dir}/absent"], 2, &["{dir}/absent: there is no such"])
+        .await;
+}
+
+#[tokio::test]
 async fn plugin_configuration_with_an_unknown_field() {
     let config = b"apiVersion: berth.dev/v1alpha1\nkind: PluginHostConfiguration\nplugins:\n- name: A\n  grant: {}\n";
     let files: &[(&str, &[u8])] = &[("plugins.yaml", config)];

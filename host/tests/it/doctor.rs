@@ -53,15 +53,18 @@ impl Setup {
 
     /// The findings that are no `ok`, as `result area text`.
     async fn complaints(&self, more: &[&str]) -> (Option<i32>, Vec<String>) {
-        let ended = self.doctor(&[more, &["-o", "json"]].concat()).await;
-        let findings: Vec<Value> = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}", ended.err));
-        let complaints = findings.iter().filter(|finding| finding["result"] != "ok").map(|finding| {
-            assert!(finding["fix"].is_string(), "{finding}");
-            let part = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
-            format!("{} {} {}", part("result"), part("area"), part("text"))
-        });
-        (ended.status.code(), complaints.collect())
+        complaints(&self.doctor(&[more, &["-o", "json"]].concat()).await)
     }
+}
+
+fn complaints(ended: &Ended) -> (Option<i32>, Vec<String>) {
+    let findings: Vec<Value> = serde_json::from_str(&ended.out).unwrap_or_else(|_| panic!("{}", ended.err));
+    let complaints = findings.iter().filter(|finding| finding["result"] != "ok").map(|finding| {
+        assert!(finding["fix"].is_string(), "{finding}");
+        let part = |key: &str| finding[key].as_str().unwrap_or_default().to_owned();
+        format!("{} {} {}", part("result"), part("area"), part("text"))
+    });
+    (ended.status.code(), complaints.collect())
 }
 
 fn contains(complaints: &[String], parts: &[&str]) {
@@ -102,6 +105,45 @@ async fn every_mistake_in_files_is_found_at_once() {
     contains(&complaints, &["problem plugins", "QOSSort.wasm wants pending pods as JSON"]);
     contains(&complaints, &["problem plugins", "enables ByPriority, but", "no ByPriority.wasm in "]);
     contains(&complaints, &["warning cache", "open to other users"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_wrong_path_and_argument_is_found_at_once() {
+    let arguments = "  pluginConfig:\n  - {name: DefaultPreemption, args: {minCandidateNodesPercentage: 300}}\n";
+    let config = format!("{CONFIG}{arguments}  - {{name: NodeResourcesFit, args: {{ignored: 1}}}}\n");
+    let setup = Setup::new(&config, "plugins: [{name: ByPriority, limits: {memory: much, output: more}}]\n");
+    let folder = setup.path("absent");
+    let file = |name: &str| format!("{folder}/{name}");
+    let (state, audit, host) = (file("state.json"), file("audit.log"), setup.path("plugins.yaml"));
+    let arguments = ["doctor", "--offline", "-o", "json", "--plugins-dir", &folder, "--plugin-config", &host];
+    let config = setup.path("config.yaml");
+    let more = ["--config", &config, "--plugin-state", &state, "--audit-log", &audit];
+    let ended = Process::berth(arguments.iter().chain(&more)).ended(LIMIT).await;
+    let (code, complaints) = complaints(&ended);
+    assert_eq!(code, Some(1));
+    contains(&complaints, &["--plugins-dir", "absent: cannot be read: No such file"]);
+    contains(&complaints, &["--plugin-state", "state.json: its folder cannot be written to: No such file"]);
+    contains(&complaints, &["--audit-log", "audit.log: its folder cannot be written to: No such file"]);
+    contains(&complaints, &["plugins.yaml", "much"]);
+    contains(&complaints, &["config.yaml: profiles[0].pluginConfig[0]", "minCandidateNodesPercentage"]);
+    contains(&complaints, &["config.yaml: profiles[0].pluginConfig[1]", "ignored"]);
+    assert!(complaints.iter().all(|complaint| !complaint.contains('\n')), "one mistake each: {complaints:#?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_plugin_that_refuses_its_arguments_is_found_at_once() {
+    let profile = |name: &str, args: &str| {
+        let plugins = "plugins: {filter: {enabled: [{name: NodeMetadata}]}}";
+        format!("- {{schedulerName: {name}, {plugins}, pluginConfig: [{{name: NodeMetadata, args: {args}}}]}}\n")
+    };
+    let head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n";
+    let profiles = [profile("one", "{}"), profile("two", "{key: rack, order: 7}"), profile("three", "{key: ''}")];
+    let setup = Setup::new(&format!("{head}{}", profiles.concat()), "");
+    setup.plugin("NodeMetadata", berth_test_components::component("NodeMetadata"));
+    let (_, complaints) = setup.complaints(&["--offline"]).await;
+    for name in ["one", "three"] {
+        contains(&complaints, &["problem configuration", &format!("profile \"{name}\", plugin NodeMetadata: ")]);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,6 +7,7 @@
 #![expect(clippy::expect_used, clippy::panic, clippy::print_stderr, reason = "a test ends where its footing is gone")]
 
 mod audit_log;
+mod author;
 mod bad_input;
 mod cache_dump;
 mod cluster;
