@@ -1,20 +1,30 @@
-//! `berth plugin dev`: build and swap in at every change of the sources.
+//! `berth plugin dev`: build and swap in at every change of the sources, and say what the scheduler makes of it.
+
+mod opinion;
 
 use std::{
     fs,
     path::{Path, PathBuf},
-    sync::mpsc,
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     time::Duration,
 };
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use clap::Args;
-use notify_debouncer_full::{DebounceEventResult, DebouncedEvent, new_debouncer, notify::RecursiveMode};
+use notify_debouncer_full::{
+    DebounceEventResult, DebouncedEvent, Debouncer, RecommendedCache, new_debouncer,
+    notify::{RecommendedWatcher, RecursiveMode},
+};
 
-use super::build;
+use self::opinion::Onlooker;
+use super::{build, project};
+use crate::{admin::socket, failure::Usage};
 
 /// Editors write a file in several steps.
 const QUIET: Duration = Duration::from_millis(300);
+
+/// How often the scheduler is asked what it thinks.
+const ASK: Duration = Duration::from_millis(500);
 
 /// Folders that builds write into.
 const BUILT: [&str; 5] = ["build", "target", "node_modules", "__pycache__", ".git"];
@@ -27,15 +37,48 @@ pub(crate) struct Dev {
     /// The plugins directory of a running scheduler: `berth sandbox --plugins-dir DIR` in another terminal
     #[arg(long, value_name = "DIR")]
     plugins_dir: PathBuf,
+    /// The scheduler's --admin-socket, to hear what it thinks of the plugin [default: where a scheduler of this user has it]
+    #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
+    socket: Option<PathBuf>,
 }
 
 pub(crate) fn run(dev: &Dev) -> Result<()> {
-    fs::create_dir_all(&dev.plugins_dir).with_context(|| format!("making {}", dev.plugins_dir.display()))?;
-    let dir = dev.dir.canonicalize().with_context(|| format!("finding {}", dev.dir.display()))?;
+    let dir = folder("", &dev.dir)?;
+    let plugins_dir = folder("--plugins-dir ", &dev.plugins_dir)?;
+    let socket = dev.socket.clone().unwrap_or_else(socket::default_path);
     let (changed, changes) = mpsc::channel();
-    let watched = dir.clone();
+    let _watch = watch(&dir, &plugins_dir, changed)?;
+    loop {
+        let onlooker = match swap_in(&dir, &plugins_dir) {
+            Ok(Swapped { name, digest, file }) => {
+                eprintln!("{} is in place; waiting for changes of {}", file.display(), dir.display());
+                Some(Onlooker::new(socket.clone(), name, digest)?)
+            }
+            Err(error) => {
+                eprintln!("not swapped: {error:#}\nwaiting for changes of {}", dir.display());
+                None
+            }
+        };
+        await_change(&changes, onlooker)?;
+    }
+}
+
+/// The folder's full path.
+fn folder(option: &str, path: &Path) -> Result<PathBuf> {
+    if !path.is_dir() {
+        return Err(Usage(format!("{option}{}: there is no such folder", path.display())).into());
+    }
+    path.canonicalize().with_context(|| format!("finding {}", path.display()))
+}
+
+/// Tells of changes of the sources for as long as it is kept.
+fn watch(
+    dir: &Path,
+    plugins_dir: &Path,
+    changed: mpsc::Sender<()>,
+) -> Result<Debouncer<RecommendedWatcher, RecommendedCache>> {
     // It may lie inside the plugin's folder; what is put there is no change of the sources.
-    let own_output = dev.plugins_dir.canonicalize()?;
+    let (watched, own_output) = (dir.to_owned(), plugins_dir.to_owned());
     let mut debouncer = new_debouncer(QUIET, None, move |result: DebounceEventResult| {
         let is_source = |path: &Path| {
             if path.starts_with(&own_output) {
@@ -54,24 +97,42 @@ pub(crate) fn run(dev: &Dev) -> Result<()> {
             let _ = changed.send(());
         }
     })?;
-    debouncer.watch(&dir, RecursiveMode::Recursive).with_context(|| format!("watching {}", dir.display()))?;
+    debouncer.watch(dir, RecursiveMode::Recursive).with_context(|| format!("watching {}", dir.display()))?;
+    Ok(debouncer)
+}
+
+/// Waits for a change of the sources. Meanwhile, whatever the scheduler comes to think of the binary is told.
+fn await_change(changes: &Receiver<()>, mut onlooker: Option<Onlooker>) -> Result<()> {
     loop {
-        match swap_in(&dir, &dev.plugins_dir) {
-            Ok(file) => eprintln!("{} is in place; waiting for changes of {}", file.display(), dir.display()),
-            Err(error) => eprintln!("not swapped: {error:#}\nwaiting for changes of {}", dir.display()),
+        match changes.recv_timeout(ASK) {
+            Ok(()) => {
+                while changes.try_recv().is_ok() {}
+                return Ok(());
+            }
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => bail!("the watch ended"),
         }
-        changes.recv().context("the watch ended")?;
-        while changes.try_recv().is_ok() {}
+        if let Some(news) = onlooker.as_mut().and_then(Onlooker::news) {
+            eprintln!("{news}");
+        }
     }
 }
 
+/// A component in the plugins directory.
+struct Swapped {
+    name: String,
+    /// In hexadecimal digits.
+    digest: String,
+    file: PathBuf,
+}
+
 /// Builds, and renames the component into the plugins directory, so that the scheduler never sees half of it.
-fn swap_in(dir: &Path, plugins_dir: &Path) -> Result<PathBuf> {
+fn swap_in(dir: &Path, plugins_dir: &Path) -> Result<Swapped> {
     let component = build::component(dir)?;
-    super::project::load(&component)?;
+    let loaded = project::load(&component)?;
     let name = component.file_name().context("a component without a name")?;
     let (part, file) = (plugins_dir.join(".berth-plugin-dev"), plugins_dir.join(name));
-    fs::copy(&component, &part).with_context(|| format!("writing {}", part.display()))?;
+    fs::write(&part, loaded.binary.bytes()).with_context(|| format!("writing {}", part.display()))?;
     fs::rename(&part, &file).with_context(|| format!("writing {}", file.display()))?;
-    Ok(file)
+    Ok(Swapped { name: loaded.binary.name().to_owned(), digest: loaded.binary.digest().to_string(), file })
 }

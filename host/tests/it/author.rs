@@ -1,11 +1,15 @@
 //! What `berth plugin` tells an author about a component.
 
-use std::{fs, path::Path, time::Duration};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::Duration};
 
+use berth_test_guests::Behavior;
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::process::{Ended, Process};
+use crate::{
+    plugin_life::{Bench, PLUGIN_CONFIG, by_priority, digest, place},
+    process::{Ended, Process},
+};
 
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -41,4 +45,50 @@ async fn events_that_bring_pods_back_are_shown_in_words() {
     assert!(shown.contains("Tries pods again on  Node: Add, UpdateNodeLabel\n"), "{shown}");
     let report: Value = serde_json::from_str(&project.berth(&["inspect", "-o", "json"]).await.out).expect("JSON");
     assert_eq!(report["requeue"][0], "Node: Add, UpdateNodeLabel");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_compiled_once_is_not_compiled_again() {
+    let project = Project::new("ByPriority", &by_priority(1));
+    let compiled = || {
+        let files = fs::read_dir(project.path().join("cache/berth/plugins")).expect("a folder");
+        let files = files.map(|entry| entry.expect("an entry").path());
+        let mut compiled = files.filter(|path| path.extension().is_some_and(|extension| extension == "compiled"));
+        let only = compiled.next().expect("the plugin's");
+        assert_eq!(compiled.next(), None, "one plugin, one file");
+        (only.metadata().expect("a file").len(), only)
+    };
+    project.berth(&["inspect"]).await;
+    let (_, first) = compiled();
+    let name = first.file_name().expect("a name").to_string_lossy().into_owned();
+    assert!(name.starts_with(&digest(1)), "{name}");
+    let inode = |path: &Path| std::os::unix::fs::MetadataExt::ino(&path.metadata().expect("a file"));
+    let before = inode(&first);
+    project.berth(&["verify"]).await;
+    assert_eq!(inode(&compiled().1), before, "it was written anew");
+}
+
+/// A project whose build takes a file that is there: what comes of it is seen without any toolchain.
+#[tokio::test(flavor = "multi_thread")]
+async fn dev_says_what_the_scheduler_makes_of_each_build() {
+    let bench = Bench::start(PLUGIN_CONFIG).await;
+    let project = Project::new("ByPriority", &by_priority(1));
+    let source = project.path().join("source");
+    place(&source, &by_priority(1));
+    let script = project.path().join("build.sh");
+    fs::write(&script, "#!/bin/sh\nset -eu\ncp source build/ByPriority.wasm\n").expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
+    let plugins = bench.file().parent().expect("a folder").display().to_string();
+    let (here, socket) = (project.path().display().to_string(), bench.scheduler.socket());
+    let mut dev = Process::berth(["plugin", "dev", "--plugins-dir", &plugins, "--socket", &socket, &here]);
+    dev.line("ByPriority.wasm is in place").await;
+    dev.line("the scheduler accepted ByPriority").await;
+    place(&source, b"no component");
+    dev.line("not swapped: ").await;
+    place(&source, &by_priority(2));
+    dev.line(": on probation in ").await;
+    bench.create("trapping", Behavior::Trap).await;
+    dev.line("the scheduler refused ByPriority: the file gave way: ").await;
+    bench.serves(&digest(1)).await;
+    dev.kill();
 }
