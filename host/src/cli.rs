@@ -8,6 +8,7 @@ use crate::{
     doctor::Doctor,
     logging::LogFormat,
     options::{Demo, Run, Sandbox},
+    pack::Pack,
     plugin_command,
     rbac::Rbac,
 };
@@ -58,6 +59,9 @@ pub(crate) enum Command {
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
     CompileComponent(CompileComponent),
+    /// Write this program to a file, with its built-in components compiled
+    #[command(hide = true)]
+    Pack(Pack),
     /// Print a completion script for a shell
     Completions {
         /// The shell to complete for

@@ -28,6 +28,7 @@ mod logging;
 mod manifests;
 mod metrics;
 mod options;
+mod pack;
 mod plugin_command;
 mod plugin_supervisor;
 mod progress;
@@ -80,6 +81,7 @@ fn start() -> Result<()> {
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
         Command::Plugin(command) => plugin_command::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
+        Command::Pack(arguments) => pack::run(&arguments),
         Command::Completions { shell } => {
             clap_complete::generate(shell, &mut Cli::command(), "berth", &mut io::stdout());
             Ok(())

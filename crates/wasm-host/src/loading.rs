@@ -14,6 +14,7 @@ use crate::{
     exports::ExportIndices,
     factory::ComponentFactory,
     instance::{Instance, TimeLimit, guest},
+    precompiled::Precompiled,
 };
 
 impl Engine {
@@ -34,8 +35,20 @@ impl Engine {
     /// # Errors
     /// Why these bytes are no plugin, or not the plugin that the name says.
     pub fn load(&self, binary: &Binary) -> Result<ComponentFactory, LoadError> {
+        self.load_with(binary, None)
+    }
+
+    /// The same; takes what comes with the program, if it has the component.
+    ///
+    /// # Errors
+    /// As for [`Self::load`].
+    pub fn load_with(&self, binary: &Binary, precompiled: Option<&Precompiled>) -> Result<ComponentFactory, LoadError> {
         binary.check_format()?;
-        let (component, is_from_artefact) = compile(self.shared(), binary)?;
+        let engine = &self.shared().wasmtime;
+        let (component, is_from_artefact) = match precompiled.and_then(|it| it.load(engine, binary.digest())) {
+            Some(component) => (component, true),
+            None => compile(self.shared(), binary)?,
+        };
         self.check(binary.name(), binary.digest(), component, is_from_artefact, binary.is_embedded())
     }
 

@@ -1,5 +1,7 @@
 //! How wasmtime is set up. The process that compiles a file and the one that runs it must agree.
 
+use std::env::consts::ARCH;
+
 use wasmtime::Config;
 
 /// How deep components may call: bytes of the calling thread's stack. A component that uses up its share traps. Two
@@ -14,4 +16,22 @@ pub(crate) fn config() -> Config {
     // Backtraces name functions, not places in their code, so artefacts can do without the map of the latter.
     config.generate_address_map(false);
     config
+}
+
+/// The same for artefacts that run on other machines than this one: on x86-64 the instructions of level v2, which processors
+/// have had since about 2009, elsewhere those that the architecture always has.
+///
+/// # Errors
+/// There is no compiler for this architecture.
+pub(crate) fn portable() -> wasmtime::Result<Config> {
+    let mut config = config();
+    config.target(&format!("{ARCH}-unknown-linux-gnu"))?;
+    if cfg!(target_arch = "x86_64") {
+        #[expect(unsafe_code, reason = "it is a level of the architecture, and nothing about how components are run")]
+        // SAFETY: a machine without these instructions refuses the artefact, as each one lists what it needs.
+        unsafe {
+            config.cranelift_flag_enable("x86-64-v2");
+        }
+    }
+    Ok(config)
 }

@@ -19,7 +19,7 @@ use berth_model::{Digest, PluginName};
 use berth_provenance::{Evidence, Source};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory, Share, WhenNotAsked, check_artefacts,
+    Limits, PluginsDirectory, Precompiled, Share, WhenNotAsked, check_artefacts,
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 use tracing::{info, warn};
@@ -159,16 +159,31 @@ impl Plugins {
     }
 
     fn add_built_ins(&mut self) -> Result<()> {
+        let precompiled = self.precompiled();
         for factory in berth_builtins::factories() {
             let name = PluginName::from(factory.manifest().name.as_str());
-            let embedded = self.embedded(&name)?;
+            let embedded = self.embedded(&name, precompiled.as_ref())?;
             self.inventory.registry.add_built_in(&name, ReadyBinary::Native(factory), embedded);
         }
         Ok(())
     }
 
+    /// The built-ins' compiled components that come with this program, if any may have to run as one.
+    fn precompiled(&self) -> Option<Precompiled> {
+        let mut built_ins = berth_components::COMPONENTS.iter();
+        built_ins.find(|component| self.inventory.rules.may_run_as_component(component.name))?;
+        Precompiled::of_this_program().unwrap_or_else(|error| {
+            warn!("the components that come with this program are compiled anew: {error}");
+            None
+        })
+    }
+
     /// The component of a built-in, if it may have to run as one somewhere.
-    fn embedded(&mut self, name: &PluginName) -> Result<Option<Component<ReadyBinary>>> {
+    fn embedded(
+        &mut self,
+        name: &PluginName,
+        precompiled: Option<&Precompiled>,
+    ) -> Result<Option<Component<ReadyBinary>>> {
         let found = berth_components::COMPONENTS.iter().find(|component| *name == component.name);
         let Some(embedded) = found.filter(|_| self.inventory.rules.may_run_as_component(name)) else {
             return Ok(None);
@@ -177,7 +192,7 @@ impl Plugins {
         if self.inventory.rules.check_digest(bytes.digest()).is_err() {
             return Ok(None);
         }
-        let factory = self.engine.load(&bytes);
+        let factory = self.engine.load_with(&bytes, precompiled);
         let factory = Arc::new(factory.with_context(|| format!("built-in plugin {name}"))?);
         self.totals.add(name, factory.stats());
         Ok(Some(component(factory, Origin::default())))

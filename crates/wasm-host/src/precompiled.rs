@@ -1,0 +1,219 @@
+//! Compiled components that come with the program, so that a machine that never ran it has nothing to compile.
+//!
+//! Packing a distribution appends them to the program's file, behind what the system loads. They are compiled for the oldest
+//! processors that the program is for ([`settings::portable`]), compressed as a whole, as they have most of their code in
+//! common, and followed by a footer that says how long they are and what their SHA-256 is. A program that cargo built has none.
+//!
+//! wasmtime trusts an artefact as it trusts itself. These are trusted as the program is, whose file they are a part of: only
+//! [`Precompiled::of_this_program`] reads any. wasmtime refuses artefacts of another version of itself or of other settings,
+//! and those for processors that can do more than this one; such components are compiled anew.
+
+use std::{
+    collections::BTreeMap,
+    fs::{self, File},
+    io::{self, Read, Seek, SeekFrom, Write},
+    ops::Range,
+    os::unix::fs::OpenOptionsExt as _,
+    path::Path,
+};
+
+use berth_model::Digest;
+use lzma_rust2::{Lzma2Options, Lzma2Reader, Lzma2Writer};
+use sha2::{Digest as _, Sha256};
+use wasmtime::component::Component;
+
+use crate::{binary::Binary, settings};
+
+/// Ends the file of a program that has artefacts.
+const MAGIC: &[u8; 16] = b"berth artefacts\n";
+
+/// Two lengths, compressed and not, the digest of what is compressed, and [`MAGIC`].
+const FOOTER_BYTES: usize = 8 + 8 + DIGEST_BYTES + MAGIC.len();
+
+/// Before each artefact: the component's digest, and how long the artefact is.
+const HEAD_BYTES: usize = DIGEST_BYTES + 8;
+
+const DIGEST_BYTES: usize = 32;
+
+/// As of `xz -6`: more makes little difference and takes more memory at every start.
+const PRESET: u32 = 6;
+const DICTIONARY_BYTES: u32 = 8 << 20;
+
+/// Several times what all built-ins take. A damaged length must not cost the memory of the machine.
+const MAX_UNCOMPRESSED: usize = 256 << 20;
+
+/// The artefacts of this program. Holds them uncompressed, some 30 MB: not to be kept once all are loaded.
+pub struct Precompiled {
+    bytes: Vec<u8>,
+    /// By the component's digest, where its artefact lies in `bytes`.
+    artefacts: BTreeMap<Digest, Range<usize>>,
+}
+
+/// Why a program cannot be packed.
+#[derive(Debug, thiserror::Error)]
+pub enum PackError {
+    #[error("the component {component} cannot be compiled: {reason}")]
+    Compile { component: String, reason: String },
+    #[error("the program cannot be copied")]
+    Io(#[from] io::Error),
+}
+
+/// What a packed program consists of, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PackedSizes {
+    pub program: u64,
+    /// Compressed, as they are in the file.
+    pub artefacts: u64,
+    /// In memory.
+    pub uncompressed: u64,
+}
+
+impl std::fmt::Debug for Precompiled {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "Precompiled({} components)", self.artefacts.len())
+    }
+}
+
+impl Precompiled {
+    /// What is appended to this program's file; `None` if nothing is.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is damaged.
+    pub fn of_this_program() -> io::Result<Option<Self>> {
+        Self::read(&mut File::open("/proc/self/exe")?)
+    }
+
+    fn read(file: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
+        let Some(place) = Place::find(file)? else { return Ok(None) };
+        file.seek(SeekFrom::Start(place.start))?;
+        let mut compressed = vec![0; place.compressed];
+        file.read_exact(&mut compressed)?;
+        if *Sha256::digest(&compressed) != place.digest {
+            return Err(torn());
+        }
+        let mut bytes = vec![0; place.uncompressed];
+        Lzma2Reader::new(compressed.as_slice(), DICTIONARY_BYTES, None).read_exact(&mut bytes)?;
+        Self::parse(bytes).map(Some)
+    }
+
+    fn parse(bytes: Vec<u8>) -> io::Result<Self> {
+        let mut artefacts = BTreeMap::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            let head = bytes.get(at..at + HEAD_BYTES).ok_or_else(torn)?;
+            let (digest, length) = head.split_first_chunk::<DIGEST_BYTES>().ok_or_else(torn)?;
+            let length: [u8; 8] = length.try_into().map_err(|_| torn())?;
+            let start = at + HEAD_BYTES;
+            let end = usize::try_from(u64::from_le_bytes(length)).ok().and_then(|length| start.checked_add(length));
+            let end = end.filter(|end| *end <= bytes.len()).ok_or_else(torn)?;
+            artefacts.insert(Digest::new(*digest), start..end);
+            at = end;
+        }
+        Ok(Self { bytes, artefacts })
+    }
+
+    /// The component with this digest, if it is there and fits the engine.
+    pub(crate) fn load(&self, engine: &wasmtime::Engine, digest: Digest) -> Option<Component> {
+        let artefact = self.bytes.get(self.artefacts.get(&digest)?.clone())?;
+        #[expect(unsafe_code, reason = "these bytes are a part of this program")]
+        // SAFETY: the compiler wrote the bytes when the program was packed, and whoever can change the program's file can
+        // change its code as well.
+        let component = unsafe { Component::deserialize(engine, artefact) };
+        component.inspect_err(|error| tracing::debug!("a precompiled component does not fit this engine: {error}")).ok()
+    }
+}
+
+/// Where the artefacts of a file are.
+struct Place {
+    start: u64,
+    compressed: usize,
+    uncompressed: usize,
+    /// Of what is compressed.
+    digest: [u8; DIGEST_BYTES],
+}
+
+impl Place {
+    fn find(file: &mut (impl Read + Seek)) -> io::Result<Option<Self>> {
+        let size = file.seek(SeekFrom::End(0))?;
+        let Some(end) = size.checked_sub(FOOTER_BYTES as u64) else { return Ok(None) };
+        file.seek(SeekFrom::Start(end))?;
+        let mut footer = [0; FOOTER_BYTES];
+        file.read_exact(&mut footer)?;
+        let Some((compressed, rest)) = footer.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((uncompressed, rest)) = rest.split_first_chunk::<8>() else { return Ok(None) };
+        let Some((digest, magic)) = rest.split_first_chunk::<DIGEST_BYTES>() else { return Ok(None) };
+        if magic != MAGIC {
+            return Ok(None);
+        }
+        let length = |bytes: &[u8; 8]| {
+            let length = usize::try_from(u64::from_le_bytes(*bytes)).ok();
+            length.filter(|length| *length <= MAX_UNCOMPRESSED).ok_or_else(torn)
+        };
+        let (compressed, uncompressed) = (length(compressed)?, length(uncompressed)?);
+        let start = end.checked_sub(compressed as u64).ok_or_else(torn)?;
+        Ok(Some(Self { start, compressed, uncompressed, digest: *digest }))
+    }
+}
+
+fn torn() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the program's file is damaged where its compiled components are")
+}
+
+/// Writes this program to a file, followed by the compiled form of the components. What was appended to this program before
+/// is left out.
+///
+/// # Errors
+/// A component that cannot be compiled, or a file that cannot be read or written.
+pub fn pack_this_program(components: &[Binary], to: &Path) -> Result<PackedSizes, PackError> {
+    let artefacts = compile(components)?;
+    let mut own = File::open("/proc/self/exe")?;
+    let program = match Place::find(&mut own)? {
+        Some(place) => place.start,
+        None => own.metadata()?.len(),
+    };
+    own.seek(SeekFrom::Start(0))?;
+    // A program that runs cannot be written to, but another file can take its name.
+    let unfinished = to.with_extension("part");
+    let mut packed = fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o755).open(&unfinished)?;
+    io::copy(&mut own.take(program), &mut packed)?;
+    let compressed = append(&artefacts, &mut packed)?;
+    fs::rename(unfinished, to)?;
+    Ok(PackedSizes { program, artefacts: compressed, uncompressed: artefacts.len() as u64 })
+}
+
+/// All artefacts, each with its head.
+fn compile(components: &[Binary]) -> Result<Vec<u8>, PackError> {
+    let failed = |component: &Binary, reason: wasmtime::Error| PackError::Compile {
+        component: component.name().to_owned(),
+        reason: format!("{reason:#}"),
+    };
+    let mut all = Vec::new();
+    let Some(first) = components.first() else { return Ok(all) };
+    let engine = settings::portable().and_then(|config| wasmtime::Engine::new(&config));
+    let engine = engine.map_err(|error| failed(first, error))?;
+    for component in components {
+        let artefact = engine.precompile_component(component.bytes()).map_err(|error| failed(component, error))?;
+        all.extend_from_slice(component.digest().as_bytes());
+        all.extend_from_slice(&(artefact.len() as u64).to_le_bytes());
+        all.extend_from_slice(&artefact);
+    }
+    Ok(all)
+}
+
+/// Compresses, and says how many bytes that gave.
+fn append(artefacts: &[u8], to: &mut impl Write) -> io::Result<u64> {
+    let mut options = Lzma2Options::with_preset(PRESET);
+    options.lzma_options.dict_size = DICTIONARY_BYTES;
+    let mut encoder = Lzma2Writer::new(Vec::new(), options);
+    encoder.write_all(artefacts)?;
+    let compressed = encoder.finish()?;
+    to.write_all(&compressed)?;
+    to.write_all(&(compressed.len() as u64).to_le_bytes())?;
+    to.write_all(&(artefacts.len() as u64).to_le_bytes())?;
+    to.write_all(&Sha256::digest(&compressed))?;
+    to.write_all(MAGIC)?;
+    Ok(compressed.len() as u64)
+}
+
+#[cfg(test)]
+mod tests;
