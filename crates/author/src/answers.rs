@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use berth_framework::Status;
+use berth_framework::{Code, Status};
 use berth_testing::Answers;
 use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
 /// The results of one scheduling cycle with one plugin.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default, rename_all = "camelCase")]
 pub struct PluginAnswers {
     /// Why PreEnqueue keeps the pod out of the active queue.
@@ -22,6 +23,58 @@ pub struct PluginAnswers {
     /// Scores of the nodes that pass; normalised if the plugin normalises.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub scores: BTreeMap<String, i64>,
+    /// What PostFilter answers. It is asked where no node passes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub post_filter: Option<Decision>,
+    /// Why Reserve gives the pod back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reserve: Option<Decision>,
+    /// What Permit answers, unless it lets the pod go on and wants nothing done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub permit: Option<Decision>,
+    /// What PreBind answers, or PreBindPreFlight instead of it, unless there is nothing to do.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pre_bind: Option<Decision>,
+    /// What Bind answers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub bind: Option<Decision>,
+    /// The names of the pods in the step's queue, as QueueSort puts them.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// What the queueing hint says of the step's event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub hint: Option<Hint>,
+}
+
+/// What a point answers that decides about the pod as a whole.
+#[derive(Clone, Debug, Default, PartialEq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Decision {
+    /// As Kubernetes spells it. Only PostFilter names its success.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// In the plugin's words.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub reasons: Vec<String>,
+    /// So long Permit holds the pod.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait_milliseconds: Option<u64>,
+    /// The node that PostFilter nominates; empty if it takes a nomination away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominate: Option<String>,
+    /// What the plugin wants done: `bind`, or an effect's name with what it says.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub effects: Vec<Value>,
+}
+
+/// Whether a pod is tried again after an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Hint {
+    /// It is.
+    Queue,
+    /// The event changes nothing for it.
+    Skip,
 }
 
 /// A status other than success.
@@ -48,11 +101,20 @@ impl From<Answers> for PluginAnswers {
             pre_filter: answers.pre_filter.map(Rejection::from),
             rejected: answers.rejected.into_iter().map(|(node, status)| (node, status.into())).collect(),
             scores: answers.scores,
+            ..Self::default()
         }
     }
 }
 
 impl PluginAnswers {
+    /// Whether no point has anything against binding the pod; a plugin that has it wait on Permit has not.
+    #[must_use]
+    pub fn lets_the_pod_be_bound(&self) -> bool {
+        let decisions = [&self.reserve, &self.permit, &self.pre_bind, &self.bind];
+        let codes = decisions.into_iter().flatten().filter_map(|decision| decision.code.as_deref());
+        codes.into_iter().all(|code| code == Code::Skip.as_str())
+    }
+
     /// What differs, a line each: `b: scores 40, expected 50`.
     #[must_use]
     pub fn differences(&self, expected: &Self) -> Vec<String> {
@@ -72,6 +134,25 @@ impl PluginAnswers {
                 let show = |score: Option<&i64>| score.map_or_else(|| "no score".to_owned(), i64::to_string);
                 lines.push(format!("{node}: scores {}, expected {}", show(given), show(wanted)));
             }
+        }
+        for (point, given, expected) in [
+            ("PostFilter", &self.post_filter, &expected.post_filter),
+            ("Reserve", &self.reserve, &expected.reserve),
+            ("Permit", &self.permit, &expected.permit),
+            ("PreBind", &self.pre_bind, &expected.pre_bind),
+            ("Bind", &self.bind, &expected.bind),
+        ] {
+            if given != expected {
+                let show = |decision: &Option<Decision>| json!(decision).to_string();
+                lines.push(format!("{point}: {}, expected {}", show(given), show(expected)));
+            }
+        }
+        if self.order != expected.order {
+            lines.push(format!("QueueSort: {}, expected {}", self.order.join(", "), expected.order.join(", ")));
+        }
+        if self.hint != expected.hint {
+            let show = |hint: Option<Hint>| json!(hint).to_string();
+            lines.push(format!("QueueingHint: {}, expected {}", show(self.hint), show(expected.hint)));
         }
         lines
     }

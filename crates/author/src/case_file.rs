@@ -5,14 +5,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use berth_framework::{PluginFactory, Status};
-use berth_model::{Pod, api};
+use berth_framework::PluginFactory;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
-    harness::{HarnessError, PluginHarness},
+    harness::PluginHarness,
+    step::{CaseError, CaseStep},
 };
 
 /// One file: a plugin and what it answers.
@@ -45,30 +45,6 @@ pub struct PluginCase {
     pub steps: Vec<CaseStep>,
 }
 
-/// A change of the cluster, and the answers after it.
-#[derive(Clone, Debug, Deserialize, Serialize)]
-#[serde(deny_unknown_fields)]
-pub struct CaseStep {
-    /// Nodes that are new or changed.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub nodes: Vec<Value>,
-    /// Names of nodes that are removed, before `nodes` are added.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub gone: Vec<String>,
-    /// Pods on nodes.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub pods: Vec<Value>,
-    /// Objects of other kinds.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub objects: Vec<Value>,
-    /// The pod to place; null stands for the pod of the case.
-    #[serde(default, skip_serializing_if = "Value::is_null")]
-    pub pod: Value,
-    /// What the plugin answers.
-    #[serde(default)]
-    pub expect: PluginAnswers,
-}
-
 /// Why a file of cases cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaseFileError {
@@ -78,26 +54,6 @@ pub enum CaseFileError {
     /// The text is no YAML or JSON, or has another form.
     #[error("{path}: {1}", path = .0.display())]
     Parse(PathBuf, Box<serde_saphyr::Error>),
-}
-
-/// Why a case has no answers.
-#[derive(Debug, thiserror::Error)]
-pub enum CaseError {
-    /// The plugin was called, and failed.
-    #[error("the plugin fails: {}", .0.message())]
-    Plugin(Status),
-    /// The cluster cannot hold what the step says.
-    #[error(transparent)]
-    Cluster(#[from] HarnessError),
-    /// An object has another form than its kind.
-    #[error("a {kind}: {reason}")]
-    Object { kind: &'static str, reason: serde_json::Error },
-    /// A node is removed that the cluster does not have.
-    #[error("node {0} leaves and is not there")]
-    NoSuchNode(String),
-    /// The step in which the expected answers of a case cannot be updated.
-    #[error("case {case:?}, step {step}: {reason}")]
-    Step { case: String, step: usize, reason: Box<CaseError> },
 }
 
 /// The outcome of one case.
@@ -172,50 +128,10 @@ impl PluginCase {
     }
 
     fn answers(&self, harness: &mut PluginHarness, step: &CaseStep) -> Result<PluginAnswers, CaseError> {
-        step.apply(harness)?;
-        let pod = pending(harness, if step.pod.is_null() { &self.pod } else { &step.pod })?;
-        harness.ask(&pod).map_err(CaseError::Plugin)
+        step.answers(harness, if step.pod.is_null() { &self.pod } else { &step.pod })
     }
 }
 
 fn refusal_differences(given: &str, expected: &str) -> Vec<String> {
     if given == expected { Vec::new() } else { vec![format!("refused with {given:?}, expected {expected:?}")] }
-}
-
-impl CaseStep {
-    /// Changes the cluster, and returns the step's own pod.
-    ///
-    /// # Errors
-    /// An object has another form, or a node leaves that is not there.
-    pub fn enter(&self, harness: &mut PluginHarness) -> Result<Pod, CaseError> {
-        self.apply(harness)?;
-        pending(harness, &self.pod)
-    }
-
-    fn apply(&self, harness: &mut PluginHarness) -> Result<(), CaseError> {
-        for name in &self.gone {
-            if !harness.remove_node(name) {
-                return Err(CaseError::NoSuchNode(name.clone()));
-            }
-        }
-        for node in &self.nodes {
-            harness.set_node(&object(node, "node")?);
-        }
-        for pod in &self.pods {
-            harness.set_pod(&object(pod, "pod")?).map_err(HarnessError::Pod)?;
-        }
-        self.objects.iter().for_each(|object| harness.set_object(object));
-        Ok(())
-    }
-}
-
-/// The pod to place, with its JSON.
-fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
-    let mut decoded: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
-    decoded.json = Some(pod.to_string().into_bytes().into());
-    Ok(harness.intern(&decoded))
-}
-
-fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) -> Result<T, CaseError> {
-    T::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
 }

@@ -1,11 +1,11 @@
 //! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
 
 use berth_framework::{BuildError, Call, DryRunCase, Plugin, PluginFactory, Status};
-use berth_model::{Pod, api};
+use berth_model::{NodeIdx, Pod, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
-use crate::answers::PluginAnswers;
+use crate::{answers::PluginAnswers, placing};
 
 /// One instance of a plugin, with a cluster of its own.
 #[derive(Debug)]
@@ -163,5 +163,28 @@ impl PluginHarness {
             }
         }
         Ok(self.cluster.ask(&mut *self.plugin, pod)?.into())
+    }
+
+    /// The same, and in the same cycle what comes after the nodes were looked at: PostFilter if none passed or, if the pod goes
+    /// to `node`, the points from Reserve to PostBind.
+    ///
+    /// # Errors
+    /// The plugin fails.
+    pub(crate) fn decide(&mut self, pod: &Pod, node: Option<NodeIdx>) -> Result<PluginAnswers, Status> {
+        self.sync()?;
+        if let Some(status) = self.plugin.pre_enqueue().map(|point| point.pre_enqueue(pod))
+            && !status.is_success()
+        {
+            return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
+        }
+        self.in_cycle(pod, |plugin, call| {
+            let about_nodes = berth_testing::ask(plugin, call)?;
+            let mut answers = PluginAnswers::from(about_nodes.clone());
+            match node {
+                Some(node) => placing::place(plugin, call, node, &mut answers),
+                None => answers.post_filter = placing::post_filter(plugin, call, &about_nodes)?,
+            }
+            Ok(answers)
+        })
     }
 }

@@ -10,10 +10,13 @@ mod case_file;
 mod conformance;
 mod harness;
 mod measure;
+mod placing;
 mod random;
+mod step;
 
-pub use answers::{PluginAnswers, Rejection};
-pub use case_file::{CaseError, CaseFile, CaseFileError, CaseResult, CaseStep, PluginCase};
+pub use answers::{Decision, Hint, PluginAnswers, Rejection};
+pub use case_file::{CaseFile, CaseFileError, CaseResult, PluginCase};
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
 pub use harness::{HarnessError, PluginHarness};
 pub use measure::{Measurement, measure};
+pub use step::{CaseError, CaseEvent, CaseStep, QueuedPod};

@@ -25,8 +25,11 @@ pub struct Scores {
     pub normalized: Vec<i64>,
 }
 
-/// Calls PreFilter, Filter, PreScore, Score and Normalize.
-pub(crate) fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
+/// Calls PreFilter, Filter, PreScore, Score and Normalize, in a cycle that goes on afterwards.
+///
+/// # Errors
+/// The plugin fails, or what `filter`, `explain` and `dry_run` say of a node differs.
+pub fn ask(plugin: &mut dyn Plugin, call: &Call<'_>) -> Result<Answers, Status> {
     let mut answers = Answers::default();
     let mut passed = call.table.nodes().clone();
     let (filters, restriction) = match plugin.pre_filter().map(|point| point.pre_filter(call)) {

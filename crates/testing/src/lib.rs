@@ -18,7 +18,7 @@ mod answers;
 mod makers;
 mod test_cluster;
 
-pub use answers::{Answers, Scores, filter, score};
+pub use answers::{Answers, Scores, ask, filter, score};
 // What `TestCluster::set_pod` fails with: its callers need not know the cache.
 pub use berth_cache::Inconsistency;
 pub use makers::{NodeMaker, PodMaker, node, pod};

@@ -1,0 +1,173 @@
+//! The points after the choice of a node, and PostFilter, which is asked where there is none; their answers in the form in
+//! which files of cases have them.
+
+use berth_framework::{
+    Call, DryRun, Effect, Explanation, Failure, PermitVerdict, Plugin, PostFilterOutcome, Removal, Status,
+};
+use berth_model::{NodeIdx, NodeSet};
+use berth_testing::Answers;
+use serde_json::{Value, json};
+
+use crate::answers::{Decision, PluginAnswers};
+
+/// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind, until one has something against the pod: then
+/// Unreserve. A plugin that has the pod wait on Permit is taken to have been satisfied since.
+pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answers: &mut PluginAnswers) {
+    bind(plugin, call, node, answers);
+    if !answers.lets_the_pod_be_bound()
+        && let Some(point) = plugin.reserve()
+    {
+        point.unreserve(call, node);
+    }
+}
+
+fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answers: &mut PluginAnswers) {
+    if let Some(point) = plugin.reserve() {
+        answers.reserve = Decision::objection(point.reserve(call, node));
+    }
+    if !answers.lets_the_pod_be_bound() {
+        return;
+    }
+    if let Some(point) = plugin.permit() {
+        let (verdict, effects) = point.permit(call, node);
+        answers.permit = Decision::of_verdict(verdict, &effects).unless_empty();
+    }
+    if !answers.lets_the_pod_be_bound() {
+        return;
+    }
+    answers.pre_bind = pre_bind(plugin, call, node);
+    if !answers.lets_the_pod_be_bound() {
+        return;
+    }
+    if let Some(point) = plugin.bind() {
+        answers.bind = Decision::of_effects(point.bind(call, node)).unless_empty();
+    }
+    if answers.lets_the_pod_be_bound()
+        && let Some(point) = plugin.post_bind()
+    {
+        point.post_bind(call, node);
+    }
+}
+
+fn pre_bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Option<Decision> {
+    if let Some(point) = plugin.pre_bind_pre_flight()
+        && let Err(status) = point.pre_bind_pre_flight(call, node)
+    {
+        return Some(status.into());
+    }
+    Decision::of_effects(plugin.pre_bind()?.pre_bind(call, node)).unless_empty()
+}
+
+/// Calls PostFilter if no node passed. Its dry runs find that the pod fits wherever pods are taken away.
+pub(crate) fn post_filter(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    answers: &Answers,
+) -> Result<Option<Decision>, Status> {
+    let n_nodes = call.table.nodes().len();
+    let is_failure = answers.pre_filter.is_some() || answers.rejected.len() == n_nodes;
+    let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(None) };
+    let explained = answers.rejected.iter().filter_map(|(name, status)| {
+        let node = call.table.find(call.table.symbols.lookup(name)?)?;
+        Some(Explanation { status: status.clone(), nodes: NodeSet::from_iter([node]) })
+    });
+    let rejections: Vec<Explanation> = explained.collect();
+    let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
+    let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
+    let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
+    let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
+    let effects = effects.iter().map(effect).collect();
+    Ok(Some(Decision { nominate, effects, ..Decision::of_status(status) }))
+}
+
+/// Every node will do.
+struct Fits;
+
+impl DryRun for Fits {
+    fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
+        Ok(cases.iter().map(|_| Status::success()).collect())
+    }
+}
+
+impl Decision {
+    fn of_status(status: Status) -> Self {
+        Self { code: Some(status.code.as_str().to_owned()), reasons: status.reasons, ..Self::default() }
+    }
+
+    /// `None` for success.
+    fn objection(status: Status) -> Option<Self> {
+        (!status.is_success()).then(|| Self::of_status(status))
+    }
+
+    fn of_verdict(verdict: PermitVerdict, effects: &[Effect]) -> Self {
+        let effects = effects.iter().map(effect).collect();
+        match verdict {
+            PermitVerdict::Allow => Self { effects, ..Self::default() },
+            PermitVerdict::Wait(milliseconds) => {
+                Self { wait_milliseconds: Some(milliseconds), effects, ..Self::default() }
+            }
+            PermitVerdict::Deny(status) => Self { effects, ..Self::of_status(status) },
+        }
+    }
+
+    fn of_effects(answer: Result<Vec<Effect>, Status>) -> Self {
+        match answer {
+            Ok(effects) => Self { effects: effects.iter().map(effect).collect(), ..Self::default() },
+            Err(status) => Self::of_status(status),
+        }
+    }
+
+    fn unless_empty(self) -> Option<Self> {
+        (self != Self::default()).then_some(self)
+    }
+}
+
+impl From<Status> for Decision {
+    fn from(status: Status) -> Self {
+        Self::of_status(status)
+    }
+}
+
+/// As files of cases have it: the effect's name, and beside it what it says.
+fn effect(effect: &Effect) -> Value {
+    let json = |bytes: &[u8]| serde_json::from_slice(bytes).unwrap_or_else(|_| json!(String::from_utf8_lossy(bytes)));
+    match effect {
+        Effect::Bind => json!("bind"),
+        Effect::Patch { kind, namespace, name, subresource, patch } => {
+            json!({"patch": without_empty(json!({
+                "kind": kind, "namespace": namespace, "name": name, "subresource": subresource, "patch": json(patch),
+            }))})
+        }
+        Effect::Create { kind, namespace, body } => {
+            json!({"create": without_empty(json!({"kind": kind, "namespace": namespace, "body": json(body)}))})
+        }
+        Effect::Delete { kind, namespace, name } => {
+            json!({"delete": without_empty(json!({"kind": kind, "namespace": namespace, "name": name}))})
+        }
+        Effect::Evict { namespace, name, uid, message } => {
+            json!({"evict": {"namespace": namespace, "name": name, "uid": uid, "message": message}})
+        }
+        Effect::Allow { uid } => json!({"allow": uid}),
+        Effect::Reject { uid, reason } => json!({"reject": {"uid": uid, "reason": reason}}),
+        Effect::Activate { uids } => json!({"activate": uids}),
+        Effect::Nominate { uid, node } => json!({"nominate": {"uid": uid, "node": node}}),
+        Effect::Event { warning, reason, action, note } => {
+            json!({"event": {"warning": warning, "reason": reason, "action": action, "note": note}})
+        }
+        Effect::Wait { objects, timeout_ms, timeout_message } => {
+            let objects: Vec<Value> = objects
+                .iter()
+                .map(|it| without_empty(json!({"kind": it.kind, "namespace": it.namespace, "name": it.name})))
+                .collect();
+            json!({"wait": {"objects": objects, "timeoutMilliseconds": timeout_ms, "message": timeout_message}})
+        }
+    }
+}
+
+/// Without the fields that say nothing.
+fn without_empty(mut object: Value) -> Value {
+    if let Some(fields) = object.as_object_mut() {
+        fields.retain(|_, value| !value.is_null() && *value != "");
+    }
+    object
+}

@@ -1,0 +1,263 @@
+//! One step of a case: how the cluster changes, and what the plugin is asked then.
+
+use berth_framework::{ClusterEvent, EventSubject, HintCall, Status};
+use berth_model::{Node, ObjectKey, Pod, api};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    answers::{Hint, PluginAnswers},
+    harness::{HarnessError, PluginHarness},
+};
+
+/// A change of the cluster, and the answers after it.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct CaseStep {
+    /// Nodes that are new or changed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub nodes: Vec<Value>,
+    /// Names of nodes that are removed, before `nodes` are added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone: Vec<String>,
+    /// Pods on nodes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub pods: Vec<Value>,
+    /// Pods that leave their nodes, by uid: `namespace/name` where the case gives none. Before `pods` are added.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone_pods: Vec<String>,
+    /// Objects of other kinds that are removed, before `objects` are added: `apiVersion`, `kind` and `metadata` tell which.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gone_objects: Vec<Value>,
+    /// Objects of other kinds.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub objects: Vec<Value>,
+    /// The pod to place; null stands for the pod of the case.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub pod: Value,
+    /// The node that the pod goes to: the points from Reserve to PostBind are called, and if the plugin has nothing against
+    /// it, the pod is on the node afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bind_to: Option<String>,
+    /// Pods to put in order: the plugin gives their sort keys.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queue: Vec<QueuedPod>,
+    /// What the plugin is asked about as a queueing hint, with the pod as the one that it rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<CaseEvent>,
+    /// What the plugin answers.
+    #[serde(default)]
+    pub expect: PluginAnswers,
+}
+
+/// A pod that waits, since a time.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
+pub struct QueuedPod {
+    /// The pod.
+    pub pod: Value,
+    /// When it was queued, in milliseconds.
+    #[serde(default)]
+    pub queued_at: i64,
+}
+
+/// A change of one object, after the step's other changes.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct CaseEvent {
+    /// `Pod`, `Node`, or as the manifest's `requeue` calls it.
+    pub resource: String,
+    /// As in `Add`, `UpdateNodeLabel`, `Update` and `All`.
+    pub actions: Vec<String>,
+    /// The object before; null if it is new.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub old: Value,
+    /// The object after; null if it is gone.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub new: Value,
+}
+
+/// Why a case has no answers.
+#[derive(Debug, thiserror::Error)]
+pub enum CaseError {
+    /// The plugin was called, and failed.
+    #[error("the plugin fails: {}", .0.message())]
+    Plugin(Status),
+    /// The cluster cannot hold what the step says.
+    #[error(transparent)]
+    Cluster(#[from] HarnessError),
+    /// An object has another form than its kind.
+    #[error("a {kind}: {reason}")]
+    Object { kind: &'static str, reason: serde_json::Error },
+    /// A node is removed that the cluster does not have.
+    #[error("node {0} leaves and is not there")]
+    NoSuchNode(String),
+    /// A pod is removed that the cluster does not have.
+    #[error("pod {0} leaves and is not there")]
+    NoSuchPod(String),
+    /// An object is removed that the cluster does not have.
+    #[error("{0} leaves and is not there")]
+    NoSuchObject(String),
+    /// The pod is to go to a node that is not there.
+    #[error("the pod goes to node {0}, which is not there")]
+    NoSuchTarget(String),
+    /// An event does what no event does.
+    #[error("there is no action {0}: they are called as in Add, UpdateNodeLabel, Update and All")]
+    NoSuchAction(String),
+    /// The step in which the expected answers of a case cannot be updated.
+    #[error("case {case:?}, step {step}: {reason}")]
+    Step { case: String, step: usize, reason: Box<CaseError> },
+}
+
+impl CaseStep {
+    /// Changes the cluster, and returns the step's own pod.
+    ///
+    /// # Errors
+    /// An object has another form, or a node leaves that is not there.
+    pub fn enter(&self, harness: &mut PluginHarness) -> Result<Pod, CaseError> {
+        self.apply(harness)?;
+        pending(harness, &self.pod)
+    }
+
+    /// Changes the cluster, and asks the plugin about `pod` and whatever else the step has.
+    ///
+    /// # Errors
+    /// The step makes no sense, or the plugin fails.
+    pub(crate) fn answers(&self, harness: &mut PluginHarness, pod: &Value) -> Result<PluginAnswers, CaseError> {
+        self.apply(harness)?;
+        let interned = pending(harness, pod)?;
+        let target = self
+            .bind_to
+            .as_ref()
+            .map(|name| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone())));
+        let target = target.transpose()?;
+        let mut answers = harness.decide(&interned, target).map_err(CaseError::Plugin)?;
+        if let (Some(name), true) = (&self.bind_to, answers.lets_the_pod_be_bound()) {
+            let mut bound: api::Pod = object(pod, "pod")?;
+            bound.spec.node_name.clone_from(name);
+            harness.set_pod(&bound).map_err(HarnessError::Pod)?;
+        }
+        answers.order = self.order(harness)?;
+        answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
+        Ok(answers)
+    }
+
+    /// The names of the pods that wait, by their sort keys.
+    fn order(&self, harness: &mut PluginHarness) -> Result<Vec<String>, CaseError> {
+        let mut keyed = Vec::new();
+        for QueuedPod { pod, queued_at } in &self.queue {
+            let name = pod["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+            let pod = pending(harness, pod)?;
+            keyed.extend(harness.plugin().queue_sort().map(|point| (point.sort_key(&pod, *queued_at), name)));
+        }
+        // Those with equal keys stay as they are in the file.
+        keyed.sort_by_key(|(key, _)| *key);
+        Ok(keyed.into_iter().map(|(_, name)| name).collect())
+    }
+
+    fn apply(&self, harness: &mut PluginHarness) -> Result<(), CaseError> {
+        for name in &self.gone {
+            if !harness.remove_node(name) {
+                return Err(CaseError::NoSuchNode(name.clone()));
+            }
+        }
+        for node in &self.nodes {
+            harness.set_node(&object(node, "node")?);
+        }
+        for uid in &self.gone_pods {
+            if !harness.remove_pod(uid) {
+                return Err(CaseError::NoSuchPod(uid.clone()));
+            }
+        }
+        for pod in &self.pods {
+            harness.set_pod(&object(pod, "pod")?).map_err(HarnessError::Pod)?;
+        }
+        for object in &self.gone_objects {
+            if !harness.cluster_mut().remove_object(object) {
+                return Err(CaseError::NoSuchObject(object.to_string()));
+            }
+        }
+        self.objects.iter().for_each(|object| harness.set_object(object));
+        Ok(())
+    }
+}
+
+impl CaseEvent {
+    /// What the plugin's hint says; `None` without one.
+    fn hint(&self, harness: &mut PluginHarness, pod: &Pod) -> Result<Option<Hint>, CaseError> {
+        let mut actions = 0;
+        for name in &self.actions {
+            actions |= action(name).ok_or_else(|| CaseError::NoSuchAction(name.clone()))?;
+        }
+        let event = ClusterEvent::new(&self.resource, actions);
+        let (old, new) =
+            (Subject::of(harness, &self.resource, &self.old)?, Subject::of(harness, &self.resource, &self.new)?);
+        harness.sync().map_err(CaseError::Plugin)?;
+        let (plugin, cluster) = harness.parts();
+        let call =
+            HintCall { table: cluster.table(), pod, event: &event, subject: subject(old.as_ref(), new.as_ref()) };
+        let answer = plugin.queueing_hint().map(|point| point.queueing_hint(&call));
+        Ok(answer.map(|is_worth_it| if is_worth_it { Hint::Queue } else { Hint::Skip }))
+    }
+}
+
+/// The bits of an action by its name.
+fn action(name: &str) -> Option<u32> {
+    let single = (0..u32::BITS).map(|at| 1 << at);
+    single
+        .chain([ClusterEvent::UPDATE, ClusterEvent::ALL])
+        .find(|bits| ClusterEvent::new("", *bits).action_names() == [name])
+}
+
+/// An object on one side of an event, as plugins see it.
+enum Subject {
+    Pod(Box<Pod>),
+    Node(Box<Node>),
+    Other(ObjectKey, Vec<u8>),
+}
+
+impl Subject {
+    fn of(harness: &mut PluginHarness, resource: &str, value: &Value) -> Result<Option<Self>, CaseError> {
+        if value.is_null() {
+            return Ok(None);
+        }
+        Ok(Some(match resource {
+            "Pod" => Self::Pod(Box::new(pending(harness, value)?)),
+            "Node" => Self::Node(Box::new(harness.cluster_mut().intern_node(&object(value, "node")?))),
+            _ => Self::Other(ObjectKey::of(value), value.to_string().into_bytes()),
+        }))
+    }
+}
+
+/// Both sides are of one kind, as one resource made them.
+fn subject<'a>(old: Option<&'a Subject>, new: Option<&'a Subject>) -> EventSubject<'a> {
+    let pod = |side: Option<&'a Subject>| match side {
+        Some(Subject::Pod(pod)) => Some(&**pod),
+        Some(Subject::Node(_) | Subject::Other(..)) | None => None,
+    };
+    let node = |side: Option<&'a Subject>| match side {
+        Some(Subject::Node(node)) => Some(&**node),
+        Some(Subject::Pod(_) | Subject::Other(..)) | None => None,
+    };
+    let json = |side: Option<&'a Subject>| match side {
+        Some(Subject::Other(_, json)) => Some(json.as_slice()),
+        Some(Subject::Pod(_) | Subject::Node(_)) | None => None,
+    };
+    match new.or(old) {
+        None => EventSubject::Hidden,
+        Some(Subject::Pod(_)) => EventSubject::Pod { old: pod(old), new: pod(new) },
+        Some(Subject::Node(_)) => EventSubject::Node { old: node(old), new: node(new) },
+        Some(Subject::Other(key, _)) => EventSubject::Object { key, old: json(old), new: json(new) },
+    }
+}
+
+/// The pod to place, with its JSON.
+fn pending(harness: &mut PluginHarness, pod: &Value) -> Result<Pod, CaseError> {
+    let mut decoded: api::Pod = if pod.is_null() { api::Pod::default() } else { object(pod, "pod")? };
+    decoded.json = Some(pod.to_string().into_bytes().into());
+    Ok(harness.intern(&decoded))
+}
+
+fn object<T: serde::de::DeserializeOwned>(object: &Value, kind: &'static str) -> Result<T, CaseError> {
+    T::deserialize(object).map_err(|reason| CaseError::Object { kind, reason })
+}

@@ -1,0 +1,238 @@
+//! Files of cases about the points around a pod's way to its node, with a plugin that has them all.
+
+use std::{collections::BTreeMap, sync::LazyLock};
+
+use berth_author::CaseFile;
+use berth_framework::{
+    Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, HintCall, Manifest,
+    Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points, PostBind, PostFilter,
+    PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve, Status,
+};
+use berth_model::{NodeIdx, Pod, Sym};
+
+/// So many pods of a namespace may have been reserved; the argument says how many.
+#[derive(Debug)]
+struct Quota {
+    limit: u64,
+    used: BTreeMap<String, u64>,
+}
+
+berth_framework::plugin!(
+    Quota: PreEnqueue, QueueSort, PreFilter, PostFilter, Reserve, Permit, PreBind, Bind, PostBind, QueueingHint
+);
+
+fn text(call: &Call<'_>, symbol: Sym) -> String {
+    call.table.symbols.text(symbol).to_owned()
+}
+
+impl Configure for Quota {
+    fn describe() -> Manifest {
+        Manifest { name: "Quota".to_owned(), ..Manifest::default() }
+    }
+
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
+        Ok(Self { limit: args.parse().map_err(ConfigureError::new)?, used: BTreeMap::new() })
+    }
+}
+
+impl PreEnqueue for Quota {
+    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+        if pod.priority < 0 { Status::unresolvable("may never run") } else { Status::success() }
+    }
+}
+
+impl QueueSort for Quota {
+    fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        (-i64::from(pod.priority), queued_at)
+    }
+}
+
+impl PreFilter for Quota {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        let used = self.used.get(&text(call, call.pod.namespace)).copied().unwrap_or_default();
+        if used < self.limit { Ok(None) } else { Err(Status::unschedulable(format!("{used} pods are there"))) }
+    }
+}
+
+impl PostFilter for Quota {
+    fn post_filter(
+        &mut self,
+        _call: &Call<'_>,
+        failure: &Failure<'_>,
+        _dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        let uids = failure.absent.map(|status| status.reasons.clone()).unwrap_or_default();
+        let effects = vec![Effect::Activate { uids }];
+        Ok(PostFilterOutcome { status: Status::unschedulable("no help"), nominate: Some(None), effects })
+    }
+}
+
+impl Reserve for Quota {
+    fn reserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Status {
+        *self.used.entry(text(call, call.pod.namespace)).or_default() += 1;
+        Status::success()
+    }
+
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.used.entry(text(call, call.pod.namespace)).and_modify(|used| *used -= 1);
+    }
+}
+
+impl Permit for Quota {
+    fn permit(&mut self, call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        let verdict = match call.pod.priority {
+            0 => PermitVerdict::Allow,
+            1 => PermitVerdict::Wait(500),
+            _ => PermitVerdict::Deny(Status::new(Code::Unschedulable, ["not today"])),
+        };
+        (verdict, Vec::new())
+    }
+}
+
+impl PreBind for Quota {
+    fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        let node = text(call, call.table.name(node));
+        let [reason, action] = ["Counted", "Binding"].map(str::to_owned);
+        Ok(vec![Effect::Event { warning: false, reason, action, note: format!("goes to {node}") }])
+    }
+}
+
+impl Bind for Quota {
+    fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        Ok(vec![Effect::Bind])
+    }
+}
+
+impl PostBind for Quota {
+    fn post_bind(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        // Seen in the next step.
+        *self.used.entry(text(call, call.pod.namespace)).or_default() += 10;
+    }
+}
+
+impl QueueingHint for Quota {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        matches!(call.subject, EventSubject::Pod { old: Some(old), new: None } if old.namespace == call.pod.namespace)
+    }
+}
+
+#[derive(Debug)]
+struct Factory;
+
+impl PluginFactory for Factory {
+    fn manifest(&self) -> &Manifest {
+        static MANIFEST: LazyLock<Manifest> = LazyLock::new(Quota::describe);
+        &MANIFEST
+    }
+
+    fn points(&self) -> Points {
+        Quota::POINTS
+    }
+
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(self.manifest())
+    }
+
+    fn build(&self, args: &str) -> Result<Box<dyn Plugin>, BuildError> {
+        Ok(Box::new(Quota::configure(args)?))
+    }
+}
+
+const CASES: &str = "
+plugin: Quota
+cases:
+- name: a pod is placed, and the next one finds no room
+  args: 11
+  pod: {metadata: {name: web, namespace: team}}
+  steps:
+  - nodes: [{metadata: {name: a}}]
+    bindTo: a
+    expect:
+      preBind: {effects: [{event: {warning: false, reason: Counted, action: Binding, note: goes to a}}]}
+      bind: {effects: [bind]}
+  - expect:
+      preFilter: {code: Unschedulable, reasons: [11 pods are there]}
+      postFilter: {code: Unschedulable, reasons: [no help], nominate: '', effects: [{activate: [11 pods are there]}]}
+  - gonePods: [team/web]
+    pod: {metadata: {name: web, namespace: other}}
+- name: a pod that is turned down on Permit is not there
+  args: 1
+  pod: {metadata: {name: web, namespace: team}, spec: {priority: 2}}
+  steps:
+  - nodes: [{metadata: {name: a}}]
+    bindTo: a
+    expect: {permit: {code: Unschedulable, reasons: [not today]}}
+  - pod: {metadata: {name: web, namespace: team}, spec: {priority: 1}}
+    bindTo: a
+    expect:
+      permit: {waitMilliseconds: 500}
+      preBind: {effects: [{event: {warning: false, reason: Counted, action: Binding, note: goes to a}}]}
+      bind: {effects: [bind]}
+- name: the queue, and what brings a pod back
+  args: 1
+  pod: {metadata: {name: web, namespace: team}}
+  steps:
+  - queue:
+    - pod: {metadata: {name: late}}
+      queuedAt: 20
+    - pod: {metadata: {name: early}}
+      queuedAt: 10
+    - pod: {metadata: {name: urgent}, spec: {priority: 5}}
+      queuedAt: 30
+    event: {resource: Pod, actions: [Delete], old: {metadata: {name: db, namespace: team}}}
+    expect: {order: [urgent, early, late], hint: queue}
+  - event: {resource: Pod, actions: [Delete], old: {metadata: {name: db, namespace: other}}}
+    expect: {hint: skip}
+  - pod: {metadata: {name: never}, spec: {priority: -1}}
+    expect: {preEnqueue: {code: UnschedulableAndUnresolvable, reasons: [may never run]}}
+";
+
+fn cases(text: &str) -> CaseFile {
+    serde_saphyr::from_str(text).expect("cases")
+}
+
+#[test]
+fn every_point_has_its_place_in_a_case() {
+    for result in cases(CASES).run(&Factory) {
+        assert_eq!(result.differences, Vec::<String>::new(), "{}", result.name);
+    }
+}
+
+#[test]
+fn what_differs_is_told_point_by_point() {
+    let wrong = CASES
+        .replace("bind: {effects: [bind]}", "bind: {effects: []}")
+        .replace("[urgent, early, late]", "[early, late, urgent]")
+        .replace("waitMilliseconds: 500", "waitMilliseconds: 5")
+        .replace("hint: skip", "hint: queue");
+    let told: Vec<String> = cases(&wrong).run(&Factory).into_iter().flat_map(|result| result.differences).collect();
+    let expected = [
+        "step 1: Bind: {\"effects\":[\"bind\"]}, expected {}",
+        "step 2: Permit: {\"waitMilliseconds\":500}, expected {\"waitMilliseconds\":5}",
+        "step 2: Bind: {\"effects\":[\"bind\"]}, expected {}",
+        "step 1: QueueSort: urgent, early, late, expected early, late, urgent",
+        "step 2: QueueingHint: \"skip\", expected \"queue\"",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn the_answers_that_are_given_can_be_written_down() {
+    let updated = cases(CASES).updated(&Factory).expect("answers");
+    let text = serde_saphyr::to_string(&updated).expect("YAML");
+    for result in cases(&text).run(&Factory) {
+        assert_eq!(result.differences, Vec::<String>::new(), "{}", result.name);
+    }
+}
+
+#[test]
+fn steps_that_make_no_sense_are_told() {
+    let one = |step: &str| {
+        let text = format!("{{plugin: Quota, cases: [{{name: a, args: 1, steps: [{step}]}}]}}");
+        cases(&text).run(&Factory).remove(0).differences.concat()
+    };
+    assert_eq!(one("{bindTo: nowhere}"), "the pod goes to node nowhere, which is not there");
+    assert_eq!(one("{gonePods: [team/web]}"), "pod team/web leaves and is not there");
+    assert!(one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("is not there"));
+    assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("there is no action Rename"));
+}
