@@ -187,6 +187,7 @@ cases:
     expect: {preEnqueue: {code: UnschedulableAndUnresolvable, reasons: [may never run]}}
 ";
 
+#[expect(clippy::expect_used, reason = "tests write the text")]
 fn cases(text: &str) -> CaseFile {
     serde_saphyr::from_str(text).expect("cases")
 }
