@@ -156,13 +156,10 @@ impl PluginHarness {
     /// The plugin fails.
     pub fn ask(&mut self, pod: &Pod) -> Result<PluginAnswers, Status> {
         self.sync()?;
-        if let Some(point) = self.plugin.pre_enqueue() {
-            let status = point.pre_enqueue(pod, self.cluster.cache().table());
-            if !status.is_success() {
-                return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
-            }
+        match self.held_back(pod) {
+            Some(status) => Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() }),
+            None => Ok(self.cluster.ask(&mut *self.plugin, pod)?.into()),
         }
-        Ok(self.cluster.ask(&mut *self.plugin, pod)?.into())
     }
 
     /// The same, and in the same cycle what comes after the nodes were looked at: PostFilter if none passed or, if the pod goes
@@ -172,9 +169,7 @@ impl PluginHarness {
     /// The plugin fails.
     pub(crate) fn decide(&mut self, pod: &Pod, node: Option<NodeIdx>) -> Result<PluginAnswers, Status> {
         self.sync()?;
-        if let Some(status) = self.plugin.pre_enqueue().map(|point| point.pre_enqueue(pod))
-            && !status.is_success()
-        {
+        if let Some(status) = self.held_back(pod) {
             return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
         }
         self.in_cycle(pod, |plugin, call| {
@@ -186,5 +181,11 @@ impl PluginHarness {
             }
             Ok(answers)
         })
+    }
+
+    /// What PreEnqueue has against the pod.
+    fn held_back(&mut self, pod: &Pod) -> Option<Status> {
+        let status = self.plugin.pre_enqueue()?.pre_enqueue(pod, self.cluster.table());
+        (!status.is_success()).then_some(status)
     }
 }

@@ -8,7 +8,7 @@ use berth_framework::{
     Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points, PostBind, PostFilter,
     PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve, Status,
 };
-use berth_model::{NodeIdx, Pod, Sym};
+use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
 /// So many pods of a namespace may have been reserved; the argument says how many.
 #[derive(Debug)]
@@ -36,7 +36,7 @@ impl Configure for Quota {
 }
 
 impl PreEnqueue for Quota {
-    fn pre_enqueue(&mut self, pod: &Pod) -> Status {
+    fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
         if pod.priority < 0 { Status::unresolvable("may never run") } else { Status::success() }
     }
 }
