@@ -1,8 +1,8 @@
 //! `cargo xtask dist`: `berth` as users get it, in one file.
 //!
-//! A release build without line tables. Names of functions stay, for backtraces and CPU profiles. The program then compiles
-//! its own components for all processors that it supports, and appends them to a copy of itself, so that a machine that never
-//! ran it need not compile them for `--execution wasm`.
+//! A release build without line tables and names of functions: whoever wants them in backtraces and CPU profiles takes what
+//! `cargo build --release` makes. The program then compiles its own components for all processors that it supports, and
+//! appends them to a copy of itself, so that a machine that never ran it need not compile them for `--execution wasm`.
 
 use std::{
     fs,
@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 60_000_000;
 pub(crate) fn dist() -> Result<()> {
     setup()?;
     let build = ["rustc", "--release", "--locked", "--package", "berth-host", "--bin", "berth"];
-    cargo(&[&build[..], &["--", "-Cstrip=debuginfo"]].concat())?;
+    cargo(&[&build[..], &["--", "-Cstrip=symbols"]].concat())?;
     let (built, folder) = (target_dir().join("release/berth"), target_dir().join("dist"));
     fs::create_dir_all(&folder)?;
     let packed = folder.join("berth");

@@ -39,7 +39,7 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
   check            formatting, tidiness, lints and documentation, without tests
   tidy             what may depend on what, circles between modules, and tidiness of files; compiles nothing else
   deny             cargo-deny on all dependencies: licences, sources, duplicates, advisories; installs it on x86-64 Linux
-  dist             berth as users get it: dist/berth in the target directory, a release build without line tables, with its
+  dist             berth as users get it: dist/berth in the target directory, a release build without symbols, with its
                    components compiled; says how large it is and how long it takes to start
   sbom             a bill of materials (CycloneDX) of berth and its components: sbom/berth.cdx.json in the target directory
   reproducible     build a component in two places, and compare the bytes

@@ -7,6 +7,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::{
+    journey::blocks,
     plugin_life::{Bench, PLUGIN_CONFIG, by_priority, digest, place},
     process::{Ended, Process},
 };
@@ -91,4 +92,26 @@ async fn dev_says_what_the_scheduler_makes_of_each_build() {
     dev.line("the scheduler refused ByPriority: the file gave way: ").await;
     bench.serves(&digest(1)).await;
     dev.kill();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_new_project_says_the_commands_of_the_guide() {
+    let pages = ["rust", "go", "python", "js", "c"].map(|language| match language {
+        "rust" => (language, blocks("first-plugin.md", "console")[1].clone()),
+        "js" => (language, blocks("languages/javascript.md", "console")[0].clone()),
+        other => (language, blocks(&format!("languages/{other}.md"), "console")[0].clone()),
+    });
+    let home = tempfile::tempdir().expect("a folder");
+    for (language, guide) in pages {
+        let dir = home.path().join(language).display().to_string();
+        let made = Process::berth(["plugin", "new", "AvoidZone", "--lang", language, "--dir", &dir]).ended(LIMIT).await;
+        assert!(made.status.success(), "{}", made.err);
+        let readme = fs::read_to_string(home.path().join(language).join("README.md")).expect("a file");
+        let commands = |text: &str| {
+            let lines = text.lines().filter(|line| line.starts_with("berth plugin ") && !line.contains(" new "));
+            let words = lines.map(|line| line.split_whitespace().take(3).collect::<Vec<_>>().join(" "));
+            words.collect::<Vec<_>>()
+        };
+        assert_eq!(commands(&readme), commands(&guide), "{language}");
+    }
 }

@@ -24,7 +24,7 @@ use crate::process::Process;
 const DEADLINE: Duration = Duration::from_secs(600);
 
 /// A page's fenced blocks of one language, in order.
-fn blocks(page: &str, language: &str) -> Vec<String> {
+pub(crate) fn blocks(page: &str, language: &str) -> Vec<String> {
     let text = fs::read_to_string(folder("docs/src").join(page)).expect("a page of the guide");
     let fenced = text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'));
     fenced.filter(|(head, _)| *head == language).map(|(_, body)| body.to_owned()).collect()
