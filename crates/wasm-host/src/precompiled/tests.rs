@@ -1,3 +1,5 @@
+//! What was packed is found again, and nothing else is.
+
 use std::io::Cursor;
 
 use super::*;
