@@ -299,11 +299,13 @@ struct Portions {
 }
 
 impl Portions {
-    /// Everything is forgotten with the first portion of `whole`.
+    /// Everything is forgotten with the first portion of `whole`, and pods leave: their symbols may stand for something else
+    /// afterwards.
     fn new(whole: &mut Delta) -> Self {
         let (generation, symbols_position) = (whole.generation, whole.symbols_position);
         let blank = Delta { generation, symbols_position, ..Delta::default() };
-        let open = Delta { full: std::mem::take(&mut whole.full), ..blank.clone() };
+        let pods_removed = std::mem::take(&mut whole.pods_removed);
+        let open = Delta { full: std::mem::take(&mut whole.full), pods_removed, ..blank.clone() };
         Self { done: Vec::new(), open, n_items: 0, n_bytes: 0, blank }
     }
 
@@ -318,8 +320,8 @@ impl Portions {
     }
 
     fn add_rows(&mut self, rows: Delta) {
-        let symbols = std::mem::take(&mut self.open.symbols);
-        self.open = Delta { full: self.open.full, symbols, ..rows };
+        let Delta { full, symbols, pods_removed, .. } = std::mem::take(&mut self.open);
+        self.open = Delta { full, symbols, pods_removed, ..rows };
     }
 
     fn finish(mut self) -> Vec<Delta> {
@@ -392,6 +394,7 @@ mod tests {
             assert!(n_items <= AT_ONCE);
             let before_the_last = portion.objects.iter().rev().skip(1).map(ObjectChange::n_bytes);
             assert!(before_the_last.sum::<usize>() < BYTES_AT_ONCE);
+            assert!(portion.pods_removed.is_empty() || together.symbols.is_empty(), "pods leave first");
             assert!(portion.symbols.is_empty() || together.added.is_empty(), "symbols come before rows");
             assert!(portion.objects.is_empty() || together.pods_placed.is_empty(), "objects come before pods");
             together.symbols.extend(portion.symbols);
