@@ -49,6 +49,7 @@ pub(crate) struct Metrics {
     plugin_info: IntGaugeVec,
     symbols: IntGaugeVec,
     plugin_faults: IntCounterVec,
+    plugin_errors: IntCounterVec,
     plugin_swaps: IntCounterVec,
     plugin_effects_refused: IntCounterVec,
     plugin_quarantines: IntCounterVec,
@@ -150,6 +151,14 @@ impl Metrics {
                 own,
                 ("berth_plugin_faults_total", "Traps, time-outs and wrong answers of plugins."),
                 &["plugin", "kind"],
+            ),
+            plugin_errors: add.counter(
+                own,
+                (
+                    "berth_plugin_errors_total",
+                    "Calls that plugins answered with an error on purpose; these are no faults.",
+                ),
+                &["plugin", "extension_point"],
             ),
             plugin_swaps: add.counter(
                 own,
@@ -353,6 +362,11 @@ impl Metrics {
     /// `total` counts from the start of the process.
     pub(crate) fn set_faults(&self, plugin: &str, kind: &str, total: u64) {
         raise(&self.plugin_faults, &[plugin, kind], total);
+    }
+
+    /// `total` counts from the start of the process.
+    pub(crate) fn set_errors(&self, plugin: &str, point: &str, total: u64) {
+        raise(&self.plugin_errors, &[plugin, point], total);
     }
 
     pub(crate) fn swap(&self, plugin: &str, result: &str) {

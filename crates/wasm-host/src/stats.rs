@@ -9,6 +9,8 @@ use std::{
     time::Duration,
 };
 
+use berth_framework::Point;
+
 use crate::fault::FaultKind;
 
 /// Counters of one binary. All only grow, except [`PluginStats::memory_bytes`].
@@ -19,6 +21,7 @@ pub struct PluginStats {
     resyncs: AtomicU64,
     memory_bytes: AtomicU64,
     faults: [AtomicU64; FaultKind::ALL.len()],
+    errors: [AtomicU64; Point::ALL.len()],
     dropped_log_lines: AtomicU64,
     out_of_time: AtomicU64,
     custom: Mutex<BTreeMap<String, u64>>,
@@ -54,6 +57,12 @@ impl PluginStats {
         self.faults.get(kind as usize).map_or(0, |count| count.load(Ordering::Relaxed))
     }
 
+    /// Calls at this point that the plugin answered with a status of code `Error`. Faults are not among them.
+    #[must_use]
+    pub fn errors(&self, point: Point) -> u64 {
+        self.errors.get(point as usize).map_or(0, |count| count.load(Ordering::Relaxed))
+    }
+
     /// Log lines beyond the plugin's rate.
     #[must_use]
     pub fn dropped_log_lines(&self) -> u64 {
@@ -85,6 +94,12 @@ impl PluginStats {
 
     pub(crate) fn record_fault(&self, kind: FaultKind) {
         if let Some(count) = self.faults.get(kind as usize) {
+            count.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    pub(crate) fn record_error(&self, point: Point) {
+        if let Some(count) = self.errors.get(point as usize) {
             count.fetch_add(1, Ordering::Relaxed);
         }
     }

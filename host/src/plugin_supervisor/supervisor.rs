@@ -545,6 +545,9 @@ impl Supervisor {
             for (kind, total) in totals.faults {
                 metrics.set_faults(&plugin, kind, total);
             }
+            for (point, total) in totals.errors {
+                metrics.set_errors(&plugin, point, total);
+            }
             metrics.set_dropped_log_lines(&plugin, totals.dropped_log_lines);
             metrics.set_out_of_time(&plugin, totals.out_of_time);
             for (name, total) in totals.custom {

@@ -5,6 +5,7 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
+use berth_framework::Point;
 use berth_wasm_host::{FaultKind, PluginStats};
 
 /// Names of its own that one plugin can count, over all its binaries; each binary has at most 64.
@@ -21,6 +22,8 @@ pub(crate) struct PluginTotals {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Totals {
     pub faults: BTreeMap<&'static str, u64>,
+    /// By extension point, where there were any.
+    pub errors: BTreeMap<&'static str, u64>,
     pub dropped_log_lines: u64,
     /// How often it was not asked, as its time was used up.
     pub out_of_time: u64,
@@ -55,6 +58,12 @@ impl Totals {
     fn add(&mut self, stats: &PluginStats) {
         for kind in FaultKind::ALL {
             *self.faults.entry(kind.as_str()).or_default() += stats.faults(kind);
+        }
+        for point in Point::ALL {
+            let count = stats.errors(point);
+            if count > 0 {
+                *self.errors.entry(point.as_str()).or_default() += count;
+            }
         }
         self.dropped_log_lines += stats.dropped_log_lines();
         self.out_of_time += stats.out_of_time();

@@ -36,6 +36,8 @@ pub enum Behavior {
     Slow = 12,
     /// Answers dry runs with no status.
     ShortDryRun = 13,
+    /// Answers filter with an error.
+    Error = 14,
 }
 
 impl Behavior {
@@ -131,6 +133,7 @@ const FUNCTIONS: &str = r#"
       (drop (memory.grow (i32.const 1024)))
       (return (call $ok (i32.const 0) (i32.const 8388608)))))
     (if (call $behavior_is (i32.const 7)) (then (return (call $err (i32.const 0)))))
+    (if (call $behavior_is (i32.const 14)) (then (return (call $err (i32.const 1)))))
     (if (call $behavior_is (i32.const 8)) (then (return (call $ok (i32.const -8) (i32.const 100)))))
     (if (call $behavior_is (i32.const 12)) (then
       (loop $dawdle

@@ -4,9 +4,9 @@
 //! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
 
 use berth_framework::{
-    Bind, Call, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit, PermitVerdict,
-    PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter, PreFlight, PreScore,
-    QueueSort, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    Bind, Call, Code, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit,
+    PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
+    PreFlight, PreScore, QueueSort, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -20,6 +20,17 @@ use crate::{
 };
 
 impl ComponentPlugin {
+    /// Counts an answer with code `Error`, which the plugin gave on purpose.
+    fn answered<R>(&self, point: Point, answer: Result<R, Status>) -> Result<R, Status> {
+        answer.inspect_err(|status| self.count_error(point, status))
+    }
+
+    fn count_error(&self, point: Point, status: &Status) {
+        if status.code == Code::Error {
+            self.component.stats.record_error(point);
+        }
+    }
+
     /// For calls whose failure has nowhere else to go.
     pub(super) fn note<R>(&self, answer: Result<R, Status>) -> Option<R> {
         answer.inspect_err(|status| tracing::warn!(plugin = &*self.component.name, "{}", status.message())).ok()
@@ -34,7 +45,8 @@ impl PreEnqueue for ComponentPlugin {
             let answer = guest(&context.exports.pre_enqueue)?.call_pre_enqueue(context.store, &pod)?;
             Ok(lift::outcome(answer, context.limits)?)
         });
-        answer.flatten().err().unwrap_or_else(Status::success)
+        let answer = answer.and_then(|answer| self.answered(Point::PreEnqueue, answer));
+        answer.err().unwrap_or_else(Status::success)
     }
 }
 
@@ -51,10 +63,11 @@ impl QueueSort for ComponentPlugin {
 
 impl PreFilter for ComponentPlugin {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        self.ask_in_cycle(call, "pre-filter", |context| {
+        let answer = self.ask_in_cycle(call, "pre-filter", |context| {
             let answer = guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?;
             Ok(lift::outcome(answer, context.limits)?)
-        })?
+        })?;
+        self.answered(Point::PreFilter, answer)
     }
 }
 
@@ -69,7 +82,7 @@ impl Filter for ComponentPlugin {
             }
         });
         self.rows = rows;
-        candidates.intersect(&answer??);
+        candidates.intersect(&self.answered(Point::Filter, answer?)?);
         Ok(())
     }
 
@@ -83,7 +96,7 @@ impl Filter for ComponentPlugin {
             }
         });
         self.rows = rows;
-        answer?
+        self.answered(Point::Filter, answer?)
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
@@ -105,7 +118,7 @@ impl Filter for ComponentPlugin {
             Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
         })?;
         self.shown_pods.remember(call, pods);
-        answer
+        self.answered(Point::Filter, answer)
     }
 }
 
@@ -117,14 +130,17 @@ impl PostFilter for ComponentPlugin {
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
         let failure = lower::failure(failure, self.component.manifest.needs.pod_json);
-        self.ask_with_dry_runs(call, "post-filter", |context| {
+        let answer = self.ask_with_dry_runs(call, "post-filter", |context| {
             let guest = guest(&context.exports.post_filter)?;
             let answer = OTHERS.set(dry_run, || guest.call_post_filter(context.store, call.cycle.0, &failure))?;
             match lift::outcome(answer, context.limits)? {
                 Ok(outcome) => Ok(Ok(lift::post_filter(outcome, call.table.nodes(), context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
-        })?
+        })?;
+        let outcome = self.answered(Point::PostFilter, answer)?;
+        self.count_error(Point::PostFilter, &outcome.status);
+        Ok(outcome)
     }
 }
 
@@ -136,7 +152,7 @@ impl PreScore for ComponentPlugin {
             Ok(lift::outcome(answer, context.limits)?)
         });
         self.rows = rows;
-        answer?
+        self.answered(Point::PreScore, answer?)
     }
 }
 
@@ -152,7 +168,7 @@ impl Score for ComponentPlugin {
             Ok(answer)
         });
         self.rows = rows;
-        scores.extend(answer??);
+        scores.extend(self.answered(Point::Score, answer?)?);
         Ok(())
     }
 }
@@ -170,7 +186,7 @@ impl Normalize for ComponentPlugin {
             Ok(answer)
         });
         self.rows = rows;
-        scores.copy_from_slice(&answer??);
+        scores.copy_from_slice(&self.answered(Point::Normalize, answer?)?);
         Ok(())
     }
 }
@@ -184,7 +200,8 @@ impl Reserve for ComponentPlugin {
             let answer = guest(&context.exports.reserve)?.call_reserve(context.store, call.cycle.0, node.0)?;
             Ok(lift::outcome(answer, context.limits)?)
         });
-        answer.flatten().err().unwrap_or_else(Status::success)
+        let answer = answer.and_then(|answer| self.answered(Point::Reserve, answer));
+        answer.err().unwrap_or_else(Status::success)
     }
 
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {
@@ -206,42 +223,48 @@ impl Permit for ComponentPlugin {
             let (verdict, effects) = guest.call_permit(context.store, call.cycle.0, node.0)?;
             Ok((lift::verdict(verdict, context.limits)?, lift::effects(effects, context.limits)?))
         });
+        if let Ok((PermitVerdict::Deny(status), _)) = &answer {
+            self.count_error(Point::Permit, status);
+        }
         answer.unwrap_or_else(|status| (PermitVerdict::Deny(status), Vec::new()))
     }
 }
 
 impl PreBindPreFlight for ComponentPlugin {
     fn pre_bind_pre_flight(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<PreFlight, Status> {
-        self.ask_in_cycle(call, "pre-bind-pre-flight", |context| {
+        let answer = self.ask_in_cycle(call, "pre-bind-pre-flight", |context| {
             let guest = guest(&context.exports.pre_bind_pre_flight)?;
             let answer = guest.call_pre_bind_pre_flight(context.store, call.cycle.0, node.0)?;
             let flight = lift::outcome(answer, context.limits)?;
             Ok(flight.map(|flight| PreFlight { allow_parallel: flight.allow_parallel }))
-        })?
+        })?;
+        self.answered(Point::PreBindPreFlight, answer)
     }
 }
 
 impl PreBind for ComponentPlugin {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.ask_in_cycle(call, "pre-bind", |context| {
+        let answer = self.ask_in_cycle(call, "pre-bind", |context| {
             let answer = guest(&context.exports.pre_bind)?.call_pre_bind(context.store, call.cycle.0, node.0)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
-        })?
+        })?;
+        self.answered(Point::PreBind, answer)
     }
 }
 
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        self.ask_in_cycle(call, "bind", |context| {
+        let answer = self.ask_in_cycle(call, "bind", |context| {
             let answer = guest(&context.exports.bind)?.call_bind(context.store, call.cycle.0, node.0)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
-        })?
+        })?;
+        self.answered(Point::Bind, answer)
     }
 }
 

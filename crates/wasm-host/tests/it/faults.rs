@@ -1,6 +1,6 @@
 //! A fault costs the call and the instance, never the host.
 
-use berth_framework::{Code, DryRunCase, Plugin};
+use berth_framework::{Code, DryRunCase, Plugin, Point};
 use berth_model::Pod;
 use berth_test_guests::{At, Behavior, Fault};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
@@ -40,6 +40,20 @@ fn faults(factory: &ComponentFactory) -> Vec<FaultKind> {
 #[test]
 fn a_trap_is_told_with_the_last_words() {
     check_fault(Behavior::Trap, FaultKind::Trap, "trapped in filter: a test trap");
+}
+
+#[test]
+fn an_error_that_is_answered_is_no_fault() {
+    let factory = by_priority(&engine());
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(3);
+    for cycle in 1..=2 {
+        let status = cluster.try_cycle(&mut *plugin, cycle, Behavior::Error).unwrap_err();
+        assert_eq!((status.code, status.message().as_str()), (Code::Error, ""));
+    }
+    assert_eq!(cluster.try_cycle(&mut *plugin, 3, Behavior::Normal).unwrap(), [3, 3, 3]);
+    assert_eq!(faults(&factory), []);
+    assert_eq!((factory.stats().errors(Point::Filter), factory.stats().errors(Point::Score)), (2, 0));
 }
 
 #[test]
