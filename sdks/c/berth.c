@@ -51,16 +51,20 @@ void berth_forget(void) {
   }
 }
 
+void *berth_allocate_for_call(size_t size) {
+  struct chunk *chunk = berth_table_allocate(sizeof *chunk + size);
+  chunk->next = chunks;
+  chunks = chunk;
+  return chunk + 1;
+}
+
 const char *berth_concat(const char *first, ...) {
   va_list strings;
   size_t length = 0;
   va_start(strings, first);
   for (const char *s = first; s; s = va_arg(strings, const char *)) length += strlen(s);
   va_end(strings);
-  struct chunk *chunk = berth_table_allocate(sizeof *chunk + length + 1);
-  chunk->next = chunks;
-  chunks = chunk;
-  char *text = (char *)(chunk + 1), *end = text;
+  char *text = berth_allocate_for_call(length + 1), *end = text;
   va_start(strings, first);
   for (const char *s = first; s; s = va_arg(strings, const char *)) {
     size_t n = strlen(s);
@@ -73,11 +77,19 @@ const char *berth_concat(const char *first, ...) {
 }
 
 const char *berth_string(const plugin_string_t *string) {
-  struct chunk *chunk = berth_table_allocate(sizeof *chunk + string->len + 1);
-  chunk->next = chunks;
-  chunks = chunk;
-  if (string->len) memcpy(chunk + 1, string->ptr, string->len);
-  return (const char *)(chunk + 1);
+  char *text = berth_allocate_for_call(string->len + 1);
+  if (string->len) memcpy(text, string->ptr, string->len);
+  return text;
+}
+
+const char *berth_decimal(int64_t value) {
+  char digits[24], *first = digits + sizeof digits - 1;
+  *first = 0;
+  uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
+  do *--first = (char)('0' + left % 10);
+  while (left /= 10);
+  if (value < 0) *--first = '-';
+  return berth_concat(first, NULL);
 }
 
 uint64_t berth_now(void) { return berth_scheduler_host_now(); }
@@ -95,8 +107,12 @@ void berth_set_status(berth_scheduler_types_status_t *status, berth_verdict verd
   }
 }
 
-static berth_verdict error(const char *reason) {
-  return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_ERROR, reason};
+berth_verdict berth_fail(const char *reason) { return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_ERROR, reason}; }
+
+/* What a call logs as an error before it traps is the reason of the fault. */
+void berth_panic_at(const char *message, const char *file, unsigned line) {
+  berth_log(BERTH_SCHEDULER_HOST_LEVEL_ERROR, berth_concat(message, ", at ", file, ":", berth_decimal(line), NULL));
+  __builtin_trap();
 }
 
 berth_verdict berth_pass(void) { return (berth_verdict){BERTH_SCHEDULER_TYPES_CODE_SUCCESS, NULL}; }
@@ -119,6 +135,8 @@ void berth_count(const char *name, uint64_t amount) {
   berth_scheduler_host_count(&text, amount);
 }
 
+bool berth_follows_pods(void) { return berth_plugin.pods || berth_plugin.pod_placed || berth_plugin.pod_removed; }
+
 static size_t n_keys(const char *const *keys) {
   size_t n = 0;
   while (keys && keys[n]) n++;
@@ -129,7 +147,7 @@ void exports_berth_scheduler_lifecycle_describe(exports_berth_scheduler_lifecycl
   memset(manifest, 0, sizeof *manifest);
   set_string(&manifest->name, berth_plugin.name);
   set_string(&manifest->version, berth_plugin.version);
-  manifest->pods = berth_plugin.pods;
+  manifest->pods = berth_follows_pods();
   manifest->pod_json = berth_plugin.pod_json;
   for (const struct berth_object_kind *kind = berth_plugin.objects; kind && kind->kind; kind++) manifest->objects.len++;
   manifest->objects.ptr = berth_table_allocate(manifest->objects.len * sizeof *manifest->objects.ptr);
@@ -202,7 +220,7 @@ void exports_berth_scheduler_cycle_end(uint64_t id) {
 const berth_pod *berth_enter(uint64_t cycle, berth_scheduler_types_status_t *status) {
   berth_forget();
   const berth_pod *pod = berth_pod_of(cycle);
-  if (!pod) berth_set_status(status, error("called outside a cycle"));
+  if (!pod) berth_set_status(status, berth_fail("called outside a cycle"));
   return pod;
 }
 
@@ -233,9 +251,13 @@ bool exports_berth_scheduler_filter_filter(uint64_t cycle, berth_scheduler_types
     for (size_t word = 0; word < candidates->len; word++) {
       for (uint64_t left = candidates->ptr[word]; left; left &= left - 1) {
         berth_row node = (berth_row)(word * 64 + (size_t)__builtin_ctzll(left));
-        if (berth_plugin.filter(pod, node).code != BERTH_SCHEDULER_TYPES_CODE_SUCCESS) {
-          candidates->ptr[word] &= ~(left & -left);
+        berth_verdict verdict = berth_plugin.filter(pod, node);
+        if (verdict.code == BERTH_SCHEDULER_TYPES_CODE_ERROR) {
+          berth_set_status(err, verdict);
+          berth_scheduler_types_rows_free(candidates);
+          return false;
         }
+        if (verdict.code != BERTH_SCHEDULER_TYPES_CODE_SUCCESS) candidates->ptr[word] &= ~(left & -left);
       }
     }
   }

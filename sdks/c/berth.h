@@ -7,6 +7,9 @@
  * Strings in the scheduler's tables are symbols: small integers, equal when the strings are. `berth_text` gives the
  * string of a symbol, `berth_symbol` the symbol of a string. Both hold during a call: copy a string that you keep.
  *
+ * A trap (an access beyond memory, a division by zero, berth_panic) is a fault: the scheduler counts it and starts a fresh
+ * instance, and a plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer berth_fail.
+ *
  * Do not use stdio, clocks, files or random numbers: a plugin that imports anything but the scheduler's own interface
  * does not build. */
 #ifndef BERTH_H
@@ -71,8 +74,15 @@ berth_verdict berth_reject_unresolvable(const char *reason);
 
 /* Not until something outside the scheduler happens; that event skips the pod's backoff. */
 berth_verdict berth_pending(const char *reason);
+/* Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
+ * `berth_plugin_errors_total` and is no fault. */
+berth_verdict berth_fail(const char *reason);
 /* pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod. */
 berth_verdict berth_skip(void);
+
+/* For what must not happen: ends the call as a fault, whose reason is this message with the file and the line. */
+#define berth_panic(message) berth_panic_at(message, __FILE_NAME__, __LINE__)
+__attribute__((noreturn)) void berth_panic_at(const char *message, const char *file, unsigned line);
 
 /* What a plugin wants done. Calls below add to it; the operator must grant each sort. */
 struct berth_effects {
@@ -147,7 +157,7 @@ struct berth_plugin {
   const char *const *label_keys;
   /* These annotations, ended by NULL. */
   const char *const *annotation_keys;
-  /* Nodes have their pods. */
+  /* Nodes have their pods, and berth_pods all of them. */
   bool pods;
   /* Pending pods have their whole `json`. */
   bool pod_json;
@@ -159,6 +169,13 @@ struct berth_plugin {
   /* `args` is the profile's pluginConfig as JSON, `null` when there is none; see berth_json_*. Writes why they are
    * refused to `error` and returns false, or returns true. Optional. */
   bool (*configure)(const char *args, char error[BERTH_ERROR_SIZE]);
+
+  /* Optional. A pod came to a node, or is about to: it is being bound. Told about each pod once, before anything is asked
+   * about the cluster that has it. */
+  void (*pod_placed)(const berth_pod *pod, berth_row node);
+  /* Optional. It left. A pod that changed is removed, as it was, and placed. So counts that follow both are up to date at
+   * every call. */
+  void (*pod_removed)(const berth_pod *pod, berth_row node);
 
   /* Can this node run the pod? */
   berth_verdict (*filter)(const berth_pod *pod, berth_row node);
@@ -180,7 +197,7 @@ struct berth_plugin {
   void (*sort_key)(const berth_pod *pod, int64_t queued_at, int64_t key[2]);
   /* `nodes` may be set to the names that are left, ended by NULL. */
   berth_verdict (*pre_filter)(const berth_pod *pod, const char *const **nodes);
-  /* See berth_dry_run. */
+  /* See berth_dry_run and berth_ask_extenders. */
   berth_verdict (*post_filter)(const berth_pod *pod, const struct berth_failure *failure, struct berth_outcome *outcome);
   berth_verdict (*pre_score)(const berth_pod *pod, const berth_row *nodes, size_t n_nodes);
   berth_verdict (*reserve)(const berth_pod *pod, berth_row node);
@@ -210,6 +227,16 @@ const char *berth_text(berth_sym symbol);
 /* 0 if no object in the cluster has ever had this string. */
 berth_sym berth_symbol(const char *text);
 
+/* All nodes, if the plugin asked for columns or pods. Freed when the plugin is called again. */
+const berth_row *berth_nodes(size_t *n_nodes);
+/* All pods on nodes, those that are being bound included, if the plugin has `pods`, `pod_placed` or `pod_removed`. Freed when
+ * the plugin is called again. */
+const berth_pod *const *berth_pods(size_t *n_pods);
+/* Where a pod of berth_pods or berth_node_pods is. */
+berth_row berth_pod_node(const berth_pod *pod);
+/* The value of a pod's label, or NULL. */
+const char *berth_pod_label(const berth_pod *pod, const char *key);
+
 /* A node's columns, if the plugin asked for them. */
 const char *berth_node_name(berth_row node);
 bool berth_node_unschedulable(berth_row node);
@@ -237,6 +264,8 @@ int64_t berth_image_size(berth_sym image);
 const char *berth_concat(const char *first, ...);
 /* A string of the contract, `pod->name` say. Freed when the plugin is called again. */
 const char *berth_string(const plugin_string_t *string);
+/* The number in decimal digits. Freed when the plugin is called again. */
+const char *berth_decimal(int64_t value);
 /* A decimal integer with an optional sign, and nothing else, between `least` and `most`. */
 bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value);
 
@@ -287,6 +316,20 @@ struct berth_removal {
 };
 /* In post_filter: what the profile's other Filter plugins would say about each. */
 void berth_dry_run(const struct berth_removal *cases, size_t n_cases, berth_verdict *verdicts);
+
+/* A node on which the pod fits once these pods are gone, the most important first. */
+struct berth_preemption {
+  berth_row node;
+  const berth_pod *const *victims;
+  size_t n_victims;
+  /* How many of the evictions violate a disruption budget. */
+  int64_t violations;
+};
+/* In post_filter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name other
+ * pods of a node. Freed when the plugin is called again. Another verdict than pass is the answer to give: an extender
+ * failed. */
+berth_verdict berth_ask_extenders(const struct berth_preemption *asked, size_t n_asked,
+                                  const struct berth_preemption **agreed, size_t *n_agreed);
 
 /* Milliseconds since 1970, as of the start of this cycle. */
 uint64_t berth_now(void);

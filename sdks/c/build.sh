@@ -24,7 +24,7 @@ exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|
     sed 's/^_D/-D/')
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086
-"$zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -Os -Wall -Wextra -Wl,--strip-all -Wl,-z,stack-size=65536 \
+"$zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -Os -Wall -Wextra -Wl,--strip-debug -Wl,-z,stack-size=65536 \
     $exports -I "$sdk" -I "$build/bindings" "$folder"/*.c "$sdk"/*.c "$build/bindings/plugin.c" \
     "$build/bindings/plugin_component_type.o" -o "$build/module.wasm"
 # Fails if the module imports anything but the scheduler's interface.

@@ -104,7 +104,7 @@ void berth_wait(struct berth_effects *effects, const struct berth_reference *obj
 }
 
 /* Whether a verdict lets the call succeed; otherwise `status` is why it does not. */
-static inline bool passes(berth_verdict verdict, berth_scheduler_types_status_t *status) {
+__attribute__((unused)) static bool passes(berth_verdict verdict, berth_scheduler_types_status_t *status) {
   if (verdict.code == BERTH_SCHEDULER_TYPES_CODE_SUCCESS) return true;
   berth_set_status(status, verdict);
   return false;
@@ -277,6 +277,40 @@ void berth_dry_run(const struct berth_removal *cases, size_t n_cases, berth_verd
   }
   for (size_t i = 0; i < n_cases; i++) free(removals.ptr[i].pods.ptr);
   free(removals.ptr);
+}
+
+berth_verdict berth_ask_extenders(const struct berth_preemption *asked, size_t n_asked,
+                                  const struct berth_preemption **agreed, size_t *n_agreed) {
+  berth_scheduler_host_list_preemption_t list = {berth_table_allocate(n_asked * sizeof *list.ptr), n_asked};
+  for (size_t i = 0; i < n_asked; i++) {
+    berth_scheduler_host_preemption_t *preemption = &list.ptr[i];
+    preemption->node = asked[i].node;
+    preemption->violations = asked[i].violations;
+    preemption->victims.len = asked[i].n_victims;
+    preemption->victims.ptr = berth_table_allocate(asked[i].n_victims * sizeof *preemption->victims.ptr);
+    for (size_t p = 0; p < asked[i].n_victims; p++) preemption->victims.ptr[p] = berth_table_slot(asked[i].victims[p]);
+  }
+  berth_scheduler_host_list_preemption_t left = {NULL, 0};
+  berth_scheduler_host_status_t failed;
+  bool answered = berth_scheduler_host_ask_extenders(&list, &left, &failed);
+  for (size_t i = 0; i < n_asked; i++) free(list.ptr[i].victims.ptr);
+  free(list.ptr);
+  if (!answered) {
+    berth_verdict verdict = verdict_of(&failed);
+    berth_scheduler_types_status_free(&failed);
+    return verdict;
+  }
+  struct berth_preemption *shown = berth_allocate_for_call(left.len * sizeof *shown);
+  for (size_t i = 0; i < left.len; i++) {
+    const berth_scheduler_host_preemption_t *preemption = &left.ptr[i];
+    const berth_pod **victims = berth_allocate_for_call(preemption->victims.len * sizeof *victims);
+    for (size_t p = 0; p < preemption->victims.len; p++) victims[p] = berth_table_pod(preemption->victims.ptr[p]);
+    shown[i] = (struct berth_preemption){preemption->node, victims, preemption->victims.len, preemption->violations};
+  }
+  *agreed = shown;
+  *n_agreed = left.len;
+  berth_scheduler_host_list_preemption_free(&left);
+  return berth_pass();
 }
 
 #ifdef BERTH_EXPORTS_POST_FILTER

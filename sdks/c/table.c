@@ -14,6 +14,8 @@ struct list {
 };
 
 struct row {
+  /* Whether there is such a node. */
+  bool exists;
   bool unschedulable;
   berth_sym name;
   uint32_t taint_set;
@@ -163,6 +165,39 @@ berth_sym berth_symbol(const char *text) {
 }
 
 uint32_t berth_table_slot(const berth_pod *pod) { return ((const struct placed *)pod)->slot; }
+
+const berth_pod *berth_table_pod(uint32_t slot) { return slot < n_slots ? slots[slot].pod : NULL; }
+
+const berth_row *berth_nodes(size_t *n_nodes) {
+  if (!berth_follows_pods() && !berth_plugin.columns && !berth_plugin.label_keys && !berth_plugin.annotation_keys) {
+    berth_panic("berth_nodes needs columns");
+  }
+  berth_row *found = berth_allocate_for_call(n_rows * sizeof *found);
+  *n_nodes = 0;
+  for (size_t node = 0; node < n_rows; node++) {
+    if (rows[node].exists) found[(*n_nodes)++] = (berth_row)node;
+  }
+  return found;
+}
+
+const berth_pod *const *berth_pods(size_t *n_pods) {
+  if (!berth_follows_pods()) berth_panic("berth_pods needs pods");
+  const berth_pod **found = berth_allocate_for_call(n_slots * sizeof *found);
+  *n_pods = 0;
+  for (size_t slot = 0; slot < n_slots; slot++) {
+    if (slots[slot].pod) found[(*n_pods)++] = slots[slot].pod;
+  }
+  return found;
+}
+
+berth_row berth_pod_node(const berth_pod *pod) { return slots[berth_table_slot(pod)].node; }
+
+const char *berth_pod_label(const berth_pod *pod, const char *key) {
+  for (size_t i = 0; i < pod->labels.len; i++) {
+    if (!strcmp(berth_text(pod->labels.ptr[i].f0), key)) return berth_text(pod->labels.ptr[i].f1);
+  }
+  return NULL;
+}
 
 static const struct row *row_at(berth_row node) {
   static const struct row none;
@@ -403,17 +438,22 @@ static void empty_row(berth_row node) {
 
 static void remove_pod(uint32_t slot) {
   if (slot >= n_slots || !slots[slot].pod) return;
+  berth_pod *pod = slots[slot].pod;
   struct row *row = row_for(slots[slot].node);
   berth_pod **pods = row->pods.items;
   for (size_t i = 0; i < row->pods.n; i++) {
-    if (pods[i] == slots[slot].pod) {
+    if (pods[i] == pod) {
       take_out(&row->pods, i, sizeof *pods);
       break;
     }
   }
-  berth_scheduler_types_pod_free(slots[slot].pod);
-  free(slots[slot].pod);
   slots[slot].pod = NULL;
+  if (berth_plugin.pod_removed) {
+    berth_forget();
+    berth_plugin.pod_removed(pod, slots[slot].node);
+  }
+  berth_scheduler_types_pod_free(pod);
+  free(pod);
 }
 
 /* Takes the pod over: what is left of it owns nothing. */
@@ -432,10 +472,13 @@ static void place_pod(exports_berth_scheduler_sync_placed_pod_t *placed) {
   memset(&placed->pod, 0, sizeof placed->pod);
   slots[placed->slot] = (struct slot){pod, placed->node};
   append(&row_for(placed->node)->pods, &pod, sizeof pod);
+  if (berth_plugin.pod_placed) {
+    berth_forget();
+    berth_plugin.pod_placed(pod, placed->node);
+  }
 }
 
 static void empty_table(void) {
-  for (size_t slot = 0; slot < n_slots; slot++) remove_pod((uint32_t)slot);
   for (size_t node = 0; node < n_rows; node++) empty_row((berth_row)node);
   for (size_t i = 0; i < n_taint_sets; i++) copy(&taint_sets[i], NULL, 0, 0);
   berth_objects_forget();
@@ -537,10 +580,13 @@ static void announce(const exports_berth_scheduler_sync_tuple2_sym_string_t *sym
 
 void berth_table_apply(exports_berth_scheduler_sync_delta_t *delta) {
   know_symbols();
+  /* Before the symbols: one that a pod alone had may stand for another string from here on. */
+  for (size_t slot = 0; delta->full && slot < n_slots; slot++) remove_pod((uint32_t)slot);
+  for (size_t i = 0; i < delta->pods_removed.len; i++) remove_pod(delta->pods_removed.ptr[i]);
   for (size_t i = 0; i < delta->symbols.len; i++) announce(&delta->symbols.ptr[i]);
   if (delta->full) empty_table();
-  for (size_t i = 0; i < delta->pods_removed.len; i++) remove_pod(delta->pods_removed.ptr[i]);
   for (size_t i = 0; i < delta->removed.len; i++) empty_row(delta->removed.ptr[i]);
+  for (size_t i = 0; i < delta->added.len; i++) row_for(delta->added.ptr[i])->exists = true;
   for (size_t i = 0; i < delta->taint_sets.len; i++) {
     uint32_t id = delta->taint_sets.ptr[i].f0;
     if (id >= n_taint_sets) {

@@ -8,6 +8,9 @@
 void *berth_table_allocate(size_t size);
 void *berth_table_resize(void *memory, size_t size);
 
+/* Zeroed memory that lives until the plugin is called again. */
+void *berth_allocate_for_call(size_t size);
+
 /* The pod of an open cycle, or NULL. */
 const berth_pod *berth_pod_of(uint64_t cycle);
 /* The same at the start of a call; without a pod, `status` says why. */
@@ -17,8 +20,12 @@ void berth_forget(void);
 void berth_set_status(berth_scheduler_types_status_t *status, berth_verdict verdict);
 /* The set rows of a bitmap, to be freed. */
 berth_row *berth_rows(const berth_scheduler_types_rows_t *nodes, size_t *n_nodes);
+/* Whether the replica has the pods on nodes. */
+bool berth_follows_pods(void);
 /* Of a pod that a node holds. */
 uint32_t berth_table_slot(const berth_pod *pod);
+/* The other way round. */
+const berth_pod *berth_table_pod(uint32_t slot);
 
 #ifdef BERTH_EXPORTS_SYNC
 /* Takes over what it keeps of the delta, and leaves the rest to be freed. */

@@ -9,6 +9,10 @@ name=$2
 "$sdk/toolchain.sh"
 . "$sdk/versions.sh"
 
+# Not the files of tests, which no component holds.
+find "$folder" -name build -prune -o -path "$folder/berth" -prune -o -name '*_test.go' -prune -o -name '*.go' \
+    -exec awk -f "$sdk/imports.awk" {} + >&2
+
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"

@@ -7,6 +7,7 @@ import { createRequire } from "node:module";
 import { dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { linesOf } from "./lines.mjs";
 import { widenWords } from "./words.mjs";
 
 const [toolchain, folder, name] = process.argv.slice(2);
@@ -56,8 +57,11 @@ async function bundle() {
     target: "es2022",
     external: ["berth:*"],
     logLevel: "warning",
+    sourcemap: "external",
+    outfile: join(build, "bundle.js"),
   });
-  const text = bundled.outputFiles[0].text;
+  const [map, script] = bundled.outputFiles;
+  const text = script.text + linesOf(JSON.parse(map.text), plugin);
   writeFileSync(join(build, "bundle.js"), text);
   return text;
 }

@@ -10,6 +10,8 @@ name=$2
 "$sdk/toolchain.sh"
 . "$sdk/versions.sh"
 
+python3 "$sdk/imports.py" "$folder"
+
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"

@@ -20,6 +20,11 @@
 // plugin.wit must export an interface for each: filter, score, normalize-score, and those of points.go: pre-enqueue,
 // queue-sort, pre-filter, post-filter, pre-score, reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign, state.
 //
+// Everywhere, [Nodes] and [Pods] show the cluster.
+//
+// A panic is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a plugin that keeps faulting
+// is rolled back or quarantined. To fail one attempt and go on, answer [Fail].
+//
 // There are no files, no sockets and no clock; time.Now answers nonsense and writes vanish. Use [Now] and [Log].
 package berth
 
@@ -73,7 +78,7 @@ type Manifest struct {
 	Version string
 	// Columns are the parts of the node table that the plugin looks at.
 	Columns []Column
-	// Pods is whether nodes have their pods.
+	// Pods is whether nodes have their pods, and [Pods] all of them. A [PodFollower] has them without saying so.
 	Pods bool
 	// Objects are kinds to keep, whole; the operator must grant each.
 	Objects []ObjectKind
@@ -131,7 +136,7 @@ const (
 	PendingCode
 	// SkipCode is where the plugin has nothing to say.
 	SkipCode
-	// ErrorCode is where something broke.
+	// ErrorCode is where something broke. See [Fail].
 	ErrorCode
 )
 
@@ -154,6 +159,10 @@ func Pending(reason string) *Rejection { return &Rejection{Reason: reason, Code:
 
 // Skip is for PreFilter, PreScore, PreBindPreFlight, PreBind and Bind: nothing to say about this pod.
 func Skip() *Rejection { return &Rejection{Code: SkipCode} }
+
+// Fail is for what broke: the attempt fails with this reason and is repeated after a backoff. It counts in
+// `berth_plugin_errors_total` and is no fault, as a panic would be.
+func Fail(reason string) *Rejection { return &Rejection{Reason: reason, Code: ErrorCode} }
 
 var registered Plugin
 

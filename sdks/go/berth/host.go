@@ -19,12 +19,25 @@ var Host struct {
 	ImageSize func(name string) int64
 	Objects   func(kind ObjectKind) map[ObjectKey][]byte
 	DryRun    func(cases []Removal) []*Rejection
+	Nodes     func() []*Node
+	Pods      func() []*Pod
+
+	AskExtenders func(preemptions []Preemption) []Preemption
 }
 
 // Removal is a node without some of its pods.
 type Removal struct {
 	Node *Node
 	Pods []*Pod
+}
+
+// Preemption is a node on which the pod fits once these pods are gone.
+type Preemption struct {
+	Node *Node
+	// Victims are the pods, the most important first.
+	Victims []*Pod
+	// Violations is how many of the evictions violate a disruption budget.
+	Violations int64
 }
 
 // ObjectKey names an object of a kind.
@@ -50,3 +63,13 @@ func Objects(kind ObjectKind) map[ObjectKey][]byte { return Host.Objects(kind) }
 // DryRun is for PostFilter: what the profile's other Filter plugins would say about nodes without some of their pods. Nil:
 // they pass.
 func DryRun(cases []Removal) []*Rejection { return Host.DryRun(cases) }
+
+// AskExtenders is for PostFilter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out
+// and may name other pods of a node.
+func AskExtenders(preemptions []Preemption) []Preemption { return Host.AskExtenders(preemptions) }
+
+// Nodes are all nodes of the cluster, with the columns of the manifest.
+func Nodes() []*Node { return Host.Nodes() }
+
+// Pods are all pods on nodes, those that are being bound included, if the manifest asks for them.
+func Pods() []*Pod { return Host.Pods() }

@@ -18,7 +18,7 @@ type Node struct {
 	HostPorts        []HostPort
 	DeclaredFeatures []string
 	Annotations      Pairs
-	// If the manifest asks for them.
+	// If the manifest asks for them, or the plugin is a [PodFollower].
 	Pods []*Pod
 }
 
@@ -42,6 +42,7 @@ type Pod struct {
 	JSON []byte
 	// Of a pod on a node.
 	Slot uint32
+	Node *Node
 }
 
 // Pair is a label.

@@ -12,6 +12,15 @@ type QueueSorter interface {
 	SortKey(pod *Pod, queuedAt int64) (first, second int64)
 }
 
+// PodFollower is told which pods are on nodes, so that counts which follow both are up to date at every call.
+type PodFollower interface {
+	// PodPlaced is for a pod that came to a node, or is about to: it is being bound. Called for each pod once, before anything
+	// is asked about the cluster that has it.
+	PodPlaced(pod *Pod, node *Node)
+	// PodRemoved is for one that left. A pod that changed is removed, as it was, and placed.
+	PodRemoved(pod *Pod, node *Node)
+}
+
 // PreFilterer looks at the pod once, before any node.
 type PreFilterer interface {
 	// PreFilter gives the names of the nodes that are left, or nil for all. [Skip] means that Filter is not asked.
@@ -20,7 +29,7 @@ type PreFilterer interface {
 
 // PostFilterer is asked when no node passed.
 type PostFilterer interface {
-	// PostFilter gives a rejection to pass on to the next plugin. See [DryRun].
+	// PostFilter gives a rejection to pass on to the next plugin. See [DryRun] and [AskExtenders].
 	PostFilter(pod *Pod, failure *Failure) (Outcome, *Rejection)
 }
 

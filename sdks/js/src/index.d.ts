@@ -14,6 +14,11 @@
  * plugin.wit must export the interface of each member that the plugin has: `filter`, `score`, `normalize`
  * (normalize-score), `preEnqueue` (pre-enqueue) and so on; `snapshot` and `restore` are `state`, `sortKey` is queue-sort.
  *
+ * Everywhere, `nodes()` and `pods()` show the cluster.
+ *
+ * An exception that a member lets go is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a
+ * plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer `fail(...)`.
+ *
  * Amounts are numbers: milli-CPU and bytes stay below 2^53. Clocks, files, sockets and randomness are not there.
  */
 declare module "berth" {
@@ -64,7 +69,7 @@ declare module "berth" {
     readonly hostPorts: readonly HostPort[];
     readonly declaredFeatures: readonly string[];
     readonly annotations: ReadonlyMap<string, string>;
-    /** If the plugin's `pods` asks for them. */
+    /** If the plugin has `pods`, `podPlaced` or `podRemoved`. */
     readonly pods: readonly Pod[];
   }
 
@@ -93,6 +98,8 @@ declare module "berth" {
     readonly requests: ReadonlyMap<string, number>;
     /** What the usage of its node grows by: a resize under way counts. */
     readonly placedRequests: ReadonlyMap<string, number>;
+    /** Where the pod is, of those that a node has. */
+    readonly node: Node | null;
     /** The whole pending pod, if the plugin's `podJson` asks for it. */
     readonly json: any;
     /** `record pod` of wit/types.wit, for what has no property here. */
@@ -156,14 +163,33 @@ declare module "berth" {
     nominated: { node: Node; pod: Pod }[];
   }
 
+  /** A node on which the pod fits once these pods are gone. */
+  interface Preemption {
+    node: Node;
+    /** The most important first. */
+    victims: readonly Pod[];
+    /** How many of the evictions violate a disruption budget. */
+    violations?: number;
+  }
+
   interface Plugin {
     /** The name that profiles use. It must equal the file's name without `.wasm`. */
     name: string;
     /** For people. */
     version: string;
     columns?: Column[];
-    /** Nodes have their pods. */
+    /** Nodes have their pods, and `pods()` all of them. */
     pods?: boolean;
+    /**
+     * A pod came to a node, or is about to: it is being bound. Told about each pod once, before anything is asked about the
+     * cluster that has it.
+     */
+    podPlaced?(pod: Pod, node: Node): void;
+    /**
+     * It left. A pod that changed is removed, as it was, and placed. So counts that follow both are up to date at every
+     * call.
+     */
+    podRemoved?(pod: Pod, node: Node): void;
     /** Kinds of objects to keep, whole; the operator must grant each. */
     objects?: { apiVersion: string; kind: string }[];
     /** Pending pods have their whole `json`. */
@@ -173,7 +199,7 @@ declare module "berth" {
     /** The profile's pluginConfig, decoded, or null. Throw a Refusal to refuse it. */
     configure?(args: any): void;
     /** Null if the node can run the pod. */
-    filter?(pod: Pod, node: Node): Rejection | null | undefined;
+    filter?(pod: Pod, node: Node): No;
     /** An integer from 0 to 100, or any if there is `normalize`. */
     score?(pod: Pod, node: Node): number;
     /** The scores of all nodes that passed, brought into 0 to 100. */
@@ -218,7 +244,7 @@ declare module "berth" {
     sign?(pod: Pod): string | null;
     /** For the next version of this plugin. */
     snapshot?(): string;
-    /** Throw an Error to refuse it. */
+    /** Throw a Refusal to refuse it. */
     restore?(snapshot: string): void;
   }
 
@@ -229,6 +255,11 @@ declare module "berth" {
 
   /** Not until something outside the scheduler happens; that event skips the pod's backoff. */
   function pending(reason: string): Rejection;
+  /**
+   * Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
+   * `berth_plugin_errors_total` and is no fault, as an exception would be.
+   */
+  function fail(reason: string): Rejection;
   /** `preFilter`, `preScore`, `preBindPreFlight`, `preBind` and `bind`: nothing to say about this pod. */
   const SKIP: Rejection;
 
@@ -238,7 +269,18 @@ declare module "berth" {
    */
   function dryRun(cases: { node: Node; pods: readonly Pod[] }[]): (Rejection | null)[];
 
-  /** Thrown in `configure`: the arguments are refused for this reason. */
+  /**
+   * In `postFilter`: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name
+   * other pods of a node.
+   */
+  function askExtenders(preemptions: Preemption[]): Preemption[];
+
+  /** All nodes of the cluster, with the plugin's `columns`. */
+  function nodes(): Node[];
+  /** All pods on nodes, those that are being bound included, if the plugin has `pods`, `podPlaced` or `podRemoved`. */
+  function pods(): Pod[];
+
+  /** Thrown in `configure` and `restore`: what was given is refused for this reason. */
   class Refusal extends Error {}
 
   /** Writes to the scheduler's log. */

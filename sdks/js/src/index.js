@@ -2,6 +2,7 @@
 
 import * as host from "berth:scheduler/host@0.1.0";
 
+import { asking, followsPods, served } from "./plugin.js";
 import { table } from "./table.js";
 
 export { effects } from "./effects.js";
@@ -17,6 +18,7 @@ export const reject = (reason) => new Rejection("unschedulable", reason);
 export const rejectUnresolvable = (reason) => new Rejection("unschedulable-and-unresolvable", reason);
 
 export const pending = (reason) => new Rejection("pending", reason);
+export const fail = (reason) => new Rejection("error", reason);
 export const SKIP = new Rejection("skip", "");
 
 /** The names of `flags actions` in wit/types.wit. */
@@ -47,8 +49,23 @@ export function on(resource, ...actions) {
 
 export const rejectionOf = ({ code, reasons }) => (code === "success" ? null : new Rejection(code, reasons.join(", ")));
 
+const slotsOf = (pods) => pods.map(({ slot }) => slot);
+
 export const dryRun = (cases) =>
-  host.dryRun(cases.map(({ node, pods }) => ({ node: node.row, pods: pods.map(({ slot }) => slot) }))).map(rejectionOf);
+  asking(() => host.dryRun(cases.map(({ node, pods }) => ({ node: node.row, pods: slotsOf(pods) })))).map(rejectionOf);
+
+export function askExtenders(preemptions) {
+  const asked = preemptions.map(({ node, victims, violations = 0 }) => ({
+    node: node.row,
+    victims: slotsOf(victims),
+    violations,
+  }));
+  return asking(() => host.askExtenders(asked)).map(({ node, victims, violations }) => ({
+    node: table.node(node),
+    victims: Array.from(victims, (slot) => table.pods.get(slot)),
+    violations,
+  }));
+}
 
 export class Refusal extends Error {}
 
@@ -58,3 +75,13 @@ export const count = (name, amount = 1) => host.count(name, amount);
 
 export const imageSize = (name) => table.imageSizes.get(name) ?? 0;
 export const objects = (apiVersion, kind) => table.objects.get(`${apiVersion}/${kind}`) ?? new Map();
+
+export function nodes() {
+  if (!followsPods() && !served().columns?.length) throw new Error("nodes() needs `columns`");
+  return table.nodes.filter((node) => node !== undefined);
+}
+
+export function pods() {
+  if (!followsPods()) throw new Error("pods() needs `pods: true`");
+  return [...table.pods.values()];
+}

@@ -6,9 +6,10 @@ export class Pod {
   #table;
   #memory = {};
 
-  constructor(raw, table, slot = null) {
+  constructor(raw, table, slot = null, node = null) {
     this.raw = raw;
     this.slot = slot;
+    this.node = node;
     this.#table = table;
   }
 

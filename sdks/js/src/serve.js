@@ -1,6 +1,7 @@
 // Each interface of the contract, answered by the plugin.
 
-import { Refusal, Rejection, log, rejectionOf } from "./index.js";
+import { Refusal, Rejection, rejectionOf } from "./index.js";
+import { Answered, call, followsPods, setPlugin } from "./plugin.js";
 import { Pod } from "./pod.js";
 import { table } from "./table.js";
 import { decode, encode } from "./text.js";
@@ -14,49 +15,13 @@ const cycles = new Map();
 /** By cycle: the pods that its dry runs have named. */
 const tried = new Map();
 
-/** Why an attempt fails; the stack goes to the log. */
-function failure(error) {
-  log(`${error}\n${error?.stack ?? ""}`.slice(0, 4000), "error");
-  return String(error);
-}
-
-function podOf(cycle) {
-  const pod = cycles.get(cycle);
-  if (!pod) throw new Error("called outside a cycle");
-  return pod;
-}
-
-/** Answers in the place of something that throws. */
-function attempt(run, otherwise) {
-  try {
-    return run();
-  } catch (error) {
-    return otherwise(failure(error));
-  }
-}
-
-/** A status that is an answer, and no mistake of the plugin. */
-class Answered {
-  constructor(status) {
-    this.status = status;
-  }
-}
-
-/** Runs what may answer with a status. What the plugin throws fails the attempt, and not the instance. */
-function checked(run) {
-  let status;
-  try {
-    return run();
-  } catch (error) {
-    status = error instanceof Answered ? error.status : { code: "error", reasons: [failure(error)] };
-  }
-  throw status;
-}
-
-const answer = (cycle, run) => checked(() => run(podOf(cycle)));
-
-/** For a call without an answer: what the plugin throws is logged. */
-const told = (cycle, run) => attempt(() => void run(podOf(cycle)), () => undefined);
+/** A call about the pod of a cycle. */
+const answer = (cycle, run) =>
+  call(() => {
+    const pod = cycles.get(cycle);
+    if (!pod) throw new Error("called outside a cycle");
+    return run(pod);
+  });
 
 /** Null goes on; a rejection is the answer. */
 function check(rejection) {
@@ -106,31 +71,34 @@ function checkScores(scores, n) {
 }
 
 function manifestOf(plugin) {
-  const { name, version, columns = [], pods = false, podJson = false, objects = [], requeue = null } = plugin;
+  const { name, version, columns = [], podJson = false, objects = [], requeue = null } = plugin;
   const column = (column) => {
     if (typeof column === "string") return { tag: column };
     return "label" in column ? { tag: "label", val: column.label } : { tag: "annotation", val: column.annotation };
   };
-  return { name, version, columns: columns.map(column), pods, podJson, objects, requeue };
+  return { name, version, columns: columns.map(column), pods: followsPods(), podJson, objects, requeue };
 }
 
-function configure(plugin, args) {
-  let reason;
+/** Runs what may refuse what it was given: with a `Refusal`, whose message is the answer. */
+function refusing(run) {
   try {
-    plugin.configure?.(JSON.parse(args));
-    return;
+    run();
   } catch (error) {
-    reason = error instanceof Refusal ? error.message : failure(error);
+    throw error instanceof Refusal ? new Answered(error.message) : error;
   }
-  throw reason;
 }
 
 function filterOf(plugin) {
+  const verdictOf = (pod, node) => {
+    const status = statusOf(plugin.filter(pod, node));
+    if (status.code === "error") throw new Answered(status);
+    return status;
+  };
   return {
     filter: (cycle, candidates) =>
       answer(cycle, (pod) => {
         const nodes = nodesOf(candidates);
-        const passes = (node) => statusOf(plugin.filter(pod, node)) === SUCCESS;
+        const passes = (node) => verdictOf(pod, node) === SUCCESS;
         const passed = plugin.filterNodes ? plugin.filterNodes(pod, nodes) : nodes.filter(passes);
         const words = emptyWords(candidates.length);
         for (const node of passed) insert(words, node);
@@ -141,7 +109,7 @@ function filterOf(plugin) {
       answer(cycle, (pod) => {
         const groups = new Map();
         for (const node of nodesOf(rejected)) {
-          const status = statusOf(plugin.filter(pod, node));
+          const status = verdictOf(pod, node);
           if (status === SUCCESS) continue;
           const key = JSON.stringify(status);
           if (!groups.has(key)) groups.set(key, { status, nodes: emptyWords(rejected.length) });
@@ -169,10 +137,7 @@ function permitOf(plugin) {
     if (reject !== undefined) return [{ tag: "deny", val: statusOf(reject) }, effects];
     return [wait === undefined ? { tag: "allow" } : { tag: "wait", val: wait }, effects];
   };
-  const denied = (reason) => [{ tag: "deny", val: { code: "error", reasons: [reason] } }, []];
-  return {
-    permit: (cycle, row) => attempt(() => verdictOf(plugin.permit(podOf(cycle), table.node(row))), denied),
-  };
+  return { permit: (cycle, row) => answer(cycle, (pod) => verdictOf(plugin.permit(pod, table.node(row)))) };
 }
 
 function postFilterOf(plugin) {
@@ -200,17 +165,8 @@ function postFilterOf(plugin) {
 
 function stateOf(plugin) {
   return {
-    snapshot: () => attempt(() => encode(plugin.snapshot()), () => new Uint8Array()),
-    restore(snapshot) {
-      let reason;
-      try {
-        plugin.restore(decode(snapshot));
-        return;
-      } catch (error) {
-        reason = error instanceof Error ? error.message : String(error);
-      }
-      throw reason;
-    },
+    snapshot: () => call(() => encode(plugin.snapshot())),
+    restore: (snapshot) => call(() => refusing(() => plugin.restore(decode(snapshot)))),
   };
 }
 
@@ -235,25 +191,24 @@ function queueOf(plugin) {
     return plugin.queueingHint(new Pod(raw, table), event, ...beforeAndAfter(subject)) ? "queue" : "skip";
   };
   return {
-    preEnqueue: { preEnqueue: (raw) => checked(() => check(plugin.preEnqueue(new Pod(raw, table)))) },
-    queueSort: {
-      sortKey: (raw, queuedAt) => attempt(() => plugin.sortKey(new Pod(raw, table), queuedAt), () => [0, queuedAt]),
-    },
-    queueingHint: { queueingHint: (...asked) => attempt(() => hint(...asked), () => "queue") },
-    sign: { sign: (raw) => attempt(() => plugin.sign(new Pod(raw, table)) ?? null, () => null) },
+    preEnqueue: { preEnqueue: (raw) => call(() => check(plugin.preEnqueue(new Pod(raw, table)))) },
+    queueSort: { sortKey: (raw, queuedAt) => call(() => plugin.sortKey(new Pod(raw, table), queuedAt)) },
+    queueingHint: { queueingHint: (...asked) => call(() => hint(...asked)) },
+    sign: { sign: (raw) => call(() => plugin.sign(new Pod(raw, table)) ?? null) },
   };
 }
 
 /** The exports of a component that holds this plugin. */
 export function serve(plugin) {
+  setPlugin(plugin);
   const at = (method) => (cycle, row) => answer(cycle, (pod) => effectsOf(plugin[method](pod, table.node(row))));
   return {
     ...queueOf(plugin),
     lifecycle: {
-      describe: () => manifestOf(plugin),
-      configure: (args) => configure(plugin, args),
+      describe: () => call(() => manifestOf(plugin)),
+      configure: (args) => call(() => refusing(() => plugin.configure?.(JSON.parse(args)))),
     },
-    sync: { apply: (delta) => table.apply(delta) },
+    sync: { apply: (delta) => call(() => table.apply(delta, plugin)) },
     cycle: {
       begin: (cycle, pod) => void cycles.set(cycle, new Pod(pod, table)),
       end: (cycle) => {
@@ -286,7 +241,7 @@ export function serve(plugin) {
     },
     reserve: {
       reserve: (cycle, row) => answer(cycle, (pod) => check(plugin.reserve(pod, table.node(row)))),
-      unreserve: (cycle, row) => told(cycle, (pod) => plugin.unreserve(pod, table.node(row))),
+      unreserve: (cycle, row) => answer(cycle, (pod) => void plugin.unreserve(pod, table.node(row))),
     },
     permit: permitOf(plugin),
     preBindPreFlight: {
@@ -299,7 +254,7 @@ export function serve(plugin) {
     },
     preBind: { preBind: at("preBind") },
     bind: { bind: at("bind") },
-    postBind: { postBind: (cycle, row) => told(cycle, (pod) => plugin.postBind(pod, table.node(row))) },
+    postBind: { postBind: (cycle, row) => answer(cycle, (pod) => void plugin.postBind(pod, table.node(row))) },
     state: stateOf(plugin),
   };
 }

@@ -80,7 +80,7 @@ export class Table {
     this.imageSizes = new Map();
     this.objects = new Map();
     this.taintSets = new Map();
-    /** By slot: the pod, and its node. */
+    /** By slot. */
     this.pods = new Map();
   }
 
@@ -127,19 +127,21 @@ export class Table {
     };
   }
 
-  apply(delta) {
+  /** Brings the replica up to a delta, and tells the plugin which pods left and came. */
+  apply(delta, plugin) {
+    // Before the symbols: one that the pod alone had may stand for another string from here on.
+    for (const slot of delta.full ? [...this.pods.keys()] : delta.podsRemoved) this.removePod(slot, plugin);
     for (const [symbol, text] of delta.symbols) {
       // The symbol may have stood for another string, which is gone from the cluster.
       this.imageSizes.delete(this.text(symbol));
       this.texts[symbol] = text;
     }
     if (delta.full) this.clear();
-    for (const slot of delta.podsRemoved) this.removePod(slot);
     for (const row of delta.removed) this.nodes[row] = undefined;
     for (const row of delta.added) this.nodes[row] ??= new Node(row);
     for (const [id, taints] of delta.taintSets) this.taintSets.set(id, this.taints(taints));
     for (const { rows, data } of delta.columns) this.applyColumn(rows, data.tag, data.val);
-    for (const { slot, node, pod } of delta.podsPlaced) this.placePod(slot, this.nodes[node], pod);
+    for (const { slot, node, pod } of delta.podsPlaced) this.placePod(slot, this.nodes[node], pod, plugin);
     for (const [image, size] of delta.imageSizes) this.imageSizes.set(this.text(image), size);
     for (const { apiVersion, kind, namespace, name, json } of delta.objects) {
       const key = `${apiVersion}/${kind}`;
@@ -149,19 +151,21 @@ export class Table {
     }
   }
 
-  removePod(slot) {
-    const placed = this.pods.get(slot);
-    if (!placed) return;
+  removePod(slot, plugin) {
+    const pod = this.pods.get(slot);
+    if (!pod) return;
     this.pods.delete(slot);
-    placed.node.pods.splice(placed.node.pods.indexOf(placed.pod), 1);
+    const { pods } = pod.node;
+    pods.splice(pods.indexOf(pod), 1);
+    plugin.podRemoved?.(pod, pod.node);
   }
 
-  placePod(slot, node, raw) {
-    this.removePod(slot);
+  placePod(slot, node, raw, plugin) {
     if (!node) return;
-    const pod = new Pod(raw, this, slot);
-    this.pods.set(slot, { pod, node });
+    const pod = new Pod(raw, this, slot, node);
+    this.pods.set(slot, pod);
     node.pods.push(pod);
+    plugin.podPlaced?.(pod, node);
   }
 
   /** Columns that a newer scheduler may send are not asked for, and skipped. */

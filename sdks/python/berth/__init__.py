@@ -17,7 +17,11 @@
 
 The class is made once. It may have:
 
-    pods = True                      nodes have their pods.
+    pods = True                      nodes have their pods, and `pods()` all of them.
+    pod_placed(self, pod, node)      a pod came to a node, or is about to: it is being bound. Told about each pod once, before
+                                     anything is asked about the cluster that has it.
+    pod_removed(self, pod, node)     it left. A pod that changed is removed, as it was, and placed. So counts that follow
+                                     both are up to date at every call.
     objects = [(api_version, kind)]  these objects are kept, whole, see `objects`; the operator must grant each kind.
     configure(self, args)            the profile's pluginConfig, decoded, or None. Raise ValueError to refuse it.
     filter(self, pod, node)          None if the node can run the pod, else `reject(...)` or `reject_unresolvable(...)`.
@@ -29,7 +33,7 @@ The class is made once. It may have:
     requeue = [on("Node", "add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
     pod_json = True                  pending pods have their whole `json`.
 
-and at the other extension points, where `no` is None for yes or `reject(...)`, `pending(...)` and the like:
+and at the other extension points, where `no` is None for yes or `reject(...)`, `pending(...)`, `fail(...)`:
 
     pre_enqueue(self, pod)           no
     sort_key(self, pod, queued_at)   two ints: smaller comes first.
@@ -51,6 +55,11 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     sign(self, pod)                  a string that pods with the same answers share, or None.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
+Everywhere, `nodes()` and `pods()` show the cluster.
+
+An exception that a method lets go is a fault: the call traps, the scheduler counts it and starts a fresh instance, and a
+plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer `fail(...)`.
+
 plugin.wit must export an interface for each: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter, pre-score,
 score, normalize-score (normalize), reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign,
 state (snapshot, restore).
@@ -59,7 +68,19 @@ Clocks, files, sockets and randomness are not there: a plugin that touches them 
 """
 
 from . import effects
-from .answers import SKIP, Failure, Outcome, Rejection, Wait, on, pending, reject, reject_unresolvable
+from .answers import (
+    SKIP,
+    Failure,
+    Outcome,
+    Preemption,
+    Rejection,
+    Wait,
+    fail,
+    on,
+    pending,
+    reject,
+    reject_unresolvable,
+)
 from .columns import (
     ALLOCATABLE,
     DECLARED_FEATURES,
@@ -75,18 +96,20 @@ from .columns import (
     annotation,
     label,
 )
-from .guest import count, dry_run, image_size, log, now, objects, plugin
+from .guest import ask_extenders, count, dry_run, image_size, log, nodes, now, objects, plugin, pods
 from .pod import HostPort, Pod
 from .table import EventNode, Node, Taint
 
 __all__ = [
     "ALLOCATABLE",
     "annotation",
+    "ask_extenders",
     "count",
     "DECLARED_FEATURES",
     "dry_run",
     "effects",
     "EventNode",
+    "fail",
     "Failure",
     "HOST_PORTS",
     "HostPort",
@@ -97,6 +120,7 @@ __all__ = [
     "log",
     "NAME",
     "Node",
+    "nodes",
     "NON_ZERO_REQUESTED",
     "now",
     "objects",
@@ -106,6 +130,8 @@ __all__ = [
     "plugin",
     "Pod",
     "POD_COUNT",
+    "pods",
+    "Preemption",
     "reject",
     "reject_unresolvable",
     "Rejection",

@@ -1,8 +1,13 @@
 """What a plugin says about a pod."""
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from wit_world.imports.types import Actions, ClusterEvent, Code, Status
+
+if TYPE_CHECKING:
+    from .pod import Pod
+    from .table import Node
 
 
 @dataclass(frozen=True)
@@ -28,6 +33,12 @@ def pending(reason: str) -> Rejection:
     return Rejection(Code.PENDING, reason)
 
 
+def fail(reason: str) -> Rejection:
+    """Something broke: the attempt fails with this reason and is repeated after a backoff. It counts in
+    `berth_plugin_errors_total` and is no fault, as an exception would be."""
+    return Rejection(Code.ERROR, reason)
+
+
 SKIP = Rejection(Code.SKIP, "")
 """pre_filter, pre_score, pre_bind_pre_flight, pre_bind and bind: nothing to say about this pod."""
 
@@ -43,19 +54,30 @@ class Wait:
 class Failure:
     """What post_filter is told: why no node passed."""
 
-    rejections: list
-    """Pairs of a Rejection and the nodes that it is about."""
+    rejections: "list[tuple[Rejection, list[Node]]]"
+    """Each with the nodes that it is about."""
     absent: Rejection | None
     """Of all other nodes, when pre_filter turned them or the pod down."""
-    nominated: list
-    """Pairs of a node and a pod that holds a nomination there."""
+    nominated: "list[tuple[Node, Pod]]"
+    """Nodes with pods that hold a nomination there."""
+
+
+@dataclass(frozen=True)
+class Preemption:
+    """A node on which the pod fits once these pods are gone."""
+
+    node: "Node"
+    victims: "list[Pod]"
+    """The most important first."""
+    violations: int = 0
+    """How many of the evictions violate a disruption budget."""
 
 
 @dataclass(frozen=True)
 class Outcome:
     """What post_filter has come to: success, with a node to nominate or not, and effects."""
 
-    node: object = None
+    node: "Node | None" = None
     clear: bool = False
     """Clear the pod's nomination."""
     effects: list = field(default_factory=list)

@@ -6,10 +6,10 @@ import operator
 
 from componentize_py_types import Err
 from wit_world.exports import lifecycle
-from wit_world.imports.types import Code, Explanation, Status
+from wit_world.imports.types import Code, Explanation
 
 from .answers import Failure, Outcome, Rejection, Wait, rejection, status
-from .guest import failure, guest
+from .guest import guest, tell
 from .pod import Pod
 
 # A module is there if the plugin's world exports its interface.
@@ -54,7 +54,49 @@ __all__ = [
 ]
 
 
+def _call(function):
+    """A call of the scheduler. What the plugin raises is a fault: said to the scheduler before the call traps."""
+
+    @functools.wraps(function)
+    def call(*arguments):
+        try:
+            return function(*arguments)
+        except Err:
+            raise
+        except BaseException as error:
+            tell(error)
+            raise
+
+    return call
+
+
+def _in_cycle(function):
+    """A call about the pod of a cycle: passes the plugin and the pod instead of the cycle."""
+
+    @_call
+    @functools.wraps(function)
+    def call(self, cycle, *arguments):
+        pod = guest.cycles.get(cycle)
+        if guest.plugin is None or pod is None:
+            raise RuntimeError("called outside a cycle")
+        return function(guest.plugin, pod, *arguments)
+
+    return call
+
+
+def _about_pod(function):
+    """A call about a pod outside of its cycles."""
+
+    @_call
+    @functools.wraps(function)
+    def call(self, raw, *arguments):
+        return function(guest.plugin, Pod(raw, guest.table), *arguments)
+
+    return call
+
+
 class Lifecycle:
+    @_call
     def describe(self) -> lifecycle.Manifest:
         kind = guest.kind
         if kind is None:
@@ -64,12 +106,13 @@ class Lifecycle:
             name=kind.name,
             version=kind.version,
             columns=list(getattr(kind, "columns", [])),
-            pods=getattr(kind, "pods", False),
+            pods=guest.follows_pods(),
             pod_json=getattr(kind, "pod_json", False),
             objects=[lifecycle.ObjectKind(api_version, name) for api_version, name in objects],
             requeue=getattr(kind, "requeue", None),
         )
 
+    @_call
     def configure(self, args: str) -> None:
         try:
             plugin = guest.kind()
@@ -77,14 +120,13 @@ class Lifecycle:
                 plugin.configure(json.loads(args))
         except ValueError as error:
             raise Err(str(error)) from error
-        except Exception as error:
-            raise Err(failure(error)) from error
         guest.plugin = plugin
 
 
 class Sync:
+    @_call
     def apply(self, delta) -> None:
-        guest.table.apply(delta)
+        guest.table.apply(delta, guest.plugin)
 
 
 class Cycle:
@@ -94,58 +136,6 @@ class Cycle:
     def end(self, cycle: int) -> None:
         guest.cycles.pop(cycle, None)
         guest.tried.pop(cycle, None)
-
-
-def _run(cycle, function, arguments):
-    pod = guest.cycles.get(cycle)
-    if guest.plugin is None or pod is None:
-        raise RuntimeError("called outside a cycle")
-    return function(guest.plugin, pod, *arguments)
-
-
-def _answer(function):
-    """Passes plugin and pod instead of the cycle. What the plugin raises fails the attempt, and not the instance."""
-
-    @functools.wraps(function)
-    def answer(self, cycle, *arguments):
-        try:
-            return _run(cycle, function, arguments)
-        except Err:
-            raise
-        except Exception as error:
-            raise Err(Status(Code.ERROR, [failure(error)])) from error
-
-    return answer
-
-
-def _told(function):
-    """The same for a call that has no answer: what the plugin raises is logged."""
-
-    @functools.wraps(function)
-    def told(self, cycle, *arguments):
-        try:
-            _run(cycle, function, arguments)
-        except Exception as error:
-            failure(error)
-
-    return told
-
-
-def _without_cycle(default):
-    """For calls about a pod that have no way to fail: what the plugin raises is logged, and the default answered."""
-
-    def wrap(function):
-        @functools.wraps(function)
-        def answer(self, raw, *arguments):
-            try:
-                return function(guest.plugin, Pod(raw, guest.table), *arguments)
-            except Exception as error:
-                failure(error)
-                return default(*arguments)
-
-        return answer
-
-    return wrap
 
 
 def _check(answer: Rejection | None) -> None:
@@ -174,24 +164,20 @@ def _nodes(words: list[int]) -> list:
 
 
 class PreEnqueue:
-    def pre_enqueue(self, pod) -> None:
-        try:
-            answer = status(guest.plugin.pre_enqueue(Pod(pod, guest.table)))
-        except Exception as error:
-            raise Err(Status(Code.ERROR, [failure(error)])) from error
-        if answer.code is not Code.SUCCESS:
-            raise Err(answer)
+    @_about_pod
+    def pre_enqueue(plugin, pod):
+        _check(plugin.pre_enqueue(pod))
 
 
 class QueueSort:
-    @_without_cycle(lambda queued_at: (0, queued_at))
+    @_about_pod
     def sort_key(plugin, pod, queued_at):
         first, second = plugin.sort_key(pod, queued_at)
         return operator.index(first), operator.index(second)
 
 
 class PreFilter:
-    @_answer
+    @_in_cycle
     def pre_filter(plugin, pod):
         answer = plugin.pre_filter(pod)
         if isinstance(answer, Rejection):
@@ -200,13 +186,17 @@ class PreFilter:
 
 
 def _passes(answer: Rejection | None) -> bool:
-    if answer is not None and not isinstance(answer, Rejection):
+    if answer is None:
+        return True
+    if not isinstance(answer, Rejection):
         raise TypeError(f"filter gave {answer!r}, which is neither None nor a rejection")
-    return answer is None
+    if answer.code is Code.ERROR:
+        raise Err(status(answer))
+    return False
 
 
 class Filter:
-    @_answer
+    @_in_cycle
     def filter(plugin, pod, candidates):
         nodes = _nodes(candidates)
         if hasattr(plugin, "filter_nodes"):
@@ -218,7 +208,7 @@ class Filter:
             words[node.row >> 6] |= 1 << (node.row & 63)
         return words
 
-    @_answer
+    @_in_cycle
     def explain(plugin, pod, rejected):
         groups = {}
         for node in _nodes(rejected):
@@ -233,7 +223,7 @@ class Filter:
         tried[keep:] = [Pod(raw, guest.table) for raw in pods]
         return self._verdicts(cycle, tried, cases)
 
-    @_answer
+    @_in_cycle
     def _verdicts(plugin, pod, tried, cases):
         def answer(case):
             node = guest.table.node(case.node)
@@ -244,7 +234,7 @@ class Filter:
 
 
 class PostFilter:
-    @_answer
+    @_in_cycle
     def post_filter(plugin, pod, raw):
         told = Failure(
             rejections=[(rejection(it.status), _nodes(it.nodes)) for it in raw.rejections],
@@ -263,13 +253,13 @@ class PostFilter:
 
 
 class PreScore:
-    @_answer
+    @_in_cycle
     def pre_score(plugin, pod, nodes):
         _check(plugin.pre_score(pod, _nodes(nodes)))
 
 
 class Score:
-    @_answer
+    @_in_cycle
     def score(plugin, pod, nodes):
         nodes = _nodes(nodes)
         if hasattr(plugin, "score_nodes"):
@@ -278,37 +268,35 @@ class Score:
 
 
 class NormalizeScore:
-    @_answer
+    @_in_cycle
     def normalize_score(plugin, pod, nodes, scores):
         return [operator.index(score) for score in plugin.normalize(pod, list(scores))]
 
 
 class Reserve:
-    @_answer
+    @_in_cycle
     def reserve(plugin, pod, node):
         _check(plugin.reserve(pod, guest.table.node(node)))
 
-    @_told
+    @_in_cycle
     def unreserve(plugin, pod, node):
         plugin.unreserve(pod, guest.table.node(node))
 
 
 class Permit:
-    def permit(self, cycle, node):
-        try:
-            answer = _run(cycle, lambda plugin, pod: plugin.permit(pod, guest.table.node(node)), ())
-            verdict, effects = answer if isinstance(answer, tuple) else (answer, [])
-            if isinstance(verdict, Wait):
-                return wit_permit.Verdict_Wait(verdict.milliseconds), list(effects)
-            if verdict is not None:
-                return wit_permit.Verdict_Deny(status(verdict)), list(effects)
-            return wit_permit.Verdict_Allow(), list(effects)
-        except Exception as error:
-            return wit_permit.Verdict_Deny(Status(Code.ERROR, [failure(error)])), []
+    @_in_cycle
+    def permit(plugin, pod, node):
+        answer = plugin.permit(pod, guest.table.node(node))
+        verdict, effects = answer if isinstance(answer, tuple) else (answer, [])
+        if isinstance(verdict, Wait):
+            return wit_permit.Verdict_Wait(verdict.milliseconds), list(effects)
+        if verdict is not None:
+            return wit_permit.Verdict_Deny(status(verdict)), list(effects)
+        return wit_permit.Verdict_Allow(), list(effects)
 
 
 class PreBindPreFlight:
-    @_answer
+    @_in_cycle
     def pre_bind_pre_flight(plugin, pod, node):
         answer = plugin.pre_bind_pre_flight(pod, guest.table.node(node))
         if isinstance(answer, Rejection):
@@ -317,19 +305,19 @@ class PreBindPreFlight:
 
 
 class PreBind:
-    @_answer
+    @_in_cycle
     def pre_bind(plugin, pod, node):
         return _effects(plugin.pre_bind(pod, guest.table.node(node)))
 
 
 class Bind:
-    @_answer
+    @_in_cycle
     def bind(plugin, pod, node):
         return _effects(plugin.bind(pod, guest.table.node(node)))
 
 
 class PostBind:
-    @_told
+    @_in_cycle
     def post_bind(plugin, pod, node):
         plugin.post_bind(pod, guest.table.node(node))
 
@@ -349,28 +337,26 @@ def _before_and_after(subject) -> tuple:
 
 
 class QueueingHint:
-    @_without_cycle(lambda *_: wit_hint.Hint.QUEUE)
+    @_about_pod
     def queueing_hint(plugin, pod, event, subject):
         old, new = _before_and_after(subject)
         return wit_hint.Hint.QUEUE if plugin.queueing_hint(pod, event, old, new) else wit_hint.Hint.SKIP
 
 
 class Sign:
-    @_without_cycle(lambda: None)
+    @_about_pod
     def sign(plugin, pod):
         return plugin.sign(pod)
 
 
 class State:
+    @_call
     def snapshot(self) -> bytes:
-        try:
-            return guest.plugin.snapshot()
-        except Exception as error:
-            failure(error)
-            return b""
+        return guest.plugin.snapshot()
 
+    @_call
     def restore(self, snapshot: bytes) -> None:
         try:
             guest.plugin.restore(snapshot)
-        except Exception as error:
+        except ValueError as error:
             raise Err(str(error)) from error

@@ -1,12 +1,13 @@
 """One plugin inside a component: the replica, the open cycles, and the plugin itself."""
 
+import sys
 import traceback
 
 from wit_world.imports import host
 
-from .answers import rejection
+from .answers import Preemption, Rejection, rejection
 from .pod import Pod
-from .table import Table
+from .table import Node, Table
 
 
 class Guest:
@@ -17,6 +18,10 @@ class Guest:
         self.cycles: dict[int, Pod] = {}
         # By cycle: the pods that its dry runs have named.
         self.tried: dict[int, list[Pod]] = {}
+
+    def follows_pods(self) -> bool:
+        """Whether the replica has the pods on nodes."""
+        return getattr(self.kind, "pods", False) or any(hasattr(self.kind, it) for it in ("pod_placed", "pod_removed"))
 
 
 guest = Guest()
@@ -45,6 +50,20 @@ def count(name: str, amount: int = 1) -> None:
     host.count(name, amount)
 
 
+def nodes() -> list[Node]:
+    """All nodes of the cluster, with the plugin's `columns`."""
+    if not guest.follows_pods() and not getattr(guest.kind, "columns", []):
+        raise RuntimeError("nodes() needs `columns`")
+    return list(guest.table.nodes.values())
+
+
+def pods() -> list[Pod]:
+    """All pods on nodes, those that are being bound included."""
+    if not guest.follows_pods():
+        raise RuntimeError("pods() needs `pods = True`")
+    return list(guest.table.pods.values())
+
+
 def objects(api_version: str, kind: str) -> dict[tuple[str, str], bytes]:
     """The objects of a kind that the plugin's `objects` names, as JSON by namespace and name."""
     return guest.table.objects.get((api_version, kind), {})
@@ -55,18 +74,38 @@ def image_size(name: str) -> int:
     return guest.table.image_sizes.get(name, 0)
 
 
-def dry_run(cases: list) -> list:
+def dry_run(cases: list[tuple[Node, list[Pod]]]) -> list[Rejection | None]:
     """In post_filter: for each pair of a node and pods on it, what the profile's other Filter plugins would say without
     them: None, or a Rejection."""
     statuses = host.dry_run([host.Removal(node.row, [pod.slot for pod in pods]) for node, pods in cases])
     return [rejection(status) for status in statuses]
 
 
-def failure(error: Exception) -> str:
-    """Why an attempt fails; where it happened goes to the log."""
-    reason = f"{type(error).__name__}: {error}"
-    # Not `traceback.format_exc`: it reads the source, and a component has no files.
-    frames = traceback.walk_tb(error.__traceback__)
-    places = [f"  {frame.f_code.co_filename}:{line}, in {frame.f_code.co_name}" for frame, line in frames]
-    log("\n".join([reason, *places])[:4000], "error")
-    return reason
+def ask_extenders(preemptions: list[Preemption]) -> list[Preemption]:
+    """In post_filter: what is left of these after the HTTP extenders with a `preemptVerb`, which leave nodes out and may name
+    other pods of a node."""
+    asked = [host.Preemption(it.node.row, [pod.slot for pod in it.victims], it.violations) for it in preemptions]
+    table = guest.table
+    return [
+        Preemption(table.node(it.node), [table.pods[slot] for slot in it.victims], it.violations)
+        for it in host.ask_extenders(asked)
+    ]
+
+
+def tell(error: BaseException) -> None:
+    """Says what went wrong, and where in the plugin's own files. What a call logs as an error before it traps is the reason
+    of the fault."""
+    text = " ".join(str(error).splitlines()[:3])
+    reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    log(f"{reason}{_place(error)}", "error")
+
+
+def _place(error: BaseException) -> str:
+    # Not `traceback.extract_tb`: it reads the source, and a component has no files.
+    frames = [(frame.f_code, line) for frame, line in traceback.walk_tb(error.__traceback__)]
+    folder = sys.modules[guest.kind.__module__].__file__.rpartition("/")[0] + "/" if guest.kind else ""
+    own = [(code, line) for code, line in frames if code.co_filename.startswith(folder)]
+    if not own:
+        return ""
+    code, line = own[-1]
+    return f", at {code.co_filename.removeprefix(folder)}:{line} in {code.co_name}"

@@ -3,7 +3,10 @@
 import json
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .table import Node
 
 
 class HostPort(NamedTuple):
@@ -21,9 +24,11 @@ class Pod:
     """A pod, pending or placed. `raw` is `record pod` of wit/types.wit, for what has no property here; its symbols are
     turned into strings by `text`."""
 
-    def __init__(self, raw, table, slot: int | None = None):
+    def __init__(self, raw, table, slot: int | None = None, node: "Node | None" = None):
         self.raw = raw
         self.slot = slot
+        self.node = node
+        """Of a pod that is on a node."""
         self._table = table
 
     @property

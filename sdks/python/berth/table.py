@@ -118,9 +118,9 @@ class Table:
         self.nodes: dict[int, Node] = {}
         self.image_sizes: dict[str, int] = {}
         self.objects: dict[tuple[str, str], dict[tuple[str, str], bytes]] = {}
+        # By slot.
+        self.pods: dict[int, Pod] = {}
         self._taint_sets: dict[int, tuple[Taint, ...]] = {}
-        # By slot: the pod, and the row of its node.
-        self._pods: dict[int, tuple[Pod, int]] = {}
 
     def text(self, symbol: int) -> str:
         return self.texts[symbol] if symbol < len(self.texts) else ""
@@ -146,7 +146,11 @@ class Table:
         amounts |= {self.text(name): amount for name, amount in raw.scalars}
         return {name: amount for name, amount in amounts.items() if amount}
 
-    def apply(self, delta) -> None:
+    def apply(self, delta, plugin) -> None:
+        """Brings the replica up to a delta, and tells the plugin which pods left and came."""
+        # Before the symbols: one that the pod alone had may stand for another string from here on.
+        for slot in list(self.pods) if delta.full else delta.pods_removed:
+            self._remove_pod(slot, plugin)
         for symbol, text in delta.symbols:
             while symbol >= len(self.texts):
                 self.texts.append("")
@@ -157,8 +161,6 @@ class Table:
             texts = self.texts
             self.__init__()
             self.texts = texts
-        for slot in delta.pods_removed:
-            self._remove_pod(slot)
         for row in delta.removed:
             self.nodes.pop(row, None)
         for row in delta.added:
@@ -171,7 +173,7 @@ class Table:
             if apply:
                 apply(self, change.rows, change.data.value)
         for placed in delta.pods_placed:
-            self._place_pod(placed)
+            self._place_pod(placed, plugin)
         for image, size in delta.image_sizes:
             self.image_sizes[self.text(image)] = size
         for object in delta.objects:
@@ -184,17 +186,23 @@ class Table:
     def _taints(self, raw) -> tuple[Taint, ...]:
         return tuple(Taint(self.text(it.key), self.text(it.value), _EFFECTS[it.effect.name]) for it in raw)
 
-    def _remove_pod(self, slot: int) -> None:
-        pod, row = self._pods.pop(slot, (None, None))
-        if row in self.nodes:
-            self.nodes[row].pods.remove(pod)
+    def _remove_pod(self, slot: int, plugin) -> None:
+        pod = self.pods.pop(slot, None)
+        if pod is None:
+            return
+        pod.node.pods.remove(pod)
+        if hasattr(plugin, "pod_removed"):
+            plugin.pod_removed(pod, pod.node)
 
-    def _place_pod(self, placed) -> None:
-        self._remove_pod(placed.slot)
-        if placed.node in self.nodes:
-            pod = Pod(placed.pod, self, placed.slot)
-            self._pods[placed.slot] = pod, placed.node
-            self.nodes[placed.node].pods.append(pod)
+    def _place_pod(self, placed, plugin) -> None:
+        node = self.nodes.get(placed.node)
+        if node is None:
+            return
+        pod = Pod(placed.pod, self, placed.slot, node)
+        self.pods[placed.slot] = pod
+        node.pods.append(pod)
+        if hasattr(plugin, "pod_placed"):
+            plugin.pod_placed(pod, node)
 
     def _apply_values(self, rows, values, attribute, decode) -> None:
         for row, value in zip(rows, values):

@@ -1,6 +1,6 @@
 //! Logging through the host, and panics that say what went wrong before the trap.
 
-use std::sync::Once;
+use std::{panic::PanicHookInfo, sync::Once};
 
 use berth_framework::Status;
 
@@ -33,7 +33,16 @@ pub fn log(level: Level, message: &str) {
 /// A trap by itself reads `unreachable`; the line logged before it tells why.
 pub(crate) fn install_panic_hook() {
     static ONCE: Once = Once::new();
-    ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| log(Level::Error, &panic.to_string()))));
+    ONCE.call_once(|| std::panic::set_hook(Box::new(|panic| log(Level::Error, &last_words(panic)))));
+}
+
+/// The message and the line, as the SDKs of the other languages write them.
+fn last_words(panic: &PanicHookInfo<'_>) -> String {
+    let message = panic.payload_as_str().unwrap_or("panicked");
+    match panic.location() {
+        Some(place) => format!("{message}, at {}:{}", place.file(), place.line()),
+        None => message.to_owned(),
+    }
 }
 
 /// Logs what went wrong in a call that has no answer to carry it.

@@ -1,7 +1,8 @@
 //! A cluster in which every column is used, and how a probe tells what it sees of it.
 //!
 //! The probes (`probes/`) are plugins that reject every node with a reason that spells all columns of the node and the
-//! pod, in the form of [`dump`]. So a replica that differs from the scheduler's table shows.
+//! pod, in the form of [`dump`]; of the node `bare` also all nodes, all pods, and the pods that they were told of. So a
+//! replica that differs from the scheduler's table shows.
 
 use anyhow::{Context, Result};
 use berth_author::CaseStep;
@@ -40,8 +41,9 @@ pub fn dump(table: &ClusterTable, node: NodeIdx, pod: &Pod) -> String {
     let annotations = table.annotations(node);
     let is_asked = |(key, _): &(&String, &String)| ["example.com/empty", "example.com/note"].contains(&key.as_str());
     let placed = table.pods().on(node);
+    let pod_name = |pod: &Pod| format!("{}/{}", text(pod.namespace), pod.name);
     let pod_labels = pod.labels.iter().map(|(key, value)| format!("{}={}", text(*key), text(*value)));
-    [
+    let mut columns = vec![
         text(table.name(node)),
         u8::from(table.unschedulable().contains(node)).to_string(),
         list(table.labels().of(node).iter().map(|(key, value)| format!("{}={}", text(*key), text(*value))).collect()),
@@ -57,10 +59,15 @@ pub fn dump(table: &ClusterTable, node: NodeIdx, pod: &Pod) -> String {
         list(pod_labels.collect()),
         list(annotations.into_iter().flatten().filter(is_asked).map(|(key, value)| format!("{key}={value}")).collect()),
         format!("{},{},{}", pod.priority, pod.requests.milli_cpu, pod.requests.memory),
-        list(placed.map(|(_, pod)| format!("{}/{}", text(pod.namespace), pod.name)).collect()),
-    ]
-    .map(|column| column + ";")
-    .concat()
+        list(placed.map(|(_, pod)| pod_name(pod)).collect()),
+    ];
+    if text(table.name(node)) == "bare" {
+        let placement = |pod: &Pod, node| format!("{}@{}", pod_name(pod), text(table.name(node)));
+        let placements = list(table.pods().iter().map(|(_, pod, node)| placement(pod, node)).collect());
+        let nodes = list(table.nodes().iter().map(|node| text(table.name(node))).collect());
+        columns.extend([nodes, placements.clone(), placements]);
+    }
+    columns.into_iter().map(|column| column + ";").collect()
 }
 
 fn at(column: &[i64], node: NodeIdx) -> i64 {

@@ -17,20 +17,24 @@ func plugin() berth.Filterer { return berth.Registered().(berth.Filterer) }
 
 func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
 	passed := make([]uint64, len(candidates))
-	failed := guest.Answer(cycle, func(pod *berth.Pod) {
+	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
 		nodes := guest.Nodes(candidates)
 		if all, isBatch := berth.Registered().(berth.NodesFilterer); isBatch {
 			for _, node := range all.FilterNodes(pod, nodes) {
 				guest.Insert(passed, node)
 			}
-			return
+			return nil
 		}
 		plugin := plugin()
 		for _, node := range nodes {
-			if plugin.Filter(pod, node) == nil {
+			rejection := plugin.Filter(pod, node)
+			if rejection == nil {
 				guest.Insert(passed, node)
+			} else if rejection.Code == berth.ErrorCode {
+				return rejection
 			}
 		}
+		return nil
 	})
 	return guest.Result(passed, failed)
 }

@@ -2,13 +2,13 @@
 package export_berth_scheduler_lifecycle
 
 import (
-	"fmt"
 	"strings"
 
 	"berth"
 
 	"wit_component/berth_scheduler_lifecycle"
 	"wit_component/berth_scheduler_types"
+	"wit_component/guest"
 
 	wit "go.bytecodealliance.org/pkg/wit/types"
 )
@@ -41,9 +41,19 @@ func column(column berth.Column) berth_scheduler_lifecycle.Column {
 	return known
 }
 
-func Describe() berth_scheduler_lifecycle.Manifest {
+func Describe() (manifest berth_scheduler_lifecycle.Manifest) {
+	guest.Run(func() { manifest = describe() })
+	return manifest
+}
+
+func describe() berth_scheduler_lifecycle.Manifest {
+	if berth.Registered() == nil {
+		panic("no plugin: call berth.Register in an init function")
+	}
 	described := berth.Registered().Describe()
-	manifest := berth_scheduler_lifecycle.Manifest{Name: described.Name, Version: described.Version, Pods: described.Pods}
+	manifest := berth_scheduler_lifecycle.Manifest{
+		Name: described.Name, Version: described.Version, Pods: guest.FollowsPods(),
+	}
 	for _, name := range described.Columns {
 		manifest.Columns = append(manifest.Columns, column(name))
 	}
@@ -64,16 +74,15 @@ func Describe() berth_scheduler_lifecycle.Manifest {
 	return manifest
 }
 
-func Configure(args string) (refused wit.Result[wit.Unit, string]) {
-	defer func() {
-		if reason := recover(); reason != nil {
-			refused = wit.Err[wit.Unit](fmt.Sprint(reason))
+func Configure(args string) wit.Result[wit.Unit, string] {
+	var refused error
+	guest.Run(func() {
+		if plugin, hasArguments := berth.Registered().(berth.Configurer); hasArguments {
+			refused = plugin.Configure([]byte(args))
 		}
-	}()
-	if plugin, hasArguments := berth.Registered().(berth.Configurer); hasArguments {
-		if err := plugin.Configure([]byte(args)); err != nil {
-			return wit.Err[wit.Unit](err.Error())
-		}
+	})
+	if refused != nil {
+		return wit.Err[wit.Unit](refused.Error())
 	}
 	return wit.Ok[wit.Unit, string](wit.Unit{})
 }

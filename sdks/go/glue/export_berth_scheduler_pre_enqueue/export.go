@@ -12,7 +12,7 @@ import (
 
 func PreEnqueue(raw berth_scheduler_types.Pod) wit.Result[wit.Unit, berth_scheduler_types.Status] {
 	var rejection *berth.Rejection
-	failed := guest.Try(func() { rejection = berth.Registered().(berth.PreEnqueuer).PreEnqueue(guest.Pod(&raw)) })
+	failed := guest.Run(func() { rejection = berth.Registered().(berth.PreEnqueuer).PreEnqueue(guest.Pod(&raw)) })
 	if failed == nil && rejection != nil {
 		status := guest.Status(rejection)
 		failed = &status

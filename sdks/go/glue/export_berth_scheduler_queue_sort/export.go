@@ -9,8 +9,7 @@ import (
 )
 
 func SortKey(raw berth_scheduler_types.Pod, queuedAt int64) (first, second int64) {
-	second = queuedAt
-	guest.Try(func() {
+	guest.Run(func() {
 		first, second = berth.Registered().(berth.QueueSorter).SortKey(guest.Pod(&raw), queuedAt)
 	})
 	return first, second

@@ -14,8 +14,8 @@ import (
 func QueueingHint(
 	raw berth_scheduler_types.Pod, event berth_scheduler_types.ClusterEvent, subject hint.EventSubject,
 ) uint8 {
-	isWorthIt := true
-	guest.Try(func() {
+	var isWorthIt bool
+	guest.Run(func() {
 		named := berth.Event{Resource: event.Resource, Actions: berth.Actions(event.Actions)}
 		isWorthIt = berth.Registered().(berth.Hinter).QueueingHint(guest.Pod(&raw), named, toSubject(subject))
 	})

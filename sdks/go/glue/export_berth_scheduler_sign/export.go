@@ -12,7 +12,7 @@ import (
 
 func Sign(raw berth_scheduler_types.Pod) wit.Option[string] {
 	signature := wit.None[string]()
-	guest.Try(func() {
+	guest.Run(func() {
 		if text, isSigned := berth.Registered().(berth.Signer).Sign(guest.Pod(&raw)); isSigned {
 			signature = wit.Some(text)
 		}

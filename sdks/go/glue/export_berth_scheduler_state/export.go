@@ -10,16 +10,13 @@ import (
 )
 
 func Snapshot() (snapshot []uint8) {
-	guest.Try(func() { snapshot = berth.Registered().(berth.Stateful).Snapshot() })
+	guest.Run(func() { snapshot = berth.Registered().(berth.Stateful).Snapshot() })
 	return snapshot
 }
 
 func Restore(snapshot []uint8) wit.Result[wit.Unit, string] {
 	var refused error
-	failed := guest.Try(func() { refused = berth.Registered().(berth.Stateful).Restore(snapshot) })
-	if failed != nil {
-		return wit.Err[wit.Unit](failed.Reasons[0])
-	}
+	guest.Run(func() { refused = berth.Registered().(berth.Stateful).Restore(snapshot) })
 	if refused != nil {
 		return wit.Err[wit.Unit](refused.Error())
 	}

@@ -6,4 +6,6 @@ import (
 	"wit_component/guest"
 )
 
-func Apply(delta berth_scheduler_sync.Delta) { guest.Apply(&delta) }
+func Apply(delta berth_scheduler_sync.Delta) {
+	guest.Run(func() { guest.Apply(&delta) })
+}

@@ -8,6 +8,14 @@ import (
 
 // Apply brings the replica up to a delta.
 func Apply(delta *sync.Delta) {
+	if delta.Full {
+		for slot := range placed {
+			removePod(uint32(slot))
+		}
+	}
+	for _, slot := range delta.PodsRemoved {
+		removePod(slot)
+	}
 	for _, symbol := range delta.Symbols {
 		for int(symbol.F0) >= len(texts) {
 			texts = append(texts, "")
@@ -21,10 +29,6 @@ func Apply(delta *sync.Delta) {
 		clear(taintSets)
 		clear(imageSizes)
 		clear(objects)
-		clear(placed)
-	}
-	for _, slot := range delta.PodsRemoved {
-		removePod(slot)
 	}
 	for _, row := range delta.Removed {
 		// A node may have come and gone since the last delta.
@@ -147,15 +151,17 @@ func amounts(columns *sync.ResourceColumns, i int) map[string]int64 {
 }
 
 func placePod(change *sync.PlacedPod) {
-	removePod(change.Slot)
 	if int(change.Node) >= len(nodes) || nodes[change.Node] == nil {
 		return
 	}
 	for int(change.Slot) >= len(placed) {
-		placed = append(placed, placedPod{})
+		placed = append(placed, nil)
 	}
 	pod, node := Pod(&change.Pod), nodes[change.Node]
-	pod.Slot = change.Slot
-	placed[change.Slot] = placedPod{pod, node}
+	pod.Slot, pod.Node = change.Slot, node
+	placed[change.Slot] = pod
 	node.Pods = append(node.Pods, pod)
+	if follower, follows := berth.Registered().(berth.PodFollower); follows {
+		follower.PodPlaced(pod, node)
+	}
 }

@@ -4,6 +4,9 @@ package guest
 import (
 	"fmt"
 	"math/bits"
+	"os"
+	"reflect"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -29,6 +32,9 @@ func init() {
 	berth.Host.Count = host.Count
 	berth.Host.ImageSize = func(name string) int64 { return imageSizes[name] }
 	berth.Host.DryRun = dryRun
+	berth.Host.AskExtenders = askExtenders
+	berth.Host.Nodes = allNodes
+	berth.Host.Pods = allPods
 	berth.Host.Objects = func(kind berth.ObjectKind) map[berth.ObjectKey][]byte { return objects[kind] }
 }
 
@@ -38,27 +44,54 @@ func Begin(cycle uint64, pod *berth_scheduler_types.Pod) { cycles[cycle] = &open
 // End forgets a cycle.
 func End(cycle uint64) { delete(cycles, cycle) }
 
-// caught is why something panicked, in the contract's words.
-func caught(reason any) *berth_scheduler_types.Status {
-	text := fmt.Sprint(reason)
-	berth.Log(berth.Error, "panic: "+text)
-	return &berth_scheduler_types.Status{Code: berth_scheduler_types.Code_Error, Reasons: []string{text}}
-}
-
-// Try runs an answer. What panics fails the attempt, and not the instance: the status says why.
-func Try(run func()) (failed *berth_scheduler_types.Status) {
+// Run runs a call of the scheduler. What panics is a fault: said to the scheduler before the call traps. Only a status that
+// the host answered in a panic's place comes back.
+func Run(call func()) (failed *berth_scheduler_types.Status) {
 	defer func() {
-		if reason := recover(); reason != nil {
-			failed = caught(reason)
+		reason := recover()
+		if answered, isStatus := reason.(hostFailed); isStatus {
+			failed = &answered.status
+		} else if reason != nil {
+			berth.Log(berth.Error, fmt.Sprint(reason)+place())
+			// The adapter traps.
+			os.Exit(2)
 		}
 	}()
-	run()
+	call()
 	return nil
 }
 
-// Answer runs an answer about the cycle's pod, as [Try] does.
+// hostFailed is what ends a call in which the host could not answer: no mistake of the plugin.
+type hostFailed struct{ status berth_scheduler_types.Status }
+
+// place is the innermost call in the plugin's own package or below it, while a panic unwinds.
+func place() string {
+	kind := reflect.TypeOf(berth.Registered())
+	if kind == nil {
+		return ""
+	}
+	if kind.Kind() == reflect.Pointer {
+		kind = kind.Elem()
+	}
+	callers := make([]uintptr, 64)
+	frames := runtime.CallersFrames(callers[:runtime.Callers(0, callers)])
+	for {
+		frame, isMore := frames.Next()
+		rest, isOwn := strings.CutPrefix(frame.Function, kind.PkgPath())
+		if isOwn && rest != "" && (rest[0] == '.' || rest[0] == '/') {
+			_, file, _ := strings.Cut(frame.File, "@v0.0.0/")
+			function := rest[strings.LastIndex(rest, ".")+1:]
+			return fmt.Sprintf(", at %s:%d in %s", file, frame.Line, function)
+		}
+		if !isMore {
+			return ""
+		}
+	}
+}
+
+// Answer runs an answer about the cycle's pod, as [Run] does.
 func Answer(cycle uint64, run func(pod *berth.Pod)) *berth_scheduler_types.Status {
-	return Try(func() {
+	return Run(func() {
 		open, isOpen := cycles[cycle]
 		if !isOpen {
 			panic("called outside a cycle")
@@ -94,11 +127,11 @@ func Unit(failed *berth_scheduler_types.Status) wit.Result[wit.Unit, berth_sched
 }
 
 var codes = [...]uint8{
-	berth.RejectCode:                   berth_scheduler_types.Code_Unschedulable,
+	berth.RejectCode:       berth_scheduler_types.Code_Unschedulable,
 	berth.UnresolvableCode: berth_scheduler_types.Code_UnschedulableAndUnresolvable,
-	berth.PendingCode:                  berth_scheduler_types.Code_Pending,
-	berth.SkipCode:                     berth_scheduler_types.Code_Skip,
-	berth.ErrorCode:                    berth_scheduler_types.Code_Error,
+	berth.PendingCode:      berth_scheduler_types.Code_Pending,
+	berth.SkipCode:         berth_scheduler_types.Code_Skip,
+	berth.ErrorCode:        berth_scheduler_types.Code_Error,
 }
 
 // Status is a plugin's verdict in the contract's words.
@@ -135,13 +168,55 @@ func dryRun(cases []berth.Removal) []*berth.Rejection {
 	}
 	answer := host.DryRun(removals)
 	if answer.IsErr() {
-		panic(strings.Join(answer.Err().Reasons, ", "))
+		panic(hostFailed{answer.Err()})
 	}
 	verdicts := make([]*berth.Rejection, len(cases))
 	for i, status := range answer.Ok() {
 		verdicts[i] = Rejection(status)
 	}
 	return verdicts
+}
+
+func askExtenders(preemptions []berth.Preemption) []berth.Preemption {
+	asked := make([]host.Preemption, len(preemptions))
+	for i, preemption := range preemptions {
+		asked[i] = host.Preemption{Node: preemption.Node.Row, Violations: preemption.Violations}
+		for _, pod := range preemption.Victims {
+			asked[i].Victims = append(asked[i].Victims, pod.Slot)
+		}
+	}
+	answer := host.AskExtenders(asked)
+	if answer.IsErr() {
+		panic(hostFailed{answer.Err()})
+	}
+	agreed := make([]berth.Preemption, len(answer.Ok()))
+	for i, preemption := range answer.Ok() {
+		agreed[i] = berth.Preemption{Node: Node(preemption.Node), Violations: preemption.Violations}
+		for _, slot := range preemption.Victims {
+			agreed[i].Victims = append(agreed[i].Victims, placed[slot])
+		}
+	}
+	return agreed
+}
+
+// FollowsPods is whether the replica has the pods on nodes.
+func FollowsPods() bool {
+	_, follows := berth.Registered().(berth.PodFollower)
+	return follows || berth.Registered().Describe().Pods
+}
+
+func allNodes() []*berth.Node {
+	if !FollowsPods() && len(berth.Registered().Describe().Columns) == 0 {
+		panic("Nodes needs Columns in the manifest")
+	}
+	return slices.DeleteFunc(slices.Clone(nodes), func(node *berth.Node) bool { return node == nil })
+}
+
+func allPods() []*berth.Pod {
+	if !FollowsPods() {
+		panic("Pods needs Pods in the manifest")
+	}
+	return slices.DeleteFunc(slices.Clone(placed), func(pod *berth.Pod) bool { return pod == nil })
 }
 
 // Nodes are those of a bitmap, in ascending order.

@@ -8,18 +8,16 @@ import (
 	"wit_component/berth_scheduler_types"
 )
 
-type placedPod struct {
-	pod  *berth.Pod
-	node *berth.Node
-}
-
 func removePod(slot uint32) {
-	if int(slot) >= len(placed) || placed[slot].pod == nil {
+	if int(slot) >= len(placed) || placed[slot] == nil {
 		return
 	}
-	pod, node := placed[slot].pod, placed[slot].node
-	placed[slot] = placedPod{}
-	node.Pods = slices.DeleteFunc(node.Pods, func(other *berth.Pod) bool { return other == pod })
+	pod := placed[slot]
+	placed[slot] = nil
+	pod.Node.Pods = slices.DeleteFunc(pod.Node.Pods, func(other *berth.Pod) bool { return other == pod })
+	if follower, follows := berth.Registered().(berth.PodFollower); follows {
+		follower.PodRemoved(pod, pod.Node)
+	}
 }
 
 // Tried are the pods that a dry run may name: the first of those of the cycle's previous one, and more.

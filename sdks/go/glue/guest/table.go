@@ -20,7 +20,7 @@ var (
 	taintSets  = map[uint32][]berth.Taint{}
 	imageSizes = map[string]int64{}
 	// By slot; nil where no pod is.
-	placed  []placedPod
+	placed  []*berth.Pod
 	objects = map[berth.ObjectKind]map[berth.ObjectKey][]byte{}
 )
 

@@ -31,6 +31,7 @@ static berth_verdict pre_filter(const berth_pod *pod, const char *const **nodes)
   static const char *const pinned[] = {"a", NULL};
   if (is(pod, "nowhere")) return berth_reject_unresolvable("no place");
   if (is(pod, "pinned")) *nodes = pinned;
+  if (is(pod, "broken")) return berth_fail("broken");
   return is(pod, "skipped") ? berth_skip() : berth_pass();
 }
 
@@ -44,6 +45,18 @@ static berth_verdict post_filter(const berth_pod *pod, const struct berth_failur
   berth_row node = failure->rejections[0].nodes[0];
   size_t n;
   const berth_pod *const *pods = berth_node_pods(node, &n);
+  if (is(pod, "extended")) {
+    struct berth_preemption asked = {node, pods, n, 1};
+    const struct berth_preemption *agreed;
+    size_t n_agreed;
+    berth_verdict verdict = berth_ask_extenders(&asked, 1, &agreed, &n_agreed);
+    if (verdict.reason) return verdict;
+    outcome->nominates = true;
+    outcome->node = agreed->node;
+    const char *message = berth_concat(berth_decimal(agreed->violations), " violations", NULL);
+    for (size_t i = 0; i < agreed->n_victims; i++) berth_evict(&outcome->effects, agreed->victims[i], message);
+    return berth_pass();
+  }
   struct berth_removal removal = {node, pods, n};
   berth_verdict verdict;
   berth_dry_run(&removal, 1, &verdict);

@@ -48,6 +48,8 @@ func (*points) PreFilter(pod *berth.Pod) ([]string, *berth.Rejection) {
 		return []string{"a"}, nil
 	case "skipped":
 		return nil, berth.Skip()
+	case "broken":
+		return nil, berth.Fail("broken")
 	}
 	return nil, nil
 }
@@ -64,6 +66,15 @@ func (*points) PostFilter(pod *berth.Pod, failure *berth.Failure) (outcome berth
 		return outcome, berth.Reject("absent: " + failure.Absent.Reason)
 	}
 	outcome.Node = failure.Rejections[0].Nodes[0]
+	if pod.Name == "extended" {
+		asked := berth.Preemption{Node: outcome.Node, Victims: outcome.Node.Pods, Violations: 1}
+		agreed := berth.AskExtenders([]berth.Preemption{asked})[0]
+		for _, victim := range agreed.Victims {
+			evict := berth.Evict{Pod: victim, Message: fmt.Sprintf("%d violations", agreed.Violations)}
+			outcome.Effects = append(outcome.Effects, evict)
+		}
+		return outcome, nil
+	}
 	verdicts := berth.DryRun([]berth.Removal{{Node: outcome.Node, Pods: outcome.Node.Pods}})
 	if verdicts[0] != nil {
 		return berth.Outcome{}, verdicts[0]

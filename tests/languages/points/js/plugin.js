@@ -1,6 +1,6 @@
 // Points: every extension point, with answers that a test knows.
 
-import { SKIP, count, dryRun, effects, log, now, objects, on, pending, reject, rejectUnresolvable } from "berth";
+import { Refusal, SKIP, askExtenders, count, dryRun, effects, fail, log, now, objects, on, pending, reject, rejectUnresolvable } from "berth";
 
 let diary = [];
 
@@ -30,6 +30,7 @@ export default {
   preFilter(pod) {
     if (pod.name === "nowhere") return rejectUnresolvable("no place");
     if (pod.name === "pinned") return ["a"];
+    if (pod.name === "broken") return fail("broken");
     return pod.name === "skipped" ? SKIP : null;
   },
 
@@ -38,6 +39,11 @@ export default {
   postFilter(pod, { rejections, absent, nominated }) {
     if (absent) return reject(`absent: ${absent.reason}`);
     const node = rejections[0].nodes[0];
+    if (pod.name === "extended") {
+      const [agreed] = askExtenders([{ node, victims: node.pods, violations: 1 }]);
+      const message = `${agreed.violations} violations`;
+      return { node: agreed.node, effects: agreed.victims.map((victim) => effects.evict(victim, message)) };
+    }
     const [verdict] = dryRun([{ node, pods: node.pods }]);
     if (verdict) return verdict;
     const evictions = node.pods.map((placed) => effects.evict(placed, `for ${pod.name}`));
@@ -95,7 +101,7 @@ export default {
   snapshot: () => diary.join("\n"),
 
   restore(snapshot) {
-    if (snapshot === "bad") throw new Error("not a diary");
+    if (snapshot === "bad") throw new Refusal("not a diary");
     diary = snapshot.split("\n");
   },
 };

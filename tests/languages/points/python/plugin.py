@@ -49,6 +49,8 @@ class Points:
                 return ["a"]
             case "skipped":
                 return berth.SKIP
+            case "broken":
+                return berth.fail("broken")
 
     def filter(self, pod, node):
         return berth.reject("not c") if node.name == "c" else None
@@ -57,6 +59,10 @@ class Points:
         if failure.absent:
             return berth.reject(f"absent: {failure.absent.reason}")
         node = failure.rejections[0][1][0]
+        if pod.name == "extended":
+            [agreed] = berth.ask_extenders([berth.Preemption(node, node.pods, violations=1)])
+            message = f"{agreed.violations} violations"
+            return berth.Outcome(node=agreed.node, effects=[effects.evict(it, message) for it in agreed.victims])
         [verdict] = berth.dry_run([(node, node.pods)])
         if verdict:
             return verdict

@@ -1,15 +1,7 @@
 /* Probe: rejects every node, and spells what it sees of it. */
 #include <berth.h>
-
-static const char *number(int64_t value) {
-  char digits[24], *c = digits + sizeof digits - 1;
-  *c = 0;
-  uint64_t left = value < 0 ? -(uint64_t)value : (uint64_t)value;
-  do *--c = (char)('0' + left % 10);
-  while (left /= 10);
-  if (value < 0) *--c = '-';
-  return berth_concat(c, NULL);
-}
+#include <stdlib.h>
+#include <string.h>
 
 static const char *pairs(const char *text, const char *separator, const char *first, const char *second) {
   return berth_concat(text, *text ? "," : "", first, separator, second, NULL);
@@ -17,8 +9,8 @@ static const char *pairs(const char *text, const char *separator, const char *fi
 
 static const char *amounts(berth_row node, int64_t (*amount)(berth_row, berth_sym)) {
   berth_sym gpu = berth_symbol("example.com/gpu");
-  return berth_concat(number(amount(node, BERTH_CPU)), ",", number(amount(node, BERTH_MEMORY)), ",",
-                      number(amount(node, BERTH_PODS)), ",", number(gpu ? amount(node, gpu) : 0), ";", NULL);
+  return berth_concat(berth_decimal(amount(node, BERTH_CPU)), ",", berth_decimal(amount(node, BERTH_MEMORY)), ",",
+                      berth_decimal(amount(node, BERTH_PODS)), ",", berth_decimal(gpu ? amount(node, gpu) : 0), ";", NULL);
 }
 
 static const char *labels(berth_row node) {
@@ -61,7 +53,60 @@ static const char *name_of(const berth_pod *pod) {
   return berth_concat(berth_text(pod->namespace_), "/", name, NULL);
 }
 
+static const char *placement(const berth_pod *pod, berth_row node) {
+  return berth_concat(name_of(pod), "@", berth_node_name(node), NULL);
+}
+
+/* Placements that the plugin was told of. */
+enum { MOST = 64 };
+static char *followed[MOST];
+
+static void pod_placed(const berth_pod *pod, berth_row node) {
+  for (int i = 0; i < MOST; i++) {
+    if (followed[i]) continue;
+    followed[i] = strdup(placement(pod, node));
+    return;
+  }
+  berth_panic("too many pods");
+}
+
+static void pod_removed(const berth_pod *pod, berth_row node) {
+  const char *text = placement(pod, node);
+  for (int i = 0; i < MOST; i++) {
+    if (!followed[i] || strcmp(followed[i], text)) continue;
+    free(followed[i]);
+    followed[i] = NULL;
+    return;
+  }
+  berth_panic(berth_concat(text, " was never placed", NULL));
+}
+
+/* The cluster: all nodes, all pods, and those that the plugin was told of. */
+static const char *cluster(void) {
+  const char *names = "", *placements = "", *told = "";
+  size_t n;
+  const berth_row *node = berth_nodes(&n);
+  for (size_t i = 0; i < n; i++) names = pairs(names, "", berth_node_name(node[i]), "");
+  const berth_pod *const *pod = berth_pods(&n);
+  for (size_t i = 0; i < n; i++) placements = pairs(placements, "", placement(pod[i], berth_pod_node(pod[i])), "");
+  for (int i = 0; i < MOST; i++) {
+    if (followed[i]) told = pairs(told, "", followed[i], "");
+  }
+  return berth_concat(names, ";", placements, ";", told, ";", NULL);
+}
+
+static bool faults, errs;
+
+static bool configure(const char *args, char error[BERTH_ERROR_SIZE]) {
+  (void)error;
+  faults = !strcmp(args, "\"fault\"");
+  errs = !strcmp(args, "\"error\"");
+  return true;
+}
+
 static berth_verdict filter(const berth_pod *pod, berth_row node) {
+  if (faults) berth_panic("on demand");
+  if (errs) return berth_fail("on purpose");
   static const char *const effects[] = {":NoSchedule", ":PreferNoSchedule", ":NoExecute"};
   const char *taints = "", *images = "", *ports = "", *features = "", *pod_labels = "";
   size_t n;
@@ -71,11 +116,11 @@ static berth_verdict filter(const berth_pod *pod, berth_row node) {
                    berth_concat(berth_text(taint[i].value), effects[taint[i].effect], NULL));
   }
   const berth_sym *image = berth_node_images(node, &n);
-  for (size_t i = 0; i < n; i++) images = pairs(images, "=", berth_text(image[i]), number(berth_image_size(image[i])));
+  for (size_t i = 0; i < n; i++) images = pairs(images, "=", berth_text(image[i]), berth_decimal(berth_image_size(image[i])));
   const berth_host_port *port = berth_node_host_ports(node, &n);
   for (size_t i = 0; i < n; i++) {
     ports = pairs(ports, "/", berth_text(port[i].address),
-                  berth_concat(berth_text(port[i].protocol), "/", number(port[i].port), NULL));
+                  berth_concat(berth_text(port[i].protocol), "/", berth_decimal(port[i].port), NULL));
   }
   const berth_sym *feature = berth_node_declared_features(node, &n);
   for (size_t i = 0; i < n; i++) features = pairs(features, "", berth_text(feature[i]), "");
@@ -88,11 +133,12 @@ static berth_verdict filter(const berth_pod *pod, berth_row node) {
   const char *text = berth_concat(
       berth_node_name(node), berth_node_unschedulable(node) ? ";1;" : ";0;", labels(node), ";", taints, ";",
       amounts(node, berth_node_allocatable), amounts(node, berth_node_requested),
-      number(berth_node_non_zero_milli_cpu(node)), ",", number(berth_node_non_zero_memory(node)), ";",
-      number(berth_node_pod_count(node)), ";", images, ";", ports, ";", features, ";", NULL);
+      berth_decimal(berth_node_non_zero_milli_cpu(node)), ",", berth_decimal(berth_node_non_zero_memory(node)), ";",
+      berth_decimal(berth_node_pod_count(node)), ";", images, ";", ports, ";", features, ";", NULL);
   return berth_reject(berth_concat(text, name_of(pod), ";", pod_labels, ";", annotations(node), ";",
-                                   number(pod->priority), ",", number(pod->requests.milli_cpu), ",",
-                                   number(pod->requests.memory), ";", placed, ";", NULL));
+                                   berth_decimal(pod->priority), ",", berth_decimal(pod->requests.milli_cpu), ",",
+                                   berth_decimal(pod->requests.memory), ";", placed, ";",
+                                   strcmp(berth_node_name(node), "bare") ? "" : cluster(), NULL));
 }
 
 const struct berth_plugin berth_plugin = {
@@ -102,6 +148,8 @@ const struct berth_plugin berth_plugin = {
                BERTH_COLUMN_ALLOCATABLE | BERTH_COLUMN_REQUESTED | BERTH_COLUMN_NON_ZERO_REQUESTED |
                BERTH_COLUMN_POD_COUNT | BERTH_COLUMN_IMAGES | BERTH_COLUMN_HOST_PORTS | BERTH_COLUMN_DECLARED_FEATURES,
     .annotation_keys = annotation_keys,
-    .pods = true,
+    .configure = configure,
+    .pod_placed = pod_placed,
+    .pod_removed = pod_removed,
     .filter = filter,
 };

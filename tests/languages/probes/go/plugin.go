@@ -3,22 +3,38 @@ package probe
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"berth"
 )
 
-type probe struct{ fails bool }
+type probe struct {
+	args     string
+	followed map[string]bool
+}
 
-func init() { berth.Register(&probe{}) }
+func init() { berth.Register(&probe{followed: map[string]bool{}}) }
 
 func (probe *probe) Configure(args []byte) error {
-	probe.fails = string(args) == `"fail"`
+	probe.args = string(args)
 	return nil
 }
 
+func placement(pod *berth.Pod) string { return pod.Namespace + "/" + pod.Name + "@" + pod.Node.Name }
+
+func (probe *probe) PodPlaced(pod *berth.Pod, _ *berth.Node) { probe.followed[placement(pod)] = true }
+
+func (probe *probe) PodRemoved(pod *berth.Pod, _ *berth.Node) {
+	if !probe.followed[placement(pod)] {
+		panic(placement(pod) + " was never placed")
+	}
+	delete(probe.followed, placement(pod))
+}
+
 func (*probe) Describe() berth.Manifest {
-	return berth.Manifest{Name: "Probe", Version: "0.1.0", Pods: true, Columns: []berth.Column{
+	return berth.Manifest{Name: "Probe", Version: "0.1.0", Columns: []berth.Column{
 		berth.Name, berth.Unschedulable, berth.Labels, berth.Taints, berth.Allocatable, berth.Requested,
 		berth.NonZeroRequested, berth.PodCount, berth.Images, berth.HostPorts, berth.DeclaredFeatures,
 		berth.Annotation("example.com/note"), berth.Annotation("example.com/empty"),
@@ -42,8 +58,11 @@ func amounts(amounts map[string]int64) string {
 }
 
 func (probe *probe) Filter(pod *berth.Pod, node *berth.Node) *berth.Rejection {
-	if probe.fails {
+	switch probe.args {
+	case `"fault"`:
 		panic("on demand")
+	case `"error"`:
+		return berth.Fail("on purpose")
 	}
 	unschedulable := "0"
 	if node.Unschedulable {
@@ -68,6 +87,12 @@ func (probe *probe) Filter(pod *berth.Pod, node *berth.Node) *berth.Rejection {
 		list(node.Annotations, pair),
 		fmt.Sprintf("%d,%d,%d", pod.Priority, pod.Requests["cpu"], pod.Requests["memory"]),
 		list(node.Pods, func(pod *berth.Pod) string { return pod.Namespace + "/" + pod.Name }),
+	}
+	if node.Name == "bare" {
+		columns = append(columns,
+			list(berth.Nodes(), func(node *berth.Node) string { return node.Name }),
+			list(berth.Pods(), placement),
+			strings.Join(slices.Sorted(maps.Keys(probe.followed)), ","))
 	}
 	return berth.Reject(strings.Join(columns, ";") + ";")
 }

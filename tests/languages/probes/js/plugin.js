@@ -1,6 +1,6 @@
 // Probe: rejects every node, and spells what it sees of it.
 
-import { imageSize, reject } from "berth";
+import { fail, imageSize, nodes, pods, reject } from "berth";
 
 const EFFECTS = { "no-schedule": "NoSchedule", "prefer-no-schedule": "PreferNoSchedule", "no-execute": "NoExecute" };
 const RESOURCES = ["cpu", "memory", "pods", "example.com/gpu"];
@@ -8,7 +8,11 @@ const RESOURCES = ["cpu", "memory", "pods", "example.com/gpu"];
 const pairs = (map) => [...map].map(([key, value]) => `${key}=${value}`).join();
 const amounts = (map) => RESOURCES.map((name) => map.get(name) ?? 0).join();
 
-let fails = false;
+const placement = (pod) => `${pod.namespace}/${pod.name}@${pod.node.name}`;
+
+let asked;
+
+const followed = new Set();
 
 export default {
   name: "Probe",
@@ -28,14 +32,20 @@ export default {
     { annotation: "example.com/note" },
     { annotation: "example.com/empty" },
   ],
-  pods: true,
 
   configure(args) {
-    fails = args === "fail";
+    asked = args;
+  },
+
+  podPlaced: (pod) => void followed.add(placement(pod)),
+
+  podRemoved(pod) {
+    if (!followed.delete(placement(pod))) throw new Error(`${placement(pod)} was never placed`);
   },
 
   filter(pod, node) {
-    if (fails) throw new Error("on demand");
+    if (asked === "fault") throw new Error("on demand");
+    if (asked === "error") return fail("on purpose");
     const columns = [
       node.name,
       Number(node.unschedulable),
@@ -54,6 +64,9 @@ export default {
       `${pod.priority},${pod.requests.get("cpu") ?? 0},${pod.requests.get("memory") ?? 0}`,
       node.pods.map(({ namespace, name }) => `${namespace}/${name}`).join(),
     ];
+    if (node.name === "bare") {
+      columns.push(nodes().map(({ name }) => name).join(), pods().map(placement).join(), [...followed].join());
+    }
     return reject(columns.map((column) => `${column};`).join(""));
   },
 };

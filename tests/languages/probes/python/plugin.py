@@ -22,14 +22,24 @@ class Probe:
         berth.annotation("example.com/note"),
         berth.annotation("example.com/empty"),
     ]
-    pods = True
+
+    def __init__(self):
+        self.followed = set()
 
     def configure(self, args):
-        self.fails = args == "fail"
+        self.args = args
+
+    def pod_placed(self, pod, node):
+        self.followed.add(f"{pod.namespace}/{pod.name}@{node.name}")
+
+    def pod_removed(self, pod, node):
+        self.followed.remove(f"{pod.namespace}/{pod.name}@{node.name}")
 
     def filter(self, pod, node):
-        if self.fails:
+        if self.args == "fault":
             raise RuntimeError("on demand")
+        if self.args == "error":
+            return berth.fail("on purpose")
         resources = ("cpu", "memory", "pods", "example.com/gpu")
         columns = [
             node.name,
@@ -49,4 +59,10 @@ class Probe:
             f"{pod.priority},{pod.requests.get('cpu', 0)},{pod.requests.get('memory', 0)}",
             ",".join(f"{placed.namespace}/{placed.name}" for placed in node.pods),
         ]
+        if node.name == "bare":
+            columns += [
+                ",".join(other.name for other in berth.nodes()),
+                ",".join(f"{placed.namespace}/{placed.name}@{placed.node.name}" for placed in berth.pods()),
+                ",".join(sorted(self.followed)),
+            ]
         return berth.reject("".join(f"{column};" for column in columns))

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
-    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Removal, Status,
+    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Removal, Status,
 };
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
@@ -30,6 +30,7 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     hints(&mut scene)?;
     placing(&mut scene)?;
     post_filter(&mut scene)?;
+    ensure!(factory.stats().errors(Point::PreFilter) == 1 && factory.stats().errors(Point::PostFilter) == 1);
     binding(&mut scene)?;
     state(&mut scene, &factory)?;
     some_interfaces_alone(language)
@@ -232,6 +233,7 @@ fn placing(scene: &mut Scene) -> Result<()> {
         ("nowhere", Err(Status::unresolvable("no place"))),
         ("pinned", Ok(Some(vec!["a".to_owned()]))),
         ("skipped", Err(Status::skip())),
+        ("broken", Err(Status::error("broken"))),
         ("free", Ok(None)),
     ] {
         let pod = scene.pod(name)?;
@@ -252,13 +254,22 @@ fn placing(scene: &mut Scene) -> Result<()> {
     Ok(())
 }
 
-/// The other plugins, which say what the test wants, and remember the question.
+/// The other plugins, which say what the test wants, and remember the question. An extender knows of five violations more, or
+/// fails if there is a reason.
 struct Others(Status, Vec<Removal>);
 
 impl DryRun for Others {
     fn dry_run(&mut self, cases: &[Removal]) -> Result<Vec<Status>, Status> {
         self.1 = cases.to_vec();
         Ok(cases.iter().map(|_| self.0.clone()).collect())
+    }
+
+    fn ask_extenders(&mut self, preemptions: Vec<Preemption>) -> Result<Vec<Preemption>, Status> {
+        if !self.0.is_success() {
+            return Err(self.0.clone());
+        }
+        let more = |asked: Preemption| Preemption { n_violations: asked.n_violations + 5, ..asked };
+        Ok(preemptions.into_iter().map(more).collect())
     }
 }
 
@@ -290,6 +301,24 @@ fn post_filter(scene: &mut Scene) -> Result<()> {
     ensure!(outcome.status == Status::unresolvable("never") && outcome.nominate.is_none(), "{outcome:?}");
     let outcome = ask(Some(&Status::unresolvable("elsewhere")), &mut others)?;
     ensure!(outcome.status == Status::unschedulable("absent: elsewhere"), "{outcome:?}");
+    extenders(scene, &rejections)
+}
+
+/// What the extenders agree to comes back with the nodes and pods that were asked about, and their failure is the answer.
+fn extenders(scene: &mut Scene, rejections: &[Explanation]) -> Result<()> {
+    let extended = scene.pod("extended")?;
+    let mut ask = |others: &mut Others| {
+        let failure = Failure { rejections, absent: None, nominated: &[] };
+        scene.call(&extended, |plugin, call| Ok(point!(plugin, post_filter).post_filter(call, &failure, others)))
+    };
+    let outcome = ask(&mut Others(Status::success(), Vec::new()))?.map_err(failed)?;
+    let [Effect::Evict { uid, message, .. }] = &outcome.effects[..] else { anyhow::bail!("{outcome:?}") };
+    ensure!(uid == "u-p" && message == "6 violations", "{outcome:?}");
+    let failure = match ask(&mut Others(Status::error("an extender is down"), Vec::new()))? {
+        Ok(outcome) => outcome.status,
+        Err(status) => status,
+    };
+    ensure!(failure == Status::error("an extender is down"), "{failure:?}");
     Ok(())
 }
 
