@@ -6,10 +6,12 @@ use anyhow::{Context, Result};
 use berth_plugin_builder::{Plugin, embed};
 
 /// Folder, crate, and the name by which profiles refer to the plugin.
-const PLUGINS: [(&str, &str, &str); 4] = [
+const PLUGINS: [(&str, &str, &str); 6] = [
     ("plugins/examples/coscheduling", "berth-example-coscheduling", "Coscheduling"),
     ("plugins/examples/node-metadata-rust", "berth-example-node-metadata-rust", "NodeMetadata"),
     ("plugins/examples/qos-sort", "berth-example-qos-sort", "QOSSort"),
+    ("plugins/examples/tenant-quota-rust", "berth-example-tenant-quota-rust", "TenantQuota"),
+    ("tests/components/breaks-down", "breaks-down", "BreaksDown"),
     ("tests/components/upside-down", "upside-down", "UpsideDown"),
 ];
 

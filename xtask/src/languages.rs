@@ -17,9 +17,19 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
         .filter(|language| named.is_empty() || named.iter().any(|name| name == language))
         .collect();
     ensure!(named.len() <= chosen.len(), "languages are: {}", LANGUAGES.join(", "));
-    let mut tests = vec!["the_example_in_rust_answers".to_owned()];
+    let mut tests = [
+        "the_example_in_rust_answers",
+        "a_panic_in_rust_is_a_fault_that_names_the_line",
+        "the_quota_in_rust_holds",
+        "the_guide_shows_the_quotas",
+    ]
+    .map(str::to_owned)
+    .to_vec();
     for language in &chosen {
-        tests.extend(["examples", "probes", "every_point", "journey"].map(|group| format!("{group}::{language}")));
+        tests.extend(
+            ["examples", "quotas", "probes", "every_point", "refused_imports", "journey"]
+                .map(|group| format!("{group}::{language}")),
+        );
         let script = Path::new("sdks").join(language).join("toolchain.sh");
         if script.exists() {
             eprintln!("{}", script.display());

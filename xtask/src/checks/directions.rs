@@ -174,7 +174,7 @@ impl Graph {
             if let Some(parent) = above.last() {
                 graph.edges.entry(parent.clone()).or_default().insert(name.clone());
             } else {
-                if rest.contains("/plugins/") && name != "berth-components" || rest.contains("/upside-down)") {
+                if rest.contains("/plugins/") && name != "berth-components" || rest.contains("/tests/components/") {
                     graph.plugins.insert(name.clone());
                 }
                 graph.ours.insert(name.clone());

@@ -7,8 +7,9 @@
 
 mod points;
 mod probe;
+mod quota;
 
-use std::io::Write as _;
+use std::{fs, io::Write as _, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
 use berth_author::{CaseFile, PluginHarness};
@@ -16,7 +17,7 @@ use berth_framework::{PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
 use berth_testing::node;
-use berth_wasm_host::ComponentFactory;
+use berth_wasm_host::{ComponentFactory, FaultKind};
 
 /// Runs a test in one language, if its tools are there.
 fn run(language: Language, test: impl FnOnce(Language) -> Result<()>) {
@@ -34,6 +35,9 @@ macro_rules! languages {
     ($($test:ident $number:literal,)*) => {
         mod examples {
             $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::an_example_answers); })*
+        }
+        mod quotas {
+            $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::quota::a_quota_holds); })*
         }
         mod every_point {
             $(#[test] fn $test() { super::run(super::LANGUAGES[$number], super::points::every_point_answers); })*
@@ -60,6 +64,76 @@ fn an_example_answers(language: Language) -> Result<()> {
 fn the_example_in_rust_answers() {
     let example = berth_test_components::component("NodeMetadata");
     answers(&load("NodeMetadata", example).unwrap()).unwrap();
+}
+
+mod refused_imports {
+    #[test]
+    fn python() {
+        super::run(super::LANGUAGES[1], |language| {
+            let source = "import berth\nimport json\n\ndef listen():\n    import http.server, socket\n";
+            let lines = ["plugin.py:5: imports http.server; a plugin has no network", "plugin.py:5: imports socket;"];
+            super::an_import_is_refused(language, "plugin.py", source, &lines)
+        });
+    }
+
+    #[test]
+    fn go() {
+        super::run(super::LANGUAGES[3], |language| {
+            let source = "package plugin\n\nimport (\n\t\"fmt\"\n\t\"net/http\"\n)\n\nimport \"os\"\n";
+            let lines = ["plugin.go:5: imports net/http; a plugin has no network", "plugin.go:8: imports os;"];
+            super::an_import_is_refused(language, "plugin.go", source, &lines)
+        });
+    }
+}
+
+/// The build names what a component cannot have, before it builds anything.
+fn an_import_is_refused(language: Language, file: &str, source: &str, lines: &[&str]) -> Result<()> {
+    let plugin = tempfile::tempdir()?;
+    fs::write(plugin.path().join(file), source)?;
+    let script = folder("sdks").join(language.folder).join("build.sh");
+    let output = Command::new(script).arg(plugin.path()).arg("Refused").output()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    ensure!(!output.status.success() && lines.iter().all(|line| said.contains(line)), "{said}");
+    ensure!(said.lines().count() == lines.len() && !plugin.path().join("build").exists(), "{said}");
+    Ok(())
+}
+
+#[test]
+fn a_panic_in_rust_is_a_fault_that_names_the_line() {
+    let factory = load("BreaksDown", berth_test_components::component("BreaksDown")).unwrap();
+    let source = fs::read_to_string(folder("tests/components/breaks-down/src/lib.rs")).unwrap();
+    let line = 1 + source.lines().position(|line| line.contains("on demand")).unwrap();
+    for (args, failure, counts) in [
+        (
+            r#""fault""#,
+            format!("trapped in pre-filter: on demand, at tests/components/breaks-down/src/lib.rs:{line}"),
+            (1, 0),
+        ),
+        (r#""error""#, "on purpose".to_owned(), (1, 1)),
+    ] {
+        let status = PluginHarness::new(&factory, args).unwrap().ask(&Pod::default()).unwrap_err();
+        assert!(status.message().ends_with(&failure), "{status:?}");
+        let stats = factory.stats();
+        assert_eq!((stats.faults(FaultKind::Trap), stats.errors(Point::PreFilter)), counts);
+    }
+}
+
+#[test]
+fn the_quota_in_rust_holds() {
+    let example = berth_test_components::component("TenantQuota");
+    quota::keeps_tenants_within(&load("TenantQuota", example).unwrap()).unwrap();
+}
+
+/// What the guide's second chapter prints is what is tested here.
+#[test]
+fn the_guide_shows_the_quotas() {
+    let page = fs::read_to_string(folder("docs/src/second-plugin.md")).unwrap();
+    for file in ["rust/src/lib.rs", "go/plugin.go", "python/plugin.py", "js/plugin.ts", "c/plugin.c"] {
+        let listing = fs::read_to_string(folder("plugins/examples").join(format!("tenant-quota-{file}"))).unwrap();
+        assert!(page.contains(&listing), "docs/src/second-plugin.md differs from tenant-quota-{file}");
+    }
+    let cases = fs::read_to_string(folder("plugins/examples/tenant-quota.cases.yaml")).unwrap();
+    assert!(page.contains(&cases), "docs/src/second-plugin.md differs from tenant-quota.cases.yaml");
 }
 
 fn answers(factory: &ComponentFactory) -> Result<()> {
