@@ -20,29 +20,28 @@ class TenantQuota:
             case _:
                 raise ValueError("label and limit: must be the key of a label and a number of pods")
 
-    def hold(self, pod):
+    def hold(self, pod: berth.Pod) -> None:
         tenant = pod.labels.get(self.label)
         if tenant is not None:
             self.held.setdefault(tenant, set()).add(pod.uid)
 
-    def give_back(self, pod):
-        tenant = pod.labels.get(self.label)
-        self.held.get(tenant, set()).discard(pod.uid)
+    def give_back(self, pod: berth.Pod) -> None:
+        self.held.get(pod.labels.get(self.label, ""), set()).discard(pod.uid)
 
-    def pod_placed(self, pod, node):
+    def pod_placed(self, pod: berth.Pod, node: berth.Node) -> None:
         self.hold(pod)
 
-    def pod_removed(self, pod, node):
+    def pod_removed(self, pod: berth.Pod, node: berth.Node) -> None:
         self.give_back(pod)
 
-    def pre_filter(self, pod):
+    def pre_filter(self, pod: berth.Pod) -> berth.Rejection | None:
         tenant = pod.labels.get(self.label)
-        n_held = len(self.held.get(tenant, ()))
+        n_held = len(self.held.get(tenant or "", ()))
         if tenant is not None and n_held >= self.limit:
             return berth.reject_unresolvable(f"tenant {tenant} has {n_held} of {self.limit} pods")
 
-    def reserve(self, pod, node):
+    def reserve(self, pod: berth.Pod, node: berth.Node) -> None:
         self.hold(pod)
 
-    def unreserve(self, pod, node):
+    def unreserve(self, pod: berth.Pod, node: berth.Node) -> None:
         self.give_back(pod)

@@ -16,12 +16,12 @@ class Plugin:
         if not isinstance(self.avoid, str | None):
             raise ValueError("avoid: must be the name of a zone")
 
-    def filter(self, pod, node):
+    def filter(self, pod: berth.Pod, node: berth.Node) -> berth.Rejection | None:
         """Can this node run the pod?"""
         zone = node.labels.get(ZONE)
         if zone is not None and zone == self.avoid:
             return berth.reject_unresolvable(f"node(s) were in the zone {zone}")
 
-    def score(self, pod, node):
+    def score(self, pod: berth.Pod, node: berth.Node) -> int:
         """How good is it, from 0 to 100?"""
         return 0 if node.unschedulable else 100

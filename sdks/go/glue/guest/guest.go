@@ -79,7 +79,9 @@ func place() string {
 		frame, isMore := frames.Next()
 		rest, isOwn := strings.CutPrefix(frame.Function, kind.PkgPath())
 		if isOwn && rest != "" && (rest[0] == '.' || rest[0] == '/') {
-			_, file, _ := strings.Cut(frame.File, "@v0.0.0/")
+			// The path of the module comes first.
+			file := frame.File[strings.Index(frame.File, "@v0.0.0/")+1:]
+			file = strings.TrimPrefix(file, "v0.0.0/")
 			function := rest[strings.LastIndex(rest, ".")+1:]
 			return fmt.Sprintf(", at %s:%d in %s", file, frame.Line, function)
 		}
