@@ -339,7 +339,8 @@ impl PreBind for DynamicResources {
 
 impl QueueingHint for DynamicResources {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        hints::may_help(call)
+        self.cache.refresh(call.table.objects());
+        hints::may_help(call, &self.cache.claims)
     }
 }
 

@@ -31,6 +31,9 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
         Aspect::Request if difference.subject.starts_with("* watch ") => {
             Some("Berth's watches end after 30 to 45 seconds, so that it notices a connection that died")
         }
+        Aspect::Request if difference.subject.contains(" resourceclaims") => {
+            Some("Berth patches a claim where kube-scheduler writes it whole")
+        }
         Aspect::Event if is_same_but_for(difference, &["related to nothing", "related to Pod"]) => {
             Some("Berth's event names the preemptor as kube-scheduler 1.35's does, whose successor forgets it")
         }

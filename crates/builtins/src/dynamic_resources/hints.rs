@@ -3,18 +3,25 @@
 use berth_framework::{EventSubject, HintCall};
 use berth_model::{Pod, pod::ClaimName};
 
-use super::{claim_table::EXTENDED_RESOURCE_CLAIM, objects::ResourceClaim, pod_claims::are_generated};
+use super::{
+    claim_table::{ClaimTable, EXTENDED_RESOURCE_CLAIM},
+    objects::ResourceClaim,
+    pod_claims,
+};
 use crate::hints::{decoded, is_own_update};
 
-pub(super) fn may_help(call: &HintCall<'_>) -> bool {
+/// `claims` are those of now. A pod of whose claims one is still missing would only be held back again.
+pub(super) fn may_help(call: &HintCall<'_>, claims: &ClaimTable) -> bool {
+    let has_claims = |pod: &Pod| pod_claims::resolve(pod, &call.table.symbols, claims).is_ok();
     match call.subject {
         EventSubject::Object { key, old, new } if key.kind == "ResourceClaim" => {
             let is_in_namespace = call.table.symbols.text(call.pod.namespace) == key.namespace;
             // An object that cannot be decoded may help.
-            decoded::<ResourceClaim>(new)
-                .is_none_or(|new| claim_changed(call.pod, is_in_namespace, decoded(old).as_ref(), &new))
+            decoded::<ResourceClaim>(new).is_none_or(|new| {
+                has_claims(call.pod) && claim_changed(call.pod, is_in_namespace, decoded(old).as_ref(), &new)
+            })
         }
-        EventSubject::Pod { new: Some(new), .. } => is_own_update(call) && are_generated(new),
+        EventSubject::Pod { new: Some(new), .. } => is_own_update(call) && has_claims(new),
         EventSubject::Pod { .. } | EventSubject::Node { .. } | EventSubject::Object { .. } | EventSubject::Hidden => {
             true
         }
@@ -23,9 +30,6 @@ pub(super) fn may_help(call: &HintCall<'_>) -> bool {
 
 /// `is_in_namespace`: the claim is in the namespace of the pod.
 fn claim_changed(pod: &Pod, is_in_namespace: bool, old: Option<&ResourceClaim>, new: &ResourceClaim) -> bool {
-    if !are_generated(pod) {
-        return false;
-    }
     let was_allocated = old.is_some_and(|old| old.status.allocation.is_some());
     if was_allocated && new.status.allocation.is_none() {
         return true;

@@ -14,15 +14,6 @@ use super::{
     objects::{DeviceRequest, ResourceClaim},
 };
 
-/// Whether all claims of the pod have been created from their templates, according to the status of the pod.
-pub(super) fn are_generated(pod: &Pod) -> bool {
-    pod.resource_claims.iter().all(|claim| claim.claim != ClaimName::Pending)
-}
-
-pub(super) fn not_generated(pod_name: &str) -> Status {
-    Status::unresolvable(format!("pod {pod_name:?}: ResourceClaim not created yet"))
-}
-
 /// The claims of the pod that exist, in its order.
 ///
 /// # Errors
@@ -33,7 +24,10 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
     for pod_claim in &pod.resource_claims {
         let name = match &pod_claim.claim {
             ClaimName::NotNeeded => continue,
-            ClaimName::Pending => return Err(not_generated(&format!("{namespace}/{}", pod.name))),
+            ClaimName::Pending => {
+                let text = format!("pod \"{namespace}/{}\": ResourceClaim not created yet", pod.name);
+                return Err(Status::unresolvable(text));
+            }
             ClaimName::Known(name) => name,
         };
         let Some(claim) = claims.get(namespace, name) else {

@@ -491,6 +491,7 @@ fn the_next_binary_goes_on_where_the_last_one_stopped() {
 #[test]
 fn events_wake_pods_that_they_may_help() {
     let mut cluster = DeviceCluster::new();
+    cluster.claim("c", |_| {});
     let pod = cluster.pod("p", &["c"], json!({}));
     let claim = |namespace: &str, name: &str, status: Value| {
         let key = claim_key(namespace, name);
@@ -513,11 +514,19 @@ fn events_wake_pods_that_they_may_help() {
     assert!(ask(None, (claim_key("default", "c"), b"broken".to_vec())));
     let slice = ObjectKey { kind: "ResourceSlice".to_owned(), ..claim_key("", "s") };
     assert!(ask(None, (slice, b"{}".to_vec())));
+    let waiting = cluster.pod("waiting", &["c", "missing"], json!({}));
+    let (key, new) = claim("default", "c", free());
+    let made = EventSubject::Object { key: &key, old: None, new: Some(&new) };
+    assert!(!cluster.hint(&waiting, made), "another claim is still missing");
+    cluster.claim("missing", |_| {});
+    assert!(cluster.hint(&waiting, made));
 }
 
 #[test]
 fn a_pod_is_tried_again_once_all_its_claims_are_generated() {
     let mut cluster = DeviceCluster::new();
+    let owner = json!({"kind": "Pod", "name": "p", "uid": "p-uid", "controller": true});
+    cluster.claim("x", |claim| claim["metadata"]["ownerReferences"] = json!([owner]));
     let pod = cluster.pod("p", &["c"], json!({}));
     let with = |claims: &[ClaimName]| {
         let claim = |name: &ClaimName| PodClaim { name: "c".into(), from_template: true, claim: name.clone() };
