@@ -11,6 +11,7 @@ mod built_in;
 mod case_walk;
 mod default_binder;
 mod default_preemption;
+mod domain_totals;
 mod dynamic_resources;
 mod hints;
 mod image_locality;

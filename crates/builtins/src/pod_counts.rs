@@ -9,12 +9,13 @@
 mod groups;
 mod node_counts;
 
-use berth_model::{Pod, PodTable, Sym, pod::LabelSelector};
+use berth_model::{NodeIdx, Pod, PodTable, Sym, pod::LabelSelector};
 use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use self::groups::Groups;
 pub(crate) use self::node_counts::NodeCounts;
+use crate::domain_totals::{Contribution, CountedNodes, KeptTotals};
 
 /// Queries kept at a time. Pods of one workload have the same queries; so many workloads may take turns.
 const CAPACITY: usize = 4096;
@@ -57,8 +58,16 @@ struct QueryIdx(usize);
 struct CountedQuery {
     query: PodQuery,
     counts: NodeCounts,
+    totals: KeptTotals,
     /// [`PodCounts::n_calls`] at the last use.
     last_used: u64,
+}
+
+impl CountedQuery {
+    fn add(&mut self, node: NodeIdx, n_pods: i64) {
+        self.counts.add(node, n_pods);
+        self.totals.change(Contribution::of_pods((node, n_pods)));
+    }
 }
 
 impl PodMatch {
@@ -77,18 +86,36 @@ impl PodQuery {
 impl PodCounts {
     /// How many of `pods` match the query, by node.
     pub(crate) fn count(&mut self, pods: &PodTable, query: &PodQuery) -> &NodeCounts {
+        match self.find(pods, query) {
+            Some(counted) => &counted.counts,
+            None => NodeCounts::none(),
+        }
+    }
+
+    /// Adds `factor` times the number of `pods` that match the query to `sums`, which are by domain. How many pods that is.
+    pub(crate) fn add_by_domain(
+        &mut self,
+        pods: &PodTable,
+        query: &PodQuery,
+        counted_nodes: CountedNodes<'_>,
+        sums: (i64, &mut [i64]),
+    ) -> i64 {
+        let Some(CountedQuery { counts, totals, .. }) = self.find(pods, query) else { return 0 };
+        totals.add_to(counted_nodes, counts.total(), counts.iter().map(Contribution::of_pods), sums)
+    }
+
+    fn find(&mut self, pods: &PodTable, query: &PodQuery) -> Option<&mut CountedQuery> {
         self.follow(pods);
         self.n_calls += 1;
         let idx = match self.ids.get(query) {
             Some(&idx) => idx,
             None => self.insert(query),
         };
-        let Some(counted) = self.queries.get_mut(idx.0) else {
-            debug_assert!(false, "`ids` refers to queries that are kept");
-            return NodeCounts::none();
-        };
+        let counted = self.queries.get_mut(idx.0);
+        debug_assert!(counted.is_some(), "`ids` refers to queries that are kept");
+        let counted = counted?;
         counted.last_used = self.n_calls;
-        &counted.counts
+        Some(counted)
     }
 
     /// Takes over what changed in `pods` since the last call.
@@ -99,7 +126,7 @@ impl PodCounts {
                     let counted = self.queries.get_mut(idx.0);
                     debug_assert!(counted.is_some(), "groups forget queries that are dropped");
                     if let Some(counted) = counted {
-                        counted.counts.add(change.node, i64::from(change.sign));
+                        counted.add(change.node, i64::from(change.sign));
                     }
                 }
             }
@@ -117,7 +144,8 @@ impl PodCounts {
         let vacant = self.queries.vacant_entry();
         let idx = QueryIdx(vacant.key());
         let counts = self.groups.count(query, idx);
-        vacant.insert(CountedQuery { query: query.clone(), counts, last_used: self.n_calls });
+        let (query_copy, totals) = (query.clone(), KeptTotals::default());
+        vacant.insert(CountedQuery { query: query_copy, counts, totals, last_used: self.n_calls });
         self.ids.insert(query.clone(), idx);
         idx
     }
@@ -140,7 +168,7 @@ mod tests {
     use std::sync::Arc;
 
     use berth_model::{
-        NodeIdx, PodIdx,
+        PodIdx,
         pod::{Operator, Requirement},
     };
     use proptest::prelude::*;

@@ -10,6 +10,7 @@
 mod counters;
 mod default_constraints;
 mod default_selector;
+mod eligible_domains;
 mod hard;
 mod hints;
 mod node_inclusion;

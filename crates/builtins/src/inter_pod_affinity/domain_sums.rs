@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use berth_model::{NodeIdx, Sym};
 
-use crate::{pod_counts::NodeCounts, topology::Topology};
+use crate::topology::Topology;
 
 /// One sum per topology key and domain. The buffers are reused from cycle to cycle.
 #[derive(Debug, Default)]
@@ -21,23 +21,6 @@ pub(super) struct KeySums {
     by_domain: Vec<i64>,
     /// How many pods were counted: a domain whose sum is 0 may have had some.
     pub(super) n_pods: i64,
-}
-
-/// What the counted pods on one node add to the sums of the node's domains.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Contribution {
-    pub(super) node: NodeIdx,
-    pub(super) n_pods: i64,
-    pub(super) amount: i64,
-}
-
-impl Contribution {
-    /// Each counted pod adds `weight`.
-    pub(super) fn of_each(counts: &NodeCounts, weight: i64) -> impl Iterator<Item = Self> {
-        // Often no pod is counted; then there is no need to look at every node.
-        let limit = if counts.total() == 0 { 0 } else { usize::MAX };
-        counts.iter().take(limit).map(move |(node, n_pods)| Self { node, n_pods, amount: n_pods * weight })
-    }
 }
 
 impl DomainSums {
@@ -58,20 +41,10 @@ impl DomainSums {
         self.iter().all(|sums| sums.n_pods == 0)
     }
 
-    /// Adds to the domains of `key`. Without contributions the key gets sums of 0.
-    pub(super) fn add(
-        &mut self,
-        key: Sym,
-        topology: &Arc<Topology>,
-        contributions: impl IntoIterator<Item = Contribution>,
-    ) {
+    /// Adds to the domains of `key` what `add` adds to an array of sums by domain; `add` returns how many pods it counted.
+    pub(super) fn add(&mut self, key: Sym, topology: &Arc<Topology>, add: impl FnOnce(&mut [i64]) -> i64) {
         let sums = self.slot(key, topology);
-        for Contribution { node, n_pods, amount } in contributions {
-            if let Some(sum) = topology.domain(node).and_then(|domain| sums.by_domain.get_mut(domain.index())) {
-                *sum += amount;
-                sums.n_pods += n_pods;
-            }
-        }
+        sums.n_pods += add(&mut sums.by_domain);
     }
 
     fn slot(&mut self, key: Sym, topology: &Arc<Topology>) -> &mut KeySums {
@@ -121,13 +94,18 @@ mod tests {
         let mut topologies = Topologies::default();
         let topology = topologies.get(cluster.table(), zone);
         let unknown = topologies.get(cluster.table(), Sym(99));
-        let from_node = |node, amount| Contribution { node: NodeIdx(node), n_pods: 1, amount };
         let mut sums = DomainSums::default();
+        let add = |amounts: [i64; 2]| {
+            move |by_domain: &mut [i64]| {
+                by_domain.iter_mut().skip(1).zip(amounts).for_each(|(sum, amount)| *sum += amount);
+                2
+            }
+        };
         for _ in 0..2 {
             sums.clear();
-            sums.add(zone, &topology, [from_node(0, 5), from_node(1, -1), from_node(7, 9)]);
-            sums.add(zone, &topology, [from_node(2, 2), from_node(1, 1)]);
-            sums.add(Sym(99), &unknown, [from_node(0, 1)]);
+            sums.add(zone, &topology, add([5, -1]));
+            sums.add(zone, &topology, add([2, 1]));
+            sums.add(Sym(99), &unknown, |_| 0);
             let seen: Vec<_> =
                 sums.iter().map(|it| (it.key, [0, 1, 2].map(|node| it.at(NodeIdx(node))), it.n_pods)).collect();
             assert_eq!(seen, [(zone, [Some(7), Some(0), Some(7)], 4), (Sym(99), [None; 3], 0)]);

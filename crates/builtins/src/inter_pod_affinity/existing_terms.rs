@@ -14,6 +14,10 @@ use rustc_hash::FxHashMap;
 use slab::Slab;
 
 use super::namespaces::Namespaces;
+use crate::{
+    domain_totals::{Contribution, CountedNodes, KeptTotals},
+    topology::Topology,
+};
 
 /// The terms of all existing pods that bear on an incoming pod.
 #[derive(Debug, Default)]
@@ -47,12 +51,15 @@ struct IndexKey {
 
 /// A term and the pods that have it.
 #[derive(Debug)]
-struct TermPods {
+pub(super) struct TermPods {
     term: Arc<PodTerm>,
     /// The label under which the index has the term.
     label: Option<(Sym, Sym)>,
     /// Sorted by node.
     on_nodes: Vec<PodsOnNode>,
+    n_pods: i64,
+    /// Of the weights.
+    totals: KeptTotals,
 }
 
 /// The pods of one node that have a term.
@@ -60,8 +67,14 @@ struct TermPods {
 pub(super) struct PodsOnNode {
     pub(super) node: NodeIdx,
     pub(super) n_pods: i64,
-    /// The sum of the weights that the term has in these pods.
+    /// The sum of the weights that the term has in these pods; of required anti-affinity, 1 for each.
     pub(super) weight: i64,
+}
+
+impl PodsOnNode {
+    fn contribution(&self) -> Contribution {
+        Contribution { node: self.node, n_pods: self.n_pods, amount: self.weight }
+    }
 }
 
 impl ExistingTerms {
@@ -91,7 +104,7 @@ impl ExistingTerms {
     fn count(&mut self, pod: &Pod, node: NodeIdx, sign: i64) {
         let affinity = &pod.affinity;
         for term in &affinity.anti_required {
-            self.anti_affinity.count(term, PodsOnNode { node, n_pods: sign, weight: 0 });
+            self.anti_affinity.count(term, PodsOnNode { node, n_pods: sign, weight: sign });
         }
         let required = affinity.required.iter().map(|term| (term, self.hard_weight));
         let preferred = affinity.preferred.iter().map(|it| (&it.term, it.weight.into()));
@@ -149,7 +162,8 @@ impl TermTable {
         let label = self.rarest_label(term);
         let keys = index_keys(term, label);
         let term = Arc::new(term.clone());
-        let idx = self.terms.insert(TermPods { term: Arc::clone(&term), label, on_nodes: Vec::new() });
+        let (on_nodes, totals) = (Vec::new(), KeptTotals::default());
+        let idx = self.terms.insert(TermPods { term: Arc::clone(&term), label, on_nodes, n_pods: 0, totals });
         for key in keys {
             self.index.entry(key).or_default().push(idx);
         }
@@ -186,18 +200,21 @@ impl TermTable {
 
     /// Calls `visit` with the topology key of each term that matches `pod` and the pods that have the term. The
     /// namespace of `pod` has `namespace_labels`.
-    pub(super) fn visit(&self, pod: &Pod, namespace_labels: &[(Sym, Sym)], mut visit: impl FnMut(Sym, &[PodsOnNode])) {
-        if self.by_term.is_empty() {
+    pub(super) fn visit(
+        &mut self,
+        pod: &Pod,
+        namespace_labels: &[(Sym, Sym)],
+        mut visit: impl FnMut(Sym, &mut TermPods),
+    ) {
+        let Self { terms, by_term, index } = self;
+        if by_term.is_empty() {
             return;
         }
         for namespace in [Some(pod.namespace), None] {
             for label in pod.labels.iter().copied().map(Some).chain([None]) {
-                let indexed = self.index.get(&IndexKey { namespace, label });
-                for TermPods { term, on_nodes, .. } in
-                    indexed.into_iter().flatten().filter_map(|&idx| self.terms.get(idx))
-                {
-                    if matches(term, pod, namespace_labels) {
-                        visit(term.topology_key, on_nodes);
+                for &idx in index.get(&IndexKey { namespace, label }).into_iter().flatten() {
+                    if let Some(pods) = terms.get_mut(idx).filter(|it| matches(&it.term, pod, namespace_labels)) {
+                        visit(pods.term.topology_key, pods);
                     }
                 }
             }
@@ -214,7 +231,15 @@ fn index_keys(term: &PodTerm, label: Option<(Sym, Sym)>) -> impl Iterator<Item =
 }
 
 impl TermPods {
+    /// Adds the weights of the term in the pods that have it to `sums`, which are by domain. How many pods these are.
+    pub(super) fn add_by_domain(&mut self, topology: &Arc<Topology>, sums: &mut [i64]) -> i64 {
+        let contributions = self.on_nodes.iter().map(PodsOnNode::contribution);
+        self.totals.add_to(CountedNodes::with_key(topology), self.n_pods, contributions, (1, sums))
+    }
+
     fn count(&mut self, change: PodsOnNode) {
+        self.n_pods += change.n_pods;
+        self.totals.change(change.contribution());
         match self.on_nodes.binary_search_by_key(&change.node, |pods| pods.node) {
             Ok(at) => {
                 let pods = &mut self.on_nodes[at];

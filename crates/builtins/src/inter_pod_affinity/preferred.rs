@@ -3,12 +3,8 @@
 use berth_framework::Call;
 use berth_model::{NodeSet, pod::WeightedPodTerm};
 
-use super::{
-    cluster_view::ClusterView,
-    domain_sums::{Contribution, DomainSums},
-    incoming_terms::IncomingTerm,
-};
-use crate::normalize::MAX_SCORE;
+use super::{cluster_view::ClusterView, domain_sums::DomainSums, incoming_terms::IncomingTerm};
+use crate::{domain_totals::CountedNodes, normalize::MAX_SCORE};
 
 /// What PreScore works out for one cycle.
 #[derive(Debug, Default)]
@@ -31,10 +27,9 @@ impl Preferred {
         }
         let namespace_labels = view.labels_of_namespace(pod, &table.symbols);
         let ClusterView { topologies, existing, .. } = view;
-        existing.scored.visit(pod, &namespace_labels, |key, on_nodes| {
-            let contributions =
-                on_nodes.iter().map(|it| Contribution { node: it.node, n_pods: it.n_pods, amount: it.weight });
-            self.sums.add(key, &topologies.get(table, key), contributions);
+        existing.scored.visit(pod, &namespace_labels, |key, term| {
+            let topology = topologies.get(table, key);
+            self.sums.add(key, &topology, |sums| term.add_by_domain(&topology, sums));
         });
         !self.sums.is_empty()
     }
@@ -43,9 +38,10 @@ impl Preferred {
         let table = call.table;
         let ClusterView { counts, namespaces, topologies, .. } = view;
         let term = IncomingTerm::new(&preference.term, namespaces, &table.symbols);
-        let counts = counts.count(table.pods(), &term.query());
         let topology = topologies.get(table, term.topology_key);
-        self.sums.add(term.topology_key, &topology, Contribution::of_each(counts, weight));
+        let counted = CountedNodes::with_key(&topology);
+        let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &term.query(), counted, (weight, sums));
+        self.sums.add(term.topology_key, &topology, count);
     }
 
     /// Appends the score of each node.

@@ -8,11 +8,11 @@ use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod, Sym};
 
 use super::{
     cluster_view::ClusterView,
-    domain_sums::{Contribution, DomainSums},
+    domain_sums::DomainSums,
     existing_terms,
     incoming_terms::{IncomingTerm, query_for_all},
 };
-use crate::case_walk::CaseWalk;
+use crate::{case_walk::CaseWalk, domain_totals::CountedNodes};
 
 /// What PreFilter works out for one cycle.
 #[derive(Debug, Default)]
@@ -63,27 +63,30 @@ impl Required {
         let ClusterView { counts, topologies, existing, .. } = view;
         self.affinity_counts.clear();
         if !self.affinity.is_empty() {
-            let counts = counts.count(table.pods(), &query_for_all(&self.affinity));
+            let query = query_for_all(&self.affinity);
             for term in &self.affinity {
                 let key = term.topology_key;
                 // Terms with the same key count the same pods.
                 if !self.affinity_counts.has_key(key) {
-                    self.affinity_counts.add(key, &topologies.get(table, key), Contribution::of_each(counts, 1));
+                    let topology = topologies.get(table, key);
+                    let counted = CountedNodes::with_key(&topology);
+                    let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &query, counted, (1, sums));
+                    self.affinity_counts.add(key, &topology, count);
                 }
             }
         }
         self.anti_affinity_counts.clear();
         for term in &self.anti_affinity {
-            let counts = counts.count(table.pods(), &term.query());
-            let key = term.topology_key;
-            self.anti_affinity_counts.add(key, &topologies.get(table, key), Contribution::of_each(counts, 1));
+            let topology = topologies.get(table, term.topology_key);
+            let counted = CountedNodes::with_key(&topology);
+            let count = |sums: &mut [i64]| counts.add_by_domain(table.pods(), &term.query(), counted, (1, sums));
+            self.anti_affinity_counts.add(term.topology_key, &topology, count);
         }
         let existing_counts = &mut self.existing_anti_affinity_counts;
         existing_counts.clear();
-        existing.anti_affinity.visit(pod, &self.namespace_labels, |key, on_nodes| {
-            let contributions =
-                on_nodes.iter().map(|it| Contribution { node: it.node, n_pods: it.n_pods, amount: it.n_pods });
-            existing_counts.add(key, &topologies.get(table, key), contributions);
+        existing.anti_affinity.visit(pod, &self.namespace_labels, |key, term| {
+            let topology = topologies.get(table, key);
+            existing_counts.add(key, &topology, |sums| term.add_by_domain(&topology, sums));
         });
     }
 
@@ -115,7 +118,7 @@ impl Required {
         // Added pods may bring anti-affinity under topology keys that no existing pod uses.
         for term in pods.iter().flat_map(|pod| &pod.affinity.anti_required) {
             let topology = view.topologies.get(call.table, term.topology_key);
-            self.existing_anti_affinity_counts.add(term.topology_key, &topology, []);
+            self.existing_anti_affinity_counts.add(term.topology_key, &topology, |_| 0);
         }
         let (mut walk, mut changes) = (CaseWalk::new(pods), CountChanges::default());
         let check = |case| {

@@ -2,7 +2,7 @@
 
 use berth_model::{Pod, pod::LabelSelector};
 
-use super::node_inclusion::NodeInclusion;
+use super::{eligible_domains::EligibleDomainsCache, node_inclusion::NodeInclusion};
 use crate::{
     pod_counts::{PodCounts, PodMatch, PodQuery},
     topology::Topologies,
@@ -14,6 +14,7 @@ pub(super) struct Counters {
     pub(super) topologies: Topologies,
     pub(super) inclusion: NodeInclusion,
     pub(super) pod_counts: PodCounts,
+    pub(super) eligible_domains: EligibleDomainsCache,
 }
 
 /// The pods that count for a constraint of `pod` with this selector; `None` if no pod counts. With an empty selector no pod

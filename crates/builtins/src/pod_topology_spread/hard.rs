@@ -8,10 +8,13 @@ use std::sync::Arc;
 use berth_framework::{Call, DryRunCase, Status};
 use berth_model::{NodeIdx, NodeSet, Pod, Sym, pod::SpreadConstraint};
 
-use super::counters::{Counters, pod_query};
+use super::{
+    counters::{Counters, pod_query},
+    eligible_domains::EligibleDomains,
+};
 use crate::{
     case_walk::CaseWalk,
-    pod_counts::NodeCounts,
+    domain_totals::CountedNodes,
     topology::{Domain, Topology},
 };
 
@@ -29,10 +32,10 @@ struct HardConstraint {
     topology: Arc<Topology>,
     /// Nodes whose pods count: they have the topology keys of all hard constraints, and the policies include them.
     eligible: NodeSet,
-    /// Matching pods by domain; `None` for a domain without eligible nodes.
-    counts: Vec<Option<i64>>,
-    /// How many domains have eligible nodes.
-    n_domains: usize,
+    /// The domains with eligible nodes.
+    domains: Arc<EligibleDomains>,
+    /// Matching pods by domain.
+    counts: Vec<i64>,
     /// The domain with the fewest matching pods, and how many it has.
     lowest: Option<(Domain, i64)>,
     /// The fewest matching pods of any other domain.
@@ -50,8 +53,8 @@ pub(super) struct HardConstraints(Vec<HardConstraint>);
 impl HardConstraints {
     /// Counts the matching pods of each domain.
     pub(super) fn prepare(&mut self, call: &Call<'_>, constraints: Vec<SpreadConstraint>, counters: &mut Counters) {
-        let Counters { topologies, inclusion, pod_counts } = counters;
-        let mut buffers: Vec<Vec<Option<i64>>> = self.0.drain(..).map(|it| it.counts).collect();
+        let Counters { topologies, inclusion, pod_counts, eligible_domains } = counters;
+        let mut buffers: Vec<Vec<i64>> = self.0.drain(..).map(|it| it.counts).collect();
         let mut with_all_keys = call.table.nodes().clone();
         for constraint in &constraints {
             with_all_keys.intersect(topologies.get(call.table, constraint.topology_key).nodes());
@@ -64,17 +67,19 @@ impl HardConstraints {
             let mut prepared = HardConstraint {
                 self_match: i64::from(constraint.selector.as_ref().is_some_and(|it| it.matches(&call.pod.labels))),
                 namespace: call.pod.namespace,
+                domains: eligible_domains.get(&topology, &eligible),
                 topology,
                 eligible,
                 counts: buffers.pop().unwrap_or_default(),
-                n_domains: 0,
                 lowest: None,
                 second_lowest: NO_DOMAIN,
                 highest: 0,
                 constraint,
             };
             let query = pod_query(call.pod, prepared.constraint.selector.as_ref());
-            prepared.count(query.map(|query| pod_counts.count(call.table.pods(), &query)));
+            prepared.count(|counted, sums| {
+                query.map_or(0, |query| pod_counts.add_by_domain(call.table.pods(), &query, counted, (1, sums)))
+            });
             self.0.push(prepared);
         }
     }
@@ -126,25 +131,14 @@ impl HardConstraints {
 }
 
 impl HardConstraint {
-    fn count(&mut self, pods: Option<&NodeCounts>) {
-        let Self { counts, topology, eligible, .. } = self;
+    /// `add` adds to an array by domain the matching pods on some nodes.
+    fn count(&mut self, add: impl FnOnce(CountedNodes<'_>, &mut [i64]) -> i64) {
+        let Self { counts, topology, eligible, domains, .. } = self;
         counts.clear();
-        counts.resize(topology.n_domains(), None);
-        for node in eligible.iter() {
-            if let Some(count) = topology.domain(node).and_then(|domain| counts.get_mut(domain.index())) {
-                *count = Some(0);
-            }
-        }
-        for (node, n_pods) in pods.into_iter().flat_map(NodeCounts::iter) {
-            if eligible.contains(node)
-                && let Some(Some(count)) = topology.domain(node).and_then(|domain| counts.get_mut(domain.index()))
-            {
-                *count += n_pods;
-            }
-        }
-        for (domain, count) in topology.all_domains().zip(&self.counts) {
-            let Some(count) = *count else { continue };
-            self.n_domains += 1;
+        counts.resize(topology.n_domains(), 0);
+        add(CountedNodes { topology, nodes: eligible }, counts);
+        let counted = topology.all_domains().zip(counts.iter()).zip(domains.has_nodes());
+        for ((domain, &count), _) in counted.filter(|(_, has_nodes)| **has_nodes) {
             self.highest = self.highest.max(count);
             match self.lowest {
                 Some((_, lowest)) if lowest <= count => self.second_lowest = self.second_lowest.min(count),
@@ -156,7 +150,7 @@ impl HardConstraint {
 
     /// Matching pods in the domain of `node`.
     fn count_at(&self, node: NodeIdx) -> i64 {
-        self.counts.get(self.topology.domain_or_empty(node).index()).copied().flatten().unwrap_or(0)
+        self.counts.get(self.topology.domain_or_empty(node).index()).copied().unwrap_or(0)
     }
 
     /// The incoming pod may go to domains with up to so many matching pods.
@@ -178,7 +172,7 @@ impl HardConstraint {
     /// empty.
     fn limit_above(&self, lowest: i64) -> i64 {
         let has_enough_domains =
-            i64::try_from(self.n_domains).is_ok_and(|n| n >= i64::from(self.constraint.min_domains));
+            i64::try_from(self.domains.n_domains()).is_ok_and(|n| n >= i64::from(self.constraint.min_domains));
         let lowest = if has_enough_domains { lowest } else { 0 };
         i64::from(self.constraint.max_skew) + lowest - self.self_match
     }

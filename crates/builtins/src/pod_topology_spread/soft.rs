@@ -7,7 +7,7 @@ use berth_framework::Call;
 use berth_model::{NodeIdx, NodeSet, Sym, pod::SpreadConstraint};
 
 use super::counters::{Counters, pod_query};
-use crate::{normalize::MAX_SCORE, pod_counts::NodeCounts, topology::Topology};
+use crate::{domain_totals::CountedNodes, normalize::MAX_SCORE, topology::Topology};
 
 /// What the soft constraints of the incoming pod cost on each node.
 #[derive(Debug, Default)]
@@ -16,14 +16,9 @@ pub(super) struct SoftConstraints {
     penalties: Vec<f64>,
     /// Nodes that lack one of the topology keys although all are required. Their score is 0.
     ignored: NodeSet,
-    domains: Vec<DomainPods>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct DomainPods {
-    n_pods: i64,
-    /// Whether the domain has a node that is to be scored.
-    is_scored: bool,
+    /// By domain: matching pods, and whether the domain has a node that is to be scored. Buffers.
+    n_pods: Vec<i64>,
+    is_scored: Vec<bool>,
 }
 
 impl SoftConstraints {
@@ -35,7 +30,7 @@ impl SoftConstraints {
         constraints: &[SpreadConstraint],
         counters: &mut Counters,
     ) {
-        let Counters { topologies, inclusion, pod_counts } = counters;
+        let Counters { topologies, inclusion, pod_counts, .. } = counters;
         let mut relevant = call.table.nodes().clone();
         if requires_all_keys {
             for constraint in constraints {
@@ -53,45 +48,40 @@ impl SoftConstraints {
         for constraint in constraints {
             let topology = topologies.get(call.table, constraint.topology_key);
             let query = pod_query(call.pod, constraint.selector.as_ref());
-            let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
             // Under this key every node is a domain of its own, whatever its label says.
             if constraint.topology_key == Sym::HOSTNAME_LABEL {
+                let pods = query.map(|query| pod_counts.count(call.table.pods(), &query));
                 let n_pods = |node| pods.map_or(0, |pods| pods.at(node));
                 self.penalize(&scored, constraint, &topology, (scored.len(), n_pods));
                 continue;
             }
             let mut eligible = relevant.clone();
             inclusion.narrow(call, constraint, &mut eligible);
-            let n_domains = self.count_domains(&topology, &scored, &eligible, pods);
-            let domains = std::mem::take(&mut self.domains);
-            let n_pods = |node| domains.get(topology.domain_or_empty(node).index()).map_or(0, |domain| domain.n_pods);
-            self.penalize(&scored, constraint, &topology, (n_domains, n_pods));
-            self.domains = domains;
+            let n_domains = self.count_scored_domains(&topology, &scored);
+            let mut n_pods = std::mem::take(&mut self.n_pods);
+            n_pods.clear();
+            n_pods.resize(topology.n_domains(), 0);
+            if let Some(query) = query {
+                let counted = CountedNodes { topology: &topology, nodes: &eligible };
+                pod_counts.add_by_domain(call.table.pods(), &query, counted, (1, &mut n_pods));
+            }
+            let n_pods_at = |node| n_pods.get(topology.domain_or_empty(node).index()).copied().unwrap_or(0);
+            self.penalize(&scored, constraint, &topology, (n_domains, n_pods_at));
+            self.n_pods = n_pods;
         }
     }
 
-    /// Fills [`Self::domains`]. Returns how many of them have nodes that are to be scored.
-    fn count_domains(
-        &mut self,
-        topology: &Topology,
-        scored: &NodeSet,
-        eligible: &NodeSet,
-        pods: Option<&NodeCounts>,
-    ) -> usize {
-        let domains = &mut self.domains;
-        domains.clear();
-        domains.resize(topology.n_domains(), DomainPods::default());
+    /// How many domains have nodes that are to be scored.
+    fn count_scored_domains(&mut self, topology: &Topology, scored: &NodeSet) -> usize {
+        let is_scored = &mut self.is_scored;
+        is_scored.clear();
+        is_scored.resize(topology.n_domains(), false);
         for node in scored.iter() {
-            if let Some(domain) = domains.get_mut(topology.domain_or_empty(node).index()) {
-                domain.is_scored = true;
+            if let Some(is_scored) = is_scored.get_mut(topology.domain_or_empty(node).index()) {
+                *is_scored = true;
             }
         }
-        for (node, n_pods) in pods.into_iter().flat_map(NodeCounts::iter).filter(|(node, _)| eligible.contains(*node)) {
-            if let Some(domain) = domains.get_mut(topology.domain_or_empty(node).index()) {
-                domain.n_pods += n_pods;
-            }
-        }
-        domains.iter().filter(|domain| domain.is_scored).count()
+        is_scored.iter().filter(|is_scored| **is_scored).count()
     }
 
     /// Adds to the penalty of each scored node the number of matching pods in its domain, times `ln(n_domains + 2)`.

@@ -1,0 +1,157 @@
+//! What the pods on nodes add up to in each topology domain, kept up to date while pods come and go.
+//!
+//! A sum over all nodes costs a cycle microseconds for each thousand of them, and between two cycles one node changes. So
+//! whoever counts pods by node keeps the totals of the topologies that were asked for last ([`KeptTotals`]), as long as
+//! they are worth their memory.
+
+use std::sync::Arc;
+
+use berth_model::{NodeIdx, NodeSet};
+
+use crate::topology::Topology;
+
+/// What the counted pods on one node add to the total of the node's domain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contribution {
+    pub(crate) node: NodeIdx,
+    pub(crate) n_pods: i64,
+    pub(crate) amount: i64,
+}
+
+impl Contribution {
+    /// Each pod adds 1.
+    pub(crate) fn of_pods((node, n_pods): (NodeIdx, i64)) -> Self {
+        Self { node, n_pods, amount: n_pods }
+    }
+}
+
+/// The nodes whose pods count, by domain.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CountedNodes<'a> {
+    pub(crate) topology: &'a Arc<Topology>,
+    /// A node that lacks the key counts in the domain of an empty value.
+    pub(crate) nodes: &'a NodeSet,
+}
+
+impl<'a> CountedNodes<'a> {
+    /// Every node that has the key.
+    pub(crate) fn with_key(topology: &'a Arc<Topology>) -> Self {
+        Self { topology, nodes: topology.nodes() }
+    }
+
+    /// Adds `factor` times each amount to `sums`, which are by domain. How many pods that is.
+    fn add_each(self, contributions: impl Iterator<Item = Contribution>, factor: i64, sums: &mut [i64]) -> i64 {
+        let mut n_pods = 0;
+        for it in contributions.filter(|it| self.nodes.contains(it.node)) {
+            if let Some(sum) = sums.get_mut(self.topology.domain_or_empty(it.node).index()) {
+                *sum += it.amount * factor;
+                n_pods += it.n_pods;
+            }
+        }
+        n_pods
+    }
+}
+
+/// Topologies whose totals are kept at a time: those of one query or one affinity term.
+const CAPACITY: usize = 4;
+
+/// Totals are kept of topologies that have at most so many domains for each pod. So totals over all hosts are not kept for
+/// each workload of a few pods.
+const MAX_DOMAINS_PER_POD: i64 = 8;
+
+/// Totals by topology, of one kind of pods.
+#[derive(Debug, Default)]
+pub(crate) struct KeptTotals(Vec<DomainTotals>);
+
+#[derive(Debug)]
+struct DomainTotals {
+    topology: Arc<Topology>,
+    counted: NodeSet,
+    n_pods: i64,
+    by_domain: Vec<i64>,
+}
+
+impl KeptTotals {
+    /// Takes over a change of what a node adds.
+    pub(crate) fn change(&mut self, contribution: Contribution) {
+        for totals in &mut self.0 {
+            let DomainTotals { topology, counted, n_pods, by_domain } = totals;
+            *n_pods += CountedNodes { topology, nodes: counted }.add_each([contribution].into_iter(), 1, by_domain);
+        }
+    }
+
+    /// Adds `factor` times the totals of `counted` to `sums`, which are by domain. How many pods that is. `n_pods` is how
+    /// many there are on all nodes, and `contributions` are all that they add.
+    pub(crate) fn add_to(
+        &mut self,
+        counted: CountedNodes<'_>,
+        n_pods: i64,
+        contributions: impl Iterator<Item = Contribution>,
+        (factor, sums): (i64, &mut [i64]),
+    ) -> i64 {
+        if n_pods == 0 {
+            return 0;
+        }
+        let CountedNodes { topology, nodes } = counted;
+        let is_kept = |totals: &DomainTotals| Arc::ptr_eq(&totals.topology, topology) && totals.counted == *nodes;
+        let at = self.0.iter().position(is_kept);
+        if at.is_none() && i64::try_from(topology.n_domains()).is_ok_and(|n| n > n_pods * MAX_DOMAINS_PER_POD) {
+            return counted.add_each(contributions, factor, sums);
+        }
+        let at = at.unwrap_or_else(|| self.keep(counted, contributions));
+        let Some(totals) = self.0.get(at) else { return 0 };
+        sums.iter_mut().zip(&totals.by_domain).for_each(|(sum, total)| *sum += total * factor);
+        totals.n_pods
+    }
+
+    fn keep(&mut self, counted: CountedNodes<'_>, contributions: impl Iterator<Item = Contribution>) -> usize {
+        if self.0.len() >= CAPACITY {
+            self.0.remove(0);
+        }
+        let mut by_domain = vec![0; counted.topology.n_domains()];
+        let n_pods = counted.add_each(contributions, 1, &mut by_domain);
+        let CountedNodes { topology, nodes } = counted;
+        self.0.push(DomainTotals { topology: Arc::clone(topology), counted: nodes.clone(), n_pods, by_domain });
+        self.0.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::{testing::TestCluster, topology::Topologies};
+
+    proptest! {
+        #[test]
+        fn kept_totals_are_those_of_a_recount(changes in prop::collection::vec((0..12u32, 1..4i64, 0..3usize), 1..60)) {
+            let mut cluster = TestCluster::default();
+            for index in 0..12 {
+                let zone = ["", "a", "b"][index % 3];
+                let labels = if index == 5 { Vec::new() } else { cluster.labels(&[("zone", zone), ("rack", "r")]) };
+                cluster.edit_node(&format!("n{index}"), |node| node.labels = labels);
+            }
+            let mut topologies = Topologies::default();
+            let [zone, rack] = ["zone", "rack"].map(|key| cluster.sym(key));
+            let [zone, rack] = [zone, rack].map(|key| topologies.get(cluster.table(), key));
+            let all = cluster.table().nodes().clone();
+            let some: NodeSet = [1, 2, 5, 8].map(NodeIdx).into_iter().collect();
+            let (mut kept, mut on_nodes) = (KeptTotals::default(), vec![0; 12]);
+            for (node, n_pods, which) in changes {
+                on_nodes[node as usize] += n_pods;
+                kept.change(Contribution::of_pods((NodeIdx(node), n_pods)));
+                let counted = [
+                    CountedNodes { topology: &zone, nodes: &all },
+                    CountedNodes { topology: &zone, nodes: &some },
+                    CountedNodes::with_key(&rack),
+                ][which];
+                let contributions = || (0..).map(NodeIdx).zip(on_nodes.iter().copied()).map(Contribution::of_pods);
+                let (mut sums, mut recount) = (vec![1; 4], vec![1; 4]);
+                let n_kept = kept.add_to(counted, on_nodes.iter().sum(), contributions(), (2, &mut sums));
+                prop_assert_eq!(n_kept, counted.add_each(contributions(), 2, &mut recount));
+                prop_assert_eq!(sums, recount);
+            }
+        }
+    }
+}
