@@ -67,6 +67,7 @@ pub(crate) fn scheduler_settings(
     berth_scheduler::Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
         queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
+        ..berth_scheduler::Settings::default()
     }
 }
 

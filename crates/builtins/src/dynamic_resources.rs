@@ -113,7 +113,7 @@ impl BuiltIn for DynamicResources {
 plugin!(
     DynamicResources: PreEnqueue, PreFilter, Filter, PostFilter, Score, Normalize, Reserve, PreBindPreFlight, PreBind,
     QueueingHint, Sign;
-    EndCycle, Follow, State
+    EndCycle, Follow, Reuse, State
 );
 
 impl Follow for DynamicResources {

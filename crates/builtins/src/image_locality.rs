@@ -3,7 +3,7 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
 use berth_framework::{Call, ConfigureError, Score, Status};
-use berth_model::{Column, NodeSet, cluster_table::Image};
+use berth_model::{ClusterTable, Column, NodeSet, Sym, cluster_table::Image};
 
 use crate::{
     args::{self, NoArgs},
@@ -26,7 +26,7 @@ impl BuiltIn for ImageLocality {
     }
 }
 
-plugin!(ImageLocality: Score, Sign);
+plugin!(ImageLocality: Score, Sign; Reuse);
 
 const MIB: i64 = 1024 * 1024;
 /// Images that add up to less score 0.
@@ -43,6 +43,13 @@ const MAX_BYTES: i64 = 1000 * MIB;
 fn spread_bytes(image: &Image, n_nodes: usize) -> i64 {
     let share = image.n_nodes as f64 / n_nodes as f64;
     (image.size as f64 * share) as i64
+}
+
+impl ImageLocality {
+    /// What a node's copy of an image counts for; `None` if no node has it.
+    pub(crate) fn bytes_of(table: &ClusterTable, image: Sym) -> Option<i64> {
+        table.images().get(image).map(|image| spread_bytes(image, table.n_nodes()))
+    }
 }
 
 fn score_of(bytes: i64, n_containers: u32) -> i64 {

@@ -32,6 +32,7 @@ mod pod_counts;
 mod pod_topology_spread;
 mod priority_sort;
 mod registry;
+mod reuse;
 mod scheduling_gates;
 mod scored_resources;
 mod signatures;

@@ -45,7 +45,7 @@ impl BuiltIn for NodeAffinity {
     }
 }
 
-plugin!(NodeAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign);
+plugin!(NodeAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Reuse);
 
 /// The names of the only nodes that can match the terms; `None` if a term has no `In` requirement on `metadata.name`.
 fn named_nodes(terms: &[NodeTerm]) -> Option<BTreeSet<Sym>> {

@@ -31,7 +31,7 @@ impl BuiltIn for NodeDeclaredFeatures {
     }
 }
 
-plugin!(NodeDeclaredFeatures: PreFilter, Filter, QueueingHint, Sign);
+plugin!(NodeDeclaredFeatures: PreFilter, Filter, QueueingHint, Sign; Reuse);
 
 fn has_features(call: &Call<'_>, node: NodeIdx) -> bool {
     let declared = call.table.declared_features(node);

@@ -27,7 +27,7 @@ impl BuiltIn for NodeName {
     }
 }
 
-plugin!(NodeName: Filter, Sign);
+plugin!(NodeName: Filter, Sign; Reuse);
 
 fn matches(call: &Call<'_>, node: NodeIdx) -> bool {
     call.pod.node_name.is_none() || call.pod.node_name == call.table.name(node)

@@ -34,7 +34,7 @@ impl BuiltIn for NodePorts {
     }
 }
 
-plugin!(NodePorts: PreFilter, Filter, QueueingHint, Sign);
+plugin!(NodePorts: PreFilter, Filter, QueueingHint, Sign; Reuse);
 
 fn is_free(requested: &[HostPort], in_use: &[HostPort]) -> bool {
     !in_use.iter().any(|used| requested.iter().any(|port| port.conflicts(used)))

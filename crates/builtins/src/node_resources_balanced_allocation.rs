@@ -42,7 +42,7 @@ impl BuiltIn for NodeResourcesBalancedAllocation {
     }
 }
 
-plugin!(NodeResourcesBalancedAllocation: PreScore, Score, Sign);
+plugin!(NodeResourcesBalancedAllocation: PreScore, Score, Sign; Reuse);
 
 impl PreScore for NodeResourcesBalancedAllocation {
     fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {

@@ -91,7 +91,7 @@ impl BuiltIn for NodeResourcesFit {
     }
 }
 
-plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign);
+plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign; Reuse);
 
 /// Whether a request does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
@@ -132,6 +132,15 @@ impl NodeResourcesFit {
             amount,
             is_served_by_devices: classes.serve(text),
         }));
+    }
+
+    /// Which of the pod's resources devices may serve: a bit for each, in their order.
+    pub(crate) fn resources_of_devices(&mut self, call: &Call<'_>) -> u64 {
+        if call.pod.requests.scalars.is_empty() {
+            return 0;
+        }
+        self.prepare(call);
+        self.requests.iter().fold(1, |bits, request| bits << 1 | u64::from(request.is_served_by_devices))
     }
 
     /// The status of a node whose pods request `change` more than the table says.

@@ -34,7 +34,7 @@ impl BuiltIn for NodeUnschedulable {
     }
 }
 
-plugin!(NodeUnschedulable: Filter, QueueingHint, Sign);
+plugin!(NodeUnschedulable: Filter, QueueingHint, Sign; Reuse);
 
 const TAINT: Taint = Taint { key: Sym::UNSCHEDULABLE_TAINT, value: Sym::NONE, effect: TaintEffect::NoSchedule };
 

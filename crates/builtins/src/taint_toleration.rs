@@ -46,7 +46,7 @@ impl BuiltIn for TaintToleration {
     }
 }
 
-plugin!(TaintToleration: Filter, PreScore, Score, Normalize, QueueingHint, Sign);
+plugin!(TaintToleration: Filter, PreScore, Score, Normalize, QueueingHint, Sign; Reuse);
 
 fn is_tolerated(pod: &Pod, taint: &Taint) -> bool {
     pod.tolerations.iter().any(|toleration| toleration.tolerates(taint))

@@ -2,7 +2,12 @@
 
 use berth_model::{ClusterTable, Delta};
 
-use crate::{error::RestoreError, manifest::Needs, points::CycleId, status::Status};
+use crate::{
+    error::RestoreError,
+    manifest::Needs,
+    points::{Call, CycleId},
+    status::Status,
+};
 
 /// Keeps something about a cycle until it is over.
 pub trait EndCycle {
@@ -15,6 +20,29 @@ pub trait Follow {
     /// Inside a component: its replica has changed. The plugin can catch up here, in portions and with the time that a
     /// sync has, instead of all at once in the next cycle. Native plugins are not called; they catch up in the cycle.
     fn follow(&mut self, table: &ClusterTable);
+}
+
+/// Says which of its answers hold for later pods too, so that the plugin is asked again only about nodes that changed.
+pub trait Reuse {
+    /// How far the plugin's answers about the pod reach. Asked in each cycle after PreFilter, and about scores after
+    /// PreScore; must cost little.
+    fn reach(&mut self, call: &Call<'_>) -> Reach;
+}
+
+/// What the answers of a plugin's Filter and Score about one node follow from, besides the plugin's configuration.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// From anything in the cluster, or from which pod it is: the plugin is asked about each pod. So is a plugin without
+    /// [`Reuse`].
+    #[default]
+    Cluster,
+    /// From the node's own row, and from the pod without what only names it ([`Boards`](crate::run::Boards) says what that
+    /// is). The plugin may then be asked about any nodes, in any order, and by Score also about nodes that did not pass. If
+    /// it normalises, the score of a node follows from its raw score and from the lowest and the highest raw score.
+    Row {
+        /// Stands for all else that answers follow from. Answers of another version are forgotten.
+        version: u64,
+    },
 }
 
 /// State that outlives the binary: what a plugin hands to the next binary of its name.

@@ -28,7 +28,7 @@ pub use error::{BuildError, ConfigureError, RestoreError};
 pub use extender::{ExtenderError, ExtenderIdx, ExtenderProfile, ExtenderVerdict, ExtenderVictims, Extenders};
 pub use factory::{Configure, PluginFactory, PluginType};
 pub use grants::{Grants, Namespaces, ObjectRule, RuleObjects};
-pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, State};
+pub use hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State};
 pub use manifest::{ClusterEvent, Manifest, Needs, ObjectKind};
 pub use meter::{Clock, Measured, Meter, PluginTime, PointTime, Start};
 pub use plugin::{ExtensionPoint, Hook, HookRef, Plugin, PluginVersion, Point, PointRef, Points};

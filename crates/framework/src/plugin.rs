@@ -8,10 +8,10 @@ use std::fmt;
 use berth_model::{BinaryId, ClusterTable};
 
 use crate::{
-    hooks::{DeltaSource, EndCycle, Follow, Hosted, State},
+    hooks::{DeltaSource, EndCycle, Follow, Hosted, Reach, Reuse, State},
     manifest::Manifest,
     points::{
-        Bind, CycleId, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue,
+        Bind, Call, CycleId, Filter, Normalize, Permit, PostBind, PostFilter, PreBind, PreBindPreFlight, PreEnqueue,
         PreFilter, PreScore, QueueSort, QueueingHint, Reserve, Score, Sign,
     },
     status::Status,
@@ -181,6 +181,8 @@ declare! {
     State state;
     /// Is fed and watched over by the scheduler.
     Hosted hosted;
+    /// Says which of its answers hold for later pods.
+    Reuse reuse;
 }
 
 /// The trait of an extension point, as `dyn Filter`: for code that treats all points alike.
@@ -212,6 +214,11 @@ impl dyn Plugin + '_ {
         if let Some(hook) = self.follower() {
             hook.follow(table);
         }
+    }
+
+    /// [`Reuse::reach`].
+    pub fn reach(&mut self, call: &Call<'_>) -> Reach {
+        self.reuse().map_or(Reach::Cluster, |hook| hook.reach(call))
     }
 
     /// [`Hosted::sync`]. A native plugin reads the host's own table: it is always in step.

@@ -5,6 +5,7 @@
 //! intermediate result until the next cycle reuses its buffers.
 
 mod bind;
+mod board;
 mod diagnosis;
 mod dry_run;
 mod extend;
@@ -25,6 +26,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 pub use self::{
     bind::{BindRun, PermitRun, PostFilterRun, bind, permit, post_bind, post_filter, reserve, unreserve},
+    board::{Board, Boards},
     diagnosis::{Diagnosis, Rejection, histogram},
     dry_run::dry_run,
     filter::{explain, explain_every_plugin, filter, filter_one, list_candidates},
@@ -50,6 +52,12 @@ impl PluginBits {
     #[must_use]
     pub fn contains(&self, plugin: PluginIdx) -> bool {
         self.0.get(plugin.index()).copied().unwrap_or(false)
+    }
+
+    /// Whether no plugin is in the set.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        !self.0.contains(&true)
     }
 
     /// Adds `plugin`; [`PluginIdx::NOBODY`] is in no set and changes nothing.
@@ -85,7 +93,7 @@ pub struct Attempt {
     pub skipped_filters: PluginBits,
     /// The nodes that PreFilter plugins restricted the candidates to, if they did.
     pub restriction: Option<Restriction>,
-    /// Nodes to look at, in the cluster's order.
+    /// Nodes to look at, in the cluster's order; empty in a cycle that found a node with a board.
     pub candidates: Vec<NodeIdx>,
     /// Nodes that passed.
     pub feasible: NodeSet,
@@ -107,7 +115,8 @@ pub struct Attempt {
     before: NodeSet,
     /// Plugins whose PreScore asked to skip their Score.
     pub skipped_scores: PluginBits,
-    /// Scores of each plugin that scored, in the order of the plugins.
+    /// Scores of each plugin that scored, in the order of the plugins; of a cycle with a board, of those that were asked
+    /// about all nodes.
     pub scores: Vec<PluginScores>,
     n_scored: usize,
     /// What became of [`NodeSearch::hint`].
@@ -126,15 +135,19 @@ impl Attempt {
         self.candidates.clear();
         self.filtered_at = None;
         self.clear_verdicts();
-        self.skipped_scores.clear();
-        self.n_scored = 0;
-        self.totals.clear();
+        self.clear_scores();
     }
 
     /// The scores of this cycle; [`Self::scores`] may hold more, from earlier ones.
     #[must_use]
     pub fn plugin_scores(&self) -> &[PluginScores] {
         self.scores.get(..self.n_scored).unwrap_or_default()
+    }
+
+    fn clear_scores(&mut self) {
+        self.skipped_scores.clear();
+        self.n_scored = 0;
+        self.totals.clear();
     }
 
     fn clear_verdicts(&mut self) {

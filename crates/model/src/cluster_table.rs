@@ -5,12 +5,14 @@
 //! cannot tell where it runs.
 
 mod resource_table;
+mod row_journal;
 
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
 pub use self::resource_table::ResourceTable;
+use self::row_journal::RowJournal;
 use crate::{
     api::StringMap,
     delta::{ColumnChange, ColumnData, Delta, PlacedPod},
@@ -89,6 +91,7 @@ pub struct ClusterTable {
     symbols_position: u64,
     generation: u64,
     place_version: u64,
+    row_journal: RowJournal,
     live: NodeSet,
     n_nodes: usize,
     names: Vec<Sym>,
@@ -123,6 +126,19 @@ impl ClusterTable {
     #[must_use]
     pub fn place_version(&self) -> u64 {
         self.place_version
+    }
+
+    /// Where the journal of rows ends: see [`Self::rows_since`].
+    #[must_use]
+    pub fn row_position(&self) -> u64 {
+        self.row_journal.position()
+    }
+
+    /// The rows of which some column was written after `position`, some of them repeatedly; `None` when that is too long
+    /// ago to tell. What follows from a row alone holds until the row is among them.
+    #[must_use]
+    pub fn rows_since(&self, position: u64) -> Option<impl Iterator<Item = NodeIdx>> {
+        self.row_journal.since(position)
     }
 
     /// All nodes.
@@ -264,6 +280,7 @@ impl ClusterTable {
 
     /// Makes a row for a node.
     pub fn add_node(&mut self, node: NodeIdx) {
+        self.row_journal.record(node);
         if !self.live.contains(node) {
             self.live.insert(node);
             self.n_nodes += 1;
@@ -287,6 +304,7 @@ impl ClusterTable {
 
     /// Empties the row, so that its slot can be given to another node.
     pub fn remove_node(&mut self, node: NodeIdx) {
+        self.row_journal.record(node);
         if !self.live.contains(node) {
             return;
         }
@@ -311,6 +329,7 @@ impl ClusterTable {
 
     /// Sets the name of a node's row.
     pub fn set_name(&mut self, node: NodeIdx, name: Sym) {
+        self.row_journal.record(node);
         let old = self.name(node);
         self.place_version += u64::from(old != name);
         if self.by_name.get(&old) == Some(&node) {
@@ -324,6 +343,7 @@ impl ClusterTable {
 
     /// Sets `spec.unschedulable`.
     pub fn set_unschedulable(&mut self, node: NodeIdx, unschedulable: bool) {
+        self.row_journal.record(node);
         if unschedulable {
             self.unschedulable.insert(node);
         } else {
@@ -336,12 +356,14 @@ impl ClusterTable {
         if self.labels.of(node) != labels {
             self.labels.set(node, labels);
             self.place_version += 1;
+            self.row_journal.record(node);
         }
     }
 
     /// Gives `node` the set of exactly these taints, in this order. A set that no node has any more is forgotten, and its
     /// id given to another.
     pub fn set_taints(&mut self, node: NodeIdx, taints: &[Taint]) -> TaintSetId {
+        self.row_journal.record(node);
         self.taint_sets.leave(self.taint_set_id(node));
         let id = self.taint_sets.join(taints);
         put(&mut self.taint_set_ids, node, id.id);
@@ -350,6 +372,7 @@ impl ClusterTable {
 
     /// Replaces what a node can give to pods.
     pub fn set_allocatable(&mut self, node: NodeIdx, amounts: &Resources, allowed_pods: i64) {
+        self.row_journal.record(node);
         self.allocatable.set_row(node, amounts);
         self.allocatable.set(Sym::PODS, node, allowed_pods);
     }
@@ -357,6 +380,7 @@ impl ClusterTable {
     /// Adds a pod's requests to `node`, or with `sign` -1 takes them away. Sums stop at the largest number:
     /// see [`Self::is_saturated`].
     pub fn add_requested(&mut self, node: NodeIdx, amounts: &Resources, non_zero: NonZero, sign: i64) {
+        self.row_journal.record(node);
         self.requested.add_row(node, amounts, sign);
         let cpu = at(&self.non_zero_cpu, node).saturating_add(non_zero.milli_cpu.saturating_mul(sign));
         put(&mut self.non_zero_cpu, node, cpu);
@@ -376,6 +400,7 @@ impl ClusterTable {
 
     /// As if `node` had no pods.
     pub fn clear_requested(&mut self, node: NodeIdx) {
+        self.row_journal.record(node);
         self.requested.clear_row(node);
         for column in [&mut self.non_zero_cpu, &mut self.non_zero_memory, &mut self.pod_counts] {
             put(column, node, 0);
@@ -384,6 +409,7 @@ impl ClusterTable {
 
     /// The size of an image is the one that the first node reported, until no node has it.
     pub fn set_images(&mut self, node: NodeIdx, images: &[(Sym, i64)]) {
+        self.row_journal.record(node);
         let names: Vec<Sym> = images.iter().map(|(name, _)| *name).collect();
         self.images.set(node, &names);
         for (name, size) in images {
@@ -398,16 +424,19 @@ impl ClusterTable {
 
     /// Replaces the ports in use on a node.
     pub fn set_host_ports(&mut self, node: NodeIdx, ports: Vec<HostPort>) {
+        self.row_journal.record(node);
         put(&mut self.host_ports, node, ports);
     }
 
     /// Replaces a node's declared features.
     pub fn set_declared_features(&mut self, node: NodeIdx, features: &[Sym]) {
+        self.row_journal.record(node);
         put(&mut self.declared_features, node, features.into());
     }
 
     /// Replaces a node's annotations.
     pub fn set_annotations(&mut self, node: NodeIdx, annotations: Arc<StringMap>) {
+        self.row_journal.record(node);
         put(&mut self.annotations, node, annotations);
     }
 }
@@ -459,11 +488,14 @@ impl ClusterTable {
         objects.clear();
         labels.clear();
         let place_version = self.place_version + 1;
-        *self = Self { symbols, pods, objects, labels, place_version, ..Self::default() };
+        let mut row_journal = std::mem::take(&mut self.row_journal);
+        row_journal.overrun();
+        *self = Self { symbols, pods, objects, labels, place_version, row_journal, ..Self::default() };
     }
 
     fn apply_column(&mut self, change: &ColumnChange) {
         let rows = &change.rows;
+        rows.iter().for_each(|row| self.row_journal.record(*row));
         match &change.data {
             ColumnData::Name(names) => {
                 rows.iter().zip(names).for_each(|(&row, &name)| self.set_name(row, name));

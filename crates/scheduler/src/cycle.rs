@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
     Call, CycleId, Effect, PluginIdx, Status,
-    run::{self, Attempt, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
+    run::{self, Attempt, Boards, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
 };
 use berth_model::{ClusterTable, NodeIdx, Pod};
 use berth_queue::{Queue, QueuedPod};
@@ -18,6 +18,7 @@ use crate::{
     context::{Context, PodEvent},
     failure::{AttemptFailure, Nomination},
     metrics::{BatchMetrics, Observation},
+    settings::Settings,
 };
 
 /// A search for a node that takes longer is told of.
@@ -28,17 +29,18 @@ const SLOW_SEARCH: Duration = Duration::from_millis(100);
 pub(crate) struct Cycle {
     attempt: Attempt,
     batching: Batching,
+    boards: Boards,
     /// Where the next attempt begins to look for nodes.
     next_start: usize,
     n_cycles: u64,
 }
 
 impl Cycle {
-    /// Tries one pod. `percentage_of_nodes_to_score` is the global setting.
+    /// Tries one pod.
     pub(crate) fn schedule(
         &mut self,
         record: QueuedPod,
-        percentage_of_nodes_to_score: i32,
+        settings: &Settings,
         bindings: &mut Bindings,
         context: &mut Context,
     ) {
@@ -53,7 +55,7 @@ impl Cycle {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, failure);
         }
-        let found = self.find_node(&pod, cycle, percentage_of_nodes_to_score, context);
+        let found = self.find_node(&pod, cycle, settings, context);
         self.tell_if_slow(&pod, started, context);
         match found {
             Ok(row) => {
@@ -69,6 +71,12 @@ impl Cycle {
     /// Other plugins than those that ranked the nodes will be asked.
     pub(crate) fn plugins_replaced(&mut self) {
         self.batching.forget();
+        self.boards.clear();
+    }
+
+    /// How many pods found that others like them had come before.
+    pub(crate) fn n_with_board(&self) -> u64 {
+        self.boards.n_uses()
     }
 
     pub(crate) fn last_attempt(&self) -> &Attempt {
@@ -87,7 +95,7 @@ impl Cycle {
         &mut self,
         pod: &Arc<Pod>,
         cycle: CycleId,
-        percentage_of_nodes_to_score: i32,
+        settings: &Settings,
         context: &mut Context,
     ) -> Result<NodeIdx, NoNode> {
         let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else {
@@ -107,12 +115,13 @@ impl Cycle {
         let search = NodeSearch {
             order: context.cache.order(),
             start: self.next_start,
-            percentage_of_nodes_to_score,
+            percentage_of_nodes_to_score: settings.percentage_of_nodes_to_score,
             nominated: &nominated,
             hint,
             extenders: context.extenders.as_deref(),
         };
-        let result = run::place(profile, &call, &search, &mut self.attempt);
+        let boards = settings.keeps_boards.then_some(&mut self.boards);
+        let result = run::place(profile, &call, &search, boards, &mut self.attempt);
         let n_nodes = search.order.len();
         self.next_start = (self.next_start + self.attempt.n_visited).checked_rem(n_nodes).unwrap_or(0);
         match &result {

@@ -177,7 +177,7 @@ impl Scheduler {
             return false;
         }
         let Some(record) = context.queue.pop(now) else { return false };
-        cycle.schedule(record, settings.percentage_of_nodes_to_score, bindings, context);
+        cycle.schedule(record, settings, bindings, context);
         true
     }
 
@@ -231,6 +231,7 @@ impl Scheduler {
     pub fn metrics(&self) -> Metrics {
         Metrics {
             cycles: self.cycle.n_cycles(),
+            cycles_with_board: self.cycle.n_with_board(),
             attempts: self.context.outbox.attempts().clone(),
             batching: self.cycle.batch_metrics().clone(),
             queue: self.context.queue.metrics(),

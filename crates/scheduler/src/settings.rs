@@ -1,10 +1,19 @@
 //! What an operator can set, plugins aside.
 
 /// What an operator can set, plugins aside.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// 0 adapts to the size of the cluster.
     pub percentage_of_nodes_to_score: i32,
     /// Backoff, and how long a pod stays in the unschedulable pool.
     pub queue: berth_queue::Settings,
+    /// Whether answers of plugins are kept for pods that are alike ([`berth_framework::run::Boards`]). Nodes are chosen alike
+    /// either way; without it, more slowly.
+    pub keeps_boards: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { percentage_of_nodes_to_score: 0, queue: berth_queue::Settings::default(), keeps_boards: true }
+    }
 }

@@ -236,7 +236,7 @@ impl Plugin for ComponentPlugin {
             Hook::Hosted => Some(HookRef::Hosted(self)),
             // An instance that is gone took its state along.
             Hook::State if self.component.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
-            Hook::State | Hook::Follow => None,
+            Hook::State | Hook::Follow | Hook::Reuse => None,
         }
     }
 }

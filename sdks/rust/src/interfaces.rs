@@ -45,6 +45,7 @@ macro_rules! export_cycle {
     (Sign $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (State $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (Follow $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
+    (Reuse $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
 }
 
@@ -63,7 +64,8 @@ macro_rules! export_sync {
     (() $other:ident $($rest:ident)*) => { $crate::export_sync!(() $($rest)*); };
 }
 
-/// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`.
+/// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`; of `Reuse` only a native plugin
+/// is asked.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_trait {
@@ -120,4 +122,5 @@ macro_rules! export_trait {
     };
     (EndCycle) => {};
     (Follow) => {};
+    (Reuse) => {};
 }

@@ -60,7 +60,7 @@ fn cycle(profile: &mut Profile, cluster: &FuzzCluster, pod: &Pod, id: CycleId) -
         extenders: None,
     };
     let mut attempt = Attempt::default();
-    let found = match run::place(profile, &call, &search, &mut attempt) {
+    let found = match run::place(profile, &call, &search, None, &mut attempt) {
         Ok(node) => Some(node),
         Err(NoNode::Rejected(mut diagnosis)) => {
             rejected(profile, cluster, &call, &attempt, nominated, &mut diagnosis);

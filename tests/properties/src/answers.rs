@@ -198,7 +198,7 @@ impl ProfileRun<'_> {
             hint: None,
             extenders: None,
         };
-        let outcome = match run::place(self.profile, &call, &search, &mut attempt) {
+        let outcome = match run::place(self.profile, &call, &search, None, &mut attempt) {
             Ok(node) => {
                 answers.insert("chosen".to_owned(), self.cluster.node_name(node).to_owned());
                 self.scores(&attempt, answers);

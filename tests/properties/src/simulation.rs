@@ -78,7 +78,12 @@ const NOT_NEW: [u32; 4] = [29, 30, 33, 39];
 impl Simulation {
     #[must_use]
     pub fn new(profile: Profile) -> Self {
-        let mut scheduler = Scheduler::new(Settings::default(), vec![profile]);
+        Self::with_settings(profile, Settings::default())
+    }
+
+    #[must_use]
+    pub fn with_settings(profile: Profile, settings: Settings) -> Self {
+        let mut scheduler = Scheduler::new(settings, vec![profile]);
         let now = Time(1_000_000_000);
         scheduler.handle(Event::Synced, now);
         Self {
@@ -144,6 +149,12 @@ impl Simulation {
     #[must_use]
     pub fn placements(&self) -> BTreeMap<String, String> {
         self.pods.iter().map(|(uid, pod)| (uid.clone(), text(pod, "/spec/nodeName"))).collect()
+    }
+
+    /// How many cycles reused what plugins had said for earlier pods.
+    #[must_use]
+    pub fn n_cycles_with_board(&self) -> u64 {
+        self.scheduler.metrics().cycles_with_board
     }
 
     fn send(&mut self, event: Event) {

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 
+use berth_scheduler::Settings;
 use oracle::{Native, Subject};
 use properties::{
     N_CASES, config,
@@ -9,7 +10,7 @@ use properties::{
         nodes,
         objects::{self, Kind},
         pods,
-        random::recipe,
+        random::{Recipe, recipe},
     },
     simulation::{ClusterStep, Simulation, Tally},
 };
@@ -88,4 +89,53 @@ fn the_same_steps_lead_to_the_same_placements() {
             Ok(())
         })
         .unwrap();
+}
+
+/// Most pods are made by one of these recipes.
+fn step_of_one_of(recipes: Vec<Recipe>) -> impl Strategy<Value = ClusterStep> {
+    let alike = prop::sample::select(recipes);
+    prop_oneof![
+        20 => alike.clone().prop_map(ClusterStep::CreatePod),
+        2 => (alike, 0..8_u8).prop_map(|(recipe, node)| ClusterStep::PlacePod(recipe, node)),
+        12 => step(),
+    ]
+}
+
+/// Pods of a few shapes in a cluster that is sometimes so large that not every node is looked at.
+fn streams_of_few_shapes() -> impl Strategy<Value = (Vec<ClusterStep>, Vec<ClusterStep>)> {
+    let few_shapes = vec(recipe(pods::N_FEATURES, 4), 1..5);
+    let n_nodes = prop_oneof![3 => 1..8_usize, 1 => 101..140_usize];
+    (few_shapes, n_nodes).prop_flat_map(|(recipes, n_nodes)| {
+        let nodes = vec(recipe(nodes::N_FEATURES, 3), n_nodes);
+        let nodes = nodes.prop_map(|recipes| {
+            (0..).zip(recipes).map(|(number, recipe)| ClusterStep::SetNode(number, recipe)).collect::<Vec<_>>()
+        });
+        let steps = (nodes, vec(object(), 0..20)).prop_map(|(nodes, objects)| [nodes, objects].concat());
+        (steps, vec(step_of_one_of(recipes), 1..60))
+    })
+}
+
+/// What is kept for pods that are alike changes no decision.
+#[test]
+fn boards_change_no_placement() {
+    let n_with_board = RefCell::new(0);
+    let result = TestRunner::new(config(N_CASES)).run(&streams_of_few_shapes(), |(cluster, steps)| {
+        let mut simulations = [true, false].map(|keeps_boards| {
+            let settings = Settings { keeps_boards, ..Settings::default() };
+            Simulation::with_settings(Subject::build(None, &Native).unwrap().profile, settings)
+        });
+        for step in cluster.iter().chain(&steps) {
+            simulations.iter_mut().for_each(|simulation| simulation.step(step));
+            let [with, without] = &simulations;
+            prop_assert_eq!(with.placements(), without.placements(), "after {:?}", step);
+        }
+        *n_with_board.borrow_mut() += simulations[0].n_cycles_with_board();
+        prop_assert_eq!(simulations[1].n_cycles_with_board(), 0);
+        Ok(())
+    });
+    if let Err(error) = result {
+        panic!("{error}");
+    }
+    let n_with_board = n_with_board.into_inner();
+    assert!(n_with_board > 1000, "{n_with_board} cycles had a board");
 }

@@ -85,44 +85,61 @@ fn visit_chunks(
     nominated: &NominatedPods<'_>,
     attempt: &mut Attempt,
 ) -> Result<(), Status> {
-    let n_candidates = candidates.len();
-    let (before, after) = candidates.split_at(start.checked_rem(n_candidates).unwrap_or(0));
-    let mut chunk = limit.max(MIN_CHUNK);
-    while attempt.n_visited < n_candidates && attempt.feasible_order.len() < limit {
-        let stretch = Stretch { after, before, skip: attempt.n_visited, take: chunk };
+    for stretch in stretches(candidates, start, limit) {
+        if attempt.feasible_order.len() >= limit {
+            break;
+        }
         let mut batch = std::mem::take(&mut attempt.batch);
         batch.clear();
         stretch.iter().for_each(|node| batch.insert(node));
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        for node in stretch.iter() {
-            attempt.n_visited += 1;
-            if batch.contains(node) {
-                attempt.feasible.insert(node);
-                attempt.feasible_order.push(node);
-                if attempt.feasible_order.len() >= limit {
-                    break;
-                }
-            }
-        }
+        attempt.take_passing(stretch, &batch, limit);
         attempt.batch = batch;
         result?;
-        chunk *= 2;
     }
     Ok(())
 }
 
-/// A stretch of the rotated candidate list.
+/// Some neighbours in a list of nodes that is read around its end.
 #[derive(Clone, Copy)]
-struct Stretch<'a> {
-    after: &'a [NodeIdx],
-    before: &'a [NodeIdx],
-    skip: usize,
-    take: usize,
+pub(super) struct Stretch<'a> {
+    first: &'a [NodeIdx],
+    /// Behind the end of the list.
+    second: &'a [NodeIdx],
 }
 
 impl Stretch<'_> {
-    fn iter(&self) -> impl Iterator<Item = NodeIdx> {
-        self.after.iter().chain(self.before).copied().skip(self.skip).take(self.take)
+    pub(super) fn iter(&self) -> impl Iterator<Item = NodeIdx> {
+        self.first.iter().chain(self.second).copied()
+    }
+}
+
+/// The nodes from position `start` on, around the end, in stretches that grow. The first has as many nodes as are wanted.
+pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl Iterator<Item = Stretch<'_>> {
+    let (before, after) = nodes.split_at(start.checked_rem(nodes.len()).unwrap_or(0));
+    let (mut before, mut after, mut n) = (before, after, limit.max(MIN_CHUNK));
+    std::iter::from_fn(move || {
+        let (first, rest) = after.split_at(n.min(after.len()));
+        let (second, rest_before) = before.split_at((n - first.len()).min(before.len()));
+        (after, before) = (rest, rest_before);
+        n = n.saturating_mul(2);
+        (!first.is_empty() || !second.is_empty()).then_some(Stretch { first, second })
+    })
+}
+
+impl Attempt {
+    /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
+    pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
+        for node in stretch.iter() {
+            self.n_visited += 1;
+            if passing.contains(node) {
+                self.feasible.insert(node);
+                self.feasible_order.push(node);
+                if self.feasible_order.len() >= limit {
+                    return;
+                }
+            }
+        }
     }
 }
 

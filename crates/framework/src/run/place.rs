@@ -3,8 +3,8 @@
 use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
-    Attempt, Diagnosis, NominatedPods, PreFilterOutcome, explain, extend, filter, filter_one, list_candidates,
-    pre_filter, score, select,
+    Attempt, Board, Boards, Diagnosis, NominatedPods, PreFilterOutcome, explain, extend, filter, filter_one,
+    list_candidates, pre_filter, score, select,
 };
 use crate::{extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status};
 
@@ -66,7 +66,7 @@ impl From<Status> for NoNode {
 }
 
 /// Finds the node for a pod; the intermediate results stay in `attempt`, whose `n_visited` says by how much the next
-/// start moves on.
+/// start moves on. With `boards` plugins are not asked again what they said for pods like this one.
 ///
 /// # Errors
 /// Why there is none.
@@ -74,6 +74,7 @@ pub fn place(
     profile: &mut Profile,
     call: &Call<'_>,
     search: &NodeSearch<'_>,
+    boards: Option<&mut Boards>,
     attempt: &mut Attempt,
 ) -> Result<NodeIdx, NoNode> {
     attempt.clear();
@@ -88,23 +89,61 @@ pub fn place(
         diagnosis.absent = Some(status);
         return Err(NoNode::Rejected(Box::new(diagnosis)));
     }
-    list_candidates(call, search.order, attempt);
-    let mut diagnosis = Diagnosis { n_all_nodes, ..Diagnosis::default() };
-    if let Some(node) = nominated_node(profile, call, search, attempt, &mut diagnosis) {
-        return Ok(node);
-    }
     if let Some(node) = hinted_node(profile, call, search, attempt) {
         return Ok(node);
     }
-    let is_any_enough = profile.plugins.at(Point::Score).is_empty()
-        && !extend::filters(search.extenders)
-        && !extend::scores(search.extenders);
-    let limit = if is_any_enough {
-        1
-    } else {
-        let percentage = profile.percentage_of_nodes_to_score;
-        num_feasible_nodes_to_find(attempt.candidates.len(), percentage, search.percentage_of_nodes_to_score)
-    };
+    if let Some(board) = board_for(boards, call, search, attempt)
+        && let Some(node) = place_on_board(profile, call, search, board, attempt)?
+    {
+        return Ok(node);
+    }
+    place_anew(profile, call, search, attempt)
+}
+
+/// The board for pods like this one. Not for a pod that must not go to every node: asking about few is cheap, and nodes
+/// that are promised to others are a matter of this cycle.
+fn board_for<'a>(
+    boards: Option<&'a mut Boards>,
+    call: &Call<'_>,
+    search: &NodeSearch<'_>,
+    attempt: &Attempt,
+) -> Option<&'a mut Board> {
+    let is_restricted = attempt.restriction.is_some() || !call.pod.nominated_node_name.is_none();
+    let has_others = search.extenders.is_some() || !search.nominated.cases().is_empty();
+    boards.filter(|_| !is_restricted && !has_others)?.of(call.pod)
+}
+
+/// `None` if no node passes: why, only the plugins can say.
+fn place_on_board(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    search: &NodeSearch<'_>,
+    board: &mut Board,
+    attempt: &mut Attempt,
+) -> Result<Option<NodeIdx>, Status> {
+    let limit = n_nodes_to_find(profile, search, search.order.len());
+    board.filter(profile, call, search.order, (search.start, limit), attempt)?;
+    attempt.filtered_at = profile.meter().now();
+    if attempt.feasible_order.len() > 1 {
+        board.score(profile, call, attempt)?;
+        return best_node(attempt).map(Some);
+    }
+    Ok(attempt.feasible_order.first().copied())
+}
+
+/// Asks every plugin.
+fn place_anew(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    search: &NodeSearch<'_>,
+    attempt: &mut Attempt,
+) -> Result<NodeIdx, NoNode> {
+    list_candidates(call, search.order, attempt);
+    let mut diagnosis = Diagnosis { n_all_nodes: search.order.len(), ..Diagnosis::default() };
+    if let Some(node) = nominated_node(profile, call, search, attempt, &mut diagnosis) {
+        return Ok(node);
+    }
+    let limit = n_nodes_to_find(profile, search, attempt.candidates.len());
     filter(profile, call, (search.start, limit), search.nominated, attempt)?;
     extend::filter_by_extenders(search.extenders, call, attempt)?;
     attempt.filtered_at = profile.meter().now();
@@ -117,10 +156,26 @@ pub fn place(
         _ => {
             score(profile, call, attempt)?;
             extend::add_extender_scores(search.extenders, call, attempt);
-            select(&attempt.feasible_order, &attempt.feasible, &attempt.totals)
-                .ok_or_else(|| NoNode::Broken(Status::error("no node has a score")))
+            best_node(attempt).map_err(NoNode::Broken)
         }
     }
+}
+
+/// How many nodes that pass are enough.
+fn n_nodes_to_find(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usize) -> usize {
+    let is_any_enough = profile.plugins.at(Point::Score).is_empty()
+        && !extend::filters(search.extenders)
+        && !extend::scores(search.extenders);
+    if is_any_enough {
+        return 1;
+    }
+    let percentage = profile.percentage_of_nodes_to_score;
+    num_feasible_nodes_to_find(n_candidates, percentage, search.percentage_of_nodes_to_score)
+}
+
+fn best_node(attempt: &Attempt) -> Result<NodeIdx, Status> {
+    select(&attempt.feasible_order, &attempt.feasible, &attempt.totals)
+        .ok_or_else(|| Status::error("no node has a score"))
 }
 
 /// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped and

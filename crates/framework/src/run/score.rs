@@ -40,9 +40,7 @@ pub fn score(profile: &mut Profile, call: &Call<'_>, attempt: &mut Attempt) -> R
 
 fn score_nodes(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
     let n_nodes = nodes.len();
-    attempt.skipped_scores.clear();
-    attempt.n_scored = 0;
-    attempt.totals.clear();
+    attempt.clear_scores();
     if profile.plugins.at(Point::Score).is_empty() {
         attempt.totals.resize(n_nodes, 1);
         return Ok(());
@@ -72,7 +70,7 @@ fn score_and_weigh(
         profile.meter().answered(plugin, Point::Score, code_of(&answer));
         profile.meter().asked(plugin, Point::Score, n_nodes);
         scores.weight = profile.plugins.weight(plugin);
-        check_scores(profile, scores, answer, n_nodes)?;
+        check_scores(profile, plugin, &scores.raw, answer, n_nodes)?;
     }
     for position in 0..attempt.n_scored {
         let Some(scores) = attempt.scores.get_mut(position) else { break };
@@ -84,7 +82,12 @@ fn score_and_weigh(
     Ok(())
 }
 
-fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &mut Attempt) -> Result<(), Status> {
+pub(super) fn pre_score(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
     let mut plugins = profile.each::<dyn PreScore>();
     while let Some((plugin, point)) = plugins.next(profile) {
         let answer = point.pre_score(call, nodes);
@@ -105,7 +108,7 @@ fn pre_score(profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet, attempt: &
 }
 
 /// The slot for the next plugin's scores, emptied.
-fn next_scores(attempt: &mut Attempt, plugin: PluginIdx) -> &mut PluginScores {
+pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx) -> &mut PluginScores {
     let position = attempt.n_scored;
     attempt.n_scored += 1;
     if position >= attempt.scores.len() {
@@ -119,31 +122,42 @@ fn next_scores(attempt: &mut Attempt, plugin: PluginIdx) -> &mut PluginScores {
 }
 
 /// A plugin must give each node a score.
-fn check_scores(
+pub(super) fn check_scores(
     profile: &Profile,
-    scores: &PluginScores,
+    plugin: PluginIdx,
+    scores: &[i64],
     answer: Result<(), Status>,
     n_nodes: usize,
 ) -> Result<(), Status> {
     let text = match answer {
-        Ok(()) if scores.raw.len() == n_nodes => return Ok(()),
-        Ok(()) => format!("{} scores for {n_nodes} nodes", scores.raw.len()),
+        Ok(()) if scores.len() == n_nodes => return Ok(()),
+        Ok(()) => format!("{} scores for {n_nodes} nodes", scores.len()),
         Err(status) => status.message(),
     };
-    let name = profile.name(scores.plugin);
+    let name = profile.name(plugin);
     Err(Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}")))
 }
 
-fn normalize_plugin(
+pub(super) fn normalize_plugin(
     profile: &mut Profile,
     call: &Call<'_>,
     nodes: &NodeSet,
     scores: &mut PluginScores,
 ) -> Result<(), Status> {
-    let plugin = scores.plugin;
     scores.normalized.extend_from_slice(&scores.raw);
+    normalize_scores(profile, call, nodes, scores.plugin, &mut scores.normalized)
+}
+
+/// Brings the scores that a plugin gave for `nodes` into their range.
+pub(super) fn normalize_scores(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    plugin: PluginIdx,
+    scores: &mut [i64],
+) -> Result<(), Status> {
     let normalize = profile.get(plugin).and_then(|plugin| plugin.normalize());
-    let answer = normalize.map(|point| point.normalize(call, nodes, &mut scores.normalized));
+    let answer = normalize.map(|point| point.normalize(call, nodes, scores));
     if let Some(answer) = &answer {
         profile.meter().answered(plugin, Point::Normalize, code_of(answer));
     }
@@ -153,7 +167,11 @@ fn normalize_plugin(
             "running Normalize on Score plugins: plugin \"{name}\" failed with: {text}"
         )));
     }
-    let Some(score) = scores.normalized.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
+    check_range(profile, plugin, scores)
+}
+
+pub(super) fn check_range(profile: &mut Profile, plugin: PluginIdx, scores: &[i64]) -> Result<(), Status> {
+    let Some(score) = scores.iter().find(|score| !(0..=MAX_SCORE).contains(*score)) else { return Ok(()) };
     let name = std::sync::Arc::clone(profile.name(plugin));
     if let Some(plugin) = profile.get(plugin) {
         plugin.answered_badly(&format!("a score of {score}"));

@@ -196,7 +196,7 @@ fn place_in(n_nodes: u32, profile: &mut Profile, pod: &Pod, nominated: &Nominate
     let search =
         NodeSearch { order: &order, start: 0, percentage_of_nodes_to_score: 0, nominated, hint: None, extenders: None };
     let mut attempt = Attempt::default();
-    let result = place(profile, &call, &search, &mut attempt);
+    let result = place(profile, &call, &search, None, &mut attempt);
     Placed { result, attempt }
 }
 

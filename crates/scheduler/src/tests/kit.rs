@@ -149,7 +149,7 @@ impl Plugin for Fake {
             Hook::EndCycle => Some(HookRef::EndCycle(self)),
             Hook::Hosted => Some(HookRef::Hosted(self)),
             Hook::State => self.with(|script| script.state.is_some()).then_some(HookRef::State(self)),
-            Hook::Follow => None,
+            Hook::Follow | Hook::Reuse => None,
         }
     }
 }

@@ -77,7 +77,7 @@ impl Check<'_> {
         let search =
             NodeSearch { order, start: 0, percentage_of_nodes_to_score: 100, nominated, hint: None, extenders: None };
         let call = self.cluster.call(CYCLE, &self.pod);
-        match run::place(&mut self.subject.profile, &call, &search, &mut self.attempt) {
+        match run::place(&mut self.subject.profile, &call, &search, None, &mut self.attempt) {
             Err(NoNode::Rejected(diagnosis)) => Ok(*diagnosis),
             Err(NoNode::EmptyCluster) => Err(anyhow!("no nodes")),
             Err(NoNode::Broken(status)) => Err(anyhow!(show_status("", &status))),

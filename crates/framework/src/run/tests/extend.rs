@@ -94,7 +94,7 @@ fn place_with(plugins: Vec<Scripted>, extenders: Vec<Played>) -> Placed {
         extenders: Some(&extenders),
     };
     let mut attempt = Attempt::default();
-    let result = place(&mut profile, &call, &search, &mut attempt);
+    let result = place(&mut profile, &call, &search, None, &mut attempt);
     Placed { result, attempt }
 }
 

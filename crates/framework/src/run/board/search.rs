@@ -1,0 +1,280 @@
+//! Filter and Score with a board: the same verdicts and sums as without, from fewer questions.
+
+use berth_model::{NodeIdx, NodeSet};
+
+use super::{
+    Board, Scratch,
+    columns::{RawScores, at, put},
+};
+use crate::{
+    meter::code_of,
+    plugin::Point,
+    points::{Call, Filter, Score},
+    profile::{PluginIdx, Profile},
+    run::{
+        Attempt,
+        filter::{Stretch, broken, stretches},
+        score::{check_range, check_scores, next_scores, normalize_plugin, normalize_scores, pre_score},
+    },
+    status::Status,
+};
+
+impl Board {
+    /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed. Which plugin
+    /// removed the others is not entered in `attempt`.
+    ///
+    /// # Errors
+    /// A plugin broke; the attempt fails with this status.
+    pub(in crate::run) fn filter(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        order: &[NodeIdx],
+        (start, limit): (usize, usize),
+        attempt: &mut Attempt,
+    ) -> Result<(), Status> {
+        attempt.clear_verdicts();
+        self.catch_up(call.table);
+        self.plan_filters(profile, call, &attempt.skipped_filters);
+        let start_of_point = profile.meter().start(call.cycle);
+        let result = self.visit(profile, call, order, (start, limit), attempt);
+        profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
+        if result.is_err() {
+            self.clear();
+        }
+        result
+    }
+
+    fn visit(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        order: &[NodeIdx],
+        (start, limit): (usize, usize),
+        attempt: &mut Attempt,
+    ) -> Result<(), Status> {
+        for stretch in stretches(order, start, limit) {
+            if attempt.feasible_order.len() >= limit {
+                break;
+            }
+            self.check(profile, call, stretch)?;
+            if self.scratch.asked.is_empty() {
+                attempt.take_passing(stretch, &self.passing, limit);
+                continue;
+            }
+            let mut batch = std::mem::take(&mut self.scratch.batch);
+            batch.clear();
+            stretch.iter().filter(|node| self.passing.contains(*node)).for_each(|node| batch.insert(node));
+            let asked = self.ask(profile, call, &mut batch);
+            if asked.is_ok() {
+                attempt.take_passing(stretch, &batch, limit);
+            }
+            self.scratch.batch = batch;
+            asked?;
+        }
+        Ok(())
+    }
+
+    /// Makes the verdict on every node of the stretch known.
+    fn check(&mut self, profile: &mut Profile, call: &Call<'_>, stretch: Stretch<'_>) -> Result<(), Status> {
+        let mut batch = std::mem::take(&mut self.scratch.batch);
+        batch.clear();
+        stretch.iter().filter(|node| !self.checked.contains(*node)).for_each(|node| batch.insert(node));
+        if !batch.is_empty() {
+            self.checked.union(&batch);
+            self.scored.subtract(&batch);
+            self.passing.subtract(&batch);
+            for position in 0..self.filters.len() {
+                let Some(reused) = self.filters.get(position).copied() else { break };
+                self.narrow(profile, call, reused.plugin, &mut batch)?;
+            }
+            self.passing.union(&batch);
+        }
+        self.scratch.batch = batch;
+        Ok(())
+    }
+
+    /// Asks the plugins whose answers are not kept.
+    fn ask(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
+        for position in 0..profile.plugins.at(Point::Filter).len() {
+            let Some(&plugin) = profile.plugins.at(Point::Filter).get(position) else { break };
+            if self.scratch.asked.contains(plugin) {
+                self.narrow(profile, call, plugin, batch)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Asks one plugin which nodes of the batch pass.
+    fn narrow(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        plugin: PluginIdx,
+        batch: &mut NodeSet,
+    ) -> Result<(), Status> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        let before = &mut self.scratch.before;
+        before.clear();
+        before.union(batch);
+        let Some(point) = profile.get(plugin).and_then(|it| it.filter()) else { return Ok(()) };
+        let answer = Filter::filter(point, call, batch);
+        profile.meter().answered(plugin, Point::Filter, code_of(&answer));
+        profile.meter().asked(plugin, Point::Filter, before.len());
+        answer.map_err(|status| broken(profile, plugin, &status))?;
+        batch.intersect(before);
+        Ok(())
+    }
+
+    /// Scores [`Attempt::feasible`], which [`Self::filter`] found, into [`Attempt::totals`].
+    ///
+    /// # Errors
+    /// A plugin broke or gave impossible scores; the attempt fails with this status.
+    pub(in crate::run) fn score(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        attempt: &mut Attempt,
+    ) -> Result<(), Status> {
+        let nodes = std::mem::take(&mut attempt.feasible);
+        let result = self.score_nodes(profile, call, &nodes, attempt);
+        attempt.feasible = nodes;
+        if result.is_err() {
+            self.clear();
+        }
+        result
+    }
+
+    fn score_nodes(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        nodes: &NodeSet,
+        attempt: &mut Attempt,
+    ) -> Result<(), Status> {
+        attempt.clear_scores();
+        let start = profile.meter().start(call.cycle);
+        let prepared = pre_score(profile, call, nodes, attempt);
+        profile.meter().end(start, Point::PreScore.as_str(), code_of(&prepared));
+        prepared?;
+        let start = profile.meter().start(call.cycle);
+        self.plan_scores(profile, call, &attempt.skipped_scores);
+        let scored = self.add_up(profile, call, nodes, attempt);
+        profile.meter().end(start, Point::Score.as_str(), code_of(&scored));
+        scored
+    }
+
+    fn add_up(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        nodes: &NodeSet,
+        attempt: &mut Attempt,
+    ) -> Result<(), Status> {
+        self.score_new(profile, call, nodes)?;
+        attempt.totals.extend(nodes.iter().map(|node| at(&self.sums, node)));
+        for position in 0..profile.plugins.at(Point::Score).len() {
+            let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
+            if self.scratch.asked.contains(plugin) {
+                ask_score(profile, call, nodes, plugin, attempt)?;
+            }
+        }
+        for position in 0..attempt.n_scored {
+            let Some(scores) = attempt.scores.get_mut(position) else { break };
+            normalize_plugin(profile, call, nodes, scores)?;
+            for (total, score) in attempt.totals.iter_mut().zip(&scores.normalized) {
+                *total += score * scores.weight;
+            }
+        }
+        self.add_normalized(profile, call, nodes, &mut attempt.totals)
+    }
+
+    /// Makes the scores of every node known.
+    fn score_new(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
+        let Self { scratch, scored, scores, sums, raw, .. } = self;
+        let batch = &mut scratch.batch;
+        batch.clear();
+        batch.union(nodes);
+        batch.subtract(scored);
+        let n_new = batch.len();
+        if n_new == 0 {
+            return Ok(());
+        }
+        batch.iter().for_each(|row| put(sums, row, 0));
+        let n_rows = nodes.words().len() * 64;
+        let mut columns = raw.iter_mut();
+        for reused in scores.iter() {
+            let buffer = &mut scratch.scores;
+            buffer.clear();
+            let Some(point) = profile.get(reused.plugin).and_then(|it| it.score()) else { continue };
+            let answer = Score::score(point, call, batch, buffer);
+            profile.meter().answered(reused.plugin, Point::Score, code_of(&answer));
+            profile.meter().asked(reused.plugin, Point::Score, n_new);
+            check_scores(profile, reused.plugin, buffer, answer, n_new)?;
+            if reused.normalizes {
+                let Some(column) = columns.next() else { continue };
+                batch.iter().zip(buffer.iter()).for_each(|(row, score)| column.put(row, *score, n_rows));
+            } else {
+                check_range(profile, reused.plugin, buffer)?;
+                for (row, score) in batch.iter().zip(buffer.iter()) {
+                    let sum = at(sums, row) + score * reused.weight;
+                    put(sums, row, sum);
+                }
+            }
+        }
+        scored.union(batch);
+        Ok(())
+    }
+
+    /// Adds the scores that depend on which nodes passed. A plugin that gave all nodes the same adds the same to all.
+    fn add_normalized(
+        &mut self,
+        profile: &mut Profile,
+        call: &Call<'_>,
+        nodes: &NodeSet,
+        totals: &mut [i64],
+    ) -> Result<(), Status> {
+        let Self { scratch: Scratch { batch: one, scores: buffer, .. }, scores, raw, .. } = self;
+        one.clear();
+        nodes.iter().take(1).for_each(|node| one.insert(node));
+        for (reused, column) in scores.iter().filter(|it| it.normalizes).zip(raw.iter()) {
+            buffer.clear();
+            match column {
+                RawScores::Empty => {}
+                RawScores::Same(score) => {
+                    buffer.push(*score);
+                    normalize_scores(profile, call, one, reused.plugin, buffer)?;
+                    let same = buffer.first().copied().unwrap_or(0) * reused.weight;
+                    totals.iter_mut().for_each(|total| *total += same);
+                }
+                RawScores::ByRow(column) => {
+                    buffer.extend(nodes.iter().map(|node| at(column, node)));
+                    normalize_scores(profile, call, nodes, reused.plugin, buffer)?;
+                    totals.iter_mut().zip(buffer.iter()).for_each(|(total, score)| *total += score * reused.weight);
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Asks one plugin for its scores of this cycle.
+fn ask_score(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    plugin: PluginIdx,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let n_nodes = attempt.totals.len();
+    let weight = profile.plugins.weight(plugin);
+    let Some(point) = profile.get(plugin).and_then(|it| it.score()) else { return Ok(()) };
+    let scores = next_scores(attempt, plugin);
+    let answer = Score::score(point, call, nodes, &mut scores.raw);
+    profile.meter().answered(plugin, Point::Score, code_of(&answer));
+    profile.meter().asked(plugin, Point::Score, n_nodes);
+    scores.weight = weight;
+    check_scores(profile, plugin, &scores.raw, answer, n_nodes)
+}

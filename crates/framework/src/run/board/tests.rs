@@ -1,0 +1,193 @@
+//! What a plugin is asked again, and that nothing else follows from a board.
+
+use std::sync::{Arc, Mutex};
+
+use berth_model::{Node, NodeIdx, NodeSet, Sym, Time, pod::NonZero, pod::Resources};
+
+use super::*;
+use crate::{
+    hooks::Reuse,
+    manifest::Manifest,
+    plugin::{Plugin, PluginVersion},
+    points::{CycleId, DryRunCase, Explanation, Filter, Normalize, Score},
+    run::{Attempt, NodeSearch, NominatedPods, place},
+    status::Status,
+};
+
+/// Fits the pod's CPU; its score is what is left, as a share of the node with most.
+struct Room {
+    manifest: Manifest,
+    asked: Arc<Mutex<Asked>>,
+}
+
+#[derive(Debug, Default)]
+struct Asked {
+    /// How many nodes each call was about.
+    filter: Vec<usize>,
+    score: Vec<usize>,
+    /// `None`: answers are not reused.
+    version: Option<u64>,
+}
+
+impl Plugin for Room {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.manifest)
+    }
+    crate::points!(Filter, Score, Normalize);
+    crate::hooks!(Reuse);
+}
+
+impl Room {
+    fn left(call: &Call<'_>, node: NodeIdx) -> i64 {
+        call.table.allocatable().get(Sym::CPU, node) - call.table.requested().get(Sym::CPU, node)
+    }
+}
+
+impl Reuse for Room {
+    fn reach(&mut self, _call: &Call<'_>) -> Reach {
+        self.asked.lock().unwrap().version.map_or(Reach::Cluster, |version| Reach::Row { version })
+    }
+}
+
+impl Filter for Room {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        self.asked.lock().unwrap().filter.push(candidates.len());
+        candidates.retain(|node| Self::left(call, node) >= call.pod.requests.milli_cpu);
+        Ok(())
+    }
+    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(vec![Explanation { status: Status::unschedulable("full"), nodes: rejected.clone() }])
+    }
+    fn dry_run(&mut self, _call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        Ok(cases.iter().map(|_| Status::success()).collect())
+    }
+}
+
+impl Score for Room {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        self.asked.lock().unwrap().score.push(nodes.len());
+        scores.extend(nodes.iter().map(|node| Self::left(call, node)));
+        Ok(())
+    }
+}
+
+impl Normalize for Room {
+    fn normalize(&mut self, _call: &Call<'_>, _nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        let most = scores.iter().copied().max().unwrap_or(0).max(1);
+        scores.iter_mut().for_each(|score| *score = *score * 100 / most);
+        Ok(())
+    }
+}
+
+/// A cluster with one profile.
+struct Bench {
+    table: ClusterTable,
+    profile: Profile,
+    boards: Boards,
+    asked: Arc<Mutex<Asked>>,
+    attempt: Attempt,
+}
+
+impl Bench {
+    fn new(n_nodes: u32, version: Option<u64>) -> Self {
+        let mut table = ClusterTable::default();
+        for index in 0..n_nodes {
+            let name = table.symbols.intern(&format!("n{index}"));
+            table.set_node(NodeIdx(index), &Node { name, allocatable: cpu(4), ..Node::default() });
+        }
+        let asked = Arc::new(Mutex::new(Asked { version, ..Asked::default() }));
+        let manifest = Manifest { name: "Room".to_owned(), ..Manifest::default() };
+        let mut profile = Profile::new("test");
+        profile.add_everywhere(Box::new(Room { manifest, asked: Arc::clone(&asked) }), "null");
+        Self { table, profile, boards: Boards::default(), asked, attempt: Attempt::default() }
+    }
+
+    /// Places one more pod like the last ones; `None` if it fits nowhere.
+    fn place(&mut self, milli_cpu: i64) -> Option<NodeIdx> {
+        let uid = format!("pod-{}", self.boards.n_uses());
+        let pod = Pod { uid: uid.as_str().into(), requests: cpu(milli_cpu), ..Pod::default() };
+        let order: Vec<NodeIdx> = self.table.nodes().iter().collect();
+        let nominated = NominatedPods::default();
+        let call = Call { cycle: CycleId(1), now: Time::default(), pod: &pod, table: &self.table };
+        let search = NodeSearch {
+            order: &order,
+            start: 0,
+            percentage_of_nodes_to_score: 0,
+            nominated: &nominated,
+            hint: None,
+            extenders: None,
+        };
+        let node = place(&mut self.profile, &call, &search, Some(&mut self.boards), &mut self.attempt).ok()?;
+        self.table.add_requested(node, &cpu(milli_cpu), NonZero::default(), 1);
+        Some(node)
+    }
+
+    fn take_asked(&self) -> (Vec<usize>, Vec<usize>) {
+        let mut asked = self.asked.lock().unwrap();
+        (std::mem::take(&mut asked.filter), std::mem::take(&mut asked.score))
+    }
+}
+
+fn cpu(milli_cpu: i64) -> Resources {
+    Resources { milli_cpu, ..Resources::default() }
+}
+
+#[test]
+fn only_nodes_that_changed_are_asked_about() {
+    let mut bench = Bench::new(5, Some(0));
+    bench.place(1);
+    assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the first pod of its shape has no board");
+    bench.place(1);
+    assert_eq!(bench.take_asked(), (vec![5], vec![5]), "the second one fills it");
+    let last = bench.place(1).unwrap();
+    assert_eq!(bench.take_asked(), (vec![1], vec![1]), "where the pod before went");
+    bench.table.set_unschedulable(NodeIdx((last.0 + 1) % 5), false);
+    bench.table.add_node(NodeIdx(5));
+    bench.table.set_allocatable(NodeIdx(5), &cpu(4), 10);
+    bench.place(1);
+    assert_eq!(bench.take_asked(), (vec![3], vec![3]));
+    bench.asked.lock().unwrap().version = Some(1);
+    bench.place(1);
+    assert_eq!(bench.take_asked(), (vec![6], vec![6]), "answers of another version");
+    bench.profile.plugins.set_weight(PluginIdx(0), 2);
+    bench.place(1);
+    assert_eq!(bench.take_asked().1, [6], "scores of another weight");
+    bench.boards.clear();
+    bench.place(1);
+    assert_eq!(bench.take_asked(), (vec![6], vec![6]));
+}
+
+#[test]
+fn placements_and_totals_are_those_without_boards() {
+    let (mut with, mut without) = (Bench::new(7, Some(0)), Bench::new(7, None));
+    for step in 0..40 {
+        let milli_cpu = 1 + i64::from(step % 3 == 0);
+        let (one, other) = (with.place(milli_cpu), without.place(milli_cpu));
+        assert_eq!(one, other, "step {step}");
+        let seen = |bench: &Bench| {
+            let attempt = &bench.attempt;
+            (attempt.feasible.clone(), attempt.feasible_order.clone(), attempt.totals.clone(), attempt.n_visited)
+        };
+        if one.is_some() {
+            assert_eq!(seen(&with), seen(&without), "step {step}");
+        }
+    }
+    assert_eq!(with.place(1), None, "every node is full");
+    let sum = |bench: &Bench| bench.take_asked().0.iter().sum::<usize>();
+    assert!(sum(&with) * 2 < sum(&without));
+}
+
+#[test]
+fn the_number_of_boards_is_bounded() {
+    let mut bench = Bench::new(2, Some(0));
+    for _ in 0..2 {
+        for priority in 1..=300 {
+            bench.boards.of(&Pod { priority, ..Pod::default() });
+        }
+    }
+    assert_eq!((bench.boards.boards.len(), bench.boards.n_uses()), (CAPACITY, 300));
+    assert!(bench.boards.boards.iter().all(|board| board.pod.priority > 300 - 64), "the newest stay");
+}

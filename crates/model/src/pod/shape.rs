@@ -1,0 +1,111 @@
+//! What is left of a pod without what only names it: pods of one controller are alike.
+
+use std::hash::{Hash, Hasher};
+
+use rustc_hash::FxHasher;
+
+use super::Pod;
+
+impl Pod {
+    /// Whether the two differ at most in what tells one pod from its like: uid, name, start time and the JSON of the
+    /// whole object.
+    #[must_use]
+    #[expect(clippy::too_many_lines, reason = "two lines for each field")]
+    pub fn is_like(&self, other: &Pod) -> bool {
+        // Every field is named, so that a new one finds its way here.
+        let Pod {
+            uid: _,
+            namespace,
+            name: _,
+            labels,
+            scheduler_name,
+            priority,
+            node_name,
+            nominated_node_name,
+            terminating,
+            scheduling_gates,
+            owner,
+            started_at: _,
+            never_preempts,
+            is_preempted,
+            node_rules,
+            affinity,
+            topology_spread,
+            tolerations,
+            host_ports,
+            volumes,
+            resource_claims,
+            extended_requests,
+            extended_claim,
+            images,
+            n_containers,
+            required_features,
+            requests,
+            placed_requests,
+            placed_non_zero,
+            scoring_requests,
+            balanced_requests,
+            json: _,
+            uses: _,
+        } = self;
+        *namespace == other.namespace
+            && *labels == other.labels
+            && *scheduler_name == other.scheduler_name
+            && *priority == other.priority
+            && *node_name == other.node_name
+            && *nominated_node_name == other.nominated_node_name
+            && *terminating == other.terminating
+            && *scheduling_gates == other.scheduling_gates
+            && *owner == other.owner
+            && *never_preempts == other.never_preempts
+            && *is_preempted == other.is_preempted
+            && *node_rules == other.node_rules
+            && *affinity == other.affinity
+            && *topology_spread == other.topology_spread
+            && *tolerations == other.tolerations
+            && *host_ports == other.host_ports
+            && *volumes == other.volumes
+            && *resource_claims == other.resource_claims
+            && *extended_requests == other.extended_requests
+            && *extended_claim == other.extended_claim
+            && *images == other.images
+            && *n_containers == other.n_containers
+            && *required_features == other.required_features
+            && *requests == other.requests
+            && *placed_requests == other.placed_requests
+            && *placed_non_zero == other.placed_non_zero
+            && *scoring_requests == other.scoring_requests
+            && *balanced_requests == other.balanced_requests
+    }
+
+    /// Equal for pods that [are alike](Self::is_like), and seldom for others.
+    #[must_use]
+    pub fn shape_hash(&self) -> u64 {
+        let mut hasher = FxHasher::default();
+        (self.scheduler_name, self.namespace, self.priority, &self.labels, &self.images).hash(&mut hasher);
+        (self.requests.milli_cpu, self.requests.memory, self.tolerations.len()).hash(&mut hasher);
+        let affinity = &self.affinity;
+        (affinity.required.len(), affinity.anti_required.len()).hash(&mut hasher);
+        (affinity.preferred.len(), affinity.anti_preferred.len(), self.topology_spread.len()).hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Sym;
+
+    #[test]
+    fn pods_of_one_controller_are_alike() {
+        let first = Pod { uid: "1".into(), name: "web-1".into(), labels: vec![(Sym(20), Sym(21))], ..Pod::default() };
+        let second = Pod { uid: "2".into(), name: "web-2".into(), started_at: Some(1), ..first.clone() };
+        assert!(first.is_like(&second));
+        assert_eq!(first.shape_hash(), second.shape_hash());
+        let labelled = Pod { labels: vec![(Sym(20), Sym(22))], ..first.clone() };
+        let larger =
+            Pod { balanced_requests: crate::pod::Resources { memory: 1, ..Default::default() }, ..first.clone() };
+        assert!(!first.is_like(&labelled) && !first.is_like(&larger));
+        assert_ne!(first.shape_hash(), labelled.shape_hash());
+    }
+}
