@@ -41,6 +41,11 @@ const RULES: &[Rule] = &[
     rule("berth-cache", &["berth-framework", "berth-model"], &[]),
     rule("berth-scheduler", &["berth-cache", "berth-framework", "berth-model", "berth-queue"], &[]),
     rule("berth-config", &["berth-framework", "berth-model"], &[]),
+    rule(
+        "berth-bench",
+        &["berth-builtins", "berth-config", "berth-framework", "berth-model", "berth-scheduler", "berth-testing"],
+        &["clap"],
+    ),
     rule("berth-author", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
