@@ -6,6 +6,7 @@ pub struct NodeIdx(pub u32);
 
 impl NodeIdx {
     /// The row as an index into columns.
+    #[inline]
     #[must_use]
     pub fn index(self) -> usize {
         self.0 as usize
@@ -37,17 +38,26 @@ impl NodeSet {
     }
 
     /// Adds a node.
+    #[inline]
     pub fn insert(&mut self, node: NodeIdx) {
         let word = node.index() / 64;
-        if word >= self.words.len() {
-            self.words.resize(word + 1, 0);
-        }
         if let Some(word) = self.words.get_mut(word) {
+            *word |= 1 << (node.0 % 64);
+        } else {
+            self.words.resize(word + 1, 0);
+            self.insert_grown(node);
+        }
+    }
+
+    #[cold]
+    fn insert_grown(&mut self, node: NodeIdx) {
+        if let Some(word) = self.words.last_mut() {
             *word |= 1 << (node.0 % 64);
         }
     }
 
     /// Removes a node; nothing happens if it is no member.
+    #[inline]
     pub fn remove(&mut self, node: NodeIdx) {
         if let Some(word) = self.words.get_mut(node.index() / 64) {
             *word &= !(1 << (node.0 % 64));
@@ -55,6 +65,7 @@ impl NodeSet {
     }
 
     /// Whether the node is a member.
+    #[inline]
     #[must_use]
     pub fn contains(&self, node: NodeIdx) -> bool {
         self.words.get(node.index() / 64).is_some_and(|word| word >> (node.0 % 64) & 1 == 1)
@@ -73,11 +84,13 @@ impl NodeSet {
     }
 
     /// Members in ascending order.
+    #[inline]
     pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
         (0u32..).zip(&self.words).flat_map(|(index, &word)| Bits { word, base: index * 64 })
     }
 
     /// Keeps the members for which `keep` holds.
+    #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
         for (index, word) in (0u32..).zip(&mut self.words) {
             let mut kept = *word;
@@ -139,6 +152,7 @@ struct Bits {
 impl Iterator for Bits {
     type Item = NodeIdx;
 
+    #[inline]
     fn next(&mut self) -> Option<NodeIdx> {
         if self.word == 0 {
             return None;

@@ -10,15 +10,18 @@ use berth_model::{NodeIdx, NodeSet};
 #[must_use]
 pub fn best(feasible: &NodeSet, totals: &[i64]) -> NodeSet {
     let Some(&highest) = totals.iter().max() else { return NodeSet::default() };
-    feasible.iter().zip(totals).filter(|(_, total)| **total == highest).map(|(node, _)| node).collect()
+    let mut best = feasible.clone();
+    let mut totals = totals.iter();
+    best.retain(|_| totals.next() == Some(&highest));
+    best
 }
 
 /// The node to take; `None` when nothing is feasible.
 #[must_use]
 pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Option<NodeIdx> {
     let best = best(feasible, totals);
-    let places = feasible_order.iter().enumerate().filter(|(_, node)| best.contains(**node));
-    places.min_by_key(|(place, _)| pre_order(*place)).map(|(_, &node)| node)
+    let nodes = PreOrder::over(feasible_order.len()).filter_map(|place| feasible_order.get(place));
+    nodes.copied().find(|node| best.contains(*node))
 }
 
 /// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them: the first is the
@@ -78,12 +81,39 @@ impl<Node> Ranking<Node> {
     }
 }
 
-/// Sorts places in an implicit binary heap as a walk "node, left, right" meets them: the path from the root as bits,
-/// left-aligned, and a node before what lies below it.
-fn pre_order(place: usize) -> (usize, u32) {
-    let path = place + 1;
-    let unused = path.leading_zeros();
-    (path << unused, usize::BITS - unused)
+/// The places of an implicit binary heap as a walk "node, left, right" meets them.
+struct PreOrder {
+    next: Option<usize>,
+    n_places: usize,
+}
+
+impl PreOrder {
+    fn over(n_places: usize) -> Self {
+        Self { next: (n_places > 0).then_some(0), n_places }
+    }
+
+    /// Where the walk goes on behind everything below `place`: to the right of the nearest place that is a left child.
+    fn behind(&self, mut place: usize) -> Option<usize> {
+        while place > 0 {
+            let is_left = place % 2 == 1;
+            if is_left && place + 1 < self.n_places {
+                return Some(place + 1);
+            }
+            place = (place - 1) / 2;
+        }
+        None
+    }
+}
+
+impl Iterator for PreOrder {
+    type Item = usize;
+
+    fn next(&mut self) -> Option<usize> {
+        let place = self.next?;
+        let left = 2 * place + 1;
+        self.next = if left < self.n_places { Some(left) } else { self.behind(place) };
+        Some(place)
+    }
 }
 
 #[cfg(test)]
@@ -101,6 +131,14 @@ mod tests {
         assert_eq!(pick([0, 0, 1, 0, 1, 0, 0]), Some(4), "below the left child of the root, before its right child");
         assert_eq!(pick([0, 0, 1, 0, 0, 2, 0]), Some(5));
         assert_eq!(pick([0, 1, 0, 1, 0, 0, 0]), Some(1));
+    }
+
+    #[test]
+    fn the_walk_meets_every_place_once() {
+        let walk = |n_places| PreOrder::over(n_places).collect::<Vec<_>>();
+        assert_eq!(walk(10), [0, 1, 3, 7, 8, 4, 9, 2, 5, 6]);
+        assert_eq!(walk(6), [0, 1, 3, 4, 2, 5]);
+        assert_eq!((walk(2), walk(1), walk(0)), (vec![0, 1], vec![0], vec![]));
     }
 
     proptest! {
