@@ -84,6 +84,8 @@ struct Scratch {
     reused: Vec<Reused>,
     /// Plugins that are asked about each pod.
     asked: PluginBits,
+    /// Rows whose verdict was known before they were written.
+    changed: NodeSet,
     batch: NodeSet,
     before: NodeSet,
     scores: Vec<i64>,
@@ -160,16 +162,25 @@ impl Board {
         self.raw.clear();
     }
 
-    /// Forgets the answers about rows that were written since the last cycle.
-    fn catch_up(&mut self, table: &ClusterTable) {
+    /// Forgets the answers about rows that were written since the last cycle. Of how many the verdict was known; they are in
+    /// `scratch.changed`.
+    fn catch_up(&mut self, table: &ClusterTable) -> usize {
+        let mut n_changed = 0;
+        let changed = &mut self.scratch.changed;
+        changed.clear();
         match table.rows_since(self.position) {
             Some(rows) => rows.for_each(|row| {
-                self.checked.remove(row);
+                if self.checked.contains(row) {
+                    self.checked.remove(row);
+                    changed.insert(row);
+                    n_changed += 1;
+                }
                 self.scored.remove(row);
             }),
             None => self.clear(),
         }
         self.position = table.row_position();
+        n_changed
     }
 
     /// Finds out which Filter plugins' answers are kept, and forgets those of others.
@@ -178,6 +189,7 @@ impl Board {
         if self.scratch.reused != self.filters {
             self.filters.clone_from(&self.scratch.reused);
             self.checked.clear();
+            self.scratch.changed.clear();
         }
     }
 

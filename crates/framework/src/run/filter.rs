@@ -168,7 +168,9 @@ fn filter_batch(
         }
         batch.intersect(&attempt.before);
         attempt.before.subtract(batch);
-        if let Some(removed) = attempt.removed.get_mut(plugin.index()) {
+        if let Some(removed) = attempt.removed.get_mut(plugin.index())
+            && !attempt.before.is_empty()
+        {
             removed.union(&attempt.before);
         }
     }

@@ -19,6 +19,9 @@ use crate::{
     status::Status,
 };
 
+/// Verdicts that are made before it is known whether they are needed.
+const MAX_CHECKED_AHEAD: usize = 16;
+
 impl Board {
     /// Visits the nodes of `order` from position `start` on, around the end, until `limit` of them passed. Which plugin
     /// removed the others is not entered in `attempt`.
@@ -34,10 +37,12 @@ impl Board {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         attempt.clear_verdicts();
-        self.catch_up(call.table);
+        let changed = self.catch_up(call.table);
         self.plan_filters(profile, call, &attempt.skipped_filters);
         let start_of_point = profile.meter().start(call.cycle);
-        let result = self.visit(profile, call, order, (start, limit), attempt);
+        let result = self
+            .check_few(profile, call, changed)
+            .and_then(|()| self.visit(profile, call, order, (start, limit), attempt));
         profile.meter().end(start_of_point, Point::Filter.as_str(), code_of(&result));
         if result.is_err() {
             self.clear();
@@ -53,11 +58,14 @@ impl Board {
         (start, limit): (usize, usize),
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
+        let is_known = call.table.nodes().is_subset(&self.checked);
         for stretch in stretches(order, start, limit) {
             if attempt.feasible_order.len() >= limit {
                 break;
             }
-            self.check(profile, call, stretch)?;
+            if !is_known {
+                self.check(profile, call, stretch)?;
+            }
             if self.scratch.asked.is_empty() {
                 attempt.take_passing(stretch, &self.passing, limit);
                 continue;
@@ -75,22 +83,44 @@ impl Board {
         Ok(())
     }
 
+    /// Makes the verdicts on rows known that were known before they changed, wherever they are, if they are few: then one
+    /// comparison tells that no verdict is missing.
+    fn check_few(&mut self, profile: &mut Profile, call: &Call<'_>, n_changed: usize) -> Result<(), Status> {
+        if n_changed == 0 || n_changed > MAX_CHECKED_AHEAD {
+            return Ok(());
+        }
+        let mut batch = std::mem::take(&mut self.scratch.batch);
+        batch.clear();
+        batch.union(&self.scratch.changed);
+        batch.intersect(call.table.nodes());
+        let checked = self.check_batch(profile, call, &mut batch);
+        self.scratch.batch = batch;
+        checked
+    }
+
     /// Makes the verdict on every node of the stretch known.
     fn check(&mut self, profile: &mut Profile, call: &Call<'_>, stretch: Stretch<'_>) -> Result<(), Status> {
         let mut batch = std::mem::take(&mut self.scratch.batch);
         batch.clear();
         stretch.iter().filter(|node| !self.checked.contains(*node)).for_each(|node| batch.insert(node));
-        if !batch.is_empty() {
-            self.checked.union(&batch);
-            self.scored.subtract(&batch);
-            self.passing.subtract(&batch);
-            for position in 0..self.filters.len() {
-                let Some(reused) = self.filters.get(position).copied() else { break };
-                self.narrow(profile, call, reused.plugin, &mut batch)?;
-            }
-            self.passing.union(&batch);
-        }
+        let checked = self.check_batch(profile, call, &mut batch);
         self.scratch.batch = batch;
+        checked
+    }
+
+    /// Enters the verdicts on `batch`, of which those that pass are left.
+    fn check_batch(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
+        if batch.is_empty() {
+            return Ok(());
+        }
+        self.checked.union(batch);
+        self.scored.subtract(batch);
+        self.passing.subtract(batch);
+        for position in 0..self.filters.len() {
+            let Some(reused) = self.filters.get(position).copied() else { break };
+            self.narrow(profile, call, reused.plugin, batch)?;
+        }
+        self.passing.union(batch);
         Ok(())
     }
 
