@@ -9,6 +9,7 @@ mod inspect;
 mod new;
 mod project;
 mod registry;
+mod script;
 mod signing;
 mod template;
 mod test;

@@ -12,7 +12,7 @@ use berth_plugin_builder::{compiler_flags, componentize};
 use clap::Args;
 use serde::Deserialize;
 
-use super::project;
+use super::{project, script};
 use crate::failure::Usage;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -48,12 +48,9 @@ pub(super) fn component(dir: &Path) -> Result<PathBuf> {
 }
 
 fn by_script(dir: &Path) -> Result<PathBuf> {
-    let script = dir.join("build.sh").canonicalize().context("finding build.sh")?;
-    let status = Command::new(&script).current_dir(dir).status();
-    let status = status.with_context(|| format!("starting {}", script.display()))?;
-    if !status.success() {
-        bail!("{} failed", script.display());
-    }
+    let full = dir.canonicalize().with_context(|| format!("finding {}", dir.display()))?;
+    let script = full.join("build.sh");
+    script::run(&script, &full)?;
     newest(&dir.join("build")).with_context(|| format!("{} left no build/NAME.wasm", script.display()))
 }
 

@@ -16,6 +16,9 @@ use crate::{
     plugin_supervisor::usable_artifact_cache,
 };
 
+/// Bytes of a component that brings an interpreter along.
+const LONG_TO_COMPILE: usize = 4 << 20;
+
 /// Which plugin a command is about.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Target {
@@ -122,7 +125,12 @@ pub(super) fn load(file: &Path) -> Result<Loaded> {
 
 /// `title` says for messages where the bytes are from.
 pub(super) fn load_binary(binary: Binary, title: &str) -> Result<Loaded> {
-    let factory = engine()?.load(&binary);
+    let engine = engine()?;
+    let is_compiled = engine.load_compiled(binary.name(), binary.digest()).is_some();
+    if !is_compiled && binary.bytes().len() > LONG_TO_COMPILE {
+        eprintln!("compiling {title}: half a minute, once");
+    }
+    let factory = engine.load(&binary);
     let factory = factory.map_err(|error| anyhow::anyhow!("{title} {}", chain(&error)))?;
     Ok(Loaded { binary, factory })
 }

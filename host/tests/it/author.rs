@@ -115,3 +115,25 @@ async fn a_new_project_says_the_commands_of_the_guide() {
         assert_eq!(commands(&readme), commands(&guide), "{language}");
     }
 }
+
+/// The script says what componentize-py does.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_in_the_source_is_three_lines() {
+    let project = Project::new("Zone", b"");
+    let here = project.path().canonicalize().expect("a folder").display().to_string();
+    let said = format!(
+        "Traceback (most recent call last):\n  File \"{here}/plugin.py\", line 3\n    def filter(self\n              ^\n\
+         SyntaxError: '(' was never closed\n\nCaused by:\n    0: error while executing at wasm backtrace:\n"
+    );
+    fs::write(project.path().join("said"), said).expect("a file");
+    let script = project.path().join("build.sh");
+    fs::write(&script, "#!/bin/sh\necho installing\ncat said >&2\nexit 1\n").expect("a file");
+    fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
+    let ended = Process::berth(["plugin", "build", &here]).ended(LIMIT).await;
+    assert_eq!(ended.status.code(), Some(1));
+    let expected =
+        "error: plugin.py:3\n    def filter(self\nSyntaxError: '(' was never closed\n(all that the tools say: ";
+    assert!(ended.err.starts_with("installing\n") && ended.err.contains(expected), "{}", ended.err);
+    assert!(!ended.err.contains("backtrace"), "{}", ended.err);
+    assert!(fs::read_to_string(project.path().join("build/build.log")).expect("a file").contains("backtrace"));
+}
