@@ -39,7 +39,10 @@ impl FuzzCluster {
     }
 
     fn add_node(&mut self, object: &Value) {
-        if let Ok(node) = serde_json::from_value::<api::Node>(object.clone()) {
+        // The API server has no object without a name.
+        if let Ok(node) = serde_json::from_value::<api::Node>(object.clone())
+            && !node.metadata.name.is_empty()
+        {
             self.cluster.set_node(&node);
             self.nodes.push(node);
         }
