@@ -2,7 +2,9 @@
 //!
 //! Pods of one owner count once within the window, however often a component faults in their cycles: the scheduler
 //! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took of the
-//! scheduling thread is summed as well, so that few slow ones weigh as much as many quick ones.
+//! scheduling thread is summed as well, so that few slow ones weigh as much as many quick ones. The window is one of time in
+//! service: else restarts, which come later and later, would space the faults of a component that faults at its first call
+//! so far that they never are too many, and its pods would wait for ever.
 
 use std::collections::VecDeque;
 
@@ -41,10 +43,15 @@ pub(crate) struct FaultHistory {
     n_quarantines: u32,
     /// When the last quarantine ended.
     released: Option<Time>,
+    /// Since when the component waits for its restart.
+    out_since: Option<Time>,
+    /// How many milliseconds it has waited so far.
+    waited: u64,
 }
 
 #[derive(Debug)]
 struct CountedFault {
+    /// In time of service.
     at: Time,
     milliseconds: u64,
     owner: Option<OwnerId>,
@@ -63,6 +70,7 @@ impl FaultHistory {
     /// Counts a fault, if it does.
     pub(crate) fn add(&mut self, fault: &Fault, now: Time, policy: &Quarantine) -> Tally {
         let window = milliseconds(policy.window);
+        let now = self.time_in_service(now);
         self.recent.retain(|fault| now.since(fault.at) <= window);
         if fault.owner.is_some() && self.recent.iter().any(|recent| recent.owner == fault.owner) {
             return Tally::Repeated;
@@ -71,6 +79,24 @@ impl FaultHistory {
         self.recent.push_back(CountedFault { at: now, milliseconds, owner });
         let milliseconds = self.recent.iter().fold(0_u64, |sum, fault| sum.saturating_add(fault.milliseconds));
         Tally::Counted { n_faults: self.recent.len(), milliseconds }
+    }
+
+    /// The moment as it would be had the component never waited for a restart.
+    fn time_in_service(&self, now: Time) -> Time {
+        let waits = self.out_since.map_or(0, |since| now.since(since));
+        Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
+    }
+
+    /// The component waits for its restart from here on.
+    pub(crate) fn begin_wait(&mut self, now: Time) {
+        self.out_since.get_or_insert(now);
+    }
+
+    /// The component serves.
+    pub(crate) fn end_wait(&mut self, now: Time) {
+        if let Some(since) = self.out_since.take() {
+            self.waited = self.waited.saturating_add(now.since(since));
+        }
     }
 
     /// How many milliseconds the component waits for its restart, for the faults that counted lately. None the first time.
@@ -83,6 +109,7 @@ impl FaultHistory {
     /// Another binary is in charge from here on, or the same one gets another chance.
     pub(crate) fn begin_anew(&mut self, now: Time) {
         self.recent.clear();
+        self.out_since = None;
         self.released = (self.n_quarantines > 0).then_some(now);
     }
 

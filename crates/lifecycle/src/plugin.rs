@@ -165,6 +165,7 @@ impl<B: Clone + CountCalls> Plugin<B> {
             }
         }
         if is_restarting {
+            self.history.begin_wait(now);
             decisions.tell(&self.name, PluginNoticeKind::Restarting { digest, milliseconds, reason });
         }
         decisions.add(self.settle(policy));
@@ -234,7 +235,10 @@ impl<B: Clone + CountCalls> Plugin<B> {
             slot.take(binary);
         }
         match binary {
-            Some(BinaryId::Component(digest)) => self.handle(Event::Taken { digest }, now, policy),
+            Some(BinaryId::Component(digest)) => {
+                self.history.end_wait(now);
+                self.handle(Event::Taken { digest }, now, policy)
+            }
             Some(BinaryId::Native) | None => Decisions::default(),
         }
     }

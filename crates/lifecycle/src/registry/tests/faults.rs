@@ -41,10 +41,29 @@ fn restarts_come_later_and_later() {
             bench.advance(1);
         }
         assert_eq!((bench.serves("Mine").as_str(), bench.serves("Lax").as_str()), ("a", "a"), "after {seconds} s");
+        bench.taken("Mine", "a");
     }
     bench.advance(60);
     bench.fault_as("Mine", fault("a"));
     assert_eq!(bench.serves("Mine"), "a", "it has done well since");
+}
+
+/// A component that faults at its first call: the time between its faults is that of its restarts.
+#[test]
+fn restarts_do_not_make_faults_too_rare_to_be_too_many() {
+    let mut policy = strict();
+    policy.plugin.quarantine = Quarantine { faults: 20, ..policy.plugin.quarantine };
+    let mut bench = Bench::new(policy, &["Mine"]);
+    bench.put("Mine", "a");
+    for n in 1..=20 {
+        assert_eq!(bench.status("Mine").state, PluginState::Serving, "before fault {n}");
+        bench.fault_as("Mine", of(&format!("default/{n}"), "a"));
+        if n < 20 {
+            bench.advance(30);
+            bench.taken("Mine", "a");
+        }
+    }
+    assert_eq!(bench.status("Mine").state, PluginState::Quarantined);
 }
 
 #[test]
