@@ -86,7 +86,7 @@ impl Budgets {
                 let labels = label_texts(table, pod);
                 for (name, budget) in budgets.filter(|(_, budget)| budget.covers(pod, &labels)) {
                     let left = left.entry((namespace, name)).or_insert(budget.disruptions_allowed);
-                    *left -= 1;
+                    *left = left.saturating_sub(1);
                     is_violated |= *left < 0;
                 }
             }

@@ -138,10 +138,6 @@ impl Bench {
     /// A binary is found, and the profile takes it.
     fn put(&mut self, plugin: &str, binary: &str) {
         self.find(plugin, binary);
-        self.taken(plugin, binary);
-    }
-
-    fn taken(&mut self, plugin: &str, binary: &str) {
         let decisions = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
         self.take(decisions);
     }

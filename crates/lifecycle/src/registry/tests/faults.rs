@@ -2,6 +2,13 @@
 
 use super::*;
 
+impl Bench {
+    fn taken(&mut self, plugin: &str, binary: &str) {
+        let decisions = self.registry.taken(&plugin.into(), "main", Some(id(binary)), self.now, &self.policy);
+        self.take(decisions);
+    }
+}
+
 fn of(owner: &str, binary: &str) -> Fault {
     Fault { owner: Some(owner.into()), ..fault(binary) }
 }
