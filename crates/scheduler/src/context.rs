@@ -223,15 +223,12 @@ impl Context {
         if let Some(node) = &nominated {
             known.nominated_node_name.clone_from(node);
         }
+        let old_conditions = known.conditions_to_patch();
         if condition.is_some() {
             known.asked.clone_from(&condition);
         }
-        let change = StatusChange {
-            old_conditions: known.conditions.clone(),
-            condition,
-            old_nominated_node_name,
-            nominated_node_name: nominated,
-        };
+        let change =
+            StatusChange { old_conditions, condition, old_nominated_node_name, nominated_node_name: nominated };
         self.outbox.request(pod_ref, Request::PatchStatus(change));
     }
 

@@ -155,7 +155,7 @@ impl Context {
             return false;
         };
         let reason = if failure.status.code.is_rejected() { "Unschedulable" } else { "SchedulerError" };
-        let old = pending.conditions.iter().find(|condition| condition.type_ == "PodScheduled");
+        let old = pending.scheduled();
         let condition = api::Condition {
             type_: "PodScheduled".to_owned(),
             status: "False".to_owned(),
@@ -166,7 +166,7 @@ impl Context {
                 .filter(|old| old.status == "False")
                 .and_then(|old| old.last_transition_time.clone()),
         };
-        let is_changed = old != Some(&condition) && pending.asked.as_ref() != Some(&condition);
+        let is_changed = pending.asked.as_ref().or(old) != Some(&condition);
         let nominated = failure.nomination.node().map(|node| self.text(node).to_owned());
         self.patch_status(pod, is_changed.then_some(condition), nominated);
         is_changed

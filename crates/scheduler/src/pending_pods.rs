@@ -31,6 +31,25 @@ impl PendingPod {
     }
 }
 
+impl PendingPod {
+    /// The condition that says whether the pod has a node, as the watch shows it.
+    pub(crate) fn scheduled(&self) -> Option<&api::Condition> {
+        self.conditions.iter().find(|condition| condition.type_ == "PodScheduled")
+    }
+
+    /// The conditions that a patch starts from. What the scheduler asked for may be written or not by the time the patch
+    /// arrives, so its reason and message are not known, and are written whatever they are.
+    pub(crate) fn conditions_to_patch(&self) -> Vec<api::Condition> {
+        let mut conditions = self.conditions.clone();
+        if let Some(asked) = &self.asked {
+            for condition in conditions.iter_mut().filter(|condition| condition.type_ == asked.type_) {
+                (condition.reason, condition.message, condition.observed_generation) = Default::default();
+            }
+        }
+        conditions
+    }
+}
+
 /// Every pod without a node, by uid.
 #[derive(Debug, Default)]
 pub(crate) struct PendingPods(FxHashMap<PodUid, PendingPod>);
@@ -45,7 +64,12 @@ impl PendingPods {
     }
 
     /// Gives back the pod as it was before.
-    pub(crate) fn insert(&mut self, pod: PendingPod) -> Option<PendingPod> {
+    pub(crate) fn insert(&mut self, mut pod: PendingPod) -> Option<PendingPod> {
+        let before = self.0.get_mut(&pod.pod.uid);
+        // What was asked for is still on its way if the condition is as it was.
+        if let Some(before) = before.filter(|before| before.scheduled() == pod.scheduled()) {
+            pod.asked = before.asked.take();
+        }
         self.0.insert(pod.pod.uid.clone(), pod)
     }
 

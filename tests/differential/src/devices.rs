@@ -144,8 +144,10 @@ fn requests(random: &mut Random) -> Value {
         let expression = format!("device.capacity['{DRIVER}'].memory.compareTo(quantity('{least}')) >= 0");
         json!([{"cel": {"expression": expression}}])
     };
-    // Devices without the attribute make this an error.
-    let rack = json!([{"cel": {"expression": format!("device.attributes['{DRIVER}'].rack == 'r0'")}}]);
+    // Without the question, devices without the attribute would make this an error, and the next search would begin at a
+    // node that depends on how many nodes were visited before.
+    let attributes = format!("device.attributes['{DRIVER}']");
+    let rack = json!([{"cel": {"expression": format!("has({attributes}.rack) && {attributes}.rack == 'r0'")}}]);
     let class = if random.chance(5) { "no-such-class" } else { *random.pick(&CLASSES) };
     let exactly = |name: &str| json!({"name": name, "exactly": {"deviceClassName": class}});
     let with = |name: &str, field: &str, value: Value| {

@@ -111,6 +111,40 @@ fn a_reason_is_written_once_although_the_watch_is_late() {
     assert_eq!(n_patches(&bench.settle()), 1);
 }
 
+/// The reason before is what the watch shows, the one after it is on its way: what the pod says in the end is what counts.
+#[test]
+fn a_reason_that_comes_back_is_written_over_the_one_on_its_way() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let asked = |actions: &[Action]| {
+        actions.iter().find_map(|action| match action {
+            Action::Pod(PodRequest { request: Request::PatchStatus(change), .. }) => Some(change.clone()),
+            _ => None,
+        })
+    };
+    bench.script(|script| script.broken_filter = true);
+    bench.apply(pod("a", 9));
+    let first = asked(&bench.settle()).and_then(|change| change.condition).expect("a condition");
+    let shown = |resource_version: &str| {
+        let mut shown = pod_maker("a", 9).resource_version(resource_version).build();
+        shown.status.conditions = vec![first.clone()];
+        shown
+    };
+    bench.apply(shown("2"));
+    bench.script(|script| script.broken_filter = false);
+    bench.advance(3000);
+    let second = asked(&bench.settle()).and_then(|change| change.condition).expect("another condition");
+    assert_ne!(second.reason, first.reason);
+    // Something else about the pod changed.
+    bench.apply(shown("3"));
+    bench.script(|script| script.broken_filter = true);
+    bench.event(Event::NodeApplied(Box::new(node("large", 16))));
+    bench.advance(10_000);
+    let third = asked(&bench.settle()).expect("the first condition once more");
+    assert_eq!(third.condition, Some(first.clone()));
+    let [old] = &third.old_conditions[..] else { panic!("{:?}", third.old_conditions) };
+    assert_eq!((old.status.as_str(), old.reason.as_str(), old.message.as_str()), ("False", "", ""));
+}
+
 #[test]
 fn a_failed_binding_gives_everything_back_and_is_tried_again() {
     let mut bench = Bench::with_nodes(1, 1);
