@@ -59,11 +59,10 @@ pub(crate) fn claim_some(random: &mut Random, pod: &mut Value) -> Vec<Step> {
     let mut steps = Vec::new();
     let mut named = Vec::new();
     for number in 0..=random.below(2) {
-        let name = if random.chance(25) {
-            format!("shared-{}", random.below(N_SHARED))
-        } else {
-            format!("{}-{number}", name(pod))
-        };
+        let shared = random.chance(25).then(|| format!("shared-{}", random.below(N_SHARED)));
+        // A claim that a pod names twice is reserved twice by kube-scheduler, which the API server refuses.
+        let is_new = |name: &String| named.iter().all(|it: &Value| it["resourceClaimName"] != json!(name));
+        let name = shared.filter(is_new).unwrap_or_else(|| format!("{}-{number}", name(pod)));
         let local = format!("devices-{number}");
         named.push(json!({"name": local, "resourceClaimName": name}));
         let object = json!({"metadata": {"name": name}, "spec": {"devices": requests(random)}});

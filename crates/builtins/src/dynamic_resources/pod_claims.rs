@@ -14,13 +14,13 @@ use super::{
     objects::{DeviceRequest, ResourceClaim},
 };
 
-/// The claims of the pod that exist, in its order.
+/// The claims of the pod, in its order; one that it names twice once.
 ///
 /// # Errors
 /// A claim is missing, is being deleted, or belongs to another pod.
 pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Result<Vec<Arc<ResourceClaim>>, Status> {
     let namespace = symbols.text(pod.namespace);
-    let mut resolved = Vec::with_capacity(pod.resource_claims.len());
+    let mut resolved: Vec<Arc<ResourceClaim>> = Vec::with_capacity(pod.resource_claims.len());
     for pod_claim in &pod.resource_claims {
         let name = match &pod_claim.claim {
             ClaimName::NotNeeded => continue,
@@ -42,7 +42,9 @@ pub(super) fn resolve(pod: &Pod, symbols: &Symbols, claims: &ClaimTable) -> Resu
                 pod.name
             )));
         }
-        resolved.push(Arc::clone(claim));
+        if !resolved.iter().any(|known| known.metadata.uid == claim.metadata.uid) {
+            resolved.push(Arc::clone(claim));
+        }
     }
     Ok(resolved)
 }

@@ -158,6 +158,21 @@ fn claims_that_can_not_be_used_turn_the_pod_down() {
     }
 }
 
+/// kube-scheduler reserves it twice, which the API server refuses.
+#[test]
+fn a_claim_that_a_pod_names_twice_is_allocated_once() {
+    let mut cluster = DeviceCluster::new();
+    cluster.slice(gpus(1));
+    cluster.claim("c", |_| {});
+    let pod = cluster.pod("p", &["c", "c"], json!({}));
+    cluster.place(1, &pod);
+    let claim = cluster.object("ResourceClaim", "c").clone();
+    assert_eq!(claim["status"]["reservedFor"], json!([{"resource": "pods", "name": "p", "uid": "p-uid"}]));
+    cluster.claim("d", |_| {});
+    let other = cluster.pod("q", &["d"], json!({}));
+    assert_eq!(cluster.verdicts(2, &other), [NO_DEVICES, NO_DEVICES]);
+}
+
 /// Selectors that each stay just below the limit of the API server.
 #[test]
 fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
