@@ -113,6 +113,18 @@ impl ClusterEvent {
         Self { resource: resource.to_owned(), actions }
     }
 
+    /// The actions in one word, as kube-scheduler's metrics have it. `None` if they are several and neither every update nor
+    /// every action.
+    #[must_use]
+    pub fn action_name(&self) -> Option<&'static str> {
+        match self.actions {
+            Self::ALL => Some("All"),
+            Self::UPDATE => Some("Update"),
+            single if single.is_power_of_two() => Self::NAMES.get(single.trailing_zeros() as usize).copied(),
+            _ => None,
+        }
+    }
+
     /// The actions in words: `Update` is every update, `All` every action.
     #[must_use]
     pub fn action_names(&self) -> Vec<&'static str> {
@@ -158,5 +170,11 @@ mod tests {
         assert_eq!(names(ClusterEvent::UPDATE_POD_GENERATED_RESOURCE_CLAIM), ["UpdatePodGeneratedResourceClaim"]);
         assert_eq!(names(ClusterEvent::ALL), ["All"]);
         assert!(names(0).is_empty());
+
+        let name = |actions| ClusterEvent::new("Node", actions).action_name();
+        assert_eq!(name(ClusterEvent::UPDATE_NODE_TAINT), Some("UpdateNodeTaint"));
+        assert_eq!(name(ClusterEvent::UPDATE), Some("Update"));
+        assert_eq!(name(ClusterEvent::ALL), Some("All"));
+        assert_eq!([name(label_or_taint), name(0), name(1 << 20)], [None; 3]);
     }
 }

@@ -46,23 +46,6 @@ pub enum Subject {
     },
 }
 
-/// Names of single action bits, lowest first.
-const ACTIONS: [&str; 13] = [
-    "Add",
-    "Delete",
-    "UpdateNodeAllocatable",
-    "UpdateNodeLabel",
-    "UpdateNodeTaint",
-    "UpdateNodeCondition",
-    "UpdateNodeAnnotation",
-    "UpdateNodeDeclaredFeature",
-    "UpdatePodLabel",
-    "UpdatePodScaleDown",
-    "UpdatePodToleration",
-    "UpdatePodSchedulingGatesEliminated",
-    "UpdatePodGeneratedResourceClaim",
-];
-
 impl Occurrence {
     /// A pod that has a node.
     pub const ASSIGNED_POD: &str = "AssignedPod";
@@ -74,8 +57,9 @@ impl Occurrence {
     /// An event with the label that kube-scheduler gives it.
     #[must_use]
     pub fn new(resource: &str, actions: u32, subject: Subject) -> Self {
-        let label = Arc::from(format!("{resource}{}", action_name(actions)));
-        Self { event: ClusterEvent::new(resource, actions), subject, label }
+        let event = ClusterEvent::new(resource, actions);
+        let label = Arc::from(format!("{resource}{}", event.action_name().unwrap_or_default()));
+        Self { event, subject, label }
     }
 
     /// An event that concerns every waiting pod, or with `pod` that one, whoever rejected it.
@@ -86,14 +70,5 @@ impl Occurrence {
 
     pub(crate) fn is_wildcard(&self) -> bool {
         self.event.resource == "*" && self.event.actions == ClusterEvent::ALL
-    }
-}
-
-fn action_name(actions: u32) -> &'static str {
-    match actions {
-        ClusterEvent::ALL => "All",
-        ClusterEvent::UPDATE => "Update",
-        single if single.is_power_of_two() => ACTIONS.get(single.trailing_zeros() as usize).copied().unwrap_or(""),
-        _ => "",
     }
 }
