@@ -14,7 +14,7 @@ use berth_cluster::{
     EventRecorder, EventType, Kinds, NewEvent, Nomination, ObjectReference, PodCondition, StatusPatch, WriteError,
     Writer,
 };
-use berth_framework::ExtenderError;
+use berth_framework::{CycleId, ExtenderError, ExtenderIdx};
 use berth_lifecycle::Fault;
 use berth_scheduler::{
     Action, Event, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Preparation, Request, RequestError,
@@ -120,20 +120,9 @@ impl Executor {
                 }
                 self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
             }
+            // The rarer ones are boxed: each request that waits would hold room for the largest.
             Request::BindByExtender { cycle, node, extender } => {
-                let extenders = self.extenders.borrow().clone();
-                let result = match extenders {
-                    Some(extenders) => extenders.bind(extender, &pod, &node).await,
-                    None => Err(ExtenderError::new("there are no extenders")),
-                };
-                match &result {
-                    Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound by an extender"),
-                    Err(error) => {
-                        warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "an extender did not bind");
-                    }
-                }
-                let result = result.map_err(|error| RequestError::new(error.to_string()));
-                self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
+                Box::pin(self.bind_by_extender(pod, cycle, &node, extender)).await;
             }
             Request::PatchStatus(change) => {
                 let (target, patch) = (target(&pod), status_patch(change));
@@ -148,16 +137,32 @@ impl Executor {
                     self.report(Event::StatusPatchFailed { uid: pod.uid }).await;
                 }
             }
-            Request::Effects(effects) => drop(self.plugin_effects(&pod, effects).await),
+            Request::Effects(effects) => drop(Box::pin(self.plugin_effects(&pod, effects)).await),
             Request::AwaitedEffects(effects) => {
                 let (cycle, plugin) = (effects.cycle, Arc::clone(&effects.plugin));
-                let result = self.plugin_effects(&pod, effects).await;
+                let result = Box::pin(self.plugin_effects(&pod, effects)).await;
                 if result.is_err() && *plugin == *VOLUME_BINDING {
                     self.metrics.volumes_not_bound();
                 }
                 self.report(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result }).await;
             }
         }
+    }
+
+    async fn bind_by_extender(&self, pod: PodRef, cycle: CycleId, node: &str, extender: ExtenderIdx) {
+        let extenders = self.extenders.borrow().clone();
+        let result = match extenders {
+            Some(extenders) => extenders.bind(extender, &pod, node).await,
+            None => Err(ExtenderError::new("there are no extenders")),
+        };
+        match &result {
+            Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound by an extender"),
+            Err(error) => {
+                warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "an extender did not bind");
+            }
+        }
+        let result = result.map_err(|error| RequestError::new(error.to_string()));
+        self.report(Event::BindFinished { cycle, uid: pod.uid, result }).await;
     }
 
     async fn counted(

@@ -67,7 +67,8 @@ pub(crate) async fn retried_json<T: DeserializeOwned>(
 /// # Errors
 /// As those of [`json`].
 pub(crate) async fn bytes(client: &Client, request: Request<Vec<u8>>, limit: Duration) -> Result<Vec<u8>, Failure> {
-    let answer = async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) };
+    // Boxed, so that the thousands of writes that wait for their turn hold no room for a request under way.
+    let answer = Box::pin(async { Ok(send(client, request).await?.into_body().collect_bytes().await?.into()) });
     tokio::time::timeout(limit, answer).await.map_err(|_| Failure::TimedOut(limit))?
 }
 
