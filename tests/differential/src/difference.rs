@@ -11,6 +11,8 @@ pub(crate) enum Aspect {
     Pod,
     /// A claim for devices after a step: what is allocated, and for whom it is reserved.
     Claim,
+    /// A volume or a claim for one after a step: its phase, and what belongs to what.
+    Volume,
     Event,
     Request,
     Metric,

@@ -19,6 +19,9 @@ const METRICS: &[(&str, &str)] = &[
     ),
 ];
 
+/// Kinds of objects of which Berth writes what it changes.
+const PATCHED: [&str; 3] = [" resourceclaims", " persistentvolumeclaims", " persistentvolumes"];
+
 /// Why Berth differs there, if that is known.
 pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
     match difference.aspect {
@@ -31,8 +34,8 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
         Aspect::Request if difference.subject.starts_with("* watch ") => {
             Some("Berth's watches end after 30 to 45 seconds, so that it notices a connection that died")
         }
-        Aspect::Request if difference.subject.contains(" resourceclaims") => {
-            Some("Berth patches a claim where kube-scheduler writes it whole")
+        Aspect::Request if PATCHED.iter().any(|kind| difference.subject.contains(kind)) => {
+            Some("Berth patches a claim or a volume where kube-scheduler writes it whole")
         }
         Aspect::Event if is_same_but_for(difference, &["related to nothing", "related to Pod"]) => {
             Some("Berth's event names the preemptor as kube-scheduler 1.35's does, whose successor forgets it")
@@ -40,7 +43,7 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
         Aspect::Request if is_same_but_for(difference, &[",\"preconditions\":{\"uid\":\"UID\"}"]) => {
             Some("Berth deletes a victim under its uid, and never another pod of its name")
         }
-        Aspect::Pod | Aspect::Claim | Aspect::Event | Aspect::Request => None,
+        Aspect::Pod | Aspect::Claim | Aspect::Volume | Aspect::Event | Aspect::Request => None,
     }
 }
 

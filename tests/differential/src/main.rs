@@ -2,7 +2,7 @@
 //!
 //! Both programs get the same command line: Berth runs in kube-scheduler's place. `steps` rounds change one thing at a
 //! time (a pod comes or goes, a node changes), and wait until both schedulers have nothing left to do. `backlog` rounds
-//! create all pods before the schedulers start. `devices` rounds are steps in which pods claim devices. In all the order of attempts is forced. With `parallelism: 1`
+//! create all pods before the schedulers start. `devices` and `volumes` rounds are steps in which pods claim such. In all the order of attempts is forced. With `parallelism: 1`
 //! kube-scheduler visits nodes in one order and breaks ties by it, so nodes of pods are forced as well.
 //!
 //! Compared are the pods after each step (node, nomination, conditions word for word), events, what was written to the
@@ -19,9 +19,12 @@ mod metrics;
 mod outcomes;
 mod plan;
 mod requests;
+mod round_kind;
 mod rounds;
 mod side;
 mod step;
+mod volume_controllers;
+mod volumes;
 
 use std::path::PathBuf;
 
@@ -30,10 +33,7 @@ use berth_test_control_plane::Assets;
 use berth_test_processes::interruptible;
 use clap::Parser;
 
-use crate::{
-    difference::Difference,
-    rounds::{Round, RoundKind},
-};
+use crate::{difference::Difference, round_kind::RoundKind, rounds::Round};
 
 /// Gives the same pods to kube-scheduler and to Berth, and compares what becomes of them
 #[derive(Debug, Parser)]

@@ -12,7 +12,9 @@ use serde_json::{Value, json};
 use crate::{
     devices,
     outcomes::{is_failing, is_gated, is_unschedulable, name},
+    round_kind::RoundKind,
     step::{NODES, Step, create_node, path_of},
+    volumes,
 };
 
 /// Draws steps.
@@ -20,8 +22,7 @@ pub(crate) struct Plan {
     random: Random,
     n_pods: u32,
     n_nodes: u8,
-    /// Whether pods want devices.
-    with_devices: bool,
+    kind: RoundKind,
     /// What belongs to the step before.
     next: VecDeque<Step>,
 }
@@ -38,14 +39,14 @@ const NODE_FEATURES: [u32; 18] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 
 const NOT_IN_BACKLOGS: [u32; 4] = [17, 18, 19, 22];
 /// So many of 100 steps create a pod while there are not too many.
 const CREATES: u64 = 62;
-/// And so many of 100 others change the devices of a node, where there are devices.
-const CHANGES_OF_DEVICES: u64 = 25;
+/// And so many of 100 others change the devices of a node or the storage, where there are such.
+const CHANGES_OF_RESOURCES: u64 = 25;
 /// With more pods, steps delete some.
 const MANY_PODS: usize = 60;
 
 impl Plan {
-    pub(crate) fn new(seed: u64, n_nodes: u8, with_devices: bool) -> Self {
-        Self { random: Random::new(seed), n_pods: 0, n_nodes, with_devices, next: VecDeque::new() }
+    pub(crate) fn new(seed: u64, n_nodes: u8, kind: RoundKind) -> Self {
+        Self { random: Random::new(seed), n_pods: 0, n_nodes, kind, next: VecDeque::new() }
     }
 
     /// What is there before nodes and pods, with the collections that it belongs to: namespaces, and in one of them a service,
@@ -59,8 +60,10 @@ impl Plan {
         let service =
             json!({"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]}});
         objects.push(("/api/v1/namespaces/red/services".to_owned(), service));
-        if self.with_devices {
-            objects.extend(devices::offers(&mut self.random, self.n_nodes));
+        match self.kind {
+            RoundKind::Devices => objects.extend(devices::offers(&mut self.random, self.n_nodes)),
+            RoundKind::Volumes => objects.extend(volumes::offers(&mut self.random, self.n_nodes)),
+            RoundKind::Steps | RoundKind::Backlog => {}
         }
         objects
     }
@@ -107,8 +110,10 @@ impl Plan {
         if pods.len() < MANY_PODS && self.random.chance(CREATES) {
             return self.create_pod();
         }
-        if self.with_devices && self.random.chance(CHANGES_OF_DEVICES) {
-            return devices::change(&mut self.random, self.n_nodes);
+        let has_resources = matches!(self.kind, RoundKind::Devices | RoundKind::Volumes);
+        if has_resources && self.random.chance(CHANGES_OF_RESOURCES) {
+            let change = if self.kind == RoundKind::Devices { devices::change } else { volumes::change };
+            return change(&mut self.random, self.n_nodes);
         }
         match self.random.below(10) {
             0..=1 if !gated.is_empty() => {
@@ -137,10 +142,15 @@ impl Plan {
     /// A pod, and before or after it the claims that it names.
     fn create_pod(&mut self) -> Step {
         let mut pod = self.pod(&POD_FEATURES);
-        if !self.with_devices || self.random.chance(30) {
+        let claim_some = match self.kind {
+            RoundKind::Devices => devices::claim_some,
+            RoundKind::Volumes => volumes::claim_some,
+            RoundKind::Steps | RoundKind::Backlog => return Step::CreatePod(pod),
+        };
+        if self.random.chance(30) {
             return Step::CreatePod(pod);
         }
-        self.next.extend(devices::claim_some(&mut self.random, &mut pod));
+        self.next.extend(claim_some(&mut self.random, &mut pod));
         if self.random.chance(15) {
             return Step::CreatePod(pod);
         }
@@ -247,13 +257,15 @@ mod tests {
 
     #[test]
     fn a_seed_gives_the_same_steps() {
-        let steps = |seed| {
-            let mut plan = Plan::new(seed, 4, true);
+        let steps = |seed, kind| {
+            let mut plan = Plan::new(seed, 4, kind);
             let nodes = plan.nodes();
             (0..30).map(|_| plan.step(&[], &nodes).describe()).collect::<Vec<_>>()
         };
-        assert_eq!(steps(3), steps(3));
-        assert_ne!(steps(3), steps(4));
+        for kind in [RoundKind::Devices, RoundKind::Volumes] {
+            assert_eq!(steps(3, kind), steps(3, kind));
+            assert_ne!(steps(3, kind), steps(4, kind));
+        }
     }
 
     #[test]

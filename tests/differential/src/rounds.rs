@@ -11,7 +11,6 @@ use std::{
 use anyhow::{Result, ensure};
 use berth_test_control_plane::Assets;
 use berth_test_processes::{beside, until};
-use clap::ValueEnum;
 use futures::try_join;
 use serde_json::{Value, json};
 
@@ -23,20 +22,10 @@ use crate::{
     outcomes::{name, outcomes},
     plan::Plan,
     requests::requests,
+    round_kind::RoundKind,
     side::{Applied, PODS, Program, Side},
     step::{Step, create_node},
 };
-
-/// How pods come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RoundKind {
-    /// One change at a time, with the default profile.
-    Steps,
-    /// All pods before the schedulers start, with weights that leave no ties.
-    Backlog,
-    /// Steps with devices, claims for them and their controller.
-    Devices,
-}
 
 /// What is asked for.
 #[derive(Clone, Copy, Debug)]
@@ -65,17 +54,6 @@ struct Sides {
 /// A difference that is gone after so many looks was one of time.
 const LOOKS: u32 = 40;
 
-impl RoundKind {
-    /// The kind of the round with this number, if none is asked for.
-    pub(crate) fn in_turn(number: u32) -> Self {
-        match number % 3 {
-            0 => Self::Steps,
-            1 => Self::Backlog,
-            _ => Self::Devices,
-        }
-    }
-}
-
 impl fmt::Display for Round<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "seed {}, {:?}", self.seed, self.kind)
@@ -88,15 +66,16 @@ impl Round<'_> {
         let is_detailed = self.logs.is_some();
         let kube_scheduler = Program { path: kube_scheduler.to_owned(), command: None, is_detailed };
         let berth = Program { path: beside("berth")?, command: Some("kube-scheduler"), is_detailed };
-        let (kube_scheduler, berth) = try_join!(Side::start(assets, kube_scheduler), Side::start(assets, berth))?;
+        let (theirs, ours) = (Side::start(assets, kube_scheduler, self.kind), Side::start(assets, berth, self.kind));
+        let (kube_scheduler, berth) = try_join!(theirs, ours)?;
         let mut sides = Sides { kube_scheduler, berth };
-        let mut plan = Plan::new(self.seed, self.n_nodes, self.kind == RoundKind::Devices);
+        let mut plan = Plan::new(self.seed, self.n_nodes, self.kind);
         for (collection, object) in plan.surroundings() {
             let (theirs, ours) = (&sides.kube_scheduler.objects, &sides.berth.objects);
             try_join!(theirs.create(&collection, &object), ours.create(&collection, &object))?;
         }
         let (counts, mut differences) = match self.kind {
-            RoundKind::Steps | RoundKind::Devices => self.steps(&mut sides, &mut plan).await?,
+            RoundKind::Steps | RoundKind::Devices | RoundKind::Volumes => self.steps(&mut sides, &mut plan).await?,
             RoundKind::Backlog => self.backlog(&mut sides, &mut plan).await?,
         };
         if let Some(logs) = self.logs {
@@ -115,7 +94,7 @@ impl Round<'_> {
 
     async fn steps(&self, sides: &mut Sides, plan: &mut Plan) -> Result<(String, Vec<Difference>)> {
         // Nodes that are there before the schedulers start come to them in no certain order.
-        sides.start_schedulers(self.kind).await?;
+        sides.start_schedulers().await?;
         for node in plan.nodes() {
             sides.apply(&create_node(node)).await?;
         }
@@ -161,7 +140,7 @@ impl Round<'_> {
             n_refused += u32::from(sides.apply(&step).await? == Applied::Refused);
             pods.insert(name(&pod).to_owned(), pod);
         }
-        sides.start_schedulers(RoundKind::Backlog).await?;
+        sides.start_schedulers().await?;
         let mut differences = Vec::new();
         sides.compare("", &mut differences).await?;
         // The first that was tried is the one whose difference may explain the others.
@@ -175,8 +154,8 @@ impl Round<'_> {
 }
 
 impl Sides {
-    async fn start_schedulers(&mut self, kind: RoundKind) -> Result<()> {
-        try_join!(self.kube_scheduler.start_scheduler(kind), self.berth.start_scheduler(kind))?;
+    async fn start_schedulers(&mut self) -> Result<()> {
+        try_join!(self.kube_scheduler.start_scheduler(), self.berth.start_scheduler())?;
         Ok(())
     }
 
@@ -206,6 +185,8 @@ impl Sides {
             let of_claims = try_join!(self.kube_scheduler.objects.list(CLAIMS), self.berth.objects.list(CLAIMS))?;
             let (theirs_claims, ours_claims) = (devices::outcomes(&of_claims.0), devices::outcomes(&of_claims.1));
             differences.extend(Difference::between(Aspect::Claim, &theirs_claims, &ours_claims));
+            let (theirs_volumes, ours_volumes) = try_join!(self.kube_scheduler.volumes(), self.berth.volumes())?;
+            differences.extend(Difference::between(Aspect::Volume, &theirs_volumes, &ours_volumes));
             if differences.is_empty() || look == LOOKS {
                 for difference in &mut differences {
                     context.clone_into(&mut difference.context);

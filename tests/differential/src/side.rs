@@ -1,6 +1,6 @@
 //! One of the two: an API server with the scheduler that works on it.
 
-use std::{path::Path, process::Command, time::Duration};
+use std::{collections::BTreeMap, path::Path, process::Command, time::Duration};
 
 use anyhow::{Context as _, Result, bail};
 use berth_test_control_plane::{Assets, ControlPlane, Objects, Options, User, is_refused};
@@ -12,8 +12,10 @@ use crate::{
     devices::{self, CLAIMS},
     metrics,
     outcomes::{Outcomes, is_failing, is_gated, name, node, outcomes},
-    rounds::RoundKind,
+    round_kind::RoundKind,
     step::{Step, path_of, pods_of},
+    volume_controllers,
+    volumes::{self, VOLUMES},
 };
 
 pub(crate) const PODS: &str = "/api/v1/pods";
@@ -35,6 +37,7 @@ pub(crate) struct Side {
     pub(crate) objects: Objects,
     pub(crate) control_plane: ControlPlane,
     program: Program,
+    kind: RoundKind,
     scheduler: Option<Running>,
 }
 
@@ -53,20 +56,21 @@ pub(crate) enum Applied {
 }
 
 impl Side {
-    pub(crate) async fn start(assets: &Assets, program: Program) -> Result<Self> {
-        // Priorities stand in the pods; there are no classes.
-        let flags = vec!["--disable-admission-plugins=ServiceAccount,TaintNodesByCondition,Priority".to_owned()];
+    pub(crate) async fn start(assets: &Assets, program: Program, kind: RoundKind) -> Result<Self> {
+        // Priorities stand in the pods; there are no classes. And nobody takes finalizers off claims and volumes.
+        let plugins = "ServiceAccount,TaintNodesByCondition,Priority,StorageObjectInUseProtection";
+        let flags = vec![format!("--disable-admission-plugins={plugins}")];
         let control_plane = ControlPlane::start(assets, Options { api_server_flags: flags, audit: true }).await?;
         let objects = Objects::new(control_plane.client(User::Admin).await?);
-        Ok(Self { objects, control_plane, program, scheduler: None })
+        Ok(Self { objects, control_plane, program, kind, scheduler: None })
     }
 
     /// Starts the scheduler and waits until it is ready.
-    pub(crate) async fn start_scheduler(&mut self, kind: RoundKind) -> Result<()> {
+    pub(crate) async fn start_scheduler(&mut self) -> Result<()> {
         let dir = self.control_plane.dir();
         let config = dir.join("config.json");
         let mut document = configuration(&self.control_plane.kubeconfig(User::Scheduler));
-        if kind == RoundKind::Backlog {
+        if self.kind == RoundKind::Backlog {
             document["profiles"] =
                 json!([{"schedulerName": "default-scheduler", "plugins": {"score": decisive_weights()}}]);
         }
@@ -125,6 +129,10 @@ impl Side {
         let mut busy = String::new();
         until("the scheduler has nothing to do", async || {
             tokio::time::sleep(LOOK).await;
+            if self.kind == RoundKind::Volumes && volume_controllers::reconcile(&self.objects).await? {
+                before = None;
+                return Ok(None);
+            }
             let samples = metrics::samples(&self.metrics().await?);
             let of = |name: &str| -> Vec<(&String, &f64)> {
                 samples.iter().filter(|(series, _)| series.starts_with(name)).collect()
@@ -175,6 +183,14 @@ impl Side {
             }
         }
         Ok(n_released)
+    }
+
+    /// What has become of volumes and of claims for them, in rounds that have some.
+    pub(crate) async fn volumes(&self) -> Result<BTreeMap<String, String>> {
+        if self.kind != RoundKind::Volumes {
+            return Ok(BTreeMap::new());
+        }
+        Ok(volumes::outcomes(&self.objects.list(VOLUMES).await?, &self.objects.list(volumes::CLAIMS).await?))
     }
 
     /// All that the scheduler wrote.
