@@ -96,7 +96,7 @@ impl SchedulingThread {
             .name("scheduling".to_owned())
             .stack_size(8 * berth_wasm_host::MAX_STACK)
             .spawn(move || {
-                threads::wake_promptly();
+                threads::begin_scheduling();
                 // The process ends after a panic: nothing that it left behind is looked at.
                 let outcome = panic::catch_unwind(AssertUnwindSafe(work));
                 // The receiver is gone when the process did not care to wait.

@@ -31,6 +31,8 @@ const CALL_TIME: Duration = Duration::from_millis(50);
 /// An interpreter takes a second to start, a replica of the largest cluster as long to be filled, and no pod waits for it
 /// but those of the plugin.
 const LIFECYCLE_TIME: Duration = Duration::from_secs(10);
+/// Every pod waits meanwhile. A replica of the largest cluster is filled in less, by languages that are compiled.
+const SCHEDULING_THREAD_TIME: Duration = Duration::from_secs(1);
 /// Preemption asks each Filter plugin about every node.
 const POST_FILTER_TIME: Duration = Duration::from_secs(1);
 /// Half of the thread: the pods of other profiles get as much.
@@ -99,6 +101,8 @@ pub struct PluginLimits {
     pub call_time: Duration,
     /// Processor time of `describe`, `configure`, `snapshot`, `restore` or a full delta.
     pub lifecycle_time: Duration,
+    /// The same where the scheduling thread waits for it.
+    pub scheduling_thread_time: Duration,
     /// Processor time of `post-filter` with its dry runs.
     pub post_filter_time: Duration,
     /// All calls on the scheduling thread together, of each second.
@@ -179,6 +183,7 @@ impl Default for PluginLimits {
         Self {
             call_time: CALL_TIME,
             lifecycle_time: LIFECYCLE_TIME,
+            scheduling_thread_time: SCHEDULING_THREAD_TIME,
             post_filter_time: POST_FILTER_TIME,
             time_per_second: TIME_PER_SECOND,
             burst: BURST,

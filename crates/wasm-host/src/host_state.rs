@@ -44,7 +44,7 @@ impl HostState {
         Self {
             plugin,
             meter: Meter::new(limits),
-            time: CallTime::new(limits.lifecycle_timeout),
+            time: CallTime::new(limits.once_an_instance()),
             last_words: None,
             log_budget,
             text_bytes: limits.text_bytes,

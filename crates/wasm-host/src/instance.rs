@@ -26,7 +26,7 @@ pub(crate) enum TimeLimit {
     Call,
     /// [`Limits::post_filter_timeout`].
     PostFilter,
-    /// [`Limits::lifecycle_timeout`].
+    /// [`Limits::once_an_instance`].
     Lifecycle,
     /// What is left of the latter for several calls.
     Left(Duration),
@@ -52,7 +52,7 @@ impl Instance {
         store.limiter(|state| &mut state.meter);
         store.set_hostcall_fuel(limits.output_bytes);
         store.epoch_deadline_callback(|mut context| context.data_mut().time.at_tick());
-        store.data_mut().time = CallTime::new(limits.lifecycle_timeout);
+        store.data_mut().time = CallTime::new(limits.once_an_instance());
         store.set_epoch_deadline(1);
         let instance = match pre.instantiate(&mut store) {
             Ok(instance) => instance,
@@ -79,7 +79,7 @@ impl Instance {
         let timeout = match limit {
             TimeLimit::Call => limits.call_timeout,
             TimeLimit::PostFilter => limits.post_filter_timeout,
-            TimeLimit::Lifecycle => limits.lifecycle_timeout,
+            TimeLimit::Lifecycle => limits.once_an_instance(),
             TimeLimit::Left(duration) => duration,
         };
         // The first look is at the next tick; from then on the processor time counts.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use wasmtime::ResourceLimiter;
 
-use crate::budget::Share;
+use crate::{budget::Share, threads};
 
 /// What becomes of pods about which a plugin is not asked: it has used up its share of the scheduling thread, or keeps
 /// faulting over them.
@@ -24,6 +24,9 @@ pub struct Limits {
     pub call_timeout: Duration,
     /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
     pub lifecycle_timeout: Duration,
+    /// The same where the scheduling thread waits for them: at a start, after other arguments, and for state that goes from one
+    /// binary to the next. A failed instance is made anew on a thread of its own.
+    pub scheduling_thread_timeout: Duration,
     /// For `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
     /// Of the scheduling thread, all calls of the plugin together; `None` bounds nothing. The program's own components
@@ -53,6 +56,7 @@ impl Default for Limits {
         Self {
             call_timeout: Duration::from_millis(50),
             lifecycle_timeout: Duration::from_secs(10),
+            scheduling_thread_timeout: Duration::from_secs(10),
             post_filter_timeout: Duration::from_secs(1),
             share: None,
             when_not_asked: WhenNotAsked::Fail,
@@ -63,6 +67,17 @@ impl Default for Limits {
             list_items: 1024,
             log_lines_per_second: 20,
             counters: 64,
+        }
+    }
+}
+
+impl Limits {
+    /// For what happens once an instance, on the calling thread.
+    pub(crate) fn once_an_instance(&self) -> Duration {
+        if threads::is_scheduling() {
+            self.scheduling_thread_timeout.min(self.lifecycle_timeout)
+        } else {
+            self.lifecycle_timeout
         }
     }
 }

@@ -147,7 +147,7 @@ impl ComponentPlugin {
         let is_full = delta.full;
         let portions = delta.into_portions();
         let is_long = is_full || portions.len() > 1;
-        let (begun, whole_time) = (thread_time(), self.component.limits.lifecycle_timeout);
+        let (begun, whole_time) = (thread_time(), self.component.limits.once_an_instance());
         for portion in portions {
             let portion = lower::delta(portion);
             let left = whole_time.saturating_sub(thread_time().saturating_sub(begun));

@@ -4,7 +4,7 @@
 //! On a machine with few processors, a compiler that is as important as the scheduling thread makes cycles many times as
 //! long. Elsewhere than on Linux all threads are alike: there, such wishes concern the whole process.
 
-use std::{io, thread};
+use std::{cell::Cell, io, thread};
 
 /// Steps of niceness: the scheduling thread gets ten times the time of such a thread where both want one processor.
 #[cfg(target_os = "linux")]
@@ -13,6 +13,24 @@ const NICE: libc::c_int = 10;
 /// The shortest time slice that Linux grants, in nanoseconds.
 #[cfg(target_os = "linux")]
 const SHORT_SLICE: u64 = 100_000;
+
+thread_local! {
+    static IS_SCHEDULING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Makes the calling thread the scheduling thread: it is woken promptly, and since every pod waits for what it does, what
+/// components do once an instance has [`scheduling_thread_timeout`] there.
+///
+/// [`scheduling_thread_timeout`]: crate::Limits::scheduling_thread_timeout
+pub fn begin_scheduling() {
+    IS_SCHEDULING.set(true);
+    wake_promptly();
+}
+
+/// Whether this is the scheduling thread.
+pub(crate) fn is_scheduling() -> bool {
+    IS_SCHEDULING.get()
+}
 
 /// Runs `work` on a thread of its own that gives way to others.
 ///
@@ -44,7 +62,7 @@ fn give_way() {}
 /// of the time allows; it gets no larger share. Older ones ignore it. See `sched_setattr(2)` and the documentation of
 /// the EEVDF scheduler.
 #[cfg(target_os = "linux")]
-pub fn wake_promptly() {
+fn wake_promptly() {
     let attributes = libc::sched_attr {
         size: u32::try_from(size_of::<libc::sched_attr>()).unwrap_or_default(),
         sched_policy: libc::SCHED_OTHER.unsigned_abs(),
@@ -64,4 +82,4 @@ pub fn wake_promptly() {
 }
 
 #[cfg(not(target_os = "linux"))]
-pub fn wake_promptly() {}
+fn wake_promptly() {}

@@ -291,6 +291,7 @@ pub(super) fn limits(settings: &PluginSettings) -> Limits {
     Limits {
         call_timeout: limits.call_time,
         lifecycle_timeout: limits.lifecycle_time,
+        scheduling_thread_timeout: limits.scheduling_thread_time,
         post_filter_timeout: limits.post_filter_time,
         share: (limits.time_per_second < Duration::from_secs(1))
             .then_some(Share { per_second: limits.time_per_second, burst: limits.burst }),

@@ -114,6 +114,7 @@ pub(crate) struct Limits {
     pub call_milliseconds: u64,
     pub post_filter_milliseconds: u64,
     pub lifecycle_milliseconds: u64,
+    pub scheduling_thread_milliseconds: u64,
     /// Of the scheduling thread, all calls together.
     pub milliseconds_per_second: u64,
     pub burst_milliseconds: u64,
@@ -248,6 +249,7 @@ fn limits(rules: &Rules, name: &str) -> Limits {
         call_milliseconds: milliseconds(limits.call_time),
         post_filter_milliseconds: milliseconds(limits.post_filter_time),
         lifecycle_milliseconds: milliseconds(limits.lifecycle_time),
+        scheduling_thread_milliseconds: milliseconds(limits.scheduling_thread_time),
         milliseconds_per_second: milliseconds(limits.time_per_second),
         burst_milliseconds: milliseconds(limits.burst),
         memory_bytes: limits.memory_bytes,

@@ -1,4 +1,4 @@
-//! A plugin that carries state over a swap.
+//! Plugins that carry state over a swap, or should.
 
 use anyhow::Result;
 
@@ -10,14 +10,28 @@ use crate::encode;
 /// # Errors
 /// The text does not assemble.
 pub fn carries_state() -> Result<Vec<u8>> {
-    let items = [
-        "export berth:scheduler/lifecycle@0.1.0",
-        "export berth:scheduler/sync@0.1.0",
-        "export berth:scheduler/cycle@0.1.0",
-        "export berth:scheduler/score@0.1.0",
-        "export berth:scheduler/state@0.1.0",
-    ];
-    encode::component(&items, &[], &encode::module("CarriesState", "", FUNCTIONS))
+    encode::component(&ITEMS, &[], &encode::module("CarriesState", "", &functions("")))
+}
+
+/// The plugin of this name that looks for its state for ever.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn never_hands_over(name: &str) -> Result<Vec<u8>> {
+    encode::component(&ITEMS, &[], &encode::module(name, "", &functions("(loop $search (br $search))")))
+}
+
+const ITEMS: [&str; 5] = [
+    "export berth:scheduler/lifecycle@0.1.0",
+    "export berth:scheduler/sync@0.1.0",
+    "export berth:scheduler/cycle@0.1.0",
+    "export berth:scheduler/score@0.1.0",
+    "export berth:scheduler/state@0.1.0",
+];
+
+/// `search` is what comes before the state is handed over.
+fn functions(search: &str) -> String {
+    FUNCTIONS.replace("(SEARCH)", search)
 }
 
 const FUNCTIONS: &str = r#"
@@ -36,6 +50,7 @@ const FUNCTIONS: &str = r#"
     (call $ok (i32.const 3072) (i32.wrap_i64 (i64.popcnt (i64.load (local.get $rows))))))
   ;; The answer is a pointer to where the state is, and its length.
   (func (export "berth:scheduler/state@0.1.0#snapshot") (result i32)
+    (SEARCH)
     (i32.store (i32.const 2112) (global.get $pods))
     (i32.store (i32.const 2104) (i32.const 2112))
     (i32.store (i32.const 2108) (i32.const 4))

@@ -16,7 +16,7 @@ mod slow_hint;
 
 pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
-pub use carries_state::carries_state;
+pub use carries_state::{carries_state, never_hands_over};
 pub use effects::{WantedEffect, asks_for};
 pub use faults::{Fault, faults_at};
 pub use other::{

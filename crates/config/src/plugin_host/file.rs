@@ -144,6 +144,7 @@ pub(super) struct FileFields {
 struct LimitsFields {
     call_milliseconds: Option<Count>,
     lifecycle_milliseconds: Option<Count>,
+    scheduling_thread_milliseconds: Option<Count>,
     post_filter_milliseconds: Option<Count>,
     milliseconds_per_second: Option<Count>,
     burst_milliseconds: Option<Count>,
@@ -237,6 +238,9 @@ impl LimitsFields {
         PluginLimits {
             call_time: self.call_milliseconds.map_or(base.call_time, milliseconds),
             lifecycle_time: self.lifecycle_milliseconds.map_or(base.lifecycle_time, milliseconds),
+            scheduling_thread_time: self
+                .scheduling_thread_milliseconds
+                .map_or(base.scheduling_thread_time, milliseconds),
             post_filter_time: self.post_filter_milliseconds.map_or(base.post_filter_time, milliseconds),
             time_per_second: self.milliseconds_per_second.map_or(base.time_per_second, milliseconds),
             burst: self.burst_milliseconds.map_or(base.burst, milliseconds),

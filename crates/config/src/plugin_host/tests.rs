@@ -26,7 +26,7 @@ defaults:
   quarantine: {faults: 3}
 plugins:
 - name: Own
-  limits: {callMilliseconds: 20, lifecycleMilliseconds: 2000, postFilterMilliseconds: 300, millisecondsPerSecond: 100,
+  limits: {callMilliseconds: 20, lifecycleMilliseconds: 2000, schedulingThreadMilliseconds: 200, postFilterMilliseconds: 300, millisecondsPerSecond: 100,
     burstMilliseconds: 400, outputBytes: 1000, outputElements: 10, logLinesPerSecond: 0}
   grants: {reads: [v1/ConfigMap, apps/v1/Deployment], effects: [bind, waitingPods, wait]}
   failurePolicy: Ignore
@@ -86,6 +86,7 @@ fn entries_are_laid_over_defaults() {
     let limits = PluginLimits {
         call_time: Duration::from_millis(20),
         lifecycle_time: Duration::from_secs(2),
+        scheduling_thread_time: Duration::from_millis(200),
         post_filter_time: Duration::from_millis(300),
         time_per_second: Duration::from_millis(100),
         burst: Duration::from_millis(400),

@@ -1,6 +1,6 @@
 //! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
 
-use berth_test_guests::{At, slow_hint};
+use berth_test_guests::{At, harmless, never_hands_over, slow_hint};
 
 use super::bench::{Bench, Guest, name_of};
 use crate::cluster::{Cluster, Seen};
@@ -27,4 +27,17 @@ async fn slow_hints_are_left_out_once_the_time_is_used_up() {
     let says = "has used up its time, 100 ms of each second";
     bench.cluster.until("a pod that is told so", |seen| seen.messages.values().any(|text| text.contains(says))).await;
     bench.scheduler.process.line(says).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn state_that_is_not_handed_over_in_time_holds_up_nobody() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let guest = Guest::new("Searches", At::Filter, never_hands_over("Searches").expect("a component"));
+    let rules = "defaults: {limits: {lifecycleMilliseconds: 600000, schedulingThreadMilliseconds: 100}}\n";
+    let mut bench = Bench::start(cluster, vec![guest], rules).await;
+    bench.place("Searches", &harmless("Searches", At::Filter).expect("a component"));
+    bench.scheduler.process.line("took too long in snapshot").await;
+    bench.binds_healthy(5).await;
+    bench.create("Searches", 1).await;
+    bench.cluster.node_of(&name_of("Searches", 0)).await;
 }
