@@ -14,6 +14,10 @@ const METRICS: &[(&str, &str)] = &[
         "the first hint that wants a pod back ends the questions, and kube-scheduler asks in no certain order",
     ),
     (
+        "scheduler_queue_incoming_pods_total{event=\"resource.k8s.io/ResourceClaimAdd\",queue=\"unschedulable",
+        "kube-scheduler asks PreEnqueue plugins in no certain order, and the first that holds a pod back decides which events count",
+    ),
+    (
         "scheduler_framework_extension_point_duration_seconds_count{extension_point=\"Sign",
         "kube-scheduler does not measure it at this point",
     ),

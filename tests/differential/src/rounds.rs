@@ -119,9 +119,9 @@ impl Round<'_> {
                 let context = format!("after step {n_steps}: {}", step.describe());
                 (pods, nodes) = sides.compare(&context, &mut differences).await?;
                 sides.run_pods(&pods, n_steps).await?;
-                while sides.release_claims(&pods).await? {
+                while sides.release_claim(&pods).await? {
                     (pods, nodes) =
-                        sides.compare(&format!("{context}, then claims released"), &mut differences).await?;
+                        sides.compare(&format!("{context}, then a claim released"), &mut differences).await?;
                 }
             }
         }
@@ -170,11 +170,11 @@ impl Sides {
         Ok(())
     }
 
-    /// Whether claims were released.
-    async fn release_claims(&self, pods: &[Value]) -> Result<bool> {
-        let (theirs, ours) = (self.kube_scheduler.release_claims(pods), self.berth.release_claims(pods));
+    /// Whether a claim was released.
+    async fn release_claim(&self, pods: &[Value]) -> Result<bool> {
+        let (theirs, ours) = (self.kube_scheduler.release_claim(pods), self.berth.release_claim(pods));
         let (theirs, ours) = try_join!(theirs, ours)?;
-        Ok(theirs > 0 || ours > 0)
+        Ok(theirs || ours)
     }
 
     /// Waits until both are done, and compares their pods. Returns kube-scheduler's pods and nodes.

@@ -172,17 +172,16 @@ impl Side {
         Ok(())
     }
 
-    /// Does the part of the claims' controller: what pods that are gone had reserved is free again. Returns how many claims that changed.
-    pub(crate) async fn release_claims(&self, pods: &[Value]) -> Result<usize> {
+    /// Does the part of the claims' controller: what a pod that is gone had reserved is free again. One claim each time, since how
+    /// many of several changes a scheduler sees before its next attempt is not forced. Returns whether there was one.
+    pub(crate) async fn release_claim(&self, pods: &[Value]) -> Result<bool> {
         let claims = self.objects.list(CLAIMS).await?;
-        let mut n_released = 0;
-        for claim in &claims {
-            for (path, patch) in devices::release(claim, pods) {
-                self.objects.merge(&path, &patch).await?;
-                n_released += 1;
-            }
+        let release = claims.iter().map(|claim| devices::release(claim, pods)).find(|patches| !patches.is_empty());
+        let Some(patches) = release else { return Ok(false) };
+        for (path, patch) in patches {
+            self.objects.merge(&path, &patch).await?;
         }
-        Ok(n_released)
+        Ok(true)
     }
 
     /// What has become of volumes and of claims for them, in rounds that have some.
