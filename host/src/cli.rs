@@ -4,6 +4,7 @@ use clap::{Parser, Subcommand};
 use clap_complete::Shell;
 
 use crate::{
+    bench::Bench,
     compiler::CompileComponent,
     doctor::Doctor,
     logging::LogFormat,
@@ -18,13 +19,14 @@ Examples:
   berth demo                               schedule a small cluster's pods in a sandbox and say why each went where
   berth sandbox --nodes 50                 a Kubernetes API with 50 nodes and Berth as its scheduler, for kubectl
   berth run --kubeconfig ~/.kube/config    schedule the pods of a cluster that name `berth` as their scheduler
-  berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own";
+  berth run --config scheduler.yaml        schedule the pods of its profiles: the file is kube-scheduler's own
+  berth bench SchedulingBasic              measure what a pod costs";
 
 /// A Kubernetes scheduler whose plugins are WebAssembly components.
 #[derive(Debug, Parser)]
 #[command(name = "berth", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub(crate) struct Cli {
-    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for demo, doctor and rbac]
+    /// Log filter, as in `info` or `berth_cluster=debug,warn` [default: info; warn for bench, demo, doctor and rbac]
     #[arg(long, global = true, env = "BERTH_LOG", value_name = "FILTER")]
     pub log: Option<String>,
     /// How log lines look
@@ -56,6 +58,8 @@ pub(crate) enum Command {
     /// See and steer the plugins of a running scheduler
     #[command(subcommand)]
     Plugin(plugin_command::Command),
+    /// Measure what scheduling costs, with scheduler_perf's workloads
+    Bench(Bench),
     /// Compile a component from standard input to standard output, for a scheduler
     #[command(hide = true)]
     CompileComponent(CompileComponent),

@@ -12,7 +12,7 @@ use berth_queue::Backoff;
 use serde_json::{Value, json};
 use tracing::warn;
 
-use crate::failure::Usage;
+use crate::{failure::Usage, options::Scheduling};
 
 /// kube-scheduler's: a file that repeats it asks for nothing.
 const DEFAULT_PARALLELISM: u64 = 16;
@@ -54,20 +54,18 @@ impl RunningConfiguration {
     }
 }
 
-/// What the scheduler makes of the settings, profiles aside. `longest_unschedulable` is what the command line says.
-pub(crate) fn scheduler_settings(
-    settings: &Settings,
-    longest_unschedulable: Option<Duration>,
-) -> berth_scheduler::Settings {
+/// What the scheduler makes of the settings and of what the command line says, profiles aside.
+pub(crate) fn scheduler_settings(settings: &Settings, command_line: &Scheduling) -> berth_scheduler::Settings {
     let milliseconds = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let backoff =
         Backoff { initial: milliseconds(settings.pod_initial_backoff), max: milliseconds(settings.pod_max_backoff) };
     let queue = berth_queue::Settings::default();
-    let max_in_unschedulable_pool = longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
+    let max_in_unschedulable_pool =
+        command_line.longest_unschedulable.map_or(queue.max_in_unschedulable_pool, milliseconds);
     berth_scheduler::Settings {
         percentage_of_nodes_to_score: i32::from(settings.percentage_of_nodes_to_score),
         queue: berth_queue::Settings { backoff, max_in_unschedulable_pool },
-        ..berth_scheduler::Settings::default()
+        keeps_boards: !command_line.without_boards,
     }
 }
 

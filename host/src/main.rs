@@ -3,6 +3,7 @@
 mod admin;
 mod audit;
 mod author;
+mod bench;
 mod cache_dump;
 mod cli;
 mod client_metrics;
@@ -69,8 +70,8 @@ fn start() -> Result<()> {
         return kube_scheduler::run(arguments);
     }
     let cli = Cli::parse();
-    let default =
-        if matches!(cli.command, Command::Demo(_) | Command::Doctor(_) | Command::Rbac(_)) { "warn" } else { "info" };
+    let is_quiet = matches!(cli.command, Command::Bench(_) | Command::Demo(_) | Command::Doctor(_) | Command::Rbac(_));
+    let default = if is_quiet { "warn" } else { "info" };
     start_logging(cli.log.as_deref().unwrap_or(default), cli.log_format)?;
     match cli.command {
         Command::Run(arguments) => run::run(arguments),
@@ -79,6 +80,7 @@ fn start() -> Result<()> {
         Command::Doctor(arguments) => doctor::run(arguments),
         Command::Rbac(arguments) => rbac::run(arguments),
         Command::KubeScheduler { arguments } => kube_scheduler::run(arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Plugin(command) => plugin_command::run(command),
         Command::CompileComponent(arguments) => compiler::run(&arguments),
         Command::Pack(arguments) => pack::run(&arguments),

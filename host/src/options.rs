@@ -40,6 +40,9 @@ pub(crate) struct Scheduling {
     /// user's runtime directory]
     #[arg(long, env = "BERTH_ADMIN_SOCKET", value_name = "PATH")]
     pub admin_socket: Option<PathBuf>,
+    /// Ask every plugin about each pod, even if one like it came before: for comparison, since nodes are chosen alike
+    #[arg(long, hide = true)]
+    pub without_boards: bool,
     /// An unschedulable pod is tried again after this long although nothing happened; `None`: the default.
     #[arg(skip)]
     pub longest_unschedulable: Option<Duration>,

@@ -3,7 +3,7 @@
 //! It is taken over between two cycles, as a whole or not at all: with a mistake in it, the configuration before holds. Fields
 //! that cannot change while the scheduler runs keep their values; the log names them.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use anyhow::{Context as _, Result, anyhow};
 use berth_cluster::{EventRecorder, RequestRate, Writer};
@@ -20,6 +20,7 @@ use crate::{
     file_watch::{self, FileWatch},
     health::Health,
     metrics::Metrics,
+    options::Scheduling,
     plugin_supervisor::{Announcer, Message, Proposal},
     watching::Wish,
 };
@@ -28,8 +29,8 @@ use crate::{
 pub(crate) struct Reload {
     pub source: ConfigurationSource,
     pub running: RunningConfiguration,
-    /// What the command line says about the queue.
-    pub longest_unschedulable: Option<Duration>,
+    /// What the command line says beside the configuration.
+    pub command_line: Scheduling,
     pub supervisor: mpsc::Sender<Message>,
     /// Those that bind, for the executor.
     pub extenders: watch::Sender<Option<Arc<HttpExtenders>>>,
@@ -103,7 +104,7 @@ impl Reload {
         }
         let has_other_profiles = settings.profiles != self.running.settings().profiles;
         let proposal = Box::new(Proposal {
-            scheduler_settings: scheduler_settings(&settings, self.longest_unschedulable),
+            scheduler_settings: scheduler_settings(&settings, &self.command_line),
             settings: settings.clone(),
             has_other_profiles,
             extenders: extenders.clone().map(|extenders| extenders as _),

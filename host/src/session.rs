@@ -199,7 +199,7 @@ impl Session {
         let reload = Reload {
             source,
             running,
-            longest_unschedulable: scheduling.longest_unschedulable,
+            command_line: scheduling.clone(),
             supervisor: plugins.inbox.0.clone(),
             extenders: set_extenders,
             keeps_pods_whole: watch_plan.keeps_pods_whole(),
@@ -351,7 +351,7 @@ fn new_scheduler(
     profiles: Vec<Profile>,
     extenders: Option<Arc<HttpExtenders>>,
 ) -> Scheduler {
-    let scheduler = Scheduler::new(scheduler_settings(settings, scheduling.longest_unschedulable), profiles)
+    let scheduler = Scheduler::new(scheduler_settings(settings, scheduling), profiles)
         .with_clock(Arc::new(clock::Stopwatch), clock::now().0);
     match extenders {
         Some(extenders) => scheduler.with_extenders(extenders),

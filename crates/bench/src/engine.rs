@@ -1,226 +1,385 @@
-//! One workload through the scheduling core, with an API server that agrees to everything at once.
+//! A scene through the scheduling core, with an API server that agrees to everything at once.
 //!
 //! Every pod costs what it costs a real scheduler between the decoded watch event and the request to bind, and the two
-//! events that follow: the answer, and the watch event that shows the pod on its node.
+//! events that follow: the answer, and the watch event that shows the pod on its node. Deliberately absent: what decoding an
+//! object costs, since pods are decoded before the clock starts.
+//!
+//! The scheduler is told a time that follows what happens, a millisecond for each pod that is bound, so that two runs do the
+//! same. Where pods come at a rate it is told the time that there is.
+
+mod api_server;
 
 use std::{
     collections::BTreeMap,
-    fs,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context, Result, anyhow, ensure};
 use berth_builtins::factories;
 use berth_config::InTree;
-use berth_framework::{Grants, Profile};
-use berth_model::{ObjectKey, Time, api};
+use berth_framework::{Grants, PluginFactory, Profile};
+use berth_model::Time;
 use berth_scheduler::{Action, Event, PodRequest, Request, Scheduler, Settings};
+use serde_json::{Value, json};
 
-use crate::workload::Workload;
+use self::api_server::ApiServer;
+use crate::{
+    run::{Conditions, EngineFigures, Run, Runner},
+    usage,
+    workload::{Changes, SCHEDULER_NAME, Scene},
+};
 
-/// How a workload is run.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// Nodes of the cluster.
-    pub n_nodes: usize,
-    /// Pods to measure; `None` for as many as scheduler_perf has, scaled to the number of nodes.
-    pub n_pods: Option<usize>,
-    /// The measured pods differ in a label, in turn, with so many values.
-    pub n_shapes: usize,
-    /// As in `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
-    pub percentage_of_nodes_to_score: i32,
-    /// Whether answers are kept for pods that are alike.
-    pub keeps_boards: bool,
+/// Between two calls of the hearer of progress.
+const TOLD_EVERY: usize = 256;
+
+/// The time of the scheduler's clock at the start.
+const START: Time = Time(1_000_000_000);
+
+/// What makes the profile for each run: it must be called [`SCHEDULER_NAME`].
+pub type MakeProfile<'a> = Box<dyn FnMut() -> Result<Profile> + 'a>;
+
+/// Runs scenes through the scheduling core.
+pub struct Engine<'a> {
+    name: String,
+    profile: MakeProfile<'a>,
+    /// Told the scheduler's time, as components must be.
+    tell_time: Box<dyn Fn(Time) + 'a>,
 }
 
-/// What the measured pods cost.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// How many were placed.
-    pub n_pods: usize,
-    /// How many cycles that took, the initial pods' included, and how many of these had a board.
-    pub n_cycles: u64,
-    pub n_cycles_with_board: u64,
-    /// From the first pod's event to the last binding's echo.
-    pub wall: Duration,
-    /// Of this thread; `None` where the kernel does not tell.
-    pub cpu: Option<Duration>,
-    /// Of `wall`: pods enter the queue, cycles, and answers to bindings.
-    pub phases: Phases,
-    /// The node of each measured pod, by name.
-    pub placements: BTreeMap<String, String>,
+impl std::fmt::Debug for Engine<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "the engine, {}", self.name)
+    }
 }
 
-/// Time by what it was spent on.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Phases {
-    pub queueing: Duration,
-    pub cycles: Duration,
-    pub confirming: Duration,
+impl Engine<'static> {
+    /// With the built-in plugins as linked into this program, in kube-scheduler's default profile.
+    #[must_use]
+    pub fn native() -> Self {
+        Self::new("native", Box::new(|| default_profile(&factories())))
+    }
 }
 
-/// Runs the workload once.
+impl<'a> Engine<'a> {
+    /// With plugins that the caller provides; `name` says how they run.
+    #[must_use]
+    pub fn new(name: &str, profile: MakeProfile<'a>) -> Self {
+        Self { name: name.to_owned(), profile, tell_time: Box::new(|_| ()) }
+    }
+
+    /// `tell_time` is called before the scheduler works.
+    #[must_use]
+    pub fn telling_time(self, tell_time: impl Fn(Time) + 'a) -> Self {
+        Self { tell_time: Box::new(tell_time), ..self }
+    }
+}
+
+impl Runner for Engine<'_> {
+    fn name(&self) -> String {
+        format!("engine, {}", self.name)
+    }
+
+    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+        usage::forget_peak();
+        let mut stage = Stage::new((self.profile)()?, &self.tell_time, conditions);
+        stage.set_up(&scene)?;
+        stage.play(&scene, conditions, progress)
+    }
+}
+
+/// The names of the plugins that [`default_profile`] takes.
+#[must_use]
+pub fn plugins() -> Vec<String> {
+    factories().iter().map(|factory| factory.manifest().name.to_string()).collect()
+}
+
+/// kube-scheduler's default profile, of these plugins.
 ///
 /// # Errors
-/// The profile cannot be built, or a pod was not placed.
-pub fn run(workload: &Workload, options: &Options) -> Result<Run> {
-    let mut engine = Engine::new(options)?;
-    for node in workload.nodes(options.n_nodes) {
-        engine.handle(Event::NodeApplied(Box::new(node)));
-    }
-    for object in workload.objects() {
-        let kind = object["kind"].as_str().context("an object without a kind")?.to_owned();
-        let (key, json) = (ObjectKey::of(&object), object.to_string().into_bytes().into());
-        engine.handle(Event::ObjectApplied { resource: kind, key, json });
-    }
-    engine.handle(Event::Synced);
-    engine.place(workload.initial_pods(options.n_nodes))?;
-    engine.phases = Phases::default();
-    let pods = workload.measured_pods(options.n_nodes, options.n_pods, options.n_shapes);
-    let n_pods = pods.len();
-    let measured = engine.place(pods)?;
-    let metrics = engine.scheduler.metrics();
-    Ok(Run {
-        n_pods,
-        n_cycles: metrics.cycles,
-        n_cycles_with_board: metrics.cycles_with_board,
-        wall: measured.wall,
-        cpu: measured.cpu,
-        phases: engine.phases,
-        placements: measured.placements,
+/// A plugin is missing, or refuses its arguments.
+pub fn default_profile(factories: &[std::sync::Arc<dyn PluginFactory>]) -> Result<Profile> {
+    let entry = json!({"schedulerName": SCHEDULER_NAME});
+    let config = berth_config::Profile::from_json(Some(&entry), &InTree::new(&berth_builtins::factories()))?;
+    config.build(|name, args| {
+        let factory = factories.iter().find(|factory| factory.manifest().name == **name);
+        let factory = factory.with_context(|| format!("no plugin is called {name}"))?;
+        let plugin = factory.build(args).map_err(|error| anyhow!("{name}: {error}"))?;
+        Ok(Some(berth_config::ProvidedPlugin { plugin, grants: Grants::ALL }))
     })
 }
 
-struct Engine {
+/// A scheduler and its API server.
+struct Stage<'a> {
     scheduler: Scheduler,
+    server: ApiServer,
+    tell_time: &'a dyn Fn(Time),
     now: Time,
-    phases: Phases,
+    figures: EngineFigures,
 }
 
-/// One lot of pods, placed.
-struct Placed {
-    wall: Duration,
-    cpu: Option<Duration>,
-    placements: BTreeMap<String, String>,
+/// Bindings of pods whose scheduling is measured.
+struct Bound {
+    start: Instant,
+    /// By pod.
+    placements: Vec<(String, String)>,
+    at: Vec<Duration>,
 }
 
-impl Engine {
-    fn new(options: &Options) -> Result<Self> {
+/// Pods that are created at a rate.
+struct Arrivals {
+    pods: std::vec::IntoIter<Event>,
+    n_created: usize,
+    per_second: f64,
+}
+
+impl<'a> Stage<'a> {
+    fn new(profile: Profile, tell_time: &'a dyn Fn(Time), conditions: &Conditions) -> Self {
         let settings = Settings {
-            percentage_of_nodes_to_score: options.percentage_of_nodes_to_score,
-            keeps_boards: options.keeps_boards,
+            percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
+            keeps_boards: conditions.keeps_boards,
             ..Settings::default()
         };
-        let scheduler = Scheduler::new(settings, vec![default_profile()?]);
-        Ok(Self { scheduler, now: Time(1_000_000_000), phases: Phases::default() })
+        let scheduler = Scheduler::new(settings, vec![profile]);
+        Self { scheduler, server: ApiServer::default(), tell_time, now: START, figures: EngineFigures::default() }
     }
 
     fn handle(&mut self, event: Event) {
         self.scheduler.handle(event, self.now);
     }
 
-    /// Places all of these pods, which wait in the queue before the first cycle.
-    fn place(&mut self, pods: Vec<api::Pod>) -> Result<Placed> {
-        let mut bound: BTreeMap<String, Box<api::Pod>> =
-            pods.iter().map(|pod| (pod.metadata.uid.clone(), Box::new(pod.clone()))).collect();
+    /// Creates what is there before the clock starts, and places the initial pods.
+    fn set_up(&mut self, scene: &Scene) -> Result<()> {
+        (self.tell_time)(self.now);
+        for object in scene.nodes.iter().chain(&scene.objects).chain(&scene.made_by_controllers) {
+            self.create(object)?;
+        }
+        for pod in scene.placed.iter() {
+            self.create(&pod)?;
+        }
+        self.handle(Event::Synced);
+        for pod in scene.initial.iter() {
+            self.create(&pod)?;
+        }
+        let mut bound = Bound::new();
+        self.work(&mut bound, scene.initial.len(), None, &mut |_| ())?;
+        for pod in scene.pending.iter() {
+            self.create(&pod)?;
+        }
+        // Those that fit nowhere are tried now, once.
+        while self.turn(&mut bound)? {}
+        self.figures = EngineFigures::default();
+        Ok(())
+    }
+
+    fn create(&mut self, object: &Value) -> Result<()> {
+        let event = self.server.create(object)?;
+        self.handle(event);
+        Ok(())
+    }
+
+    fn play(&mut self, scene: &Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+        let pods: Vec<Event> = scene.measured.iter().map(|pod| self.server.create(&pod)).collect::<Result<_>>()?;
         let n_pods = pods.len();
-        let pending: Vec<Box<api::Pod>> = pods.into_iter().map(Box::new).collect();
-        let mut placements = Vec::with_capacity(n_pods);
-        let (start, cpu) = (Instant::now(), cpu_time());
-        for pod in pending {
-            self.handle(Event::PodApplied(pod));
-        }
-        self.phases.queueing += start.elapsed();
-        loop {
-            let cycle_start = Instant::now();
-            let is_busy = self.scheduler.run(self.now);
-            let actions = self.scheduler.drain_actions();
-            self.phases.cycles += cycle_start.elapsed();
-            if !is_busy && actions.is_empty() {
-                break;
+        let before = self.scheduler.metrics();
+        let allocations = conditions.allocations.map(|count| count());
+        let cpu = usage::cpu_of_this_thread();
+        let mut bound = Bound::new();
+        let mut latencies = Vec::new();
+        match conditions.rate {
+            None => {
+                pods.into_iter().for_each(|pod| self.handle(pod));
+                self.figures.queueing = bound.start.elapsed();
+                self.work(&mut bound, n_pods, scene.changes.as_ref(), progress)?;
             }
-            for action in actions {
-                self.confirm(action, &mut bound, &mut placements);
+            Some(rate) => {
+                let arrivals = Arrivals { pods: pods.into_iter(), n_created: 0, per_second: rate };
+                let order: Vec<String> = scene.measured.iter().map(|pod| name_of(&pod)).collect();
+                self.work_at_rate(&mut bound, arrivals, scene.changes.as_ref(), progress)?;
+                latencies = bound.latencies(&order, rate);
             }
         }
-        let wall = start.elapsed();
-        let cpu = cpu.zip(cpu_time()).map(|(start, end)| end.saturating_sub(start));
-        ensure!(
-            bound.is_empty(),
-            "{} of {n_pods} pods were not placed, {:?} among them",
-            bound.len(),
-            bound.keys().next()
-        );
-        Ok(Placed { wall, cpu, placements: placements.into_iter().collect() })
+        let wall = bound.start.elapsed();
+        let cpu = usage::cpu_of_this_thread().zip(cpu).map(|(end, start)| end.saturating_sub(start));
+        let allocations = conditions.allocations.map(|count| count()).zip(allocations);
+        let after = self.scheduler.metrics();
+        self.figures.n_cycles = after.cycles - before.cycles;
+        self.figures.n_cycles_with_board = after.cycles_with_board - before.cycles_with_board;
+        Ok(Run {
+            n_pods,
+            wall,
+            threads: cpu.map(|cpu| ("scheduler".to_owned(), cpu)).into_iter().collect(),
+            bound_at: bound.at,
+            latencies,
+            allocations: allocations.map(|(end, start)| end - start),
+            peak_memory: usage::peak_memory("self"),
+            engine: Some(self.figures),
+            placements: bound.placements.into_iter().collect(),
+        })
     }
 
-    /// Answers a binding, and shows the pod on its node.
-    fn confirm(
+    /// Works until `n_pods` are bound.
+    fn work(
         &mut self,
-        action: Action,
-        bound: &mut BTreeMap<String, Box<api::Pod>>,
-        placements: &mut Vec<(String, String)>,
-    ) {
-        let Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) = action else { return };
-        let Some(mut applied) = bound.remove(&*pod.uid) else { return };
-        applied.spec.node_name.clone_from(&node);
-        placements.push((pod.name, node));
+        bound: &mut Bound,
+        n_pods: usize,
+        changes: Option<&Changes>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<()> {
+        let mut n_told = 0;
+        while bound.len() < n_pods {
+            let n_before = bound.len();
+            if !self.turn(bound)? {
+                let due = self.scheduler.next_wakeup().filter(|due| *due > self.now);
+                let n_missing = n_pods - bound.len();
+                self.now = due.with_context(|| format!("{n_missing} of {n_pods} pods were not placed"))?;
+            }
+            self.change(changes, n_before, bound.len())?;
+            if bound.len() >= n_told + TOLD_EVERY {
+                n_told = bound.len();
+                progress(n_told);
+            }
+        }
+        Ok(())
+    }
+
+    /// Works until all pods are bound, which come at their times.
+    fn work_at_rate(
+        &mut self,
+        bound: &mut Bound,
+        mut arrivals: Arrivals,
+        changes: Option<&Changes>,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<()> {
+        let n_pods = arrivals.pods.len();
+        let mut n_told = 0;
+        while bound.len() < n_pods {
+            let elapsed = bound.start.elapsed();
+            self.now = START + u64::try_from(elapsed.as_millis())?;
+            while let Some(pod) = arrivals.next_by(elapsed) {
+                self.handle(pod);
+            }
+            let n_before = bound.len();
+            if !self.turn(bound)? && arrivals.pods.len() == 0 {
+                let is_stuck = self.scheduler.next_wakeup().is_none();
+                ensure!(!is_stuck, "{} of {n_pods} pods were not placed", n_pods - bound.len());
+            }
+            self.change(changes, n_before, bound.len())?;
+            if bound.len() >= n_told + TOLD_EVERY {
+                n_told = bound.len();
+                progress(n_told);
+            }
+        }
+        Ok(())
+    }
+
+    /// One cycle and what follows from it; whether anything happened.
+    fn turn(&mut self, bound: &mut Bound) -> Result<bool> {
+        (self.tell_time)(self.now);
         let start = Instant::now();
-        self.handle(Event::BindFinished { cycle, uid: pod.uid, result: Ok(()) });
-        self.handle(Event::PodApplied(applied));
-        self.phases.confirming += start.elapsed();
+        let is_busy = self.scheduler.run(self.now);
+        let actions = self.scheduler.drain_actions();
+        self.figures.cycles += start.elapsed();
+        let did_something = is_busy || !actions.is_empty();
+        let start = Instant::now();
+        for action in actions {
+            self.perform(action, bound)?;
+        }
+        self.scheduler.drain_observations();
+        self.figures.confirming += start.elapsed();
+        Ok(did_something)
+    }
+
+    fn change(&mut self, changes: Option<&Changes>, n_before: usize, n_bound: usize) -> Result<()> {
+        let Some(changes) = changes else { return Ok(()) };
+        for n_bound in n_before + 1..=n_bound {
+            for change in changes.after(n_bound) {
+                let event = self.server.change(&change)?;
+                self.handle(event);
+            }
+        }
+        Ok(())
+    }
+
+    /// Does at once what the scheduler asks for, and shows it what came of it.
+    fn perform(&mut self, action: Action, bound: &mut Bound) -> Result<()> {
+        match action {
+            Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
+                self.handle(Event::BindFinished { cycle, uid: pod.uid.clone(), result: Ok(()) });
+                let Some(applied) = self.server.bind(&pod.uid, &node) else { return Ok(()) };
+                let is_measured = applied.measured;
+                self.handle(applied.event);
+                self.now = self.now + u64::from(is_measured);
+                if is_measured {
+                    bound.put(pod.name, node);
+                }
+            }
+            Action::Pod(PodRequest { pod, request: Request::PatchStatus(change) }) => {
+                if let Some(event) = self.server.patch_status(&pod.uid, &change) {
+                    self.handle(event);
+                }
+            }
+            Action::Pod(PodRequest { request: Request::Effects(requested), .. }) => {
+                for event in self.server.carry_out(requested.effects)? {
+                    self.handle(event);
+                }
+            }
+            Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
+                for event in self.server.carry_out(requested.effects)? {
+                    self.handle(event);
+                }
+                let (cycle, plugin) = (requested.cycle, requested.plugin);
+                self.handle(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
+            }
+            Action::PreparePlugin(preparation) => self.handle(Event::PluginPrepared(preparation.run())),
+            // There are no extenders.
+            Action::Pod(PodRequest { request: Request::BindByExtender { .. }, .. }) | Action::Notice(_) => {}
+        }
+        Ok(())
     }
 }
 
-/// kube-scheduler's default profile with the built-in plugins.
-fn default_profile() -> Result<Profile> {
-    let factories = factories();
-    let config = berth_config::Profile::from_json(None, &InTree::new(&factories))?;
-    config.build(|name, args| {
-        let factory = factories.iter().find(|factory| factory.manifest().name == **name);
-        let factory = factory.with_context(|| format!("no built-in plugin is called {name}"))?;
-        let plugin = factory.build(args).map_err(|error| anyhow!("{name}: {error}"))?;
-        Ok(Some(berth_config::ProvidedPlugin { plugin, grants: Grants::ALL }))
-    })
+impl Arrivals {
+    /// The next pod, if it is to be there by now.
+    fn next_by(&mut self, elapsed: Duration) -> Option<Event> {
+        let due = self.n_created as f64 / self.per_second;
+        if due > elapsed.as_secs_f64() {
+            return None;
+        }
+        self.n_created += 1;
+        self.pods.next()
+    }
 }
 
-/// What this thread has used of the processor.
-fn cpu_time() -> Option<Duration> {
-    let text = fs::read_to_string("/proc/thread-self/schedstat").ok()?;
-    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
+impl Bound {
+    fn new() -> Self {
+        Self { start: Instant::now(), placements: Vec::new(), at: Vec::new() }
+    }
+
+    fn len(&self) -> usize {
+        self.at.len()
+    }
+
+    fn put(&mut self, pod: String, node: String) {
+        self.placements.push((pod, node));
+        self.at.push(self.start.elapsed());
+    }
+
+    /// From when each pod was to be created, whether the loop was late with it or not.
+    fn latencies(&self, order: &[String], rate: f64) -> Vec<Duration> {
+        let created: BTreeMap<&str, Duration> = order
+            .iter()
+            .enumerate()
+            .map(|(at, pod)| (pod.as_str(), Duration::from_secs_f64(at as f64 / rate)))
+            .collect();
+        let latency =
+            |((pod, _), at): (&(String, String), &Duration)| Some(at.saturating_sub(*created.get(pod.as_str())?));
+        self.placements.iter().zip(&self.at).filter_map(latency).collect()
+    }
 }
 
-/// The first measured pod that went elsewhere in the second run, with both nodes.
-#[must_use]
-pub fn first_difference(one: &Run, other: &Run) -> Option<String> {
-    one.placements.iter().find_map(|(pod, node)| {
-        let elsewhere = other.placements.get(pod);
-        let differs = elsewhere != Some(node);
-        differs.then(|| format!("{pod} went to {node} and to {}", elsewhere.map_or("nowhere", String::as_str)))
-    })
+fn name_of(object: &Value) -> String {
+    object["metadata"]["name"].as_str().unwrap_or_default().to_owned()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::workload::WORKLOADS;
-
-    #[test]
-    fn every_workload_goes_to_the_same_nodes_with_and_without_boards() {
-        for workload in WORKLOADS {
-            for (n_nodes, percentage_of_nodes_to_score, n_shapes) in [(30, 0, 1), (250, 0, 3), (150, 100, 2)] {
-                let options = |keeps_boards| Options {
-                    n_nodes,
-                    n_pods: Some(n_nodes / 2),
-                    n_shapes,
-                    percentage_of_nodes_to_score,
-                    keeps_boards,
-                };
-                let [with, without] = [true, false].map(|boards| run(&workload, &options(boards)).unwrap());
-                assert_eq!(first_difference(&without, &with), None, "{} on {n_nodes} nodes", workload.name);
-                assert_eq!(without.n_cycles_with_board, 0);
-                assert!(with.n_cycles_with_board * 2 > with.n_cycles, "{}: {with:?}", workload.name);
-            }
-        }
-    }
-}
+mod tests;

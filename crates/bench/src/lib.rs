@@ -1,10 +1,18 @@
-//! What a pod costs the scheduling core: kube-scheduler's benchmarks without an API server.
+//! scheduler_perf's workloads, what takes them through a scheduler, and the figures.
 //!
-//! [`workload`] has the workloads of scheduler_perf by their names, [`engine`] takes one through a
-//! [`Scheduler`](berth_scheduler::Scheduler) with the built-in plugins linked in, and [`report`] compares runs. There is no
-//! wasm and no HTTP here, so this crate builds in a minute and a profile of it shows the core alone. Deliberately absent:
-//! what decoding an object costs, since pods are decoded before the clock starts.
+//! [`workload`] has the workloads by their names, [`engine`] takes one through a [`Scheduler`](berth_scheduler::Scheduler)
+//! alone, [`command`] is what `berth bench` and `berth-bench` have in common, and [`figures`] compares runs. Who runs a
+//! workload some other way, with components or against an API server, implements [`Runner`]. There is no wasm and no HTTP
+//! here, so this crate builds in a minute and a profile of it shows the scheduling core alone.
 
+pub mod command;
+pub mod curves;
 pub mod engine;
-pub mod report;
+pub mod figures;
+pub mod run;
+pub mod usage;
 pub mod workload;
+
+mod plot;
+
+pub use run::{Conditions, Run, Runner};

@@ -1,228 +1,112 @@
 //! scheduler_perf's workloads by its names, with its nodes, pods and sizes (`test/integration/scheduler_perf` in
 //! kubernetes/kubernetes).
+//!
+//! Where scheduler_perf changes something every so many milliseconds, here it happens every so many pods that are bound,
+//! so that two runs do the same: as many pods as scheduler_perf's thresholds let pass in that time.
 
-use berth_model::api;
-use berth_testing::{NodeMaker, PodMaker, node, pod};
-use serde_json::{Value, json};
+mod affinity;
+mod devices;
+mod list;
+mod nodes;
+mod pods;
+mod scene;
+mod volumes;
 
-const ZONE: &str = "topology.kubernetes.io/zone";
-const HOSTNAME: &str = "kubernetes.io/hostname";
+use std::{fmt, str::FromStr};
 
-/// Sizes of workloads are written down for a cluster of this size.
-const FULL_SIZE: usize = 5000;
+pub use self::{
+    list::WORKLOADS,
+    scene::{Change, Changes, Pods, Scene},
+};
 
-/// A cluster, pods that are there when the clock starts, and pods whose scheduling is measured.
-#[derive(Clone, Copy, Debug)]
+/// The profile that schedules the pods.
+pub const SCHEDULER_NAME: &str = "berth-bench";
+
+/// One of scheduler_perf's workloads.
+#[derive(Clone, Copy)]
 pub struct Workload {
     /// As scheduler_perf calls it.
     pub name: &'static str,
-    /// The zones that nodes are spread over.
-    zones: &'static [&'static str],
-    /// How many pods there are before, in a cluster of 5,000 nodes.
-    n_initial: usize,
-    initial: fn(PodMaker) -> PodMaker,
-    n_measured: usize,
-    measured: fn(PodMaker) -> PodMaker,
-    /// The namespaces of both.
-    namespaces: [&'static str; 2],
-    objects: fn() -> Vec<Value>,
+    /// The largest size that scheduler_perf tests for performance.
+    pub full: Size,
+    scene: fn(Size) -> Scene,
 }
 
-const MOONS: &[&str] = &["moon-1", "moon-2", "moon-3"];
+impl fmt::Debug for Workload {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} at {:?}", self.name, self.full)
+    }
+}
 
-/// Every workload.
-pub const WORKLOADS: [Workload; 10] = [
-    Workload { name: "SchedulingBasic", n_initial: 1000, n_measured: 10_000, ..BLANK },
-    Workload {
-        name: "SchedulingPodAntiAffinity",
-        n_measured: 2000,
-        initial: anti_affinity,
-        measured: anti_affinity,
-        namespaces: ["sched-0", "sched-1"],
-        ..BLANK
-    },
-    Workload {
-        name: "SchedulingPodMatchingAntiAffinity",
-        initial: anti_affinity,
-        measured: |pod| pod.label("color", "green"),
-        namespaces: ["sched-0", "sched-1"],
-        ..BLANK
-    },
-    Workload {
-        name: "SchedulingPodAffinity",
-        zones: &["zone1"],
-        n_initial: 5000,
-        initial: affinity,
-        measured: affinity,
-        namespaces: ["sched-0", "sched-1"],
-        ..BLANK
-    },
-    Workload {
-        name: "SchedulingPreferredPodAffinity",
-        n_initial: 5000,
-        initial: preferred_affinity,
-        measured: preferred_affinity,
-        namespaces: ["sched-0", "sched-1"],
-        ..BLANK
-    },
-    Workload {
-        name: "SchedulingPreferredPodAntiAffinity",
-        n_initial: 5000,
-        initial: preferred_anti_affinity,
-        measured: preferred_anti_affinity,
-        namespaces: ["sched-0", "sched-1"],
-        ..BLANK
-    },
-    Workload {
-        name: "SchedulingNodeAffinity",
-        zones: &["zone1"],
-        n_initial: 5000,
-        n_measured: 10_000,
-        initial: node_affinity,
-        measured: node_affinity,
-        ..BLANK
-    },
-    Workload {
-        name: "TopologySpreading",
-        zones: MOONS,
-        n_initial: 5000,
-        measured: |pod| spreading(pod, "DoNotSchedule"),
-        ..BLANK
-    },
-    Workload {
-        name: "PreferredTopologySpreading",
-        zones: MOONS,
-        n_initial: 5000,
-        measured: |pod| spreading(pod, "ScheduleAnyway"),
-        ..BLANK
-    },
-    Workload {
-        name: "DefaultTopologySpreading",
-        zones: MOONS,
-        n_initial: 5000,
-        n_measured: 10_000,
-        measured: |pod| pod.label("app", "scheduler-perf"),
-        namespaces: ["default", "service-ns"],
-        objects: service,
-        ..BLANK
-    },
-];
+/// How many there are of each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Size {
+    pub nodes: usize,
+    /// Pods that are placed before the clock starts.
+    pub initial: usize,
+    /// Pods whose scheduling is measured.
+    pub measured: usize,
+}
 
-const BLANK: Workload = Workload {
-    name: "",
-    zones: &[],
-    n_initial: 1000,
-    initial: |pod| pod,
-    n_measured: 5000,
-    measured: |pod| pod,
-    namespaces: ["default", "default"],
-    objects: Vec::new,
-};
+/// How large a workload is to be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Scale {
+    /// This part of the full size.
+    Part(f64),
+    /// So many nodes, and pods in proportion. A workload that has one node at every size keeps it.
+    Nodes(usize),
+}
+
+/// `full`, `medium` or `small`.
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error("not a size: full, medium or small")]
+pub struct NotASize;
+
+impl FromStr for Scale {
+    type Err = NotASize;
+
+    fn from_str(text: &str) -> Result<Self, NotASize> {
+        match text {
+            "full" => Ok(Self::Part(1.0)),
+            "medium" => Ok(Self::Part(0.1)),
+            "small" => Ok(Self::Part(0.02)),
+            _ => Err(NotASize),
+        }
+    }
+}
 
 impl Workload {
-    /// The workload of this name.
+    /// The workloads whose names hold this text, in any case; the one of this very name alone.
     #[must_use]
-    pub fn find(name: &str) -> Option<&'static Self> {
-        WORKLOADS.iter().find(|workload| workload.name.eq_ignore_ascii_case(name))
+    pub fn named(text: &str) -> Vec<&'static Self> {
+        let text = text.to_lowercase();
+        let exact = WORKLOADS.iter().find(|workload| workload.name.to_lowercase() == text);
+        if let Some(exact) = exact {
+            return vec![exact];
+        }
+        WORKLOADS.iter().filter(|workload| workload.name.to_lowercase().contains(&text)).collect()
     }
 
-    /// Nodes with 4 CPUs, 32 GiB and room for 110 pods.
+    /// Its size at this scale.
     #[must_use]
-    pub fn nodes(&self, n_nodes: usize) -> Vec<api::Node> {
-        let zones = self.zones.iter().copied().cycle();
-        let zones = zones.map(Some).chain(std::iter::repeat(None));
-        (0..n_nodes).zip(zones).map(|(index, zone)| make_node(index, zone).build()).collect()
-    }
-
-    /// Services and their like.
-    #[must_use]
-    pub fn objects(&self) -> Vec<Value> {
-        (self.objects)()
-    }
-
-    /// The pods that are there when the clock starts.
-    #[must_use]
-    pub fn initial_pods(&self, n_nodes: usize) -> Vec<api::Pod> {
-        let n_pods = scaled(self.n_initial, n_nodes);
-        (0..n_pods).map(|index| (self.initial)(make_pod("init", index, self.namespaces[0])).build()).collect()
-    }
-
-    /// The pods whose scheduling is measured. With `n_shapes` above 1 they differ in a label, in turn.
-    #[must_use]
-    pub fn measured_pods(&self, n_nodes: usize, n_pods: Option<usize>, n_shapes: usize) -> Vec<api::Pod> {
-        let n_pods = n_pods.unwrap_or_else(|| scaled(self.n_measured, n_nodes));
-        let make = |index: usize| {
-            let pod = (self.measured)(make_pod("pod", index, self.namespaces[1]));
-            if n_shapes > 1 { pod.label("shape", &(index % n_shapes).to_string()) } else { pod }
+    pub fn size(&self, scale: Scale) -> Size {
+        let full = self.full;
+        let (nodes, part) = match scale {
+            _ if full.nodes == 1 => (1, if let Scale::Part(part) = scale { part } else { 1.0 }),
+            Scale::Part(part) => (scaled(full.nodes, part), part),
+            Scale::Nodes(nodes) => (nodes, nodes as f64 / full.nodes as f64),
         };
-        (0..n_pods).map(|index| make(index).build()).collect()
+        Size { nodes, initial: scaled(full.initial, part), measured: scaled(full.measured, part).max(1) }
+    }
+
+    /// What there is, and what happens.
+    #[must_use]
+    pub fn scene(&self, size: Size) -> Scene {
+        (self.scene)(size)
     }
 }
 
-fn scaled(n_pods: usize, n_nodes: usize) -> usize {
-    (n_pods * n_nodes / FULL_SIZE).max(10)
-}
-
-fn make_node(index: usize, zone: Option<&str>) -> NodeMaker {
-    let name = format!("node-{index:05}");
-    let node = node(&name).label(HOSTNAME, &name);
-    let node = node.allocatable("cpu", "4").allocatable("memory", "32Gi").allocatable("pods", "110");
-    if let Some(zone) = zone { node.label(ZONE, zone) } else { node }
-}
-
-fn make_pod(prefix: &str, index: usize, namespace: &str) -> PodMaker {
-    let name = format!("{prefix}-{index:05}");
-    let resources = json!({"cpu": "100m", "memory": "500Mi"});
-    let container = json!({"name": "pause", "image": "registry.k8s.io/pause:3.10", "ports": [{"containerPort": 80}],
-        "resources": {"requests": resources, "limits": resources}});
-    pod(&name)
-        .namespace(namespace)
-        .uid(&format!("uid-{name}"))
-        .resource_version("1")
-        .spec("schedulerName", json!("default-scheduler"))
-        .spec("containers", json!([container]))
-}
-
-fn term(color: &str, topology_key: &str) -> Value {
-    json!({"labelSelector": {"matchLabels": {"color": color}}, "topologyKey": topology_key,
-        "namespaces": ["sched-1", "sched-0"]})
-}
-
-const REQUIRED: &str = "requiredDuringSchedulingIgnoredDuringExecution";
-const PREFERRED: &str = "preferredDuringSchedulingIgnoredDuringExecution";
-
-fn anti_affinity(pod: PodMaker) -> PodMaker {
-    let affinity = json!({"podAntiAffinity": {REQUIRED: [term("green", HOSTNAME)]}});
-    pod.label("color", "green").label("name", "test").spec("affinity", affinity)
-}
-
-fn affinity(pod: PodMaker) -> PodMaker {
-    pod.label("color", "blue").spec("affinity", json!({"podAffinity": {REQUIRED: [term("blue", ZONE)]}}))
-}
-
-fn preferred_affinity(pod: PodMaker) -> PodMaker {
-    let preferred = json!([{"weight": 1, "podAffinityTerm": term("red", HOSTNAME)}]);
-    pod.label("color", "red").spec("affinity", json!({"podAffinity": {PREFERRED: preferred}}))
-}
-
-fn preferred_anti_affinity(pod: PodMaker) -> PodMaker {
-    let preferred = json!([{"weight": 1, "podAffinityTerm": term("yellow", HOSTNAME)}]);
-    pod.label("color", "yellow").spec("affinity", json!({"podAntiAffinity": {PREFERRED: preferred}}))
-}
-
-fn node_affinity(pod: PodMaker) -> PodMaker {
-    let expression = json!({"key": ZONE, "operator": "In", "values": ["zone1", "zone2"]});
-    let terms = json!({"nodeSelectorTerms": [{"matchExpressions": [expression]}]});
-    pod.spec("affinity", json!({"nodeAffinity": {REQUIRED: terms}}))
-}
-
-fn spreading(pod: PodMaker, action: &str) -> PodMaker {
-    let constraint = json!({"maxSkew": 5, "topologyKey": ZONE, "whenUnsatisfiable": action,
-        "labelSelector": {"matchLabels": {"color": "blue"}}});
-    pod.label("color", "blue").spec("topologySpreadConstraints", json!([constraint]))
-}
-
-fn service() -> Vec<Value> {
-    vec![json!({"apiVersion": "v1", "kind": "Service", "metadata": {"name": "service", "namespace": "service-ns"},
-        "spec": {"selector": {"app": "scheduler-perf"}}})]
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "far below 2^53, and never negative")]
+fn scaled(number: usize, part: f64) -> usize {
+    (number as f64 * part).round() as usize
 }

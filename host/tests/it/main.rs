@@ -9,6 +9,7 @@
 mod audit_log;
 mod author;
 mod bad_input;
+mod bench;
 mod cache_dump;
 mod cluster;
 mod crash;

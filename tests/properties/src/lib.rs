@@ -1,6 +1,6 @@
 //! Properties of whole profiles, shown on random clusters.
 //!
-//! - `tests/agreement.rs`: the default plugins decide alike as components and natively, and alike whether they followed
+//! - `tests/agreement`: the default plugins decide alike as components and natively, and alike whether they followed
 //!   every change of a cluster or see it for the first time.
 //! - `tests/placements.rs`: no placement of the scheduler breaks a rule of the documentation.
 //!

@@ -59,6 +59,7 @@ const RULES: &[Rule] = &[
         "berth-host",
         &[
             "berth-author",
+            "berth-bench",
             "berth-builtins",
             "berth-cache",
             "berth-cluster",

@@ -2,7 +2,9 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a helper that fails is a test that fails")]
 
-use std::{cell::RefCell, collections::BTreeMap};
+mod workloads;
+
+use std::{cell::RefCell, collections::BTreeMap, sync::LazyLock};
 
 use oracle::{Execution, Native, Subject, Wasm};
 use properties::{
@@ -17,6 +19,9 @@ use serde_json::Value;
 
 /// A change of this many objects is told piece by piece, a larger one whole.
 const LOG_CAPACITY: usize = 150;
+
+/// Compiling takes many seconds.
+static WASM: LazyLock<Wasm> = LazyLock::new(|| Wasm::load().unwrap());
 
 fn profile(execution: &dyn Execution) -> Subject {
     Subject::build(None, execution).unwrap()
@@ -117,7 +122,7 @@ fn numbered(pods: &[Recipe]) -> impl Iterator<Item = (Value, u64)> {
 /// Each case is a cluster with several pods; the profiles follow from cluster to cluster.
 #[test]
 fn components_answer_as_native_plugins_do() {
-    let followers = RefCell::new(Followers::new(&Wasm::load().unwrap()));
+    let followers = RefCell::new(Followers::new(&WASM));
     let cases = (generate::cluster(40), pods());
     let result = TestRunner::new(config(N_CASES)).run(&cases, |(cluster, pods)| {
         let followers = &mut *followers.borrow_mut();
@@ -160,8 +165,7 @@ fn one_size(node: &mut Value) {
 /// Whoever followed every change, native or component, answers as a newcomer to whom the same objects are told once.
 #[test]
 fn followers_answer_as_newcomers_do() {
-    let wasm = Wasm::load().unwrap();
-    let followers = RefCell::new(Followers::new(&wasm));
+    let followers = RefCell::new(Followers::new(&WASM));
     let cases = (history(), pods());
     let result = TestRunner::new(config(N_CASES / 4)).run(&cases, |(history, pods)| {
         let followers = &mut *followers.borrow_mut();
@@ -173,7 +177,7 @@ fn followers_answer_as_newcomers_do() {
             sync(&mut followers.wasm, &followers.cluster);
         }
         let mut rebuilt = ChangingCluster::rebuilt(&followers.cluster);
-        let (mut native, mut component) = (profile(&Native), profile(&wasm));
+        let (mut native, mut component) = (profile(&Native), profile(&*WASM));
         let order = order(&followers.cluster);
         for (pod, seed) in numbered(&pods) {
             let followed = followers.ask(&pod, seed)?;

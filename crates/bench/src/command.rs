@@ -1,0 +1,315 @@
+//! What `berth bench` and `berth-bench` have in common: options, rounds, comparisons, output.
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    io::{self, IsTerminal as _, Write as _},
+    path::{Path, PathBuf},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+
+use crate::{
+    curves,
+    figures::{Figures, Subject},
+    run::{Conditions, Run, Runner, first_difference},
+    workload::{Scale, WORKLOADS, Workload},
+};
+
+/// What to measure, and what to do with the figures.
+#[derive(Args, Clone, Debug)]
+pub struct Measure {
+    /// Workloads by scheduler_perf's names, or parts of names; all if none is given, `list` names them
+    #[arg(value_name = "WORKLOAD")]
+    pub workloads: Vec<String>,
+    /// How large: as scheduler_perf's largest test for performance, a tenth or a fiftieth of it
+    #[arg(long, default_value = "full", value_name = "full|medium|small")]
+    pub size: Scale,
+    /// Nodes of the cluster; pods are in proportion, and workloads that have one node keep it [default: as --size says]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub nodes: Option<u32>,
+    /// Pods to measure [default: as --size or --nodes say]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub pods: Option<u32>,
+    /// Have the measured pods differ in a label, in turn, with so many values
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub shapes: u16,
+    /// Create so many pods a second, whether the scheduler keeps up or not, and measure the time from creation to binding
+    /// [default: all pods are there before the clock starts]
+    #[arg(long, value_name = "PODS", value_parser = clap::value_parser!(u32).range(1..))]
+    pub rate: Option<u32>,
+    /// As in KubeSchedulerConfiguration; 0 adapts to the size of the cluster
+    #[arg(long, default_value_t = 0, value_name = "PERCENT", value_parser = clap::value_parser!(u8).range(..=100))]
+    pub percentage_of_nodes_to_score: u8,
+    /// Whether answers of plugins are kept for pods that are alike; `both` also checks that the pods go to the same nodes
+    #[arg(long, default_value = "on")]
+    pub boards: Boards,
+    /// How often each workload is run; medians are shown
+    #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub rounds: u16,
+    /// Output for people or for programs
+    #[arg(short, long, default_value = "table")]
+    pub output: Output,
+    /// Show ratios to the figures that an earlier run printed with `-o json`
+    #[arg(long, value_name = "FILE")]
+    pub compare: Option<PathBuf>,
+    /// Where each measured pod went: written to this file, or compared with it if it is there
+    #[arg(long, value_name = "FILE")]
+    pub placements: Option<PathBuf>,
+    /// Instead of workloads, measure curves over nodes, placed pods and unschedulable pods, and write curves.json, curves.csv
+    /// and curves.svg to this folder; takes minutes
+    #[arg(long, value_name = "DIR")]
+    pub curves: Option<PathBuf>,
+}
+
+/// Whether answers are kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Boards {
+    On,
+    Off,
+    Both,
+}
+
+/// For whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    Table,
+    Json,
+}
+
+/// By workload and size, by pod.
+type Placements = BTreeMap<String, BTreeMap<String, String>>;
+
+/// Measures, and writes the figures to standard output.
+///
+/// # Errors
+/// The options make no sense, a workload cannot be run, or pods went elsewhere than before.
+pub fn run(measure: &Measure, runner: &mut dyn Runner, allocations: Option<fn() -> u64>) -> Result<()> {
+    if measure.workloads.iter().any(|name| name == "list") {
+        return list();
+    }
+    if let Some(dir) = &measure.curves {
+        return curves::run(dir, runner, allocations);
+    }
+    let before = measure.compare.as_deref().map(read_figures).transpose()?;
+    let mut all = Vec::new();
+    let mut placements = Placements::new();
+    for workload in chosen(&measure.workloads)? {
+        for keeps_boards in measure.boards.choices() {
+            let conditions = measure.conditions(*keeps_boards, allocations);
+            let (subject, runs) = rounds(measure, workload, &conditions, runner)?;
+            let place =
+                format!("{} {} nodes {} pods {} shapes", subject.workload, subject.nodes, subject.pods, subject.shapes);
+            remember(&mut placements, place, &runs)?;
+            all.push(Figures::of(subject, &runs));
+        }
+    }
+    show(measure, &runner.name(), &all, before.as_deref())?;
+    measure.placements.as_deref().map_or(Ok(()), |file| write_or_compare(file, &placements))
+}
+
+impl Boards {
+    fn choices(self) -> &'static [bool] {
+        match self {
+            Self::On => &[true],
+            Self::Off => &[false],
+            Self::Both => &[false, true],
+        }
+    }
+}
+
+impl Measure {
+    fn conditions(&self, keeps_boards: bool, allocations: Option<fn() -> u64>) -> Conditions {
+        Conditions {
+            percentage_of_nodes_to_score: i32::from(self.percentage_of_nodes_to_score),
+            keeps_boards,
+            rate: self.rate.map(f64::from),
+            allocations,
+        }
+    }
+}
+
+fn list() -> Result<()> {
+    let mut out = io::stdout().lock();
+    for Workload { name, full, .. } in WORKLOADS {
+        let crate::workload::Size { nodes, initial, measured } = full;
+        writeln!(out, "{name:<54} {nodes:>6} nodes {initial:>6} pods before {measured:>6} measured")?;
+    }
+    Ok(())
+}
+
+fn chosen(names: &[String]) -> Result<Vec<&'static Workload>> {
+    if names.is_empty() {
+        return Ok(WORKLOADS.iter().collect());
+    }
+    let mut chosen = Vec::new();
+    for name in names {
+        let named = Workload::named(name);
+        ensure!(!named.is_empty(), "no workload has `{name}` in its name; `list` names them all");
+        chosen.extend(named);
+    }
+    Ok(chosen)
+}
+
+fn read_figures(file: &Path) -> Result<Vec<Figures>> {
+    let text = fs::read(file).with_context(|| format!("--compare {}", file.display()))?;
+    serde_json::from_slice(&text).with_context(|| format!("--compare {}: not what `-o json` prints", file.display()))
+}
+
+fn rounds(
+    measure: &Measure,
+    workload: &Workload,
+    conditions: &Conditions,
+    runner: &mut dyn Runner,
+) -> Result<(Subject, Vec<Run>)> {
+    let scale = measure.nodes.map_or(measure.size, |nodes| Scale::Nodes(nodes as usize));
+    let mut size = workload.size(scale);
+    if let Some(pods) = measure.pods {
+        size.measured = pods as usize;
+    }
+    let shapes = usize::from(measure.shapes);
+    let mut runs = Vec::new();
+    for round in 1..=measure.rounds {
+        let mut progress = Progress::new(workload.name, (round, measure.rounds), size.measured);
+        let scene = workload.scene(size).in_shapes(shapes);
+        let run = runner.run(scene, conditions, &mut |n_bound| progress.show(n_bound));
+        progress.clear();
+        runs.push(run.with_context(|| workload.name)?);
+    }
+    let subject = Subject {
+        workload: workload.name.to_owned(),
+        runner: runner.name(),
+        nodes: size.nodes,
+        initial_pods: size.initial,
+        pods: size.measured,
+        shapes,
+        percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
+        boards: conditions.keeps_boards,
+        rate: measure.rate.map(u64::from),
+    };
+    Ok((subject, runs))
+}
+
+/// All runs of one place must agree, if pods come in one order: at a rate, and over HTTP, they don't.
+fn remember(placements: &mut Placements, place: String, runs: &[Run]) -> Result<()> {
+    for run in runs.iter().filter(|run| run.engine.is_some() && run.latencies.is_empty()) {
+        match placements.get(&place) {
+            None => {
+                placements.insert(place.clone(), run.placements.clone());
+            }
+            Some(first) => {
+                if let Some(difference) = first_difference(first, &run.placements) {
+                    bail!("{place}: two runs place pods differently: {difference}");
+                }
+            }
+        }
+    }
+    if let Some(run) = runs.first() {
+        placements.entry(place).or_insert_with(|| run.placements.clone());
+    }
+    Ok(())
+}
+
+fn show(measure: &Measure, runner: &str, all: &[Figures], before: Option<&[Figures]>) -> Result<()> {
+    let mut out = io::stdout().lock();
+    if measure.output == Output::Json {
+        serde_json::to_writer_pretty(&mut out, all)?;
+        return Ok(writeln!(out)?);
+    }
+    writeln!(out, "{runner}; medians of {}", measure.rounds)?;
+    let rows: Vec<[String; 12]> = all.iter().map(Figures::row).collect();
+    let widths: Vec<usize> = (0..12)
+        .map(|column| {
+            let heading = Figures::heading().get(column).map_or(0, |text| text.len());
+            rows.iter().filter_map(|row| row.get(column)).map(String::len).max().unwrap_or(0).max(heading)
+        })
+        .collect();
+    writeln!(out, "{}", padded(&Figures::heading().map(str::to_owned), &widths))?;
+    for (figures, row) in all.iter().zip(&rows) {
+        writeln!(out, "{}", padded(row, &widths))?;
+        let threads = &figures.cpu_micros_by_thread;
+        if threads.len() > 1 {
+            let threads: Vec<String> = threads.iter().map(|(name, micros)| format!("{name} {micros:.0}")).collect();
+            writeln!(out, "    CPU us/pod by thread: {}", threads.join(", "))?;
+        }
+        if figures.bound_by_second.len() > 2 {
+            let counts: Vec<String> = figures.bound_by_second.iter().map(usize::to_string).collect();
+            writeln!(out, "    bound in each second: {}", counts.join(" "))?;
+        }
+        if let Some(before) = before {
+            let ratios = figures.compared_with(before).map(|ratios| ratios.line());
+            writeln!(out, "{}", ratios.as_deref().unwrap_or("    the other run has no such figures"))?;
+        }
+    }
+    Ok(())
+}
+
+fn padded(cells: &[String], widths: &[usize]) -> String {
+    let mut line = String::new();
+    for (at, (cell, width)) in cells.iter().zip(widths).enumerate() {
+        if at == 0 {
+            line.push_str(&format!("{cell:<width$}"));
+        } else {
+            line.push_str(&format!("  {cell:>width$}"));
+        }
+    }
+    line
+}
+
+fn write_or_compare(file: &Path, placements: &Placements) -> Result<()> {
+    if !file.exists() {
+        let text = serde_json::to_string_pretty(placements)?;
+        return fs::write(file, text).with_context(|| format!("--placements {}", file.display()));
+    }
+    let text = fs::read(file).with_context(|| format!("--placements {}", file.display()))?;
+    let before: Placements = serde_json::from_slice(&text)
+        .with_context(|| format!("--placements {}: not what this option writes", file.display()))?;
+    for (place, now) in placements {
+        let Some(before) = before.get(place) else { bail!("{}: nothing about {place}", file.display()) };
+        if let Some(difference) = first_difference(before, now) {
+            bail!("{place}: not as in {}: {difference}", file.display());
+        }
+    }
+    Ok(writeln!(io::stderr(), "every pod went where {} says", file.display())?)
+}
+
+/// How far a run is, on a terminal.
+struct Progress {
+    what: String,
+    n_pods: usize,
+    shown: Instant,
+    is_terminal: bool,
+}
+
+/// Between two lines of progress.
+const SHOWN_EVERY: Duration = Duration::from_millis(200);
+
+impl Progress {
+    fn new(workload: &str, (round, rounds): (u16, u16), n_pods: usize) -> Self {
+        let what = if rounds > 1 { format!("{workload} {round}/{rounds}") } else { workload.to_owned() };
+        let is_terminal = io::stderr().is_terminal();
+        let progress = Self { what, n_pods, shown: Instant::now(), is_terminal };
+        progress.write(&format!("{}: setting up", progress.what));
+        progress
+    }
+
+    fn show(&mut self, n_bound: usize) {
+        if self.shown.elapsed() >= SHOWN_EVERY {
+            self.shown = Instant::now();
+            self.write(&format!("{}: {n_bound} of {} pods bound", self.what, self.n_pods));
+        }
+    }
+
+    fn clear(&self) {
+        self.write("");
+    }
+
+    fn write(&self, text: &str) {
+        if self.is_terminal {
+            // Whoever cannot see it misses nothing.
+            let _ = write!(io::stderr(), "\r{text}\x1b[K");
+        }
+    }
+}

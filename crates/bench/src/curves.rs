@@ -1,0 +1,183 @@
+//! How the cost of a pod grows with the cluster: figures over the number of nodes, of placed pods and of unschedulable pods.
+
+use std::{
+    fs,
+    io::{self, Write as _},
+    path::Path,
+};
+
+use anyhow::{Context, Result};
+use serde::Serialize;
+use serde_json::json;
+
+use crate::{
+    figures::{Figures, Subject},
+    plot::{self, Chart, Line},
+    run::{Conditions, Runner},
+    workload::{Pods, Scale, Scene, Workload},
+};
+
+/// Pods that are measured at each point.
+const N_MEASURED: usize = 2000;
+
+/// Nodes of the clusters in which the number of pods grows.
+const N_NODES: usize = 5000;
+/// A pod that fits nowhere is held against every node once, so these clusters are smaller.
+const N_NODES_FOR_UNSCHEDULABLE: usize = 1000;
+
+/// One figure.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Point {
+    /// What grows: `nodes`, `placedPods` or `unschedulablePods`.
+    axis: &'static str,
+    workload: &'static str,
+    boards: bool,
+    /// How many of them.
+    x: usize,
+    cpu_micros_per_pod: f64,
+    allocations_per_pod: Option<f64>,
+    peak_megabytes: Option<f64>,
+}
+
+/// Something that grows.
+struct Axis {
+    name: &'static str,
+    title: &'static str,
+    steps: &'static [usize],
+    workloads: &'static [&'static str],
+    scene: fn(&Workload, usize) -> Scene,
+}
+
+const AXES: [Axis; 3] = [
+    Axis {
+        name: "nodes",
+        title: "nodes",
+        steps: &[100, 500, 1000, 5000, 10_000, 20_000, 50_000],
+        workloads: &["SchedulingBasic", "TopologySpreading", "SchedulingPreferredPodAffinity"],
+        scene: |workload, nodes| workload.scene(sized(workload, nodes)),
+    },
+    Axis {
+        name: "placedPods",
+        title: "pods on 5,000 nodes",
+        steps: &[0, 10_000, 50_000, 100_000, 200_000, 500_000],
+        workloads: &["SchedulingBasic", "TopologySpreading", "SchedulingPreferredPodAffinity"],
+        scene: |workload, n| {
+            let scene = workload.scene(sized(workload, N_NODES));
+            Scene { placed: Pods::placed(n, N_NODES), ..scene }
+        },
+    },
+    Axis {
+        name: "unschedulablePods",
+        title: "pods that fit nowhere, 1,000 nodes",
+        steps: &[0, 1000, 5000, 10_000, 20_000, 50_000],
+        workloads: &["SchedulingBasic"],
+        scene: |workload, n| {
+            let scene = workload.scene(sized(workload, N_NODES_FOR_UNSCHEDULABLE));
+            Scene { pending: Pods::unschedulable(n), ..scene }
+        },
+    },
+];
+
+fn sized(workload: &Workload, nodes: usize) -> crate::workload::Size {
+    let size = workload.size(Scale::Nodes(nodes));
+    crate::workload::Size { initial: size.initial.min(N_MEASURED), measured: N_MEASURED.min(nodes * 20), ..size }
+}
+
+/// Measures every point, and writes the files.
+///
+/// # Errors
+/// A point cannot be measured, or the folder cannot be written to.
+pub fn run(dir: &Path, runner: &mut dyn Runner, allocations: Option<fn() -> u64>) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("--curves {}", dir.display()))?;
+    let mut points = Vec::new();
+    for axis in &AXES {
+        for name in axis.workloads {
+            let workload = Workload::named(name).into_iter().next().with_context(|| format!("no workload {name}"))?;
+            for boards in [false, true] {
+                for &x in axis.steps {
+                    let point = measure(axis, workload, (boards, x), runner, allocations)?;
+                    writeln!(
+                        io::stderr(),
+                        "{} {} {x}, boards {}: {:.1} us a pod",
+                        workload.name,
+                        axis.name,
+                        if boards { "on" } else { "off" },
+                        point.cpu_micros_per_pod
+                    )?;
+                    points.push(point);
+                }
+            }
+        }
+    }
+    write(dir, &runner.name(), &points)
+}
+
+fn measure(
+    axis: &Axis,
+    workload: &'static Workload,
+    (boards, x): (bool, usize),
+    runner: &mut dyn Runner,
+    allocations: Option<fn() -> u64>,
+) -> Result<Point> {
+    let conditions = Conditions { percentage_of_nodes_to_score: 0, keeps_boards: boards, rate: None, allocations };
+    let run = runner
+        .run((axis.scene)(workload, x), &conditions, &mut |_| ())
+        .with_context(|| format!("{} with {x} {}", workload.name, axis.name))?;
+    let subject = Subject {
+        workload: workload.name.to_owned(),
+        runner: runner.name(),
+        nodes: x,
+        initial_pods: 0,
+        pods: run.n_pods,
+        shapes: 1,
+        percentage_of_nodes_to_score: 0,
+        boards,
+        rate: None,
+    };
+    let figures = Figures::of(subject, &[run]);
+    Ok(Point {
+        axis: axis.name,
+        workload: workload.name,
+        boards,
+        x,
+        cpu_micros_per_pod: figures.cpu_micros_per_pod,
+        allocations_per_pod: figures.allocations_per_pod,
+        peak_megabytes: figures.peak_megabytes,
+    })
+}
+
+fn write(dir: &Path, runner: &str, points: &[Point]) -> Result<()> {
+    let put = |name: &str, text: String| {
+        let file = dir.join(name);
+        fs::write(&file, text).with_context(|| format!("writing {}", file.display()))
+    };
+    put("curves.json", serde_json::to_string_pretty(&json!({"runner": runner, "points": points}))? + "\n")?;
+    let mut csv = "axis,workload,boards,x,cpu_micros_per_pod,allocations_per_pod,peak_megabytes\n".to_owned();
+    for point in points {
+        let Point { axis, workload, boards, x, cpu_micros_per_pod, allocations_per_pod, peak_megabytes } = point;
+        let text = |figure: &Option<f64>| figure.map_or_else(String::new, |figure| format!("{figure:.1}"));
+        let (allocations, memory) = (text(allocations_per_pod), text(peak_megabytes));
+        csv.push_str(&format!("{axis},{workload},{boards},{x},{cpu_micros_per_pod:.2},{allocations},{memory}\n"));
+    }
+    put("curves.csv", csv)?;
+    let charts: Vec<Chart> = AXES.iter().map(|axis| chart(axis, points)).collect();
+    put("curves.svg", plot::svg(&format!("microseconds of processor time for one pod ({runner})"), &charts))
+}
+
+fn chart(axis: &Axis, points: &[Point]) -> Chart {
+    let mut lines = Vec::new();
+    for (color, workload) in axis.workloads.iter().enumerate() {
+        for boards in [false, true] {
+            let of_line =
+                points.iter().filter(|it| it.axis == axis.name && it.workload == *workload && it.boards == boards);
+            lines.push(Line {
+                title: format!("{workload}, boards {}", if boards { "on" } else { "off" }),
+                color,
+                is_dashed: !boards,
+                points: of_line.map(|point| (point.x as f64, point.cpu_micros_per_pod)).collect(),
+            });
+        }
+    }
+    Chart { title: axis.title.to_owned(), lines }
+}

@@ -1,0 +1,51 @@
+//! Workloads at sizes that take a moment.
+
+use super::*;
+use crate::{
+    run::{first_difference, run_once},
+    workload::{Scale, WORKLOADS, Workload},
+};
+
+const CONDITIONS: Conditions =
+    Conditions { percentage_of_nodes_to_score: 0, keeps_boards: true, rate: None, allocations: None };
+
+fn run(workload: &Workload, n_nodes: usize, n_shapes: usize, conditions: &Conditions) -> Run {
+    let mut size = workload.size(Scale::Nodes(n_nodes));
+    size.initial = size.initial.min(n_nodes * 4);
+    size.measured = size.measured.min(n_nodes / 2).max(10);
+    run_once(&mut Engine::native(), (workload, size), n_shapes, conditions)
+        .unwrap_or_else(|error| panic!("{} with {size:?}: {error:#}", workload.name))
+}
+
+#[test]
+fn every_workload_goes_to_the_same_nodes_with_and_without_boards() {
+    for workload in WORKLOADS {
+        // Beyond 100 nodes not all are looked at.
+        let cases: &[_] = if workload.full.nodes < 5000 { &[(30, 0, 1)] } else { &[(30, 100, 1), (120, 0, 3)] };
+        for &(n_nodes, percentage_of_nodes_to_score, n_shapes) in cases {
+            let [with, without] = [true, false].map(|keeps_boards| {
+                let conditions = Conditions { percentage_of_nodes_to_score, keeps_boards, ..CONDITIONS };
+                run(workload, n_nodes, n_shapes, &conditions)
+            });
+            let difference = first_difference(&without.placements, &with.placements);
+            assert_eq!(difference, None, "{} on {n_nodes} nodes", workload.name);
+            assert_eq!(without.engine.unwrap().n_cycles_with_board, 0);
+        }
+    }
+}
+
+#[test]
+fn pods_that_are_alike_find_a_board() {
+    for name in ["SchedulingBasic", "SchedulingPodAffinity", "TopologySpreading"] {
+        let engine = run(Workload::named(name)[0], 100, 3, &CONDITIONS).engine.unwrap();
+        assert!(engine.n_cycles_with_board * 2 > engine.n_cycles, "{name}: {engine:?}");
+    }
+}
+
+#[test]
+fn pods_that_come_at_a_rate_are_all_bound_and_timed() {
+    let conditions = Conditions { rate: Some(2000.0), ..CONDITIONS };
+    let run = run(Workload::named("SchedulingBasic")[0], 100, 1, &conditions);
+    assert_eq!((run.n_pods, run.latencies.len(), run.bound_at.len()), (100, 100, 100));
+    assert!(run.wall >= Duration::from_millis(49), "{:?}", run.wall);
+}

@@ -1,0 +1,253 @@
+//! Figures of runs: for people, as JSON, and beside those of an earlier run.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use serde::{Deserialize, Serialize};
+
+use crate::run::Run;
+
+/// What was run.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Subject {
+    /// As scheduler_perf calls it.
+    pub workload: String,
+    /// What it was taken through, and how the plugins ran.
+    pub runner: String,
+    pub nodes: usize,
+    /// Pods that were there before the clock started.
+    pub initial_pods: usize,
+    /// Pods that were measured.
+    pub pods: usize,
+    /// In how many shapes.
+    pub shapes: usize,
+    pub percentage_of_nodes_to_score: i32,
+    /// Whether answers were kept for pods that are alike.
+    pub boards: bool,
+    /// Pods that were created in a second; `None` if all were there before.
+    pub rate: Option<u64>,
+}
+
+/// The figures of one workload, medians over the runs.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Figures {
+    #[serde(flatten)]
+    pub subject: Subject,
+    /// How many runs.
+    pub rounds: usize,
+    /// Pods divided by the time from the first pod to the last binding.
+    pub pods_per_second: f64,
+    /// Pods that were bound in each second, of the run in the middle.
+    pub bound_by_second: Vec<usize>,
+    /// Microseconds of processor time of the scheduler for one pod, and by thread.
+    pub cpu_micros_per_pod: f64,
+    pub cpu_micros_by_thread: BTreeMap<String, f64>,
+    /// From creation to binding, in milliseconds.
+    pub latency_millis: Option<Latency>,
+    /// Where they are counted.
+    pub allocations_per_pod: Option<f64>,
+    /// Of the scheduler's process, in megabytes.
+    pub peak_megabytes: Option<f64>,
+    /// Of the engine alone.
+    pub engine: Option<EngineDetails>,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Latency {
+    pub p50: f64,
+    pub p90: f64,
+    pub p99: f64,
+    pub max: f64,
+}
+
+/// What the engine spends a pod's time on, by the clock, in microseconds.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EngineDetails {
+    pub queueing_micros: f64,
+    pub cycle_micros: f64,
+    pub confirming_micros: f64,
+    /// The cycle divided by the number of nodes.
+    pub cycle_nanos_per_node: f64,
+    /// The share of cycles with a board.
+    pub cycles_with_board: f64,
+}
+
+fn median<T>(items: &[T], figure: impl Fn(&T) -> f64) -> f64 {
+    let mut figures: Vec<f64> = items.iter().map(figure).collect();
+    figures.sort_by(f64::total_cmp);
+    figures.get(figures.len() / 2).copied().unwrap_or(0.0)
+}
+
+/// The median where every item has the figure.
+fn median_of_some<T>(items: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    let figures: Option<Vec<f64>> = items.iter().map(figure).collect();
+    Some(median(&figures.filter(|figures| !figures.is_empty())?, |figure| *figure))
+}
+
+fn micros_per_pod(duration: Duration, n_pods: usize) -> f64 {
+    duration.as_secs_f64() * 1e6 / n_pods.max(1) as f64
+}
+
+impl Figures {
+    /// The medians of `runs`, which place the same pods alike.
+    #[must_use]
+    pub fn of(subject: Subject, runs: &[Run]) -> Self {
+        let mut threads: BTreeMap<String, f64> = BTreeMap::new();
+        for name in runs.iter().flat_map(|run| run.threads.keys()) {
+            let micros =
+                median(runs, |run| micros_per_pod(run.threads.get(name).copied().unwrap_or_default(), run.n_pods));
+            threads.insert(name.clone(), micros);
+        }
+        let nodes = subject.nodes.max(1) as f64;
+        Self {
+            rounds: runs.len(),
+            pods_per_second: median(runs, |run| run.n_pods as f64 / run.wall.as_secs_f64()),
+            bound_by_second: middle(runs).map(by_second).unwrap_or_default(),
+            cpu_micros_per_pod: median(runs, |run| micros_per_pod(run.cpu(), run.n_pods)),
+            cpu_micros_by_thread: threads,
+            latency_millis: Latency::of(runs),
+            allocations_per_pod: median_of_some(runs, |run| Some(run.allocations? as f64 / run.n_pods.max(1) as f64)),
+            peak_megabytes: median_of_some(runs, |run| Some(run.peak_memory? as f64 / 1e6)),
+            engine: EngineDetails::of(runs, nodes),
+            subject,
+        }
+    }
+
+    /// The headings of [`Self::row`].
+    #[must_use]
+    pub fn heading() -> [&'static str; 12] {
+        [
+            "WORKLOAD",
+            "BOARDS",
+            "NODES",
+            "PODS",
+            "PODS/S",
+            "CPU US/POD",
+            "CYCLE US",
+            "ALLOCS/POD",
+            "P50 MS",
+            "P99 MS",
+            "PEAK MB",
+            "BOARD USED",
+        ]
+    }
+
+    /// For people; `-` for what was not measured.
+    #[must_use]
+    pub fn row(&self) -> [String; 12] {
+        let or_dash = |text: Option<String>| text.unwrap_or_else(|| "-".to_owned());
+        let latency =
+            |figure: fn(&Latency) -> f64| or_dash(self.latency_millis.as_ref().map(|it| format!("{:.2}", figure(it))));
+        [
+            self.subject.workload.clone(),
+            if self.subject.boards { "on" } else { "off" }.to_owned(),
+            self.subject.nodes.to_string(),
+            self.subject.pods.to_string(),
+            format!("{:.0}", self.pods_per_second),
+            format!("{:.1}", self.cpu_micros_per_pod),
+            or_dash(self.engine.map(|it| format!("{:.1}", it.cycle_micros))),
+            or_dash(self.allocations_per_pod.map(|it| format!("{it:.1}"))),
+            latency(|it| it.p50),
+            latency(|it| it.p99),
+            or_dash(self.peak_megabytes.map(|it| format!("{it:.0}"))),
+            or_dash(self.engine.map(|it| format!("{:.0}%", it.cycles_with_board * 100.0))),
+        ]
+    }
+
+    /// Beside the figures of the same subject in an earlier run, figures of now divided by those of then.
+    #[must_use]
+    pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
+        let before = before.iter().find(|before| before.subject == self.subject)?;
+        let ratio = |now: Option<f64>, then: Option<f64>| Some(now? / then.filter(|then| *then > 0.0)?);
+        let p99 = |figures: &Figures| figures.latency_millis.map(|latency| latency.p99);
+        Some(Ratios {
+            pods_per_second: self.pods_per_second / before.pods_per_second,
+            cpu: self.cpu_micros_per_pod / before.cpu_micros_per_pod,
+            allocations: ratio(self.allocations_per_pod, before.allocations_per_pod),
+            latency: ratio(p99(self), p99(before)),
+            memory: ratio(self.peak_megabytes, before.peak_megabytes),
+        })
+    }
+}
+
+/// Figures of now divided by those of an earlier run.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct Ratios {
+    pub pods_per_second: f64,
+    pub cpu: f64,
+    pub allocations: Option<f64>,
+    /// Of the 99th percentile.
+    pub latency: Option<f64>,
+    pub memory: Option<f64>,
+}
+
+impl Ratios {
+    /// In one line.
+    #[must_use]
+    pub fn line(&self) -> String {
+        let parts = [
+            ("pods/s", Some(self.pods_per_second)),
+            ("CPU", Some(self.cpu)),
+            ("allocations", self.allocations),
+            ("p99", self.latency),
+            ("memory", self.memory),
+        ];
+        let parts: Vec<String> =
+            parts.into_iter().filter_map(|(name, ratio)| Some(format!("{name} x{:.2}", ratio?))).collect();
+        format!("    against the other run: {}", parts.join(", "))
+    }
+}
+
+/// The run whose throughput is the median.
+fn middle(runs: &[Run]) -> Option<&Run> {
+    let mut sorted: Vec<&Run> = runs.iter().collect();
+    sorted.sort_by_key(|run| run.wall);
+    sorted.get(sorted.len() / 2).copied()
+}
+
+fn by_second(run: &Run) -> Vec<usize> {
+    let mut counts = Vec::new();
+    for at in &run.bound_at {
+        let second = usize::try_from(at.as_secs()).unwrap_or(usize::MAX);
+        if counts.len() <= second {
+            counts.resize(second + 1, 0);
+        }
+        counts[second] += 1;
+    }
+    counts
+}
+
+impl Latency {
+    /// Over all pods of all runs.
+    fn of(runs: &[Run]) -> Option<Self> {
+        let mut all: Vec<Duration> = runs.iter().flat_map(|run| run.latencies.iter().copied()).collect();
+        all.sort_unstable();
+        let at = |percent: usize| Some(all.get((all.len() * percent / 100).min(all.len() - 1))?.as_secs_f64() * 1e3);
+        if all.is_empty() {
+            return None;
+        }
+        Some(Self { p50: at(50)?, p90: at(90)?, p99: at(99)?, max: at(100)? })
+    }
+}
+
+impl EngineDetails {
+    fn of(runs: &[Run], nodes: f64) -> Option<Self> {
+        let figure = |figure: fn(&crate::run::EngineFigures) -> Duration| {
+            median_of_some(runs, |run| Some(micros_per_pod(figure(run.engine.as_ref()?), run.n_pods)))
+        };
+        let cycle_micros = figure(|it| it.cycles)?;
+        let share = |run: &Run| {
+            let engine = run.engine?;
+            Some(engine.n_cycles_with_board as f64 / engine.n_cycles.max(1) as f64)
+        };
+        Some(Self {
+            queueing_micros: figure(|it| it.queueing)?,
+            cycle_micros,
+            confirming_micros: figure(|it| it.confirming)?,
+            cycle_nanos_per_node: cycle_micros * 1e3 / nodes,
+            cycles_with_board: median_of_some(runs, share)?,
+        })
+    }
+}

@@ -1,0 +1,102 @@
+//! What is asked of a run, and what one tells.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use anyhow::Result;
+
+use crate::workload::{Scene, Workload};
+
+/// Takes a scene through a scheduler.
+pub trait Runner {
+    /// What scenes are taken through, and how the plugins run: figures are compared with those of the same name.
+    fn name(&self) -> String;
+
+    /// Runs the scene once. `progress` hears now and then how many of the measured pods are bound.
+    ///
+    /// # Errors
+    /// The scheduler cannot be started, or a pod was not placed.
+    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
+}
+
+/// How a workload is run.
+#[derive(Clone, Copy, Debug)]
+pub struct Conditions {
+    /// As in `KubeSchedulerConfiguration`; 0 adapts to the size of the cluster.
+    pub percentage_of_nodes_to_score: i32,
+    /// Whether answers are kept for pods that are alike.
+    pub keeps_boards: bool,
+    /// Pods that are created in a second, whether the scheduler keeps up or not. `None`: all are there before the clock starts.
+    pub rate: Option<f64>,
+    /// How many allocations this thread has made so far, if somebody counts them.
+    pub allocations: Option<fn() -> u64>,
+}
+
+/// What the measured pods cost.
+#[derive(Clone, Debug, Default)]
+pub struct Run {
+    /// How many were placed.
+    pub n_pods: usize,
+    /// From the first pod's event to the last binding.
+    pub wall: Duration,
+    /// Processor time of the scheduler by thread; empty where the kernel does not tell.
+    pub threads: BTreeMap<String, Duration>,
+    /// When each pod was bound, from the start, in order.
+    pub bound_at: Vec<Duration>,
+    /// Of each pod, from its creation to its binding; only if pods were created at a rate.
+    pub latencies: Vec<Duration>,
+    /// Allocations, if somebody counted them.
+    pub allocations: Option<u64>,
+    /// The most memory that the scheduler's process had resident, in bytes.
+    pub peak_memory: Option<u64>,
+    /// What only the engine tells.
+    pub engine: Option<EngineFigures>,
+    /// The node of each measured pod, by name.
+    pub placements: BTreeMap<String, String>,
+}
+
+impl Run {
+    /// Processor time of all threads; the clock's time where the kernel does not tell.
+    #[must_use]
+    pub fn cpu(&self) -> Duration {
+        if self.threads.is_empty() { self.wall } else { self.threads.values().sum() }
+    }
+}
+
+/// What a run of the engine tells beside the rest.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct EngineFigures {
+    /// How many cycles the measured pods took, and how many of these had a board.
+    pub n_cycles: u64,
+    pub n_cycles_with_board: u64,
+    /// Time by what it was spent on: pods enter the queue, cycles, and what follows bindings.
+    pub queueing: Duration,
+    pub cycles: Duration,
+    pub confirming: Duration,
+}
+
+/// The first measured pod that went elsewhere, with both nodes.
+#[must_use]
+pub fn first_difference(one: &BTreeMap<String, String>, other: &BTreeMap<String, String>) -> Option<String> {
+    let missing = other.keys().find(|pod| !one.contains_key(*pod));
+    if let Some(pod) = missing {
+        return Some(format!("{pod} went nowhere the first time"));
+    }
+    one.iter().find_map(|(pod, node)| {
+        let elsewhere = other.get(pod);
+        let differs = elsewhere != Some(node);
+        differs.then(|| format!("{pod} went to {node} and to {}", elsewhere.map_or("nowhere", String::as_str)))
+    })
+}
+
+/// Runs the workload once at this size.
+///
+/// # Errors
+/// As of [`Runner::run`].
+pub fn run_once(
+    runner: &mut dyn Runner,
+    (workload, size): (&Workload, crate::workload::Size),
+    n_shapes: usize,
+    conditions: &Conditions,
+) -> Result<Run> {
+    runner.run(workload.scene(size).in_shapes(n_shapes), conditions, &mut |_| ())
+}

@@ -1,0 +1,109 @@
+//! `berth bench`: scheduler_perf's workloads through the scheduling core, or through a whole scheduler and an API server.
+
+mod engine;
+mod processes;
+
+use std::path::PathBuf;
+
+use anyhow::Result;
+use berth_bench::command::{self, Measure};
+use clap::{Args, ValueEnum};
+
+use self::processes::{Processes, Server};
+use crate::{
+    failure::Usage,
+    options::{Execution, Scheduling},
+};
+
+const AFTER_HELP: &str = "\
+Examples:
+  berth bench                                            every workload through the engine, natively
+  berth bench SchedulingBasic TopologySpreading --execution wasm --boards both --rounds 5
+  berth bench Preemption --size small                    every workload with `Preemption` in its name
+  berth bench SchedulingBasic --through http --pods 5000 scheduler and API server as processes of their own
+  berth bench SchedulingBasic --through http --rate 100  100 pods a second: the time from creation to binding
+  berth bench -o json >before.json; ...; berth bench --compare before.json
+  berth bench --curves curves                            how cost grows with nodes and pods
+
+What is measured:
+  engine      from a pod's decoded watch event to the request to bind, and what the answer and the next event cost.
+              Nothing is sent. Two runs place every pod alike.
+  http        a scheduler process on the sandbox's API, over HTTP. The clock runs from the scheduler's start to the
+              last binding that a watch shows; with --rate the scheduler runs already when the first pod is created.
+  kubeconfig  the same on an API server of yours, which must have no nodes. Nodes, pods and the rest are deleted
+              afterwards. Workloads with claims from templates need kube-controller-manager.
+CPU US/POD is processor time of the scheduler alone. Allocations are counted by a build of their own:
+`cargo run --release -p berth-bench`.";
+
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct Bench {
+    #[command(flatten)]
+    measure: Measure,
+    /// What the pods go through
+    #[arg(long, value_enum, default_value_t = Through::Engine)]
+    through: Through,
+    /// The API server of --through kubeconfig
+    #[arg(long, value_name = "FILE", required_if_eq("through", "kubeconfig"))]
+    kubeconfig: Option<PathBuf>,
+    /// How built-in plugins run [default: native]
+    #[arg(long, value_enum, default_value_t = Execution::Native, hide_default_value = true)]
+    execution: Execution,
+    /// KubeSchedulerConfiguration with one profile; of its settings the engine takes the profile alone
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Folder of plugin components
+    #[arg(long, value_name = "DIR")]
+    plugins_dir: Option<PathBuf>,
+    /// PluginHostConfiguration: limits, grants and failure policies of plugins
+    #[arg(long, value_name = "FILE")]
+    plugin_config: Option<PathBuf>,
+    /// Where compiled plugins are cached [default: a folder in the user's cache directory]
+    #[arg(long, value_name = "DIR")]
+    artifact_cache: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Through {
+    /// The scheduling core in this process
+    Engine,
+    /// A scheduler process and a sandbox process
+    Http,
+    /// A scheduler process and the API server of --kubeconfig
+    Kubeconfig,
+}
+
+impl Bench {
+    /// The same options as a scheduler takes them.
+    fn scheduling(&self) -> Scheduling {
+        Scheduling {
+            config: self.config.clone(),
+            plugins_dir: self.plugins_dir.clone(),
+            plugin_config: self.plugin_config.clone(),
+            artifact_cache: self.artifact_cache.clone(),
+            execution: Some(self.execution),
+            ..Scheduling::default()
+        }
+    }
+
+    fn execution_name(&self) -> &'static str {
+        match self.execution {
+            Execution::Auto => "auto",
+            Execution::Native => "native",
+            Execution::Wasm => "wasm",
+        }
+    }
+}
+
+pub(crate) fn run(bench: &Bench) -> Result<()> {
+    let server = match (bench.through, &bench.kubeconfig) {
+        (Through::Engine, _) => return engine::run(bench),
+        (Through::Http, _) => Server::Sandbox,
+        (Through::Kubeconfig, Some(kubeconfig)) => Server::Cluster(kubeconfig.clone()),
+        (Through::Kubeconfig, None) => {
+            return Err(Usage("--through kubeconfig needs --kubeconfig FILE".to_owned()).into());
+        }
+    };
+    let mut processes = Processes::new(server, bench)?;
+    command::run(&bench.measure, &mut processes, None)
+}

@@ -1,0 +1,25 @@
+//! The scheduling core with plugins as a scheduler would load them.
+
+use anyhow::{Context as _, Result};
+use berth_bench::{command, engine::Engine, workload::SCHEDULER_NAME};
+use berth_config::{Overrides, Program};
+use berth_wasm_host::FaultSink;
+use tracing::warn;
+
+use super::Bench;
+use crate::{clock, configuration, plugin_supervisor::Plugins};
+
+pub(super) fn run(bench: &Bench) -> Result<()> {
+    let scheduling = bench.scheduling();
+    let faults =
+        FaultSink::new(|report| warn!(?report, "a plugin faulted: the figures are not those of a healthy one"));
+    let Plugins { engine, mut inventory, .. } = Plugins::load(&scheduling, faults)?;
+    let scheduler_name = Some(SCHEDULER_NAME.to_owned());
+    let overrides = Overrides { program: Program::Berth, scheduler_name, ..configuration::alone() };
+    let settings = configuration::read(scheduling.config.as_deref(), &overrides, &inventory)?;
+    let profile = || inventory.profiles(&settings)?.into_iter().next().context("the configuration has no profile");
+    // Components see the time of the wall, by which they are also given time; the scheduler's is the workload's.
+    let mut runner =
+        Engine::new(bench.execution_name(), Box::new(profile)).telling_time(|_| engine.set_now(clock::now().0));
+    command::run(&bench.measure, &mut runner, None)
+}

@@ -1,0 +1,217 @@
+//! A scene through a scheduler process and an API server, over HTTP.
+//!
+//! The scheduler is `berth run` of this very program, so that its processor time and memory are its own. What creates pods
+//! and watches them is this process; the sandbox is a third one.
+
+mod scheduler;
+mod server;
+
+use std::{
+    collections::BTreeMap,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, bail};
+use berth_bench::{
+    Conditions, Run, Runner, usage,
+    workload::{Change, Changes, SCHEDULER_NAME, Scene},
+};
+use berth_cluster::{WatchEvent, WatchHandle, Watches, spawn_watches};
+use serde_json::{Value, json};
+use tokio::{runtime::Runtime, sync::mpsc};
+
+pub(super) use self::server::Server;
+use self::{
+    scheduler::SchedulerProcess,
+    server::{Objects, RunningServer},
+};
+use super::Bench;
+use crate::options::Scheduling;
+
+/// Without news of a pod for so long, the rest is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Events of the watch that wait until they are looked at.
+const EVENTS_BOUND: usize = 4096;
+
+/// How the names of pods begin: those that are there before, those that are measured, and the one by which a scheduler shows
+/// that it is ready.
+const INITIAL: &str = "init-";
+const MEASURED: &str = "pod-";
+const READY: &str = "ready-";
+
+#[derive(Debug)]
+pub(super) struct Processes {
+    server: Server,
+    name: String,
+    scheduling: Scheduling,
+    runtime: Runtime,
+}
+
+/// What the watch has shown of the pods that are to be bound.
+struct Follower {
+    events: mpsc::Receiver<WatchEvent>,
+    _watches: WatchHandle,
+    prefix: &'static str,
+    /// Of pods whose names begin with the prefix, by name.
+    nodes: BTreeMap<String, (String, Instant)>,
+}
+
+impl Processes {
+    pub(super) fn new(server: Server, bench: &Bench) -> Result<Self> {
+        let through = match &server {
+            Server::Sandbox => "http",
+            Server::Cluster(_) => "kubeconfig",
+        };
+        let name = format!("{through}, {}", bench.execution_name());
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting tokio")?;
+        Ok(Self { server, name, scheduling: bench.scheduling(), runtime })
+    }
+}
+
+impl Runner for Processes {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
+        let Self { server, scheduling, runtime, .. } = self;
+        runtime.block_on(async {
+            let server = server.start().await?;
+            let outcome = play(&server, scheduling, &scene, conditions, progress).await;
+            server.stop().await?;
+            outcome
+        })
+    }
+}
+
+async fn play(
+    server: &RunningServer,
+    scheduling: &Scheduling,
+    scene: &Scene,
+    conditions: &Conditions,
+    progress: &mut dyn FnMut(usize),
+) -> Result<Run> {
+    let objects = server.objects();
+    objects.create_each(&scene.objects).await?;
+    objects.create_all(scene.nodes.clone()).await?;
+    objects.create_all(scene.placed.iter().collect()).await?;
+    let start = || SchedulerProcess::start(server, scheduling, conditions);
+    if !scene.initial.is_empty() {
+        objects.create_all(scene.initial.iter().collect()).await?;
+        let _scheduler = start()?;
+        Follower::start(&objects, INITIAL).until_bound(scene.initial.len(), None, (&objects, &mut |_| ())).await?;
+    }
+    objects.create_all(scene.pending.iter().collect()).await?;
+    let pods: Vec<Value> = scene.measured.iter().collect();
+    let n_pods = pods.len();
+    let changes = scene.changes.as_ref();
+    let Some(rate) = conditions.rate else {
+        objects.create_all(pods).await?;
+        let mut follower = Follower::start(&objects, MEASURED);
+        let started = Instant::now();
+        let scheduler = start()?;
+        follower.until_bound(n_pods, changes, (&objects, progress)).await?;
+        return follower.run(&scheduler, started, &BTreeMap::new());
+    };
+    let scheduler = start()?;
+    objects.create_each(&[ready_pod()]).await?;
+    Follower::start(&objects, READY).until_bound(1, None, (&objects, &mut |_| ())).await?;
+    let used_before = scheduler.cpu_by_thread();
+    let mut follower = Follower::start(&objects, MEASURED);
+    let started = Instant::now();
+    let creating = objects.create_at_rate(pods.clone(), started, rate);
+    let bound = follower.until_bound(n_pods, changes, (&objects, progress));
+    tokio::try_join!(creating, bound)?;
+    let mut run = follower.run(&scheduler, started, &used_before)?;
+    run.latencies = latencies(&pods, &follower, started, rate);
+    Ok(run)
+}
+
+/// From when each pod was to be created, whether that was late or not.
+fn latencies(pods: &[Value], follower: &Follower, started: Instant, rate: f64) -> Vec<Duration> {
+    let latency = |(at, pod): (usize, &Value)| {
+        let (_, bound) = follower.nodes.get(pod["metadata"]["name"].as_str()?)?;
+        let created = started + Duration::from_secs_f64(f64::from(u32::try_from(at).ok()?) / rate);
+        Some(bound.saturating_duration_since(created))
+    };
+    pods.iter().enumerate().filter_map(latency).collect()
+}
+
+/// Requests nothing, so it fits wherever a pod fits.
+fn ready_pod() -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": format!("{READY}1"), "namespace": "default"},
+        "spec": {"schedulerName": SCHEDULER_NAME, "containers": [{"name": "pause", "image": "registry.k8s.io/pause:3.10"}]}})
+}
+
+impl Follower {
+    fn start(objects: &Objects<'_>, prefix: &'static str) -> Self {
+        let (sink, events) = mpsc::channel(EVENTS_BOUND);
+        let watches = spawn_watches(objects.client(), Watches { pods: true, ..Watches::default() }, &sink);
+        Self { events, _watches: watches, prefix, nodes: BTreeMap::new() }
+    }
+
+    /// Follows pods until so many have a node, and changes what is to be changed meanwhile.
+    async fn until_bound(
+        &mut self,
+        n_pods: usize,
+        changes: Option<&Changes>,
+        (objects, progress): (&Objects<'_>, &mut dyn FnMut(usize)),
+    ) -> Result<()> {
+        while self.nodes.len() < n_pods {
+            let n_before = self.nodes.len();
+            let Some(n_bound) = self.next().await? else {
+                bail!("{} of {n_pods} pods were never bound", n_pods - n_before)
+            };
+            if n_bound == n_before {
+                continue;
+            }
+            progress(n_bound);
+            for change in changes.map(|changes| changes.after(n_bound)).unwrap_or_default() {
+                match change {
+                    Change::Create(object) => objects.create_each(&[object]).await?,
+                    Change::Delete(object) => objects.delete(&object).await?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the next event; how many pods are bound. `None` if nothing came for long.
+    async fn next(&mut self) -> Result<Option<usize>> {
+        let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
+        let Ok(event) = event else { return Ok(None) };
+        let event = event.context("the watch of the pods has ended")?;
+        if let WatchEvent::PodApplied(pod) = event
+            && !pod.spec.node_name.is_empty()
+            && pod.metadata.name.starts_with(self.prefix)
+        {
+            let (name, node) = (pod.metadata.name, pod.spec.node_name);
+            let known = self.nodes.get(&name).filter(|(known, _)| *known != node);
+            if let Some((known, _)) = known {
+                bail!("pod {name} was bound to {known} and to {node}");
+            }
+            self.nodes.entry(name).or_insert_with(|| (node, Instant::now()));
+        }
+        Ok(Some(self.nodes.len()))
+    }
+
+    fn run(&self, scheduler: &SchedulerProcess, started: Instant, before: &BTreeMap<String, Duration>) -> Result<Run> {
+        let mut bound_at: Vec<Duration> =
+            self.nodes.values().map(|(_, at)| at.saturating_duration_since(started)).collect();
+        bound_at.sort_unstable();
+        let mut threads = scheduler.cpu_by_thread();
+        for (name, used) in &mut threads {
+            *used = used.saturating_sub(before.get(name).copied().unwrap_or_default());
+        }
+        Ok(Run {
+            n_pods: self.nodes.len(),
+            wall: bound_at.last().copied().context("no pod was bound")?,
+            bound_at,
+            threads,
+            peak_memory: usage::peak_memory(&scheduler.id()),
+            placements: self.nodes.iter().map(|(pod, (node, _))| (pod.clone(), node.clone())).collect(),
+            ..Run::default()
+        })
+    }
+}

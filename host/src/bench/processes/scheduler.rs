@@ -1,0 +1,75 @@
+//! The scheduler as a process of its own.
+
+use std::{
+    collections::BTreeMap,
+    ffi::OsString,
+    fs,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+use anyhow::{Context as _, Result};
+use berth_bench::{Conditions, usage, workload::SCHEDULER_NAME};
+use serde_json::json;
+
+use super::server::RunningServer;
+use crate::options::{Execution, Scheduling};
+
+/// A running `berth run`, which ends with its value.
+pub(super) struct SchedulerProcess(Child);
+
+impl SchedulerProcess {
+    /// # Errors
+    /// The process cannot be started.
+    pub(super) fn start(server: &RunningServer, scheduling: &Scheduling, conditions: &Conditions) -> Result<Self> {
+        let config = scheduling.config.clone().map_or_else(|| write_config(server, conditions), Ok)?;
+        let mut command = Command::new(std::env::current_exe().context("where this program is")?);
+        command.args(["run", "--leader-elect=false", "--log", "warn", "--scheduler-name", SCHEDULER_NAME]);
+        command.arg("--kubeconfig").arg(server.kubeconfig()).arg("--config").arg(config);
+        command.arg("--admin-socket").arg(server.dir().join("admin.sock"));
+        let execution = match scheduling.execution {
+            Some(Execution::Wasm) => "wasm",
+            Some(Execution::Native) => "native",
+            Some(Execution::Auto) | None => "auto",
+        };
+        command.args(["--execution", execution]);
+        let files = [
+            ("--plugins-dir", &scheduling.plugins_dir),
+            ("--plugin-config", &scheduling.plugin_config),
+            ("--artifact-cache", &scheduling.artifact_cache),
+        ];
+        for (option, file) in files {
+            command.args(file.iter().flat_map(|file| [OsString::from(option), file.into()]));
+        }
+        if !conditions.keeps_boards {
+            command.arg("--without-boards");
+        }
+        Ok(Self(command.stdout(Stdio::null()).spawn().context("starting a scheduler")?))
+    }
+
+    pub(super) fn id(&self) -> String {
+        self.0.id().to_string()
+    }
+
+    pub(super) fn cpu_by_thread(&self) -> BTreeMap<String, Duration> {
+        usage::cpu_by_thread(&self.id())
+    }
+}
+
+impl Drop for SchedulerProcess {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
+fn write_config(server: &RunningServer, conditions: &Conditions) -> Result<PathBuf> {
+    let config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
+        "clientConnection": {"qps": -1}, "percentageOfNodesToScore": conditions.percentage_of_nodes_to_score});
+    let file = server.dir().join("scheduler.json");
+    fs::write(&file, config.to_string()).with_context(|| format!("writing {}", file.display()))?;
+    Ok(file)
+}

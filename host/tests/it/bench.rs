@@ -1,0 +1,62 @@
+//! `berth bench`: the same workload through the engine and through processes, and figures that a second run is held against.
+
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::tempdir;
+
+use crate::process::Process;
+
+const LIMIT: Duration = Duration::from_secs(300);
+
+/// The figures that `berth bench` prints as JSON.
+async fn figures(arguments: &[&str]) -> Vec<Value> {
+    let ended = Process::berth(["bench", "-o", "json"].iter().chain(arguments)).ended(LIMIT).await;
+    assert!(ended.status.success(), "{arguments:?}: {}", ended.err);
+    serde_json::from_str(&ended.out).expect("JSON on standard output")
+}
+
+fn number(figures: &Value, pointer: &str) -> f64 {
+    figures.pointer(pointer).and_then(Value::as_f64).unwrap_or_else(|| panic!("no {pointer}: {figures}"))
+}
+
+const SMALL: [&str; 5] = ["SchedulingBasic", "--nodes", "20", "--pods", "40"];
+
+#[tokio::test]
+async fn two_runs_of_the_engine_are_compared() {
+    let dir = tempdir().expect("a folder");
+    let (first, placements) = (dir.path().join("first.json"), dir.path().join("placements.json"));
+    let [first, placements] = [&first, &placements].map(|path| path.to_str().expect("a path"));
+    let figures = figures(&[&SMALL[..], &["--boards", "both", "--placements", placements]].concat()).await;
+    let boards: Vec<&Value> = figures.iter().map(|figures| &figures["boards"]).collect();
+    assert_eq!(boards, [false, true]);
+    assert!(figures.iter().all(|it| it["pods"] == 40 && number(it, "/cpuMicrosPerPod") > 0.0), "{figures:?}");
+    std::fs::write(first, serde_json::to_string(&figures).expect("JSON")).expect("a file");
+    let arguments = [&["bench"], &SMALL[..], &["--compare", first, "--placements", placements]].concat();
+    let ended = Process::berth(arguments).ended(LIMIT).await;
+    assert!(ended.status.success(), "{}", ended.err);
+    assert!(ended.out.contains("against the other run: pods/s x"), "{}", ended.out);
+    assert!(ended.err.contains("every pod went where"), "{}", ended.err);
+}
+
+#[tokio::test]
+async fn a_scheduler_process_is_measured_over_http() {
+    for rate in [None, Some("200")] {
+        let rate = rate.map_or(Vec::new(), |rate| vec!["--rate", rate]);
+        let figures = figures(&[&SMALL[..], &["--through", "http"], &rate].concat()).await;
+        let [figures] = figures.as_slice() else { panic!("{figures:?}") };
+        assert!(number(figures, "/peakMegabytes") > 1.0);
+        let threads = figures["cpuMicrosByThread"].as_object().expect("threads");
+        assert!(threads.len() > 1, "{figures}");
+        if !rate.is_empty() {
+            assert!(number(figures, "/latencyMillis/p99") >= number(figures, "/latencyMillis/p50"), "{figures}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_workload_that_does_not_exist_is_named() {
+    let ended = Process::berth(["bench", "SchedulingNothing"]).ended(LIMIT).await;
+    assert!(!ended.status.success());
+    assert!(ended.err.contains("no workload has `SchedulingNothing` in its name"), "{}", ended.err);
+}
