@@ -8,9 +8,8 @@ use tracing_subscriber::EnvFilter;
 
 use crate::failure::Usage;
 
-/// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once. It
-/// logs each request that fails without naming it; whoever sent the request does, and knows whether it matters.
-const REPEATED: [&str; 2] = ["kube_client::client::tls=error", "kube_client::client::builder=off"];
+/// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once.
+const REPEATED: &str = "kube_client::client::tls=error";
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
@@ -25,9 +24,7 @@ pub(crate) enum LogFormat {
 pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<()> {
     let mut filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
-    for directive in REPEATED {
-        filter = filter.add_directive(directive.parse().context("the filter of repeated lines")?);
-    }
+    filter = filter.add_directive(REPEATED.parse().context("the filter of repeated lines")?);
     let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
     match format {
         LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),

@@ -15,6 +15,8 @@ use kube::{
 };
 use tracing::{info, warn};
 
+use crate::transport::{self, Http2};
+
 pub use error::{ConnectError, Origin};
 pub use renewal::{Renewal, RenewalError, connect_for_long};
 
@@ -67,6 +69,7 @@ struct Environment {
     kubeconfig: Option<OsString>,
     home: Option<PathBuf>,
     in_cluster: bool,
+    http2: Http2,
 }
 
 impl Environment {
@@ -75,11 +78,13 @@ impl Environment {
             kubeconfig: std::env::var_os("KUBECONFIG").filter(|value| !value.is_empty()),
             home: std::env::home_dir(),
             in_cluster: std::env::var_os("KUBERNETES_SERVICE_HOST").is_some(),
+            http2: Http2::of_process(),
         }
     }
 }
 
 async fn connect_in(options: &ConnectOptions, environment: Environment) -> Result<Connection, ConnectError> {
+    let http2 = environment.http2;
     let origin = find(options, environment)?;
     let server = options.server.as_deref().map(|server| parse_server(server, &origin)).transpose()?;
     let mut config = match &origin {
@@ -96,8 +101,6 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     if let Some(server) = server {
         config.cluster_url = server;
     }
-    // Retries are each writer's own business: only it knows which requests may be sent twice.
-    config.default_retry = false;
     if !options.user_agent.is_empty() {
         let value = HeaderValue::from_str(&options.user_agent)
             .map_err(|_| ConnectError::UserAgent { value: options.user_agent.clone() })?;
@@ -108,7 +111,7 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    let client = Client::try_from(config).map_err(|source| {
+    let client = transport::client(&config, http2).map_err(|source| {
         let plugin = plugin.map(|command| format!("credential plugin {command}: ")).unwrap_or_default();
         ConnectError::Client { origin: origin.clone(), reason: plugin + &error::one_line(&source) }
     })?;

@@ -13,7 +13,10 @@ use kube::{
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 
-use crate::api_error::Failure;
+use crate::{
+    api_error::Failure,
+    transport::{self, Http2},
+};
 
 /// Where the service is and how it is to be trusted. Data is base64 and wins over files; what is empty is not given.
 #[derive(Clone, Debug, Default)]
@@ -87,9 +90,8 @@ impl JsonService {
         let kubeconfig = as_kubeconfig(&url, options);
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|error| failed(error.to_string()))?;
-        config.default_retry = false;
         config.connect_timeout = Some(timeout);
-        let client = Client::try_from(config).map_err(|error| failed(error.to_string()))?;
+        let client = transport::client(&config, Http2::of_process()).map_err(|error| failed(error.to_string()))?;
         Ok(Self { client, url, timeout })
     }
 

@@ -22,6 +22,7 @@ mod request;
 mod retry;
 mod review;
 mod server_info;
+mod transport;
 mod watch;
 mod write;
 

@@ -14,6 +14,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tokio::time::{Instant, sleep};
+use tracing::trace;
 
 use crate::{
     api_error::Failure,
@@ -77,8 +78,10 @@ pub(crate) async fn bytes(client: &Client, request: Request<Vec<u8>>, limit: Dur
 /// # Errors
 /// The server refused, or did not answer.
 pub(crate) async fn send(client: &Client, request: Request<Vec<u8>>) -> Result<Response<Body>, Failure> {
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let answer = client.send(request.map(Body::from)).await?;
     let code = answer.status();
+    trace!(%method, %uri, code = code.as_u16(), version = ?answer.version(), "answered");
     if !code.is_client_error() && !code.is_server_error() {
         return Ok(answer);
     }

@@ -1,7 +1,7 @@
 //! An API server for tests: each request waits until the test looks at it and answers.
 
 use bytes::Bytes;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, Version};
 use http_body_util::{BodyExt, Full, channel, combinators::UnsyncBoxBody};
 use kube::{Client, client::Body};
 use serde_json::Value;
@@ -104,8 +104,14 @@ impl Call {
     }
 
     pub(crate) fn stream(self) -> Stream {
+        self.stream_over(Version::HTTP_11)
+    }
+
+    /// The same as if it came over this version of HTTP.
+    pub(crate) fn stream_over(self, version: Version) -> Stream {
         let (sender, body) = channel::Channel::new(64);
-        let _ = self.reply.send(Ok(Response::new(body.boxed_unsync())));
+        let answer = Response::builder().version(version).body(body.boxed_unsync()).unwrap();
+        let _ = self.reply.send(Ok(answer));
         Stream(sender)
     }
 }

@@ -69,8 +69,6 @@ pub(super) fn verbosity_of(metadata: &Metadata<'_>) -> u32 {
     let is_ours = metadata.target().starts_with("berth");
     match *metadata.level() {
         // kube says with each connection that a certificate is not verified; `berth_cluster::connect` says it once.
-        // kube logs each request that fails without naming it; whoever sent the request does.
-        Level::ERROR if metadata.target().starts_with("kube_client::client::builder") => 8,
         Level::WARN if metadata.target().starts_with("kube_client::client::tls") => 4,
         Level::ERROR | Level::WARN | Level::INFO => 0,
         _ if metadata.target() == V2 => 2,

@@ -104,6 +104,7 @@ fn the_first_place_that_is_there_is_taken() {
         kubeconfig: kubeconfig.map(OsString::from),
         home: Some(home.path().to_owned()),
         in_cluster,
+        http2: Http2::default(),
     };
     let any = ConnectOptions::default();
     let named = ConnectOptions { context: Some("x".into()), ..ConnectOptions::default() };

@@ -5,12 +5,14 @@
 //! on. Whatever ended a connection, a session that was healthy goes on at once, and one that was not waits first, a
 //! little longer each time.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
-use futures::{AsyncBufRead, TryStreamExt as _};
+use futures::TryStreamExt as _;
+use http::{Response, Version};
 use http_body_util::BodyExt as _;
 use kube::{
     Client,
+    client::Body,
     core::{
         Request, Status,
         params::{ListParams, WatchParams},
@@ -34,14 +36,16 @@ use super::{
     wire::{Frame, Lines, ReadError},
 };
 
-/// Servers are asked to end a watch after this time or up to [`WATCH_JITTER`] seconds later, and it is opened anew: a watch
-/// that is not ended in time shows that its connection is dead. client-go finds that out within 45 s by pings of HTTP/2, which
-/// HTTP/1.1 lacks, and lets watches last for minutes.
-const WATCH_SECONDS: u32 = 30;
-const WATCH_JITTER: u32 = 10;
+/// Servers are asked to end a watch after this time, and up to so much of it later, as client-go does: pings show whether
+/// the connection is dead.
+const WATCH_SECONDS: u32 = 300;
+const WATCH_JITTER_PERCENT: u32 = 100;
+/// The same over HTTP/1.1, which has no pings: a watch that is not ended in time shows that its connection is dead.
+const UNPINGED_WATCH_SECONDS: u32 = 30;
+const UNPINGED_WATCH_JITTER_PERCENT: u32 = 33;
 /// How much later than agreed a server may end a watch.
 const GRACE: Duration = Duration::from_secs(5);
-/// The same for a connection that begins with a streamed list, which may be long.
+/// What servers are asked for when a connection begins with a list, which may be long.
 const LIST_SECONDS: u32 = 600;
 /// A server that streams lists is not silent for this long in the middle of one.
 const LIST_IDLE_TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,6 +69,8 @@ pub(super) struct Session {
     list_style: ListStyle,
     /// Where to go on; `None` asks for a list.
     resume_from: Option<String>,
+    /// Of HTTP, in the last answer.
+    version: Version,
     /// Counts the wishes for new lists. The last one seen is older than the current list.
     relists: watch::Receiver<Wishes>,
     /// The wishes that the current list answers.
@@ -139,6 +145,7 @@ impl Session {
             known: KnownObjects::default(),
             list_style: ListStyle::Streamed,
             resume_from: None,
+            version: Version::HTTP_11,
             relists,
             answered: Wishes::default(),
             synced: None,
@@ -279,23 +286,23 @@ impl Session {
                 self.complete_list(resource_version).await?;
             }
         }
-        let seconds = WATCH_SECONDS + jitter(WATCH_JITTER);
-        let mut lines = Lines::new(self.open(path, if listing { LIST_SECONDS } else { seconds }, listing).await?);
+        let jitter = jitter(100);
+        let asked = if listing { LIST_SECONDS } else { watch_seconds(self.version, jitter) };
+        let answer = self.open(path, asked, listing).await?;
+        self.version = answer.version();
+        let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
+        let mut lines = Lines::new(body.into_async_read());
         if listing && !self.stream_list(&mut lines).await? {
             return Ok(());
         }
+        let seconds = watch_seconds(self.version, jitter);
         match self.follow(&mut lines, Duration::from_secs(seconds.into()) + GRACE).await {
-            Err(WatchError::Overdue) if listing => Ok(()),
+            Err(WatchError::Overdue) if seconds < asked => Ok(()),
             ended => ended,
         }
     }
 
-    async fn open(
-        &self,
-        path: &str,
-        seconds: u32,
-        send_initial_events: bool,
-    ) -> Result<Pin<Box<dyn AsyncBufRead + Send>>, WatchError> {
+    async fn open(&self, path: &str, seconds: u32, send_initial_events: bool) -> Result<Response<Body>, WatchError> {
         let params = WatchParams {
             field_selector: self.kind.field_selector().map(str::to_owned),
             timeout: Some(seconds),
@@ -308,18 +315,13 @@ impl Session {
         let request = Request::new(path).watch(&params, resume_from).map_err(kube::Error::BuildRequest);
         let request = request.map_err(Failure::from)?;
         let opened = tokio::time::timeout(LIST_IDLE_TIMEOUT, request::send(&self.client, request));
-        match self.unless_relisting(opened).await?.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))? {
-            Ok(answer) => {
-                let body = answer.into_body().into_data_stream().map_err(std::io::Error::other);
-                Ok(Box::pin(body.into_async_read()))
-            }
-            Err(failure) => Err(match failure.code() {
-                Some(400 | 405 | 422 | 501) if send_initial_events => WatchError::NotStreamed(failure.to_string()),
-                Some(410) => WatchError::Expired(failure.to_string()),
-                Some(404) => WatchError::NotServed(failure.to_string()),
-                _ => failure.into(),
-            }),
-        }
+        let answer = self.unless_relisting(opened).await?.map_err(|_| Failure::TimedOut(LIST_IDLE_TIMEOUT))?;
+        answer.map_err(|failure| match failure.code() {
+            Some(400 | 405 | 422 | 501) if send_initial_events => WatchError::NotStreamed(failure.to_string()),
+            Some(410) => WatchError::Expired(failure.to_string()),
+            Some(404) => WatchError::NotServed(failure.to_string()),
+            _ => failure.into(),
+        })
     }
 
     /// Waits for the server, and not for one that says nothing while a new list is wanted. Only what takes no object from the
@@ -472,6 +474,16 @@ impl Session {
     async fn send(&self, event: WatchEvent) -> Result<(), WatchError> {
         self.sink.send(event).await.map_err(|_| WatchError::Closed)
     }
+}
+
+/// How long a watch over this version of HTTP is to last. `jitter` is in percent.
+fn watch_seconds(version: Version, jitter: u32) -> u32 {
+    let (seconds, most) = if version == Version::HTTP_2 {
+        (WATCH_SECONDS, WATCH_JITTER_PERCENT)
+    } else {
+        (UNPINGED_WATCH_SECONDS, UNPINGED_WATCH_JITTER_PERCENT)
+    };
+    seconds + seconds * most * jitter / 10_000
 }
 
 /// Waits for a wish that is younger than the current list.

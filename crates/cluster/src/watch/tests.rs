@@ -382,6 +382,25 @@ async fn a_connection_that_dies_silently_is_noticed_within_45_seconds() {
     }
 }
 
+/// Over HTTP/2 pings show that a connection is dead, so that watches may last, as client-go's do.
+#[tokio::test(start_paused = true)]
+async fn over_http2_a_watch_lasts_for_minutes() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.server.next().await.stream_over(http::Version::HTTP_2);
+    stream.end_list("10").await;
+    watch.expect(&["synced"]).await;
+    for _ in 0..2 {
+        let began = tokio::time::Instant::now();
+        let call = watch.server.next().await;
+        let minutes = began.elapsed().as_secs_f64() / 60.0;
+        assert!((5.0..=10.2).contains(&minutes), "{minutes}");
+        let seconds = call.query.split('&').find_map(|pair| pair.strip_prefix("timeoutSeconds=")).unwrap_or_default();
+        assert!((300..=600).contains(&seconds.parse().unwrap_or(0)), "{}", call.query);
+        stream = call.stream_over(http::Version::HTTP_2);
+    }
+    drop(stream);
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_kind_may_be_watched_later() {
     let mut watch = Watch::pods();

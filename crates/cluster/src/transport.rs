@@ -1,0 +1,164 @@
+//! The HTTP client beneath every request: sockets, TLS, HTTP/2, proxies, and what each request carries.
+//!
+//! It is kube's own client but for the connections, of which kube's speak HTTP/1.1 alone and are not kept alive, so that a
+//! peer that is gone without a word is noticed late. These are client-go's (`k8s.io/client-go/transport/cache.go`,
+//! `k8s.io/apimachinery/pkg/util/net/http.go`): HTTP/2 over TLS where the server has it, pings over HTTP/2, TCP keep-alive
+//! beneath both. A peer that says nothing for 45 seconds is given up.
+//!
+//! Nothing is sent twice here: only a writer knows which of its requests may be.
+
+use std::{sync::Arc, time::Duration};
+
+use http::Uri;
+use hyper::rt::{Read, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector};
+use hyper_timeout::TimeoutConnector;
+use hyper_util::{
+    client::{
+        legacy::{
+            Builder,
+            connect::{Connection, HttpConnector, proxy::Tunnel},
+        },
+        proxy::matcher::Matcher,
+    },
+    rt::{TokioExecutor, TokioTimer},
+};
+use kube::{
+    Client, Config,
+    client::{Body, ClientBuilder, ConfigExt as _},
+};
+use rustls::{ClientConfig, pki_types::ServerName};
+use tower::{
+    BoxError, Service,
+    util::{MapErr, option_layer},
+};
+use tower_http::decompression::DecompressionLayer;
+
+use crate::clock::Time;
+
+pub(crate) use http2::Http2;
+
+mod http2;
+#[cfg(test)]
+mod tests;
+
+/// After so much silence the peer's kernel is asked whether it still has the connection. As client-go's dialer.
+const KEEP_ALIVE_AFTER: Duration = Duration::from_secs(30);
+/// How long it has to answer, and how often it is asked.
+const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEP_ALIVE_RETRIES: u32 = 3;
+
+/// How long what was sent may stay unacknowledged. While it is, nobody asks whether the connection still stands.
+#[cfg(target_os = "linux")]
+const UNACKNOWLEDGED: Duration = Duration::from_secs(45);
+
+/// How long a connection is kept without requests. As client-go has it.
+const IDLE: Duration = Duration::from_secs(90);
+
+/// What a server may send of one answer over HTTP/2 before somebody reads it.
+const STREAM_WINDOW: u32 = 1 << 20;
+/// The same of all answers: so much that slow readers of some never hold up the others. As Go's client.
+const CONNECTION_WINDOW: u32 = 1 << 30;
+
+/// Why there is no client.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TransportError {
+    /// Certificates that aren't, or a credential plugin that fails.
+    #[error(transparent)]
+    Kube(#[from] kube::Error),
+    #[error("tls-server-name {name:?} is no name that a certificate could have")]
+    ServerName { name: String },
+    #[error("the proxy {proxy:?} is reached with {scheme:?}; only http and https can be used")]
+    Proxy { proxy: String, scheme: String },
+}
+
+/// A client for the server that `config` names. Its timeouts, proxy, certificates and headers count, its `default_retry` does
+/// not. May run a credential plugin.
+///
+/// Must be called inside a tokio runtime.
+pub(crate) fn client(config: &Config, http2: Http2) -> Result<Client, TransportError> {
+    let connector = http_connector();
+    let Some(proxy) = &config.proxy_url else { return over(connector, config, http2) };
+    match proxy.scheme_str() {
+        Some("http") => over(tunnel(proxy, connector), config, http2),
+        Some("https") => {
+            let tls = config.rustls_client_config()?;
+            over(tunnel(proxy, https_connector(connector, tls, config)?), config, http2)
+        }
+        scheme => Err(TransportError::Proxy {
+            proxy: proxy.host().unwrap_or_default().to_owned(),
+            scheme: scheme.unwrap_or_default().to_owned(),
+        }),
+    }
+}
+
+fn http_connector() -> HttpConnector {
+    let mut connector = HttpConnector::new();
+    connector.enforce_http(false);
+    connector.set_nodelay(true);
+    connector.set_keepalive(Some(KEEP_ALIVE_AFTER));
+    connector.set_keepalive_interval(Some(KEEP_ALIVE_INTERVAL));
+    connector.set_keepalive_retries(Some(KEEP_ALIVE_RETRIES));
+    #[cfg(target_os = "linux")]
+    connector.set_tcp_user_timeout(Some(UNACKNOWLEDGED));
+    connector
+}
+
+/// Leads through an HTTP proxy, with the user and password in its address.
+fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
+    let tunnel = Tunnel::new(proxy.clone(), connector);
+    let intercepted = Matcher::builder().all(proxy.to_string()).build().intercept(&Uri::from_static("https://any"));
+    match intercepted.as_ref().and_then(|proxy| proxy.basic_auth()) {
+        Some(auth) => tunnel.with_auth(auth.clone()),
+        None => tunnel,
+    }
+}
+
+fn https_connector<C>(connector: C, tls: ClientConfig, config: &Config) -> Result<HttpsConnector<C>, TransportError> {
+    let Some(name) = &config.tls_server_name else { return Ok(HttpsConnector::from((connector, tls))) };
+    let bad_name = |_| TransportError::ServerName { name: name.clone() };
+    let resolver = FixedServerNameResolver::new(ServerName::try_from(name.clone()).map_err(bad_name)?);
+    Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
+}
+
+/// The whole client, over sockets that `connector` opens.
+fn over<C>(connector: C, config: &Config, http2: Http2) -> Result<Client, TransportError>
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Connection + Read + Write + Send + Unpin + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    // The plugin that a kubeconfig names may run here.
+    let auth_layer = config.auth_layer()?;
+    let mut tls = config.rustls_client_config()?;
+    tls.alpn_protocols = http2.application_protocols();
+    let mut connector = TimeoutConnector::new(https_connector(connector, tls, config)?);
+    connector.set_connect_timeout(config.connect_timeout);
+    connector.set_read_timeout(config.read_timeout);
+    connector.set_write_timeout(config.write_timeout);
+    connector.set_reset_reader_on_write(config.reset_reader_on_write);
+
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
+    builder.http2_initial_stream_window_size(STREAM_WINDOW).http2_initial_connection_window_size(CONNECTION_WINDOW);
+    http2.set_pings(&mut builder);
+    let http: hyper_util::client::legacy::Client<_, Body> = builder.build(connector);
+
+    let expires = if auth_layer.is_none() { expiry(config)? } else { None };
+    let gzip = DecompressionLayer::new().gzip(!config.disable_compression);
+    let client = ClientBuilder::new(MapErr::new(http, BoxError::from), &config.default_namespace)
+        .with_layer(&config.extra_headers_layer()?)
+        .with_layer(&option_layer(auth_layer))
+        .with_layer(&gzip)
+        .with_layer(&config.base_uri_layer());
+    Ok(client.with_valid_until(expires).build())
+}
+
+/// Until when a certificate of a credential plugin may be used. Only kube's own client tells it, so one is made for it.
+fn expiry(config: &Config) -> Result<Option<Time>, TransportError> {
+    if config.auth_info.exec.is_none() {
+        return Ok(None);
+    }
+    Ok(*Client::try_from(config.clone())?.valid_until())
+}
