@@ -5,25 +5,28 @@
 
 use std::{
     collections::HashMap,
+    convert::Infallible,
     io,
+    pin::pin,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use axum::Router;
 use hyper::{
     body::Incoming,
-    server::conn::http1,
+    server::conn::{http1, http2},
     service::{Service as _, service_fn},
 };
 use hyper_util::{
-    rt::{TokioIo, TokioTimer},
+    rt::{TokioExecutor, TokioIo, TokioTimer},
     service::TowerToHyperService,
 };
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
     task::AbortHandle,
+    time::Instant,
 };
 use tracing::{debug, warn};
 
@@ -35,7 +38,10 @@ const MAX_CONNECTIONS: usize = 256;
 const HEADER_TIMEOUT: Duration = Duration::from_secs(32);
 
 /// The header of a request, with room for large tokens.
-const MAX_HEADER: usize = 64 << 10;
+const MAX_HEADER: u32 = 64 << 10;
+
+/// What one connection may send at a time over HTTP/2: no request has a body of more than a few bytes.
+const WINDOW: u32 = 64 << 10;
 
 /// Where connections come from.
 pub(crate) trait Listener: Send {
@@ -76,20 +82,58 @@ pub(crate) async fn serve_http1<S>(stream: S, routes: Router, activity: Activity
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
+    let mut builder = http1::Builder::new();
+    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER as usize);
+    if let Err(error) = builder.serve_connection(TokioIo::new(stream), answering(routes, &activity)).await {
+        debug!(%error, "a connection broke off");
+    }
+}
+
+/// Answers the requests of one connection over HTTP/2, up to `max_streams` at a time. One that has no request for
+/// [`HEADER_TIMEOUT`] is ended: HTTP/2 knows no bound on the time that a header takes.
+pub(crate) async fn serve_http2<S>(stream: S, routes: Router, activity: Activity, max_streams: u32)
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    builder
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(max_streams)
+        .max_header_list_size(MAX_HEADER)
+        .initial_stream_window_size(WINDOW)
+        .initial_connection_window_size(WINDOW);
+    let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answering(routes, &activity)));
+    let ended = tokio::select! {
+        ended = &mut connection => ended,
+        () = activity.idle_for(HEADER_TIMEOUT) => {
+            connection.as_mut().graceful_shutdown();
+            // Answers may still be on their way, to a client that takes them or does not.
+            tokio::time::timeout(HEADER_TIMEOUT, connection).await.unwrap_or(Ok(()))
+        }
+    };
+    if let Err(error) = ended {
+        debug!(%error, "a connection broke off");
+    }
+}
+
+fn answering(
+    routes: Router,
+    activity: &Activity,
+) -> impl hyper::service::Service<
+    hyper::Request<Incoming>,
+    Response = axum::response::Response,
+    Error = Infallible,
+    Future = impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<>,
+> {
     let routes = TowerToHyperService::new(routes);
-    let service = service_fn(|request: hyper::Request<Incoming>| {
+    service_fn(move |request: hyper::Request<Incoming>| {
         let (answer, busy) = (routes.call(request), activity.begin());
         async move {
             let answer = answer.await;
             drop(busy);
             answer
         }
-    });
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), service).await {
-        debug!(%error, "a connection broke off");
-    }
+    })
 }
 
 /// Those that are open.
@@ -104,8 +148,10 @@ struct Open {
 
 #[derive(Debug)]
 struct Connection {
-    /// Since when its client has the word; `None` while a request is being answered.
-    idle_since: Option<Instant>,
+    /// Requests that are being answered.
+    n_requests: usize,
+    /// Since when its client has the word, if there are none.
+    idle_since: Instant,
     /// `None` until its task runs.
     task: Option<AbortHandle>,
 }
@@ -142,9 +188,9 @@ impl Connections {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn set_idle_since(&self, id: u64, since: Option<Instant>) {
+    fn change(&self, id: u64, change: impl FnOnce(&mut Connection)) {
         if let Some(connection) = self.open().by_id.get_mut(&id) {
-            connection.idle_since = since;
+            change(connection);
         }
     }
 }
@@ -156,13 +202,13 @@ impl Open {
             return None;
         }
         self.last_id += 1;
-        self.by_id.insert(self.last_id, Connection { idle_since: Some(Instant::now()), task: None });
+        self.by_id.insert(self.last_id, Connection { n_requests: 0, idle_since: Instant::now(), task: None });
         Some(self.last_id)
     }
 
     /// Ends the connection that has waited longest for its client. Whether there was one.
     fn make_room(&mut self) -> bool {
-        let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since?, *id)));
+        let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
         if let Some(task) = self.by_id.remove(&id).and_then(|connection| connection.task) {
             task.abort();
@@ -171,10 +217,33 @@ impl Open {
     }
 }
 
+impl Connection {
+    fn idle_since(&self) -> Option<Instant> {
+        (self.n_requests == 0).then_some(self.idle_since)
+    }
+}
+
 impl Activity {
     fn begin(&self) -> Busy {
-        self.connections.set_idle_since(self.id, None);
+        self.connections.change(self.id, |connection| connection.n_requests += 1);
         Busy { id: self.id, connections: self.connections.clone() }
+    }
+
+    /// Waits until no request has been answered for so long.
+    async fn idle_for(&self, limit: Duration) {
+        loop {
+            let since = self
+                .connections
+                .open()
+                .by_id
+                .get(&self.id)
+                .map_or_else(Instant::now, |connection| connection.idle_since().unwrap_or_else(Instant::now));
+            let left = limit.saturating_sub(since.elapsed());
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
     }
 }
 
@@ -186,13 +255,36 @@ impl Drop for Activity {
 
 impl Drop for Busy {
     fn drop(&mut self) {
-        self.connections.set_idle_since(self.id, Some(Instant::now()));
+        self.connections.change(self.id, |connection| {
+            connection.n_requests -= 1;
+            connection.idle_since = Instant::now();
+        });
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use axum::routing::get;
+
     use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_http2_connection_without_requests_is_ended() {
+        let (client, server) = tokio::io::duplex(1 << 20);
+        let routes = Router::new().route("/livez", get(|| async { "ok" }));
+        Connections::default().spawn(|activity| serve_http2(server, routes, activity, 10));
+        let shaken = hyper::client::conn::http2::handshake(TokioExecutor::new(), TokioIo::new(client)).await;
+        let (mut requests, connection) = shaken.expect("a handshake");
+        let connection = tokio::spawn(connection);
+        for _ in 0..3 {
+            tokio::time::sleep(HEADER_TIMEOUT - Duration::from_secs(1)).await;
+            let request = hyper::Request::get("http://a/livez").body(axum::body::Body::empty()).expect("a request");
+            assert_eq!(requests.send_request(request).await.expect("an answer").status(), 200);
+        }
+        let began = Instant::now();
+        connection.await.expect("no panic").expect("the server says that it ends");
+        assert!(began.elapsed().abs_diff(HEADER_TIMEOUT) < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
 
     #[test]
     fn the_connection_that_waited_longest_gives_way() {
@@ -201,11 +293,11 @@ mod tests {
             std::iter::from_fn(|| (open.by_id.len() < MAX_CONNECTIONS).then(|| open.enter())).flatten().collect();
         assert_eq!(ids.len(), MAX_CONNECTIONS);
         let busy = open.by_id.get_mut(&ids[0]).expect("open");
-        busy.idle_since = None;
+        busy.n_requests = 1;
         let next = open.enter().expect("there is room");
         assert!(open.by_id.contains_key(&ids[0]), "its request is being answered");
         assert!(!open.by_id.contains_key(&ids[1]) && open.by_id.contains_key(&next));
-        open.by_id.values_mut().for_each(|connection| connection.idle_since = None);
+        open.by_id.values_mut().for_each(|connection| connection.n_requests = 1);
         assert_eq!(open.enter(), None);
     }
 }

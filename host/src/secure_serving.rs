@@ -26,7 +26,7 @@ use tracing::{debug, info, warn};
 pub(crate) use self::access::RequestUser;
 use self::{access::Gate, certificates::Tls};
 use crate::{
-    connections::{self, Activity, serve_http1},
+    connections::{self, Activity, serve_http1, serve_http2},
     failure::chain,
     file_watch::{self, FileWatch},
     klog::Verbosity,
@@ -34,6 +34,9 @@ use crate::{
 
 /// A client that does not get through the handshake in this time is given up.
 const HANDSHAKE: Duration = Duration::from_secs(10);
+
+/// Requests that a connection may have open at a time, as in kube-scheduler.
+const MAX_STREAMS: u32 = 100;
 
 /// What kube-scheduler's flags say about serving.
 #[derive(Clone, Debug)]
@@ -44,6 +47,7 @@ pub(crate) struct SecureServing {
     /// Where a self-signed certificate is kept; `None`: in memory.
     pub certificate_dir: Option<PathBuf>,
     pub only_tls13: bool,
+    pub http2: ServeHttp2,
     /// Certificates for clients that ask for certain names.
     pub sni_certificates: Vec<SniCertificate>,
     /// Whose client certificates are trusted.
@@ -85,6 +89,13 @@ pub(crate) enum Lookup {
     Strict,
 }
 
+/// Whether HTTP/2 is served beside HTTP/1.1, and how many requests a connection may have open at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ServeHttp2 {
+    No,
+    UpTo(u32),
+}
+
 /// `--tls-sni-cert-key`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SniCertificate {
@@ -115,6 +126,7 @@ impl SecureServing {
             certificate: None,
             certificate_dir: None,
             only_tls13: false,
+            http2: ServeHttp2::UpTo(MAX_STREAMS),
             sni_certificates: Vec::new(),
             client_ca: None,
             front_proxy: None,
@@ -145,11 +157,12 @@ impl SecureServing {
             .with_context(|| format!("--bind-address and --secure-port: {} cannot be used", self.address))?;
         info!(address = %listener.local_addr()?, "serving HTTPS");
         let routes = routes.layer(middleware::from_fn_with_state(gate, access::check));
+        let http2 = serving.http2;
         Ok(async move {
             let _watch = watch;
             let current = || tls.read().unwrap_or_else(PoisonError::into_inner).clone();
-            connections::accept(listener, |stream, activity| serve_one(stream, current(), routes.clone(), activity))
-                .await;
+            let serve = |stream, activity| serve_one(stream, current(), (routes.clone(), http2), activity);
+            connections::accept(listener, serve).await;
         })
     }
 
@@ -183,7 +196,7 @@ impl SecureServing {
 #[derive(Clone, Copy, Debug)]
 struct PeerAddress(IpAddr);
 
-async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, activity: Activity) {
+async fn serve_one(stream: TcpStream, tls: Tls, (routes, http2): (Router, ServeHttp2), activity: Activity) {
     let Ok(address) = stream.peer_addr() else { return };
     let acceptor = TlsAcceptor::from(Arc::clone(&tls.config));
     let stream = match timeout(HANDSHAKE, acceptor.accept(stream)).await {
@@ -193,6 +206,10 @@ async fn serve_one(stream: TcpStream, tls: Tls, routes: Router, activity: Activi
     };
     let (_, connection) = stream.get_ref();
     let peer = tls.peer(connection.peer_certificates().unwrap_or_default());
+    let is_http2 = connection.alpn_protocol() == Some(b"h2");
     let routes = routes.layer(Extension(peer)).layer(Extension(PeerAddress(address.ip())));
-    serve_http1(stream, routes, activity).await;
+    match http2 {
+        ServeHttp2::UpTo(max_streams) if is_http2 => serve_http2(stream, routes, activity, max_streams).await,
+        ServeHttp2::UpTo(_) | ServeHttp2::No => serve_http1(stream, routes, activity).await,
+    }
 }

@@ -43,7 +43,6 @@ pub(super) enum Role {
 use Kind::{Duration, Fraction, List, Number, Repeated, Switch, Text};
 use Role::{Refused, Used, WithoutConfig, WithoutEffect};
 
-const ONE_PROTOCOL: &str = "HTTP/1.1 alone is served";
 const CHOICES: &str = "TLS 1.2 and 1.3 are served with suites and curves that are sound, and no others";
 const METRICS: &str = "all metrics are shown, with all labels";
 const ONE_STREAM: &str = "all log lines go to standard error, unbuffered";
@@ -60,8 +59,8 @@ pub(super) const FLAGS: &[Flag] = &[
     flag("write-config-to", Text, Used),
     flag("bind-address", Text, Used),
     flag("cert-dir", Text, Used),
-    flag("disable-http2-serving", Switch, WithoutEffect(ONE_PROTOCOL)),
-    flag("http2-max-streams-per-connection", Number, WithoutEffect(ONE_PROTOCOL)),
+    flag("disable-http2-serving", Switch, Used),
+    flag("http2-max-streams-per-connection", Number, Used),
     flag(
         "permit-address-sharing",
         Switch,

@@ -8,7 +8,7 @@ use std::{
 use super::flags::Given;
 use crate::{
     failure::Usage,
-    secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, SniCertificate},
+    secure_serving::{Authorities, FrontProxy, Lookup, SecureServing, ServeHttp2, SniCertificate},
 };
 
 const DEFAULT_PORT: u16 = 10259;
@@ -41,6 +41,7 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
         Some("VersionTLS13") => true,
         Some(other) => return Err(Usage(format!("--tls-min-version {other}: use VersionTLS12 or VersionTLS13"))),
     };
+    serving.http2 = http2(given, serving.http2)?;
     let sni = given.texts("tls-sni-cert-key").into_iter().map(sni_certificate);
     serving.sni_certificates = sni.collect::<Result<_, _>>()?;
     serving.client_ca = given.path("client-ca-file").map(Authorities::File);
@@ -69,6 +70,19 @@ pub(super) fn read(given: &Given) -> Result<Option<SecureServing>, Usage> {
     }
     serving.flags = given.all();
     Ok(Some(serving))
+}
+
+/// Of streams, none or zero is the default, as in kube-scheduler.
+fn http2(given: &Given, default: ServeHttp2) -> Result<ServeHttp2, Usage> {
+    const STREAMS: &str = "http2-max-streams-per-connection";
+    if given.switch("disable-http2-serving").unwrap_or(false) {
+        return Ok(ServeHttp2::No);
+    }
+    let streams = given.number(STREAMS).map_or(Ok(0), u32::try_from);
+    match streams.map_err(|_| Usage(format!("--{STREAMS}: use a number that is not negative")))? {
+        0 => Ok(default),
+        streams => Ok(ServeHttp2::UpTo(streams)),
+    }
 }
 
 /// `CERTIFICATE,KEY` or `CERTIFICATE,KEY:NAME,NAME`.
@@ -115,6 +129,15 @@ mod tests {
     }
 
     #[test]
+    fn http2_is_served_unless_it_is_turned_off() {
+        let http2 = |flags: &[&str]| read(flags).expect("fine").expect("it serves").http2;
+        assert_eq!(http2(&[]), ServeHttp2::UpTo(100));
+        assert_eq!(http2(&["--http2-max-streams-per-connection=7"]), ServeHttp2::UpTo(7));
+        assert_eq!(http2(&["--http2-max-streams-per-connection=0"]), ServeHttp2::UpTo(100));
+        assert_eq!(http2(&["--disable-http2-serving"]), ServeHttp2::No);
+    }
+
+    #[test]
     fn certificates_by_name_and_front_proxies_are_read() {
         let flags = ["--tls-sni-cert-key=a.crt,a.key", "--tls-sni-cert-key=b.crt,b.key:b.example,*.b.example"];
         let serving = read(&flags).expect("fine").expect("it serves");
@@ -133,6 +156,7 @@ mod tests {
             ("--bind-address=nowhere", "--bind-address nowhere"),
             ("--tls-cert-file=a", "give both or none"),
             ("--tls-sni-cert-key=a.crt", "write CERTIFICATE,KEY"),
+            ("--http2-max-streams-per-connection=-1", "use a number that is not negative"),
             ("--tls-min-version=VersionSSL3", "--tls-min-version VersionSSL3"),
         ] {
             let error = read(&[flag]).expect_err("refused").to_string();

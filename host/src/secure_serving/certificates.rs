@@ -15,7 +15,7 @@ use rustls::{
 };
 use x509_parser::{extensions::GeneralName, parse_x509_certificate};
 
-use super::{Authorities, SecureServing, SniCertificate};
+use super::{Authorities, SecureServing, ServeHttp2, SniCertificate};
 use crate::failure::Usage;
 
 /// The files in `--cert-dir`.
@@ -65,7 +65,10 @@ impl Tls {
             builder.with_client_cert_verifier(verifier(all, &provider)?)
         };
         let mut config = builder.with_cert_resolver(Arc::new(ServerNames::read(serving, &provider)?));
-        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        if serving.http2 != ServeHttp2::No {
+            config.alpn_protocols.push(b"h2".to_vec());
+        }
+        config.alpn_protocols.push(b"http/1.1".to_vec());
         Ok(Self { config: Arc::new(config), clients, front_proxies })
     }
 

@@ -5,14 +5,20 @@ use std::{
     io::Read as _,
     net::TcpListener,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Empty};
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::{Api, Client, Config, api::PostParams, config::AuthInfo};
 use pprof::protos::Message as _;
 use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use rustls::{ClientConfig, RootCertStore, pki_types::ServerName};
 use serde_json::Value;
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
 
 use crate::{
     cluster::{Cluster, pod},
@@ -183,6 +189,42 @@ async fn a_client_gets_the_certificate_of_the_name_that_it_asks_for() {
     fs::write(&certificate, other.cert.pem()).expect("a file");
     bench.process.line("other certificates are served and trusted").await;
     healthz("scheduler.example").await.expect_err("the certificate before, which is not served any more");
+}
+
+/// HTTP/2 as prometheus and client-go speak it: as many requests at a time as there are, on one connection.
+#[tokio::test(flavor = "multi_thread")]
+async fn http2_is_served_beside_http1() {
+    let own = rcgen::generate_simple_self_signed(["scheduler.example".to_owned()]).expect("a certificate");
+    let dir = tempfile::tempdir().expect("a folder");
+    let (certificate, key) = (dir.path().join("own.crt"), dir.path().join("own.key"));
+    fs::write(&certificate, own.cert.pem()).expect("a file");
+    fs::write(&key, own.signing_key.serialize_pem()).expect("a file");
+    let files = [("cert", certificate), ("private-key", key)]
+        .map(|(name, path)| format!("--tls-{name}-file={}", path.display()));
+    let bench = Bench::start(&files.each_ref().map(String::as_str)).await;
+    let connect = async |protocols: &[&str]| {
+        let mut roots = RootCertStore::empty();
+        roots.add(own.cert.der().clone()).expect("a certificate");
+        let mut tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        tls.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
+        let stream = TcpStream::connect(("127.0.0.1", bench.port)).await.expect("it listens");
+        let name = ServerName::try_from("scheduler.example").expect("a name");
+        TlsConnector::from(Arc::new(tls)).connect(name, stream).await.expect("TLS")
+    };
+    let stream = connect(&["h2", "http/1.1"]).await;
+    let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
+    let (requests, connection) = shaken.expect("a handshake");
+    tokio::spawn(connection);
+    let ask = |path: &str| {
+        let request = http::Request::get(format!("https://scheduler.example{path}")).body(Empty::<&[u8]>::new());
+        let (mut requests, request) = (requests.clone(), request.expect("a request"));
+        async move { requests.send_request(request).await.expect("an answer").status().as_u16() }
+    };
+    let paths: Vec<&str> = (0..200).map(|n| if n % 2 == 0 { "/healthz" } else { "/metrics" }).collect();
+    let answers = futures::future::join_all(paths.iter().map(|path| ask(path))).await;
+    assert!(answers.iter().zip(0..).all(|(code, n)| *code == if n % 2 == 0 { 200 } else { 403 }), "{answers:?}");
+    let stream = connect(&["http/1.1"]).await;
+    assert_eq!(stream.get_ref().1.alpn_protocol(), Some(&b"http/1.1"[..]));
 }
 
 #[tokio::test(flavor = "multi_thread")]
