@@ -38,6 +38,9 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
         Aspect::Request if difference.subject.starts_with("* watch ") => {
             Some("Berth's watches end after 30 to 45 seconds, so that it notices a connection that died")
         }
+        Aspect::Request if difference.subject.starts_with("* patch events ") => {
+            Some("how often an attempt that ends in an error is made again, and told again, is a matter of time")
+        }
         Aspect::Request if PATCHED.iter().any(|kind| difference.subject.contains(kind)) => {
             Some("Berth patches a claim or a volume where kube-scheduler writes it whole")
         }
