@@ -139,6 +139,32 @@ impl Bindings {
         }
     }
 
+    /// A plugin was replaced. If what came in its place holds no pods at Permit, those that it held go on; if that is out of
+    /// service, they are rejected, to wait for the plugin as other pods do.
+    pub(crate) fn release_from_permit(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
+        let Some(profile) = context.profiles.get_mut(scheduler_name) else { return };
+        let name = Arc::clone(profile.name(plugin));
+        let out_of_service = profile.get(plugin).and_then(|plugin| plugin.out_of_service());
+        if out_of_service.is_none() && profile.plugins.at(Point::Permit).contains(&plugin) {
+            return;
+        }
+        let is_held = |binding: &&Binding| {
+            let waits = if let Stage::Permit(waits) = &binding.stage { waits.holds(&name) } else { false };
+            waits && binding.pod().scheduler_name == scheduler_name
+        };
+        let mut held: Vec<PodUid> = self.waiting.values().filter(is_held).map(Binding::uid).cloned().collect();
+        held.sort_unstable();
+        for uid in held {
+            let plugin = Arc::clone(&name);
+            let input = match &out_of_service {
+                Some(status) => Input::Rejected { plugin, reason: status.message() },
+                None => Input::Allowed { plugin },
+            };
+            self.inbox.push_back((uid, input));
+        }
+        self.deliver(context);
+    }
+
     /// PreBind has other plugins in this profile: pods in the middle of it go on behind the last plugin that is done with
     /// them, wherever that stands now.
     pub(crate) fn reorder_pre_bind(&mut self, scheduler_name: Sym, before: &[PluginIdx], after: &[PluginIdx]) {

@@ -103,6 +103,9 @@ impl Swaps {
                 self.replace(successor, swap.grants.clone(), bindings, context);
             }
             register_events(context);
+            for &(scheduler_name, plugin) in &users {
+                bindings.release_from_permit(scheduler_name, plugin, context);
+            }
             let now = context.outbox.now();
             let binary = swap.factory.version().binary;
             let held = binary.map_or_else(Vec::new, |binary| context.isolation.replaced(&swap.name, binary));

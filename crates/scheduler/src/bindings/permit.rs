@@ -30,6 +30,10 @@ impl PermitWaits {
         self.plugins.is_empty()
     }
 
+    pub(crate) fn holds(&self, plugin: &str) -> bool {
+        self.plugins.iter().any(|wait| *wait.plugin == *plugin)
+    }
+
     /// Milliseconds since the pod began to wait.
     pub(crate) fn waited(&self, now: Time) -> u64 {
         now.since(self.since)

@@ -1,8 +1,8 @@
 //! Pods that wait on Permit, and PreBind plugins that wait for the host.
 
-use berth_framework::{DeltaSource as _, Effect, PermitVerdict};
+use berth_framework::{DeltaSource as _, Effect, PermitVerdict, Point};
 
-use super::kit::{Bench, awaited, bind_finished, binds, effects_finished, events, pod};
+use super::kit::{Bench, Factory, awaited, bind_finished, binds, effects_finished, events, pod};
 use crate::{Action, Event, Observation, PodRequest, Request, StatusChange};
 
 fn waiting() -> Bench {
@@ -31,6 +31,41 @@ fn another_pod_may_let_it_go() {
     assert_eq!(binds(&bench.settle()).len(), 2);
     let waited = Observation::PermitWait { result: "Success", milliseconds: 500 };
     assert!(bench.scheduler.drain_observations().contains(&waited));
+}
+
+/// Another binary comes for the plugin that holds the pod.
+fn replace_plugin(bench: &mut Bench) {
+    let factory = Factory::new("2", &bench.script, true);
+    bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
+}
+
+#[test]
+fn it_goes_on_waiting_for_another_binary_of_the_plugin() {
+    let mut bench = waiting();
+    replace_plugin(&mut bench);
+    assert!(binds(&bench.settle()).is_empty());
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 1);
+}
+
+#[test]
+fn a_binary_that_holds_no_pods_lets_it_go() {
+    let mut bench = waiting();
+    bench.script(|script| script.without = vec![Point::Permit]);
+    replace_plugin(&mut bench);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+}
+
+#[test]
+fn it_is_rejected_when_the_plugin_goes_out_of_service() {
+    let mut bench = waiting();
+    bench.script(|script| {
+        script.out_of_service = Some("plugin \"Fake\" is withdrawn".to_owned());
+        script.without = Point::ALL.into();
+    });
+    replace_plugin(&mut bench);
+    let actions = bench.settle();
+    assert_eq!(events(&actions)[0].1, "0/1 nodes are available: 1 plugin \"Fake\" is withdrawn.");
+    assert_eq!(bench.scheduler.metrics().waiting_pods, 0);
 }
 
 #[test]
