@@ -4,6 +4,7 @@
 
 mod bench;
 mod build;
+mod cases;
 mod dev;
 mod inspect;
 mod new;

@@ -24,7 +24,7 @@ mod totals;
 pub(crate) use self::{
     announcer::Announcer,
     inventory::{PluginInventory, is_own},
-    load::{Plugins, UnusableFile, artifact_cache, usable_artifact_cache},
+    load::{Plugins, UnusableFile, artifact_cache, limits, usable_artifact_cache},
     message::{HostSettings, Message, Order, Proposal},
     report::{Grants, PluginReport, QuarantinedBinary, ServingBinary},
     rules::{Granted, Rules},

@@ -44,6 +44,9 @@ pub struct PluginAnswers {
     /// What the queueing hint says of the step's event.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hint: Option<Hint>,
+    /// Effects that the plugin was not granted, each as the pod would be told of it. A file of cases cannot expect them.
+    #[serde(skip)]
+    pub refused: Vec<String>,
 }
 
 /// What a point answers that decides about the pod as a whole.
@@ -154,6 +157,7 @@ impl PluginAnswers {
             let show = |hint: Option<Hint>| json!(hint).to_string();
             lines.push(format!("QueueingHint: {}, expected {}", show(self.hint), show(expected.hint)));
         }
+        lines.extend(self.refused.iter().cloned());
         lines
     }
 }

@@ -11,7 +11,9 @@ use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
+    case_host::CaseHost,
     harness::PluginHarness,
+    situation::Situation,
     step::{CaseError, CaseStep},
 };
 
@@ -21,6 +23,12 @@ use crate::{
 pub struct CaseFile {
     /// The name in the plugin's manifest.
     pub plugin: String,
+    /// What an instance may use, as under `limits` in a PluginHostConfiguration; null stands for its defaults.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub limits: Value,
+    /// What the plugin may see and ask for, as under `grants` there; null stands for everything.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub grants: Value,
     /// In the order of the file; each begins with a new instance and an empty cluster.
     pub cases: Vec<PluginCase>,
 }
@@ -75,24 +83,30 @@ impl CaseFile {
         serde_saphyr::from_str(&text).map_err(|error| CaseFileError::Parse(path.to_owned(), Box::new(error)))
     }
 
-    /// Runs every case.
+    /// Runs every case. `limits` and `grants` are for the caller to heed.
     #[must_use]
-    pub fn run(&self, factory: &dyn PluginFactory) -> Vec<CaseResult> {
-        self.cases.iter().map(|case| CaseResult { name: case.name.clone(), differences: case.run(factory) }).collect()
+    pub fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<CaseResult> {
+        let run = |case: &PluginCase| CaseResult { name: case.name.clone(), differences: case.run(factory, host) };
+        self.cases.iter().map(run).collect()
+    }
+
+    /// Those of the cases whose arguments the plugin takes.
+    pub fn situations(&self) -> impl Iterator<Item = Situation> {
+        self.cases.iter().filter(|case| case.refused.is_none()).map(Situation::of_case)
     }
 
     /// The same cases with the answers that the plugin gives.
     ///
     /// # Errors
     /// [`CaseError::Step`]: the first step in which it gives none.
-    pub fn updated(&self, factory: &dyn PluginFactory) -> Result<Self, CaseError> {
-        let cases = self.cases.iter().map(|case| case.updated(factory)).collect::<Result<_, _>>()?;
-        Ok(Self { plugin: self.plugin.clone(), cases })
+    pub fn updated(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Result<Self, CaseError> {
+        let cases = self.cases.iter().map(|case| case.updated(factory, host)).collect::<Result<_, _>>()?;
+        Ok(Self { cases, ..self.clone() })
     }
 }
 
 impl PluginCase {
-    fn run(&self, factory: &dyn PluginFactory) -> Vec<String> {
+    fn run(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Vec<String> {
         let mut harness = match (PluginHarness::new(factory, &self.args.to_string()), &self.refused) {
             (Ok(harness), None) => harness,
             (Ok(_), Some(expected)) => return vec![format!("the arguments are taken, expected: {expected}")],
@@ -101,7 +115,7 @@ impl PluginCase {
         };
         let mut differences = Vec::new();
         for (number, step) in (1..).zip(&self.steps) {
-            let lines = match self.answers(&mut harness, step) {
+            let lines = match self.answers(&mut harness, host, step) {
                 Ok(answers) => answers.differences(&step.expect),
                 Err(error) => vec![error.to_string()],
             };
@@ -111,14 +125,14 @@ impl PluginCase {
         differences
     }
 
-    fn updated(&self, factory: &dyn PluginFactory) -> Result<Self, CaseError> {
+    fn updated(&self, factory: &dyn PluginFactory, host: &CaseHost) -> Result<Self, CaseError> {
         let mut case = self.clone();
         match PluginHarness::new(factory, &self.args.to_string()) {
             Err(error) => case.refused = Some(error.to_string()),
             Ok(mut harness) => {
                 case.refused = None;
                 for (step, (old, new)) in (1..).zip(self.steps.iter().zip(&mut case.steps)) {
-                    let answers = self.answers(&mut harness, old);
+                    let answers = self.answers(&mut harness, host, old);
                     let in_step = |error| CaseError::Step { case: self.name.clone(), step, reason: Box::new(error) };
                     new.expect = answers.map_err(in_step)?;
                 }
@@ -127,8 +141,13 @@ impl PluginCase {
         Ok(case)
     }
 
-    fn answers(&self, harness: &mut PluginHarness, step: &CaseStep) -> Result<PluginAnswers, CaseError> {
-        step.answers(harness, if step.pod.is_null() { &self.pod } else { &step.pod })
+    fn answers(
+        &self,
+        harness: &mut PluginHarness,
+        host: &CaseHost,
+        step: &CaseStep,
+    ) -> Result<PluginAnswers, CaseError> {
+        step.answers(harness, host, if step.pod.is_null() { &self.pod } else { &step.pod })
     }
 }
 

@@ -3,14 +3,15 @@
 //! Whoever calls a component checks the length, range and subset of each answer, so mistakes in these show here as failed
 //! calls. The properties here are about several calls.
 
-use berth_framework::{Call, CycleId, PluginFactory, Point, Status};
-use berth_model::{NodeSet, Pod, Time, api};
+use berth_framework::{PluginFactory, Point, Status};
+use berth_model::{NodeSet, Pod, api};
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
     answers::PluginAnswers,
     harness::{HarnessError, PluginHarness},
     random::{Random, node, node_name, pod},
+    situation::Situation,
 };
 
 /// One property that the contract asks for.
@@ -56,7 +57,7 @@ impl From<Status> for Violation {
     }
 }
 
-type Property = fn(&dyn PluginFactory, &str, u64) -> Result<bool, Violation>;
+type Property = fn(&dyn PluginFactory, &Situation, u64) -> Result<bool, Violation>;
 
 /// Each returns whether it applies to the plugin.
 const PROPERTIES: [(&str, Property); 7] = [
@@ -69,11 +70,11 @@ const PROPERTIES: [(&str, Property); 7] = [
     ("many cycles may be open at a time", interleaved_cycles),
 ];
 
-/// Checks every property with arguments (`pluginConfig` as JSON), on random clusters that the seed decides.
+/// Checks every property in a situation, on random clusters that the seed decides.
 #[must_use]
-pub fn conformance(factory: &dyn PluginFactory, args: &str, seed: u64) -> Vec<ConformanceCheck> {
+pub fn conformance(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Vec<ConformanceCheck> {
     let check = |(property, holds): (&'static str, Property)| {
-        let outcome = match holds(factory, args, seed) {
+        let outcome = match holds(factory, situation, seed) {
             Ok(true) => CheckOutcome::Passed,
             Ok(false) => CheckOutcome::NotApplicable,
             Err(violation) => CheckOutcome::Failed(violation.to_string()),
@@ -83,22 +84,22 @@ pub fn conformance(factory: &dyn PluginFactory, args: &str, seed: u64) -> Vec<Co
     PROPERTIES.into_iter().map(check).collect()
 }
 
-fn empty_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 0)?;
+fn empty_cluster(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 0)?;
     random_cluster.ask_about_new_pod()?;
     Ok(true)
 }
 
-fn huge_cluster(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 5000)?;
+fn huge_cluster(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 5000)?;
     for _ in 0..3 {
         random_cluster.ask_about_new_pod()?;
     }
     Ok(true)
 }
 
-fn repeats_itself(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 40)?;
+fn repeats_itself(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 40)?;
     for _ in 0..20 {
         let pod = random_cluster.new_pod()?;
         let (first, second) = (random_cluster.ask(&pod)?, random_cluster.ask(&pod)?);
@@ -107,25 +108,25 @@ fn repeats_itself(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<
     Ok(true)
 }
 
-fn follows_deltas(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 20)?;
+fn follows_deltas(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 20)?;
     for round in 0..30 {
         random_cluster.change(5)?;
         let pod = random_cluster.new_pod()?;
         let followed = random_cluster.ask(&pod)?;
         if round % 5 == 4 {
-            let fresh = random_cluster.harness.ask_fresh(factory, args, &pod)?;
+            let fresh = random_cluster.harness.ask_fresh(factory, situation.args(), &pod)?;
             same("the replica that was fed deltas", &followed, &fresh)?;
         }
     }
     Ok(true)
 }
 
-fn batches_agree(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+fn batches_agree(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Filter) {
         return Ok(false);
     }
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 60)?;
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 60)?;
     for _ in 0..10 {
         let pod = random_cluster.new_pod()?;
         random_cluster.harness.sync()?;
@@ -147,11 +148,11 @@ fn batches_agree(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<b
     Ok(true)
 }
 
-fn scores_in_range(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+fn scores_in_range(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Score) {
         return Ok(false);
     }
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 40)?;
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 40)?;
     for _ in 0..30 {
         random_cluster.change(3)?;
         let pod = random_cluster.new_pod()?;
@@ -164,20 +165,17 @@ fn scores_in_range(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result
 }
 
 /// Pods wait for their binding while others are scheduled.
-fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Result<bool, Violation> {
+fn interleaved_cycles(factory: &dyn PluginFactory, situation: &Situation, seed: u64) -> Result<bool, Violation> {
     if !factory.points().contains(Point::Filter) {
         return Ok(false);
     }
-    let mut random_cluster = RandomCluster::new(factory, args, seed, 20)?;
+    let mut random_cluster = RandomCluster::new(factory, situation, seed, 20)?;
     let all = random_cluster.harness.cluster().table().nodes().clone();
     let pods: Vec<Pod> = (0..8).map(|_| random_cluster.new_pod()).collect::<Result<_, _>>()?;
-    let alone: Vec<NodeSet> = pods.iter().map(|pod| random_cluster.survivors(pod, &all)).collect::<Result<_, _>>()?;
     random_cluster.harness.sync()?;
+    let alone: Vec<NodeSet> = pods.iter().map(|pod| random_cluster.survivors(pod, &all)).collect::<Result<_, _>>()?;
     let (plugin, cluster) = random_cluster.harness.parts();
-    let calls: Vec<_> = (1000u64..)
-        .zip(&pods)
-        .map(|(cycle, pod)| Call { cycle: CycleId(cycle), now: Time::default(), pod, table: cluster.table() })
-        .collect();
+    let calls: Vec<_> = (1000u64..).zip(&pods).map(|(cycle, pod)| cluster.call(cycle, pod)).collect();
     for (call, expected) in calls.iter().zip(&alone) {
         let mut given = all.clone();
         let passes = match plugin.pre_filter().map(|point| point.pre_filter(call)) {
@@ -197,7 +195,8 @@ fn interleaved_cycles(factory: &dyn PluginFactory, args: &str, seed: u64) -> Res
 }
 
 /// The plugin with a random cluster.
-struct RandomCluster {
+struct RandomCluster<'s> {
+    situation: &'s Situation,
     harness: PluginHarness,
     random: Random,
     n_nodes: u64,
@@ -206,10 +205,20 @@ struct RandomCluster {
     placed: Vec<String>,
 }
 
-impl RandomCluster {
-    fn new(factory: &dyn PluginFactory, args: &str, seed: u64, n_nodes: u64) -> Result<Self, HarnessError> {
-        let harness = PluginHarness::new(factory, args)?;
-        let mut cluster = Self { harness, random: Random::new(seed), n_nodes, n_pods: 0, placed: Vec::new() };
+impl<'s> RandomCluster<'s> {
+    /// Without nodes it stays empty: those of the situation do not come either.
+    fn new(
+        factory: &dyn PluginFactory,
+        situation: &'s Situation,
+        seed: u64,
+        n_nodes: u64,
+    ) -> Result<Self, HarnessError> {
+        let mut harness = PluginHarness::new(factory, situation.args())?;
+        if n_nodes > 0 {
+            situation.enter(&mut harness)?;
+        }
+        let random = Random::new(seed);
+        let mut cluster = Self { situation, harness, random, n_nodes, n_pods: 0, placed: Vec::new() };
         for number in 0..n_nodes {
             cluster.set_node(number)?;
         }
@@ -236,9 +245,10 @@ impl RandomCluster {
 
     /// Some random changes of the cluster.
     fn change(&mut self, n_changes: u64) -> Result<(), HarnessError> {
+        let objects = self.situation.objects();
         for _ in 0..n_changes {
             let number = self.random.below(self.n_nodes);
-            match self.random.below(6) {
+            match self.random.below(if objects.is_empty() { 6 } else { 8 }) {
                 0 | 1 => self.set_node(number)?,
                 2 => drop(self.harness.remove_node(&node_name(number))),
                 3 if !self.placed.is_empty() => {
@@ -246,15 +256,26 @@ impl RandomCluster {
                     let uid = self.placed.swap_remove(at);
                     self.harness.remove_pod(&uid);
                 }
+                // An object goes, or comes again.
+                6 | 7 => {
+                    let at = usize::try_from(self.random.below(objects.len() as u64)).unwrap_or(0);
+                    if let Some(object) = objects.get(at)
+                        && !self.harness.cluster_mut().remove_object(object)
+                    {
+                        self.harness.set_object(object);
+                    }
+                }
                 _ => self.place_pod()?,
             }
         }
         Ok(())
     }
 
+    /// Every other one is of the situation, if that has any.
     fn new_pod(&mut self) -> Result<Pod, HarnessError> {
         self.n_pods += 1;
-        let json = pod(&mut self.random, self.n_pods, None);
+        let own = self.situation.pending(self.n_pods / 2).filter(|_| self.n_pods.is_multiple_of(2));
+        let json = own.unwrap_or_else(|| pod(&mut self.random, self.n_pods, None));
         let mut pod = api::Pod::deserialize(&json)?;
         pod.json = Some(json.to_string().into_bytes().into());
         Ok(self.harness.intern(&pod))
@@ -302,7 +323,7 @@ mod tests {
     use super::*;
 
     fn failures(factory: &dyn PluginFactory) -> Vec<ConformanceCheck> {
-        let checks = conformance(factory, "null", 1);
+        let checks = conformance(factory, &Situation::of_args("null"), 1);
         checks.into_iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).collect()
     }
 

@@ -1,11 +1,14 @@
 //! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
 
-use berth_framework::{BuildError, Call, DryRunCase, Plugin, PluginFactory, Status};
+use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
 use berth_model::{NodeIdx, Pod, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
-use crate::{answers::PluginAnswers, placing};
+use crate::{
+    answers::PluginAnswers,
+    placing::{self, Answering},
+};
 
 /// One instance of a plugin, with a cluster of its own.
 #[derive(Debug)]
@@ -163,11 +166,16 @@ impl PluginHarness {
     }
 
     /// The same, and in the same cycle what comes after the nodes were looked at: PostFilter if none passed or, if the pod goes
-    /// to `node`, the points from Reserve to PostBind.
+    /// to `node`, the points from Reserve to PostBind. Effects beyond `grants` are noted in the answers.
     ///
     /// # Errors
     /// The plugin fails.
-    pub(crate) fn decide(&mut self, pod: &Pod, node: Option<NodeIdx>) -> Result<PluginAnswers, Status> {
+    pub(crate) fn decide(
+        &mut self,
+        pod: &Pod,
+        node: Option<NodeIdx>,
+        grants: &Grants,
+    ) -> Result<PluginAnswers, Status> {
         self.sync()?;
         if let Some(status) = self.held_back(pod) {
             return Ok(PluginAnswers { pre_enqueue: Some(status.into()), ..PluginAnswers::default() });
@@ -176,8 +184,10 @@ impl PluginHarness {
             let about_nodes = berth_testing::ask(plugin, call)?;
             let mut answers = PluginAnswers::from(about_nodes.clone());
             match node {
-                Some(node) => placing::place(plugin, call, node, &mut answers),
-                None => answers.post_filter = placing::post_filter(plugin, call, &about_nodes)?,
+                Some(node) => placing::place(plugin, call, node, &mut Answering { answers: &mut answers, grants }),
+                None => {
+                    placing::post_filter(plugin, call, &about_nodes, &mut Answering { answers: &mut answers, grants })?
+                }
             }
             Ok(answers)
         })

@@ -3,20 +3,24 @@
 //! A plugin comes as a `PluginFactory`, so components and native plugins are treated alike, and nothing here knows wasm.
 //! [`PluginHarness`] holds one instance and a cluster in memory.
 //! [`CaseFile`] compares answers with those that an author wrote down, [`conformance`] checks what the contract asks of
-//! every plugin, [`measure`] times each extension point.
+//! every plugin, [`measure`] times each extension point; the latter two in a [`Situation`], that of a case for one.
 
 mod answers;
 mod case_file;
+mod case_host;
 mod conformance;
 mod harness;
 mod measure;
 mod placing;
 mod random;
+mod situation;
 mod step;
 
 pub use answers::{Decision, Hint, PluginAnswers, Rejection};
 pub use case_file::{CaseFile, CaseFileError, CaseResult, PluginCase};
+pub use case_host::CaseHost;
 pub use conformance::{CheckOutcome, ConformanceCheck, conformance};
 pub use harness::{HarnessError, PluginHarness};
-pub use measure::{Measurement, measure};
+pub use measure::{Measurement, Sizes, measure, sizes};
+pub use situation::Situation;
 pub use step::{CaseError, CaseEvent, CaseStep, QueuedPod};

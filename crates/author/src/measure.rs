@@ -1,17 +1,19 @@
 //! How long each extension point takes: what `berth plugin bench` prints.
 
 use std::{
+    cell::Cell,
     collections::BTreeMap,
     time::{Duration, Instant},
 };
 
-use berth_framework::{Call, Plugin, PluginFactory, Status};
-use berth_model::{NodeSet, Pod, api};
+use berth_framework::{Call, DeltaSource, Needs, Plugin, PluginFactory, Status};
+use berth_model::{Delta, NodeSet, Pod, api};
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
     harness::{HarnessError, PluginHarness},
     random::{Random, node, node_name, pod},
+    situation::Situation,
 };
 
 /// Pods that the plugin is called about; each figure is the median over them.
@@ -31,13 +33,18 @@ pub struct Measurement {
     pub microseconds: f64,
 }
 
-/// Times a plugin on a random cluster of so many nodes.
+/// Times a plugin on a random cluster of so many nodes, about the pods of the situation or, if it has none, random ones.
 ///
 /// # Errors
 /// The plugin refuses its arguments, or fails.
-pub fn measure(factory: &dyn PluginFactory, args: &str, n_nodes: u64) -> Result<Vec<Measurement>, HarnessError> {
+pub fn measure(
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    n_nodes: u64,
+) -> Result<Vec<Measurement>, HarnessError> {
     let mut random = Random::new(1);
-    let mut harness = PluginHarness::new(factory, args)?;
+    let mut harness = PluginHarness::new(factory, situation.args())?;
+    situation.enter(&mut harness)?;
     populate(&mut harness, &mut random, n_nodes)?;
     let mut times = CallTimes::default();
     times.add("sync (full)", || harness.sync())?;
@@ -45,12 +52,75 @@ pub fn measure(factory: &dyn PluginFactory, args: &str, n_nodes: u64) -> Result<
         let uid = format!("uid-{number}");
         harness.remove_pod(&uid);
         times.add("sync (one pod)", || harness.sync())?;
-        let pod = api::Pod::deserialize(&pod(&mut random, number, None))?;
+        let json = situation.pending(number).unwrap_or_else(|| pod(&mut random, number, None));
+        let mut pod = api::Pod::deserialize(&json)?;
+        pod.json = Some(json.to_string().into_bytes().into());
         let pod: Pod = harness.intern(&pod);
         harness.sync()?;
         harness.in_cycle(&pod, |plugin, call| cycle(plugin, call, &mut times))?;
     }
     Ok(times.medians(n_nodes))
+}
+
+/// What crosses the border between the scheduler and a replica, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Sizes {
+    /// The size of the cluster.
+    pub n_nodes: u64,
+    /// The first delta, with everything.
+    pub full_delta: u64,
+    /// A delta after one pod left its node.
+    pub one_pod: u64,
+}
+
+/// Weighs the deltas of the same cluster as in [`measure`]. `weigh` says what one takes in the form in which the plugin gets
+/// it. A plugin without a replica gets none.
+///
+/// # Errors
+/// The plugin refuses its arguments, or fails.
+pub fn sizes(
+    factory: &dyn PluginFactory,
+    situation: &Situation,
+    n_nodes: u64,
+    weigh: fn(Delta) -> u64,
+) -> Result<Sizes, HarnessError> {
+    let mut harness = PluginHarness::new(factory, situation.args())?;
+    situation.enter(&mut harness)?;
+    populate(&mut harness, &mut Random::new(1), n_nodes)?;
+    let full_delta = weighed_sync(&mut harness, weigh)?;
+    harness.remove_pod("uid-0");
+    let one_pod = weighed_sync(&mut harness, weigh)?;
+    Ok(Sizes { n_nodes, full_delta, one_pod })
+}
+
+fn weighed_sync(harness: &mut PluginHarness, weigh: fn(Delta) -> u64) -> Result<u64, HarnessError> {
+    harness.cluster_mut().settle();
+    let (plugin, cluster) = harness.parts();
+    let scales = Scales { source: cluster.cache(), weigh, bytes: Cell::new(0) };
+    plugin.sync(&scales)?;
+    Ok(scales.bytes.get())
+}
+
+/// Weighs the deltas that a plugin fetches.
+struct Scales<'a> {
+    source: &'a dyn DeltaSource,
+    weigh: fn(Delta) -> u64,
+    bytes: Cell<u64>,
+}
+
+impl DeltaSource for Scales<'_> {
+    fn delta_since(&self, needs: &Needs, generation: u64, symbols_position: u64) -> Delta {
+        let delta = self.source.delta_since(needs, generation, symbols_position);
+        if !delta.is_empty() {
+            self.bytes.set(self.bytes.get() + (self.weigh)(delta.clone()));
+        }
+        delta
+    }
+
+    fn generation(&self) -> u64 {
+        self.source.generation()
+    }
 }
 
 fn populate(harness: &mut PluginHarness, random: &mut Random, n_nodes: u64) -> Result<(), HarnessError> {

@@ -2,60 +2,85 @@
 //! which files of cases have them.
 
 use berth_framework::{
-    Call, DryRun, Effect, Explanation, Failure, PermitVerdict, Plugin, PostFilterOutcome, Removal, Status,
+    Call, DryRun, Effect, Explanation, Failure, Grants, PermitVerdict, Plugin, PostFilterOutcome, Removal, Status,
 };
 use berth_model::{NodeIdx, NodeSet};
+use berth_scheduler::CyclePod;
 use berth_testing::Answers;
 use serde_json::{Value, json};
 
 use crate::answers::{Decision, PluginAnswers};
 
+/// The answers of a step in the making.
+pub(crate) struct Answering<'a> {
+    pub(crate) answers: &'a mut PluginAnswers,
+    pub(crate) grants: &'a Grants,
+}
+
+impl Answering<'_> {
+    /// What of this answer the scheduler would not carry out.
+    fn check(&mut self, point: &str, plugin: &dyn Plugin, call: &Call<'_>, effects: &[Effect]) {
+        if let Some(refused) = CyclePod::new(call.pod, call.table).first_refused(self.grants, effects) {
+            self.answers.refused.push(format!("{point}: {}", refused.message(&plugin.manifest().name)));
+        }
+    }
+}
+
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind, until one has something against the pod: then
 /// Unreserve. A plugin that has the pod wait on Permit is taken to have been satisfied since.
-pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answers: &mut PluginAnswers) {
-    bind(plugin, call, node, answers);
-    if !answers.lets_the_pod_be_bound()
+pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
+    bind(plugin, call, node, answering);
+    if !answering.answers.lets_the_pod_be_bound()
         && let Some(point) = plugin.reserve()
     {
         point.unreserve(call, node);
     }
 }
 
-fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answers: &mut PluginAnswers) {
+fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.reserve() {
-        answers.reserve = Decision::objection(point.reserve(call, node));
+        answering.answers.reserve = Decision::objection(point.reserve(call, node));
     }
-    if !answers.lets_the_pod_be_bound() {
+    if !answering.answers.lets_the_pod_be_bound() {
         return;
     }
     if let Some(point) = plugin.permit() {
         let (verdict, effects) = point.permit(call, node);
-        answers.permit = Decision::of_verdict(verdict, &effects).unless_empty();
+        answering.check("Permit", plugin, call, &effects);
+        answering.answers.permit = Decision::of_verdict(verdict, &effects).unless_empty();
     }
-    if !answers.lets_the_pod_be_bound() {
+    if !answering.answers.lets_the_pod_be_bound() {
         return;
     }
-    answers.pre_bind = pre_bind(plugin, call, node);
-    if !answers.lets_the_pod_be_bound() {
+    answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
+    if !answering.answers.lets_the_pod_be_bound() {
         return;
     }
-    if let Some(point) = plugin.bind() {
-        answers.bind = Decision::of_effects(point.bind(call, node)).unless_empty();
+    if let Some(answer) = plugin.bind().map(|point| point.bind(call, node)) {
+        answering.check("Bind", plugin, call, answer.as_deref().unwrap_or_default());
+        answering.answers.bind = Decision::of_effects(answer).unless_empty();
     }
-    if answers.lets_the_pod_be_bound()
+    if answering.answers.lets_the_pod_be_bound()
         && let Some(point) = plugin.post_bind()
     {
         point.post_bind(call, node);
     }
 }
 
-fn pre_bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx) -> Option<Decision> {
+fn pre_bind(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    node: NodeIdx,
+    answering: &mut Answering<'_>,
+) -> Option<Decision> {
     if let Some(point) = plugin.pre_bind_pre_flight()
         && let Err(status) = point.pre_bind_pre_flight(call, node)
     {
         return Some(status.into());
     }
-    Decision::of_effects(plugin.pre_bind()?.pre_bind(call, node)).unless_empty()
+    let answer = plugin.pre_bind()?.pre_bind(call, node);
+    answering.check("PreBind", plugin, call, answer.as_deref().unwrap_or_default());
+    Decision::of_effects(answer).unless_empty()
 }
 
 /// Calls PostFilter if no node passed. Its dry runs find that the pod fits wherever pods are taken away.
@@ -63,10 +88,11 @@ pub(crate) fn post_filter(
     plugin: &mut dyn Plugin,
     call: &Call<'_>,
     answers: &Answers,
-) -> Result<Option<Decision>, Status> {
+    answering: &mut Answering<'_>,
+) -> Result<(), Status> {
     let n_nodes = call.table.nodes().len();
     let is_failure = answers.pre_filter.is_some() || answers.rejected.len() == n_nodes;
-    let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(None) };
+    let Some(point) = plugin.post_filter().filter(|_| is_failure && n_nodes > 0) else { return Ok(()) };
     let explained = answers.rejected.iter().filter_map(|(name, status)| {
         let node = call.table.find(call.table.symbols.lookup(name)?)?;
         Some(Explanation { status: status.clone(), nodes: NodeSet::from_iter([node]) })
@@ -74,10 +100,12 @@ pub(crate) fn post_filter(
     let rejections: Vec<Explanation> = explained.collect();
     let failure = Failure { rejections: &rejections, absent: answers.pre_filter.as_ref(), nominated: &[] };
     let PostFilterOutcome { status, nominate, effects } = point.post_filter(call, &failure, &mut Fits)?;
+    answering.check("PostFilter", plugin, call, &effects);
     let name = |node| call.table.symbols.text(call.table.name(node)).to_owned();
     let nominate = nominate.map(|node| node.map(name).unwrap_or_default());
     let effects = effects.iter().map(effect).collect();
-    Ok(Some(Decision { nominate, effects, ..Decision::of_status(status) }))
+    answering.answers.post_filter = Some(Decision { nominate, effects, ..Decision::of_status(status) });
+    Ok(())
 }
 
 /// Every node will do.

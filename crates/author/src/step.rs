@@ -1,12 +1,13 @@
 //! One step of a case: how the cluster changes, and what the plugin is asked then.
 
 use berth_framework::{ClusterEvent, EventSubject, HintCall, Status};
-use berth_model::{Node, ObjectKey, Pod, api};
+use berth_model::{Node, ObjectKey, Pod, Time, api};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::{
     answers::{Hint, PluginAnswers},
+    case_host::CaseHost,
     harness::{HarnessError, PluginHarness},
 };
 
@@ -14,6 +15,9 @@ use crate::{
 #[derive(Clone, Debug, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub struct CaseStep {
+    /// The time from here on, as in `2026-11-23T09:00:00Z`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub now: Option<Moment>,
     /// Nodes that are new or changed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub nodes: Vec<Value>,
@@ -48,6 +52,30 @@ pub struct CaseStep {
     /// What the plugin answers.
     #[serde(default)]
     pub expect: PluginAnswers,
+}
+
+/// RFC 3339, with an offset or `Z`.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Moment(Time);
+
+/// A text that names no time since 1970.
+#[derive(Debug, thiserror::Error)]
+#[error("{0:?} is no time such as 2026-11-23T09:00:00Z")]
+pub struct NoMoment(String);
+
+impl TryFrom<String> for Moment {
+    type Error = NoMoment;
+
+    fn try_from(text: String) -> Result<Self, NoMoment> {
+        Time::from_rfc3339(&text).map(Self).ok_or(NoMoment(text))
+    }
+}
+
+impl From<Moment> for String {
+    fn from(Moment(time): Moment) -> Self {
+        time.to_rfc3339()
+    }
 }
 
 /// A pod that waits, since a time.
@@ -110,6 +138,10 @@ pub enum CaseError {
 }
 
 impl CaseStep {
+    pub(crate) fn now(&self) -> Option<Time> {
+        self.now.as_ref().map(|moment| moment.0)
+    }
+
     /// Changes the cluster, and returns the step's own pod.
     ///
     /// # Errors
@@ -123,7 +155,16 @@ impl CaseStep {
     ///
     /// # Errors
     /// The step makes no sense, or the plugin fails.
-    pub(crate) fn answers(&self, harness: &mut PluginHarness, pod: &Value) -> Result<PluginAnswers, CaseError> {
+    pub(crate) fn answers(
+        &self,
+        harness: &mut PluginHarness,
+        host: &CaseHost,
+        pod: &Value,
+    ) -> Result<PluginAnswers, CaseError> {
+        if let Some(now) = self.now() {
+            harness.cluster_mut().set_now(now);
+            host.set_now(now.0);
+        }
         self.apply(harness)?;
         let interned = pending(harness, pod)?;
         let target = self
@@ -131,7 +172,7 @@ impl CaseStep {
             .as_ref()
             .map(|name| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone())));
         let target = target.transpose()?;
-        let mut answers = harness.decide(&interned, target).map_err(CaseError::Plugin)?;
+        let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
         if let (Some(name), true) = (&self.bind_to, answers.lets_the_pod_be_bound()) {
             let mut bound: api::Pod = object(pod, "pod")?;
             bound.spec.node_name.clone_from(name);

@@ -1,12 +1,12 @@
 //! Files of cases about the points around a pod's way to its node, with a plugin that has them all.
 
-use std::{collections::BTreeMap, sync::LazyLock};
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc, sync::LazyLock};
 
-use berth_author::CaseFile;
+use berth_author::{CaseFile, CaseHost, CheckOutcome, conformance};
 use berth_framework::{
-    Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, HintCall, Manifest,
-    Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points, PostBind, PostFilter,
-    PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve, Status,
+    Bind, BuildError, Call, Code, Configure, ConfigureError, DryRun, Effect, EventSubject, Failure, Grants, HintCall,
+    Manifest, Permission, Permit, PermitVerdict, Plugin, PluginFactory, PluginType as _, PluginVersion, Points,
+    PostBind, PostFilter, PostFilterOutcome, PreBind, PreEnqueue, PreFilter, QueueSort, QueueingHint, Reserve, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym};
 
@@ -194,7 +194,7 @@ fn cases(text: &str) -> CaseFile {
 
 #[test]
 fn every_point_has_its_place_in_a_case() {
-    for result in cases(CASES).run(&Factory) {
+    for result in cases(CASES).run(&Factory, &CaseHost::default()) {
         assert_eq!(result.differences, Vec::<String>::new(), "{}", result.name);
     }
 }
@@ -206,7 +206,8 @@ fn what_differs_is_told_point_by_point() {
         .replace("[urgent, early, late]", "[early, late, urgent]")
         .replace("waitMilliseconds: 500", "waitMilliseconds: 5")
         .replace("hint: skip", "hint: queue");
-    let told: Vec<String> = cases(&wrong).run(&Factory).into_iter().flat_map(|result| result.differences).collect();
+    let told: Vec<String> =
+        cases(&wrong).run(&Factory, &CaseHost::default()).into_iter().flat_map(|result| result.differences).collect();
     let expected = [
         "step 1: Bind: {\"effects\":[\"bind\"]}, expected {}",
         "step 2: Permit: {\"waitMilliseconds\":500}, expected {\"waitMilliseconds\":5}",
@@ -219,9 +220,9 @@ fn what_differs_is_told_point_by_point() {
 
 #[test]
 fn the_answers_that_are_given_can_be_written_down() {
-    let updated = cases(CASES).updated(&Factory).expect("answers");
+    let updated = cases(CASES).updated(&Factory, &CaseHost::default()).expect("answers");
     let text = serde_saphyr::to_string(&updated).expect("YAML");
-    for result in cases(&text).run(&Factory) {
+    for result in cases(&text).run(&Factory, &CaseHost::default()) {
         assert_eq!(result.differences, Vec::<String>::new(), "{}", result.name);
     }
 }
@@ -230,10 +231,53 @@ fn the_answers_that_are_given_can_be_written_down() {
 fn steps_that_make_no_sense_are_told() {
     let one = |step: &str| {
         let text = format!("{{plugin: Quota, cases: [{{name: a, args: 1, steps: [{step}]}}]}}");
-        cases(&text).run(&Factory).remove(0).differences.concat()
+        cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
     };
     assert_eq!(one("{bindTo: nowhere}"), "the pod goes to node nowhere, which is not there");
     assert_eq!(one("{gonePods: [team/web]}"), "pod team/web leaves and is not there");
     assert!(one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("is not there"));
     assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("there is no action Rename"));
+}
+
+#[test]
+fn effects_beyond_what_is_granted_are_differences() {
+    let host = |effects: &[Permission]| CaseHost::new(Grants::new(effects.iter().copied(), []), |_| {});
+    let differences = |host: &CaseHost| {
+        let results = cases(CASES).run(&Factory, host).into_iter();
+        results.flat_map(|result| result.differences).collect::<Vec<String>>()
+    };
+    let all = [Permission::Bind, Permission::Event, Permission::Activate];
+    assert_eq!(differences(&host(&all)), Vec::<String>::new());
+    let told = differences(&host(&[Permission::Bind, Permission::Event]));
+    let expected = "step 2: PostFilter: plugin \"Quota\" asked for activate, which it was not granted; in --plugin-config this \
+                    would allow it: plugins: [{name: Quota, grants: {effects: [activate]}}]";
+    assert_eq!(told, [expected]);
+}
+
+#[test]
+fn the_time_of_a_step_is_told_and_stays() {
+    let told = Rc::new(RefCell::new(Vec::new()));
+    let host = CaseHost::new(Grants::ALL, {
+        let told = Rc::clone(&told);
+        move |milliseconds| told.borrow_mut().push(milliseconds)
+    });
+    let text = "{plugin: Quota, cases: [{name: a, args: 1, steps: [{now: 1970-01-01T01:00:00.5+01:00}, {}]}]}";
+    let results = cases(text).run(&Factory, &host);
+    assert_eq!((results[0].differences.len(), told.borrow().as_slice()), (0, [500].as_slice()));
+    let wrong = serde_saphyr::from_str::<CaseFile>(&text.replace("1970-01-01T01:00:00.5+01:00", "noon"));
+    let error = wrong.expect_err("no time").to_string();
+    assert!(error.contains("\"noon\" is no time such as 2026-11-23T09:00:00Z"), "{error}");
+}
+
+#[test]
+fn a_case_is_a_situation_in_which_properties_are_checked() {
+    let file = cases(CASES);
+    let names: Vec<String> = file.situations().filter_map(|it| it.name().map(str::to_owned)).collect();
+    assert_eq!(names.len(), 3);
+    for situation in file.situations() {
+        for check in conformance(&Factory, &situation, 1) {
+            // PostBind and Reserve are not called, so that nothing is counted.
+            assert!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
+        }
+    }
 }

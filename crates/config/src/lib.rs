@@ -44,9 +44,9 @@ pub use in_tree::{InTree, points_of_missing_plugin};
 pub use leader::LeaderElection;
 pub use plugin_host::{
     Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
-    PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, Probation, ProbationSpan,
-    ProvenanceSettings, Quarantine, RegistrySettings, SignatureRule, SignatureSource, SignerIdentity, SignerSettings,
-    Unsigned,
+    PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, PluginTermsError, Probation,
+    ProbationSpan, ProvenanceSettings, Quarantine, RegistrySettings, SignatureRule, SignatureSource, SignerIdentity,
+    SignerSettings, Unsigned,
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;

@@ -15,8 +15,9 @@ use berth_framework::{ObjectKind, ObjectRule, Permission};
 pub use berth_model::plugin_policy::{Execution, FailurePolicy, Probation, ProbationSpan, Quarantine};
 use berth_model::{Digest, PluginName};
 use serde::de::Error as _;
+use serde_json::Value;
 
-use self::file::{Document, PluginEntry};
+use self::file::{Document, PluginEntry, SettingsFields};
 pub use self::provenance::{
     KeylessSettings, KeylessSubject, PluginSource, ProvenanceSettings, RegistrySettings, SignatureRule,
     SignatureSource, SignerIdentity, SignerSettings, Unsigned,
@@ -169,6 +170,28 @@ impl Default for PluginSettings {
             probation: Probation { span: ProbationSpan::Time(PROBATION_PERIOD), faults: PROBATION_FAULTS },
             source: None,
         }
+    }
+}
+
+/// Limits or grants that a file names for one plugin, and that cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum PluginTermsError {
+    /// Of `limits`.
+    #[error("limits")]
+    Limits(#[source] serde_json::Error),
+    /// Of `grants`.
+    #[error("grants")]
+    Grants(#[source] serde_json::Error),
+}
+
+impl PluginSettings {
+    /// The defaults with `limits` and `grants` as an entry of `plugins` has them; null where it says nothing.
+    ///
+    /// # Errors
+    /// One of the two has a field or a value that an entry cannot have.
+    pub fn with_terms(limits: &Value, grants: &Value) -> Result<Self, PluginTermsError> {
+        let fields = SettingsFields::of_terms(limits, grants)?;
+        Ok(fields.over(&Self::default()))
     }
 }
 

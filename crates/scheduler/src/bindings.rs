@@ -5,7 +5,7 @@
 
 mod binding;
 mod effects;
-mod granted;
+pub(crate) mod granted;
 mod object_wait;
 mod peers;
 mod permit;

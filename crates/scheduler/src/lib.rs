@@ -41,6 +41,7 @@ pub use action::{
     Action, AttemptOutcome, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError,
     StatusChange,
 };
+pub use bindings::granted::{CyclePod, RefusedEffect};
 pub use event::Event;
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation};
 pub use preparation::{Preparation, Prepared, SwapError};

@@ -16,6 +16,8 @@ pub struct TestCluster {
     /// Pods without a node, by uid.
     pending: BTreeMap<PodUid, Arc<Pod>>,
     n_cycles: u64,
+    /// As of which calls are made.
+    now: Time,
     /// Pods that [`Self::place`] gave a uid.
     n_anonymous: u32,
 }
@@ -100,6 +102,11 @@ impl TestCluster {
         self.cache.set_object(ObjectKey::of(object), Some(object.to_string().into_bytes().into()));
     }
 
+    /// Calls from here on are made at this time; without it, in 1970.
+    pub fn set_now(&mut self, now: Time) {
+        self.now = now;
+    }
+
     /// Takes out the object with the same kind, namespace and name. Whether it was there.
     pub fn remove_object(&mut self, object: &Value) -> bool {
         self.cache.set_object(ObjectKey::of(object), None).is_some()
@@ -177,7 +184,7 @@ impl TestCluster {
     /// What every plugin hears in cycle number `cycle` of `pod`.
     #[must_use]
     pub fn call<'a>(&'a self, cycle: u64, pod: &'a Pod) -> Call<'a> {
-        Call { cycle: CycleId(cycle), now: Time::default(), pod, table: self.table() }
+        Call { cycle: CycleId(cycle), now: self.now, pod, table: self.table() }
     }
 
     /// Brings a plugin's replica of the cluster up to date. Native plugins have none.

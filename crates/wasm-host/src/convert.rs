@@ -5,6 +5,7 @@
 pub(crate) mod lift;
 pub(crate) mod lower;
 mod names;
+pub(crate) mod size;
 
 /// The text without line breaks and other control characters, which would let a plugin write lines in the name of others, or
 /// steer the terminal of whoever reads them.

@@ -30,6 +30,11 @@ impl ComponentFactory {
         Self { component: Arc::new(component), ..*self }
     }
 
+    /// The time that components of this engine are told from here on, in milliseconds since 1970.
+    pub fn set_now(&self, milliseconds: u64) {
+        self.component.clock.set_now(milliseconds);
+    }
+
     /// Of the component's bytes.
     #[must_use]
     pub fn digest(&self) -> Digest {

@@ -36,6 +36,7 @@ pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError, NotAdmitted};
 pub use budget::Share;
 pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
+pub use convert::size::delta_bytes;
 pub use directory::{
     Approval, Candidate, DirectoryChange, DirectoryError, DirectoryEvent, DirectoryWatch, Gate, PluginsDirectory,
 };

@@ -1,4 +1,5 @@
-//! `berth plugin bench`: what each extension point costs, beside the native plugin or another version.
+//! `berth plugin bench`: what each extension point costs, beside the native plugin or another version, and what the plugin
+//! takes of memory.
 
 use std::{
     io::{self, Write as _},
@@ -6,14 +7,18 @@ use std::{
 };
 
 use anyhow::{Context as _, Result};
-use berth_author::{Measurement, measure};
+use berth_author::{Measurement, Situation, Sizes, measure, sizes};
 use berth_framework::PluginFactory;
+use berth_wasm_host::{ComponentFactory, delta_bytes};
 use clap::Args;
 use comfy_table::{CellAlignment, Table};
 use serde::Serialize;
 
-use super::project::{self, Target};
-use crate::{options::Output, table};
+use super::{
+    cases::Cases,
+    project::{self, Loaded, Target},
+};
+use crate::{failure::Usage, options::Output, table};
 
 #[derive(Args, Debug)]
 pub(crate) struct Bench {
@@ -25,6 +30,9 @@ pub(crate) struct Bench {
     /// The plugin's arguments (`pluginConfig`) as JSON
     #[arg(long, default_value = "null", value_name = "JSON")]
     args: String,
+    /// A file of cases: the first one's arguments, objects and pods are measured with, within the file's limits
+    #[arg(long, value_name = "FILE", conflicts_with = "args")]
+    cases: Option<PathBuf>,
     /// Sizes of the cluster
     #[arg(long, value_delimiter = ',', default_value = "100,1000,5000", value_name = "N,...")]
     nodes: Vec<u64>,
@@ -43,8 +51,25 @@ struct Row {
     against: Option<f64>,
 }
 
+/// What the plugin takes on a cluster of one size.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Footprint {
+    #[serde(flatten)]
+    deltas: Sizes,
+    /// Linear memory after the calls.
+    memory: u64,
+}
+
+#[derive(Debug, Serialize)]
+struct Report {
+    calls: Vec<Row>,
+    sizes: Vec<Footprint>,
+}
+
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     let loaded = bench.target.load()?;
+    let (subject, situation) = subject(bench, &loaded)?;
     let (other, title): (Option<Box<dyn PluginFactory>>, String) = match &bench.against {
         Some(file) => {
             let other = project::load(file)?;
@@ -56,12 +81,15 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
             None => (None, String::new()),
         },
     };
-    let mut rows = Vec::new();
+    let mut report = Report { calls: Vec::new(), sizes: Vec::new() };
     for &n_nodes in &bench.nodes {
-        let measured = measure(&loaded.factory, &bench.args, n_nodes).map_err(anyhow::Error::msg)?;
-        let others = other.as_ref().map(|other| measure(&**other, &bench.args, n_nodes)).transpose();
+        let measured = measure(&subject, &situation, n_nodes).map_err(anyhow::Error::msg)?;
+        let memory = subject.stats().memory_bytes();
+        let deltas = sizes(&subject, &situation, n_nodes, delta_bytes).map_err(anyhow::Error::msg)?;
+        report.sizes.push(Footprint { deltas, memory });
+        let others = other.as_ref().map(|other| measure(&**other, &situation, n_nodes)).transpose();
         let others = others.map_err(anyhow::Error::msg).context(title.clone())?.unwrap_or_default();
-        rows.extend(measured.into_iter().map(|measured| {
+        report.calls.extend(measured.into_iter().map(|measured| {
             let same = others.iter().find(|other| other.call == measured.call);
             Row { against: same.map(|other| other.microseconds), measured }
         }));
@@ -69,15 +97,30 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
     let mut out = io::stdout().lock();
     match bench.output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &rows)?;
+            serde_json::to_writer_pretty(&mut out, &report)?;
             writeln!(out)?;
         }
         Output::Table => {
             writeln!(out, "{}, microseconds, medians; every node is asked about", loaded.title())?;
-            writeln!(out, "{}", table::text(&listed(&rows, &title)))?;
+            writeln!(out, "{}", table::text(&listed(&report.calls, &title)))?;
+            writeln!(out, "{}", table::text(&weighed(&report.sizes)))?;
         }
     }
     Ok(())
+}
+
+/// The plugin, and what it is measured with.
+fn subject(bench: &Bench, loaded: &Loaded) -> Result<(ComponentFactory, Situation)> {
+    let Some(path) = &bench.cases else {
+        return Ok((loaded.factory.clone(), Situation::of_args(&bench.args)));
+    };
+    let cases = Cases::read(path, loaded)?;
+    let factory = cases.limited(&loaded.factory);
+    let Some(situation) = cases.file.situations().next() else {
+        return Err(Usage(format!("{}: has no case whose arguments are taken", path.display())).into());
+    };
+    factory.set_now(situation.now().unwrap_or_default());
+    Ok((factory, situation))
 }
 
 /// A shared factory as one of its own.
@@ -119,4 +162,39 @@ fn listed(rows: &[Row], against: &str) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+fn weighed(footprints: &[Footprint]) -> Table {
+    let mut table = table::new();
+    table.set_header(["NODES", "MEMORY", "FULL DELTA", "ONE POD"]);
+    for Footprint { deltas, memory } in footprints {
+        let [memory, full_delta, one_pod] = [*memory, deltas.full_delta, deltas.one_pod].map(shown);
+        table.add_row([deltas.n_nodes.to_string(), memory, full_delta, one_pod]);
+    }
+    table.column_iter_mut().for_each(|column| {
+        column.set_cell_alignment(CellAlignment::Right);
+    });
+    table
+}
+
+/// `312 B`, `4.5 KiB`, `12.3 MiB`.
+fn shown(bytes: u64) -> String {
+    let tenths = |unit: u64| bytes.saturating_mul(10) / unit;
+    let with_unit = |unit: u64, name: &str| format!("{}.{} {name}", tenths(unit) / 10, tenths(unit) % 10);
+    match bytes {
+        0..1024 => format!("{bytes} B"),
+        1024..0x10_0000 => with_unit(1 << 10, "KiB"),
+        _ => with_unit(1 << 20, "MiB"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn amounts_of_memory_are_short() {
+        let amounts = [0, 1023, 1024, 1_048_575, 1_048_576, 55_574_528].map(shown);
+        assert_eq!(amounts, ["0 B", "1023 B", "1.0 KiB", "1023.9 KiB", "1.0 MiB", "53.0 MiB"]);
+    }
 }

@@ -7,11 +7,13 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_author::{CaseFile, CaseResult};
-use berth_framework::PluginFactory as _;
+use berth_author::CaseResult;
 use clap::Args;
 
-use super::project::{Loaded, Target};
+use super::{
+    cases::Cases,
+    project::{Loaded, Target},
+};
 use crate::{failure::Usage, options::Output};
 
 #[derive(Args, Debug)]
@@ -34,15 +36,12 @@ pub(crate) fn run(test: &Test) -> Result<()> {
     let loaded = test.target.load()?;
     let mut results = Vec::new();
     for file in &files {
-        let cases = CaseFile::read(file).map_err(|error| Usage(crate::failure::chain(&error)))?;
-        let name = &loaded.factory.manifest().name;
-        if cases.plugin != *name {
-            return Err(Usage(format!("{}: is about {}, not {name}", file.display(), cases.plugin)).into());
-        }
+        let cases = Cases::read(file, &loaded)?;
         if test.update {
             update(file, &cases, &loaded)?;
         } else {
-            results.extend(cases.run(&loaded.factory));
+            let factory = cases.limited(&loaded.factory);
+            results.extend(cases.file.run(&factory, &cases.host(&factory)));
         }
     }
     if test.update {
@@ -72,14 +71,15 @@ fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// Comments at the top of the file stay; the rest is written anew.
-fn update(file: &Path, cases: &CaseFile, loaded: &Loaded) -> Result<()> {
+fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
     let head: String = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
-    let updated = cases.updated(&loaded.factory);
+    let factory = cases.limited(&loaded.factory);
+    let updated = cases.file.updated(&factory, &cases.host(&factory));
     let updated = updated.map_err(|reason| anyhow::anyhow!("{}: {reason}; nothing was written", file.display()))?;
     let text = serde_saphyr::to_string(&updated)?;
     fs::write(file, head + &text).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), cases.cases.len());
+    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), cases.file.cases.len());
     Ok(())
 }
 

@@ -7,12 +7,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use berth_author::{CheckOutcome, ConformanceCheck, conformance};
+use berth_author::{CheckOutcome, ConformanceCheck, Situation, conformance};
 use berth_provenance::Source;
 use berth_wasm_host::Binary;
 use clap::Args;
+use serde::Serialize;
 
 use super::{
+    cases::Cases,
     project::{self, Loaded},
     registry::{RegistryAccess, name_of},
     signing::{Subject, signatures_of, signers},
@@ -40,6 +42,9 @@ pub(crate) struct Verify {
     /// The plugin's arguments (`pluginConfig`) as JSON
     #[arg(long, default_value = "null", value_name = "JSON")]
     args: String,
+    /// A file of cases: each check is made with the arguments, objects and pods of each case, within the file's limits
+    #[arg(long, value_name = "FILE", conflicts_with = "args")]
+    cases: Vec<PathBuf>,
     /// Of the random clusters
     #[arg(long, default_value_t = 1)]
     seed: u64,
@@ -50,13 +55,22 @@ pub(crate) struct Verify {
     access: RegistryAccess,
 }
 
+/// A check, and the case that it was made with.
+#[derive(Debug, Serialize)]
+struct Row {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    case: Option<String>,
+    #[serde(flatten)]
+    check: ConformanceCheck,
+}
+
 pub(crate) fn run(verify: &Verify) -> Result<()> {
     let (loaded, signed_by) = look_at(verify)?;
-    let checks = conformance(&loaded.factory, &verify.args, verify.seed);
+    let rows = checked(verify, &loaded)?;
     let mut out = io::stdout().lock();
     match verify.output {
         Output::Json => {
-            serde_json::to_writer_pretty(&mut out, &checks)?;
+            serde_json::to_writer_pretty(&mut out, &rows)?;
             writeln!(out)?;
         }
         Output::Table => {
@@ -64,14 +78,40 @@ pub(crate) fn run(verify: &Verify) -> Result<()> {
             if !signed_by.is_empty() {
                 writeln!(out, "  ok      signed with {}", signed_by.join(", "))?;
             }
-            checks.iter().try_for_each(|check| writeln!(out, "  {}", line(check)))?;
+            let mut case = None;
+            for row in &rows {
+                if row.case != case {
+                    case.clone_from(&row.case);
+                    writeln!(out, "{}:", case.as_deref().unwrap_or_default())?;
+                }
+                writeln!(out, "  {}", line(&row.check))?;
+            }
         }
     }
-    let n_failed = checks.iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).count();
+    let n_failed = rows.iter().filter(|row| matches!(row.check.outcome, CheckOutcome::Failed(_))).count();
     if n_failed > 0 {
-        bail!("{n_failed} of {} properties do not hold", checks.len());
+        bail!("{n_failed} of {} properties do not hold", rows.len());
     }
     Ok(())
+}
+
+fn checked(verify: &Verify, loaded: &Loaded) -> Result<Vec<Row>> {
+    let row = |case: Option<&str>, check| Row { case: case.map(str::to_owned), check };
+    if verify.cases.is_empty() {
+        let checks = conformance(&loaded.factory, &Situation::of_args(&verify.args), verify.seed);
+        return Ok(checks.into_iter().map(|check| row(None, check)).collect());
+    }
+    let mut rows = Vec::new();
+    for path in &verify.cases {
+        let cases = Cases::read(path, loaded)?;
+        let factory = cases.limited(&loaded.factory);
+        for situation in cases.file.situations() {
+            factory.set_now(situation.now().unwrap_or_default());
+            let checks = conformance(&factory, &situation, verify.seed);
+            rows.extend(checks.into_iter().map(|check| row(situation.name(), check)));
+        }
+    }
+    Ok(rows)
 }
 
 /// Signatures come first: what somebody else made is not run before.

@@ -285,7 +285,7 @@ pub(super) fn plugin_limits(rules: &Rules) -> BTreeMap<String, Limits> {
 }
 
 /// What the binaries of a plugin may use.
-pub(super) fn limits(settings: &PluginSettings) -> Limits {
+pub(crate) fn limits(settings: &PluginSettings) -> Limits {
     let PluginSettings { limits, failure_policy, .. } = settings;
     let size = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     Limits {

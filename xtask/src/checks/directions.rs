@@ -46,7 +46,7 @@ const RULES: &[Rule] = &[
         &["berth-builtins", "berth-config", "berth-framework", "berth-model", "berth-scheduler", "berth-testing"],
         &["clap"],
     ),
-    rule("berth-author", &["berth-framework", "berth-model", "berth-testing"], &[]),
+    rule("berth-author", &["berth-framework", "berth-model", "berth-scheduler", "berth-testing"], &[]),
     rule("berth-sdk", &["berth-framework", "berth-model", "berth-testing"], &[]),
     rule("berth-wasm-host", &["berth-framework", "berth-model"], &["notify", "wasmtime"]),
     rule("berth-cluster", &["berth-model"], KUBERNETES),

@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use berth_model::Digest;
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::{
     Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
-    Probation, ProbationSpan, Quarantine,
+    PluginTermsError, Probation, ProbationSpan, Quarantine,
     grants::GrantsFields,
     provenance::{RegistryEntries, RuleEntries, SignerEntries, SourceEntry},
 };
@@ -201,6 +202,12 @@ pub(super) enum BytesField {
 }
 
 impl SettingsFields {
+    pub(super) fn of_terms(limits: &Value, grants: &Value) -> Result<Self, PluginTermsError> {
+        let limits = Option::<LimitsFields>::deserialize(limits).map_err(PluginTermsError::Limits)?;
+        let grants = Option::<GrantsFields>::deserialize(grants).map_err(PluginTermsError::Grants)?;
+        Ok(Self { limits: limits.unwrap_or_default(), grants, ..Self::default() })
+    }
+
     /// What is said here, and `base` where nothing is.
     pub(super) fn over(self, base: &PluginSettings) -> PluginSettings {
         let quarantine = self.quarantine.map_or(base.quarantine, |quarantine| quarantine.over(base.quarantine));

@@ -17,25 +17,31 @@ const RESOURCE_CLAIM: (&str, &str) = ("resource.k8s.io", "ResourceClaim");
 
 /// The pod of a cycle, and the cluster that its claims are looked up in.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CyclePod<'a> {
+pub struct CyclePod<'a> {
     pod: &'a Pod,
     table: &'a ClusterTable,
 }
 
 /// What was not granted, and what would grant it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum RefusedEffect {
+pub enum RefusedEffect {
+    /// It concerns pods or the scheduler.
     Named(Permission),
+    /// It changes an object.
     Object {
+        /// As refusals are counted.
         kind: EffectKind,
         /// `patch of v1/Secret default/token`.
         what: String,
+        /// It would cover this change and no more.
         rule: ObjectRule,
     },
 }
 
 impl RefusedEffect {
-    pub(super) fn kind(&self) -> EffectKind {
+    /// As refusals are counted.
+    #[must_use]
+    pub fn kind(&self) -> EffectKind {
         match self {
             RefusedEffect::Named(permission) => EffectKind::Named(*permission),
             RefusedEffect::Object { kind, .. } => *kind,
@@ -43,7 +49,8 @@ impl RefusedEffect {
     }
 
     /// For the pod and its user: what was refused, and the entry of a `PluginHostConfiguration` that would allow it.
-    pub(super) fn message(&self, plugin: &str) -> String {
+    #[must_use]
+    pub fn message(&self, plugin: &str) -> String {
         let (what, grants) = match self {
             RefusedEffect::Named(permission) => (permission.as_str(), format!("effects: [{}]", permission.as_str())),
             RefusedEffect::Object { what, rule, .. } => (what.as_str(), format!("rules: [{rule}]")),
@@ -56,12 +63,15 @@ impl RefusedEffect {
 }
 
 impl<'a> CyclePod<'a> {
-    pub(super) fn new(pod: &'a Pod, table: &'a ClusterTable) -> Self {
+    /// `table` holds the objects that rules may be about.
+    #[must_use]
+    pub fn new(pod: &'a Pod, table: &'a ClusterTable) -> Self {
         Self { pod, table }
     }
 
     /// The first of an answer's effects that these grants do not cover.
-    pub(super) fn first_refused(self, grants: &Grants, answer: &[Effect]) -> Option<RefusedEffect> {
+    #[must_use]
+    pub fn first_refused(self, grants: &Grants, answer: &[Effect]) -> Option<RefusedEffect> {
         answer.iter().find_map(|effect| match effect.demand() {
             Demand::Named(permission) => (!grants.allows(permission)).then_some(RefusedEffect::Named(permission)),
             Demand::Object(access) => {

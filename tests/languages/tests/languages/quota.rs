@@ -1,7 +1,7 @@
 //! TenantQuota, the plugin of the guide's second chapter: what it counts follows the pods on nodes.
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::{CaseFile, PluginHarness};
+use berth_author::{CaseFile, CaseHost, PluginHarness};
 use berth_framework::{Call, Plugin, Status};
 use berth_model::{NodeIdx, Pod};
 use berth_test_languages::{Language, build, folder, load};
@@ -18,7 +18,9 @@ pub(crate) fn a_quota_holds(language: Language) -> Result<()> {
 }
 
 pub(crate) fn keeps_tenants_within(factory: &ComponentFactory) -> Result<()> {
-    for result in CaseFile::read(&folder("plugins/examples/tenant-quota.cases.yaml"))?.run(factory) {
+    for result in
+        CaseFile::read(&folder("plugins/examples/tenant-quota.cases.yaml"))?.run(factory, &CaseHost::default())
+    {
         ensure!(result.differences.is_empty(), "{}: {:#?}", result.name, result.differences);
     }
     let mut quota = Quota { harness: PluginHarness::new(factory, ARGS).map_err(anyhow::Error::msg)? };

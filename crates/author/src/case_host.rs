@@ -1,0 +1,41 @@
+//! The scheduler's part in a case: it tells the time, and carries out what was granted.
+
+use std::fmt;
+
+use berth_framework::Grants;
+
+/// What a plugin meets in a case besides the cluster.
+pub struct CaseHost {
+    grants: Grants,
+    set_now: Box<dyn Fn(u64)>,
+}
+
+impl CaseHost {
+    /// An effect beyond `grants` is a difference. `set_now` gets the time of each step that names one, in milliseconds since
+    /// 1970.
+    #[must_use]
+    pub fn new(grants: Grants, set_now: impl Fn(u64) + 'static) -> Self {
+        Self { grants, set_now: Box::new(set_now) }
+    }
+
+    pub(crate) fn grants(&self) -> &Grants {
+        &self.grants
+    }
+
+    pub(crate) fn set_now(&self, milliseconds: u64) {
+        (self.set_now)(milliseconds);
+    }
+}
+
+/// Everything is granted, and the plugin has a clock of its own.
+impl Default for CaseHost {
+    fn default() -> Self {
+        Self::new(Grants::ALL, |_| {})
+    }
+}
+
+impl fmt::Debug for CaseHost {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("CaseHost").field("grants", &self.grants).finish_non_exhaustive()
+    }
+}

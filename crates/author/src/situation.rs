@@ -1,0 +1,90 @@
+//! What a plugin is checked and timed with, besides random nodes and pods.
+
+use berth_model::{Time, api};
+use serde::Deserialize as _;
+use serde_json::Value;
+
+use crate::{
+    case_file::PluginCase,
+    harness::{HarnessError, PluginHarness},
+};
+
+/// Arguments, and what is in the cluster: of a case all that its steps bring.
+#[derive(Clone, Debug, Default)]
+pub struct Situation {
+    name: Option<String>,
+    args: String,
+    now: Option<Time>,
+    nodes: Vec<Value>,
+    placed: Vec<Value>,
+    objects: Vec<Value>,
+    pending: Vec<Value>,
+}
+
+impl Situation {
+    /// Nothing but arguments (`pluginConfig` as JSON).
+    #[must_use]
+    pub fn of_args(args: &str) -> Self {
+        Self { args: args.to_owned(), ..Self::default() }
+    }
+
+    /// Of a case that the plugin does not refuse.
+    pub(crate) fn of_case(case: &PluginCase) -> Self {
+        let steps = || case.steps.iter();
+        let pods = [&case.pod].into_iter().chain(steps().map(|step| &step.pod));
+        Self {
+            name: Some(case.name.clone()),
+            args: case.args.to_string(),
+            now: steps().find_map(|step| step.now()),
+            nodes: steps().flat_map(|step| &step.nodes).cloned().collect(),
+            placed: steps().flat_map(|step| &step.pods).cloned().collect(),
+            objects: steps().flat_map(|step| &step.objects).cloned().collect(),
+            pending: pods.filter(|pod| !pod.is_null()).cloned().collect(),
+        }
+    }
+
+    /// The name of the case.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
+    /// `pluginConfig` as JSON.
+    #[must_use]
+    pub fn args(&self) -> &str {
+        &self.args
+    }
+
+    /// The time of the first step that names one, in milliseconds since 1970.
+    #[must_use]
+    pub fn now(&self) -> Option<u64> {
+        self.now.map(|now| now.0)
+    }
+
+    pub(crate) fn objects(&self) -> &[Value] {
+        &self.objects
+    }
+
+    /// The pod that the question of this number is about, with a uid of its own; `None` if a random one serves.
+    pub(crate) fn pending(&self, number: u64) -> Option<Value> {
+        let at = usize::try_from(number).ok()?.checked_rem(self.pending.len())?;
+        let mut pod = self.pending.get(at)?.clone();
+        pod["metadata"]["uid"] = Value::from(format!("pending-{number}"));
+        Some(pod)
+    }
+
+    /// Puts objects, nodes and the pods on them into the cluster.
+    pub(crate) fn enter(&self, harness: &mut PluginHarness) -> Result<(), HarnessError> {
+        if let Some(now) = self.now {
+            harness.cluster_mut().set_now(now);
+        }
+        self.objects.iter().for_each(|object| harness.set_object(object));
+        for node in &self.nodes {
+            harness.set_node(&api::Node::deserialize(node)?);
+        }
+        for pod in &self.placed {
+            harness.set_pod(&api::Pod::deserialize(pod)?)?;
+        }
+        Ok(())
+    }
+}

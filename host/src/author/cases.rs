@@ -1,0 +1,58 @@
+//! Files of cases as `test`, `verify` and `bench` take them: about this plugin, with the limits and grants that they name.
+
+use std::path::Path;
+
+use anyhow::Result;
+use berth_author::{CaseFile, CaseHost};
+use berth_config::PluginSettings;
+use berth_framework::{Grants, PluginFactory as _};
+use berth_wasm_host::{ComponentFactory, Limits};
+
+use super::project::Loaded;
+use crate::{
+    failure::{Usage, chain},
+    plugin_supervisor::{Granted, limits},
+};
+
+/// A file of cases, and what it says about the plugin as a whole.
+pub(super) struct Cases {
+    pub(super) file: CaseFile,
+    limits: Option<Limits>,
+    grants: Grants,
+}
+
+impl Cases {
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// It is about another plugin, or the plugin wants to see what the file does not grant.
+    pub(super) fn read(path: &Path, loaded: &Loaded) -> Result<Self> {
+        let file = CaseFile::read(path).map_err(|error| Usage(chain(&error)))?;
+        let manifest = loaded.factory.manifest();
+        let (path, name) = (path.display(), &manifest.name);
+        if file.plugin != *name {
+            return Err(Usage(format!("{path}: is about {}, not {name}", file.plugin)).into());
+        }
+        let settings = PluginSettings::with_terms(&file.limits, &file.grants);
+        let settings = settings.map_err(|error| Usage(format!("{path}: {}", chain(&error))))?;
+        let mut grants = Grants::ALL;
+        if let Some(granted) = settings.grants.as_ref().map(Granted::from) {
+            granted.check_reads(name, manifest, None).map_err(|error| Usage(format!("{path}: {name} {error}")))?;
+            grants = granted.grants();
+        }
+        // Nobody waits here for the plugin, whatever its share of a scheduler's time.
+        let limits = (!file.limits.is_null()).then(|| Limits { share: None, ..limits(&settings) });
+        Ok(Self { file, limits, grants })
+    }
+
+    /// The plugin under the limits of the file.
+    pub(super) fn limited(&self, factory: &ComponentFactory) -> ComponentFactory {
+        self.limits.clone().map_or_else(|| factory.clone(), |limits| factory.with_limits(limits))
+    }
+
+    /// What the plugin meets in the cases.
+    pub(super) fn host(&self, factory: &ComponentFactory) -> CaseHost {
+        let clock = factory.clone();
+        CaseHost::new(self.grants.clone(), move |milliseconds| clock.set_now(milliseconds))
+    }
+}
