@@ -86,6 +86,11 @@ impl Kind {
         matches!(self.decoding, Decoding::Custom(_))
     }
 
+    /// Whether amounts of resources are written in canonical form. A definition names properties as it likes, `min` say.
+    pub(crate) fn has_quantities(&self) -> bool {
+        !self.is_custom() && !self.is("apiextensions.k8s.io", "customresourcedefinitions")
+    }
+
     /// Whether objects carry `metadata.generation`.
     pub(crate) fn has_generation(&self) -> bool {
         const WITH_GENERATION: [&str; 14] = [

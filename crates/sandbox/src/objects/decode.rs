@@ -62,8 +62,10 @@ pub(crate) fn decode(
 pub(crate) fn prune(kind: &Kind, body: &mut Value, unknown: &mut Vec<String>) -> ApiResult<()> {
     match &kind.decoding {
         Decoding::Typed(decode) => {
-            quantity::check(body)
-                .map_err(|error| cannot_handle(kind, &kind.version, &kind.kind, &error.to_string()))?;
+            if kind.has_quantities() {
+                quantity::check(body)
+                    .map_err(|error| cannot_handle(kind, &kind.version, &kind.kind, &error.to_string()))?;
+            }
             let mut typed = std::mem::take(body);
             let members = as_map(&mut typed);
             members.insert("apiVersion".to_owned(), kind.api_version().into());
@@ -84,7 +86,9 @@ pub(crate) fn normalise(kind: &Kind, mut value: Value) -> Value {
         return value;
     }
     drop_nulls(&mut value);
-    quantity::canonicalise(&mut value);
+    if kind.has_quantities() {
+        quantity::canonicalise(&mut value);
+    }
     if kind.is("events.k8s.io", "events") { events::to_core(value) } else { value }
 }
 

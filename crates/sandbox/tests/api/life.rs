@@ -43,6 +43,29 @@ async fn bound_pods_start_and_deleted_ones_go() {
     sandbox.stop().await;
 }
 
+/// As built-in kinds have them, `min` would be a map of quantities.
+#[tokio::test]
+async fn a_definition_names_its_properties_as_it_likes() {
+    let sandbox = start().await;
+    let amounts = json!({"type": "object", "additionalProperties": {"type": "string"}});
+    let spec = json!({"type": "object", "properties": {"min": amounts, "limits": amounts}});
+    let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": spec}}});
+    let definition = json!({
+        "metadata": {"name": "quotas.lab.example.com"},
+        "spec": {
+            "group": "lab.example.com", "scope": "Namespaced",
+            "names": {"plural": "quotas", "singular": "quota", "kind": "Quota"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "schema": schema}],
+        },
+    });
+    let definitions = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let answer = post(&sandbox, definitions, &definition).await;
+    assert_eq!(answer.status, 201, "{}", answer.json());
+    let stored = answer.json()["spec"]["versions"][0]["schema"]["openAPIV3Schema"].clone();
+    assert_eq!(stored["properties"]["spec"]["properties"]["min"]["type"], "object");
+    sandbox.stop().await;
+}
+
 #[tokio::test]
 async fn a_deleted_namespace_takes_its_objects_along() {
     let sandbox = start().await;
