@@ -149,12 +149,17 @@ impl Bench {
         serde_json::from_str(&ended.out).expect("JSON")
     }
 
-    /// Waits until the list shows the plugin like this, and returns its entry.
+    /// Waits until the list shows `ByPriority` like this, and returns its entry.
     pub(crate) async fn until(&self, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
+        self.plugin("ByPriority", what, is_right).await
+    }
+
+    /// The same of the plugin of this name.
+    async fn plugin(&self, name: &str, what: &str, is_right: impl Fn(&Value) -> bool) -> Value {
         let found = |answer: &str| {
             let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
             let plugins: Vec<Value> = serde_json::from_str(body).unwrap_or_default();
-            plugins.into_iter().find(|plugin| plugin["name"] == "ByPriority")
+            plugins.into_iter().find(|plugin| plugin["name"] == name)
         };
         let is_there = |answer: &str| found(answer).is_some_and(|plugin| is_right(&plugin));
         let answer = self.scheduler.until("/admin/plugins", is_there).await;
@@ -357,6 +362,42 @@ async fn a_new_binary_that_faults_is_rolled_back() {
     bench.scheduler.until("/metrics", |text| text.contains(swaps)).await;
     bench.create("next", Behavior::Normal).await;
     bench.cluster.node_of("next").await;
+}
+
+/// What a plugin's own code does not catch, here a panic in Rust, is a fault as any other.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_uncaught_panic_on_probation_rolls_back_and_names_the_line() {
+    let mut bench = Bench::start_with(|dir| {
+        let arguments = "  pluginConfig: [{name: BreaksDown, args: fault over fragile}]\n";
+        let config = CONFIG.replace("filter:", "preFilter:").replace("ByPriority", "BreaksDown");
+        fs::write(dir.join("config.yaml"), config + arguments).expect("a file");
+        fs::write(dir.join("plugins.yaml"), PLUGIN_CONFIG.replace("ByPriority", "BreaksDown")).expect("a file");
+    })
+    .await;
+    let file = bench.cluster.dir.path().join("plugins/BreaksDown.wasm");
+    let binary = |version: u8| [berth_test_components::component("BreaksDown"), &[0, 2, 1, version]].concat();
+    let digest = |version: u8| berth_wasm_host::Binary::new("BreaksDown", binary(version)).digest().to_string();
+    let serves = |version: u8| {
+        let metric = format!("digest=\"{}\"", digest(version));
+        move |text: &str| text.contains(&metric)
+    };
+    place(&file, &binary(1));
+    bench.scheduler.until("/metrics", serves(1)).await;
+    place(&file, &binary(2));
+    bench.scheduler.until("/metrics", serves(2)).await;
+    bench.create("sturdy", Behavior::Normal).await;
+    bench.cluster.node_of("sturdy").await;
+
+    bench.create("fragile", Behavior::Normal).await;
+    bench.scheduler.process.line("rolled back to the version before").await;
+    bench.delete("fragile").await;
+    bench.scheduler.until("/metrics", serves(1)).await;
+    let entry = bench.plugin("BreaksDown", "serves again", |plugin| plugin["digest"] == digest(1)).await;
+    assert_eq!(entry["refusedDigest"], digest(2));
+    let source = include_str!("../../../tests/components/breaks-down/src/lib.rs");
+    let line = 1 + source.lines().position(|line| line.contains("on demand")).expect("a line");
+    let place = format!("on demand, at tests/components/breaks-down/src/lib.rs:{line}");
+    assert_eq!(entry["lastReason"], format!("1 faults on probation, the last: trapped in pre-filter: {place}"));
 }
 
 #[tokio::test(flavor = "multi_thread")]

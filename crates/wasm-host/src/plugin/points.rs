@@ -96,7 +96,9 @@ impl Filter for ComponentPlugin {
             }
         });
         self.rows = rows;
-        self.answered(Point::Filter, answer?)
+        let explanations = self.answered(Point::Filter, answer?)?;
+        explanations.iter().for_each(|explanation| self.count_error(Point::Filter, &explanation.status));
+        Ok(explanations)
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
@@ -118,7 +120,9 @@ impl Filter for ComponentPlugin {
             Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
         })?;
         self.shown_pods.remember(call, pods);
-        self.answered(Point::Filter, answer)
+        let statuses = self.answered(Point::Filter, answer)?;
+        statuses.iter().for_each(|status| self.count_error(Point::Filter, status));
+        Ok(statuses)
     }
 }
 

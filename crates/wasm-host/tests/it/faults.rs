@@ -1,8 +1,8 @@
 //! A fault costs the call and the instance, never the host.
 
-use berth_framework::{Code, DryRunCase, Plugin, Point};
+use berth_framework::{Code, DryRunCase, Plugin, PluginFactory as _, Point};
 use berth_model::Pod;
-use berth_test_guests::{At, Behavior, Fault};
+use berth_test_guests::{ANSWER_ADDRESS, At, Behavior, Fault, answers, in_letters};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, FaultKind, FaultSink};
 
 use crate::cluster::{Cluster, build, by_priority, engine};
@@ -54,6 +54,25 @@ fn an_error_that_is_answered_is_no_fault() {
     assert_eq!(cluster.try_cycle(&mut *plugin, 3, Behavior::Normal).unwrap(), [3, 3, 3]);
     assert_eq!(faults(&factory), []);
     assert_eq!((factory.stats().errors(Point::Filter), factory.stats().errors(Point::Score)), (2, 0));
+}
+
+/// Each case has a status of its own.
+#[test]
+fn errors_that_a_dry_run_answers_are_counted_case_by_case() {
+    // The statuses lie behind the answer: success, and twice an error without reasons.
+    let words = [[0, ANSWER_ADDRESS + 12, 3], [0; 3], [1, 0, 0], [1, 0, 0]];
+    let bytes: Vec<u8> = words.into_iter().flatten().flat_map(u32::to_le_bytes).collect();
+    let factory = engine().load(&Binary::new("Answers", answers("Answers", At::DryRun).unwrap())).unwrap();
+    let mut plugin = factory.build(&in_letters(&bytes)).unwrap();
+    let cluster = Cluster::new(3);
+    plugin.sync(cluster.cache()).unwrap();
+    let pod = Pod::default();
+    let call = cluster.call(1, &pod);
+    let cases = [DryRunCase::default(), DryRunCase::default(), DryRunCase::default()];
+    let statuses = plugin.filter().unwrap().dry_run(&call, &[&pod], &cases).unwrap();
+    let codes: Vec<Code> = statuses.iter().map(|status| status.code).collect();
+    assert_eq!(codes, [Code::Success, Code::Error, Code::Error]);
+    assert_eq!((factory.stats().errors(Point::Filter), faults(&factory)), (2, vec![]));
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Panics at PreFilter, or answers an error there, as its arguments say.
+//! Panics at PreFilter, or answers an error there, as its arguments say: `"fault"`, `"error"`, or `"fault over NAME"` to
+//! break down over the pod of that name alone.
 
 use berth_sdk::framework::{Call, Configure, ConfigureError, Manifest, PreFilter, Status};
 
@@ -6,8 +7,10 @@ berth_sdk::plugin!(BreaksDown: PreFilter);
 berth_sdk::export!(BreaksDown);
 
 #[derive(Debug)]
-struct BreaksDown {
-    panics: bool,
+enum BreaksDown {
+    Panics,
+    PanicsOver(String),
+    Errs,
 }
 
 impl Configure for BreaksDown {
@@ -16,16 +19,24 @@ impl Configure for BreaksDown {
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
-        Ok(Self { panics: args == r#""fault""# })
+        Ok(match args.trim_matches('"') {
+            "fault" => Self::Panics,
+            text => text.strip_prefix("fault over ").map_or(Self::Errs, |name| Self::PanicsOver(name.to_owned())),
+        })
     }
 }
 
 impl PreFilter for BreaksDown {
-    fn pre_filter(&mut self, _call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        let panics = match self {
+            Self::Panics => true,
+            Self::PanicsOver(name) => *name == *call.pod.name,
+            Self::Errs => return Err(Status::error("on purpose")),
+        };
         #[expect(clippy::panic, reason = "what this plugin is for")]
-        if self.panics {
+        if panics {
             panic!("on demand");
         }
-        Err(Status::error("on purpose"))
+        Ok(None)
     }
 }
