@@ -12,7 +12,7 @@ use berth_plugin_builder::{compiler_flags, componentize};
 use clap::Args;
 use serde::Deserialize;
 
-use super::{project, script};
+use super::{inspect::interfaces, project, script};
 use crate::failure::Usage;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -29,6 +29,15 @@ pub(crate) fn run(build: &Build) -> Result<()> {
     let loaded = project::load(&file)?;
     let kilobytes = loaded.binary.bytes().len().div_ceil(1024);
     writeln!(io::stdout(), "{}: {}, {kilobytes} KiB", file.display(), loaded.title())?;
+    let (_, exports) = interfaces(loaded.binary.bytes())?;
+    let has =
+        |interface: &str| exports.iter().any(|export| export.starts_with(&format!("berth:scheduler/{interface}@")));
+    if has("cycle") && !has("sync") {
+        eprintln!(
+            "warning: it exports cycle and not sync, which tells what the names in pods stand for: labels, namespaces and \
+             resources read as empty. Export sync as well, unless it looks at none of these"
+        );
+    }
     Ok(())
 }
 

@@ -30,11 +30,15 @@ impl Project {
     }
 
     async fn berth(&self, arguments: &[&str]) -> Ended {
-        let (here, cache) = (self.path().display().to_string(), self.path().join("cache").display().to_string());
-        let arguments = [&["plugin"], arguments, &[here.as_str()]].concat();
-        let ended = Process::berth_with(arguments, &[("XDG_CACHE_HOME", &cache)]).ended(LIMIT).await;
+        let ended = self.tries(arguments).await;
         assert!(ended.status.success(), "{}{}", ended.out, ended.err);
         ended
+    }
+
+    async fn tries(&self, arguments: &[&str]) -> Ended {
+        let (here, cache) = (self.path().display().to_string(), self.path().join("cache").display().to_string());
+        let arguments = [&["plugin"], arguments, &[here.as_str()]].concat();
+        Process::berth_with(arguments, &[("XDG_CACHE_HOME", &cache)]).ended(LIMIT).await
     }
 }
 
@@ -46,6 +50,54 @@ async fn events_that_bring_pods_back_are_shown_in_words() {
     assert!(shown.contains("Tries pods again on  Node: Add, UpdateNodeLabel\n"), "{shown}");
     let report: Value = serde_json::from_str(&project.berth(&["inspect", "-o", "json"]).await.out).expect("JSON");
     assert_eq!(report["requeue"][0], "Node: Add, UpdateNodeLabel");
+}
+
+/// A built-in that binds, and looks at no names.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_build_warns_of_a_component_that_cannot_know_names() {
+    for (name, warns) in [("DefaultBinder", true), ("NodeAffinity", false)] {
+        let component = berth_components::COMPONENTS.iter().find(|component| component.name == name);
+        let project = Project::new(name, component.expect("a built-in").bytes);
+        let script = project.path().join("build.sh");
+        fs::write(&script, "#!/bin/sh\n").expect("a file");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");
+        let said = project.berth(&["build"]).await.err;
+        assert_eq!(said.contains("warning: it exports cycle and not sync"), warns, "{name}: {said}");
+    }
+}
+
+/// With the example that reads a kind, and in whose cases time passes.
+#[tokio::test(flavor = "multi_thread")]
+async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
+    let project = Project::new("LoadAware", berth_test_components::component("LoadAware"));
+    let cases = include_str!("../../../plugins/examples/load-aware/cases.yaml");
+    let file = project.path().join("cases.yaml");
+    let path = file.display().to_string();
+    let write = |terms: &str| fs::write(&file, format!("{terms}\n{cases}")).expect("a file");
+    write("limits: {memory: 32Mi}\ngrants: {reads: [slo.koordinator.sh/v1alpha1/NodeMetric]}");
+    project.berth(&["test"]).await;
+    let verified = project.berth(&["verify", "--cases", &path]).await.out;
+    assert!(verified.contains("a report of six minutes ago says nothing:\n  ok      answers about"), "{verified}");
+    let measured = project.berth(&["bench", "--cases", &path, "--nodes", "50", "-o", "json"]).await.out;
+    let report: Value = serde_json::from_str(&measured).expect("JSON");
+    let sizes = &report["sizes"][0];
+    assert!(sizes["memory"].as_u64() >= Some(1 << 20) && sizes["nNodes"] == 50, "{sizes}");
+    assert!(sizes["fullDelta"].as_u64() > sizes["onePod"].as_u64() && sizes["onePod"].as_u64() > Some(0), "{sizes}");
+    assert!(report["calls"].as_array().is_some_and(|calls| calls.len() == 4), "{report}");
+    let table = project.berth(&["bench", "--cases", &path, "--nodes", "50"]).await.out;
+    assert!(table.contains("FULL DELTA"), "{table}");
+
+    for (terms, code, parts) in [
+        ("grants: {}", 2, ["cases.yaml: LoadAware wants to read", "grants: {reads: [slo.koordinator.sh"]),
+        ("limits: {memory: 1Mi}", 1, ["asked for", "bytes of memory (limit 1048576)"]),
+        ("limits: {memry: 1Mi}", 2, ["cases.yaml: limits: unknown field `memry`", "`memory`"]),
+    ] {
+        write(terms);
+        let refused = project.tries(&["test"]).await;
+        let said = refused.out + &refused.err;
+        assert_eq!(refused.status.code(), Some(code), "{said}");
+        assert!(parts.iter().all(|part| said.contains(part)), "{terms}: {said}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

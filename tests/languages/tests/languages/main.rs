@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
+mod one_language;
 mod points;
 mod probe;
 mod quota;
@@ -12,7 +13,7 @@ mod quota;
 use std::{fs, io::Write as _, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::{CaseFile, PluginHarness};
+use berth_author::{CaseFile, CaseHost, PluginHarness};
 use berth_framework::{PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
@@ -139,7 +140,9 @@ fn the_guide_shows_the_quotas() {
 fn answers(factory: &ComponentFactory) -> Result<()> {
     let points: Vec<Point> = factory.points().iter().collect();
     ensure!(points == [Point::Filter, Point::Score, Point::Normalize], "exports {points:?}");
-    for result in CaseFile::read(&folder("plugins/examples/node-metadata.cases.yaml"))?.run(factory) {
+    for result in
+        CaseFile::read(&folder("plugins/examples/node-metadata.cases.yaml"))?.run(factory, &CaseHost::default())
+    {
         ensure!(result.differences.is_empty(), "{}: {:#?}", result.name, result.differences);
     }
     thousands_of_nodes_are_no_trouble(factory)

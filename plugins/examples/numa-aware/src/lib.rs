@@ -1,0 +1,106 @@
+//! NumaAware: keeps pods off nodes whose kubelet would refuse them, as no NUMA zone there has room for a whole container.
+//!
+//! A kubelet with the Topology Manager policy `single-numa-node` admits a container (or, with scope `pod`, a pod) only if one
+//! zone can give all that it asks for. NodeResourceTopology objects, which an agent on each node writes (`topology.yaml` has
+//! the custom resource's definition), say what is left in each zone. Nodes without one, or with another policy, pass.
+//!
+//! What counts is CPU and memory of Guaranteed pods and devices of all pods, as in the kubelet
+//! (<https://kubernetes.io/docs/tasks/administer-cluster/topology-manager/>), if the node's zones list them.
+
+mod demand;
+mod topology;
+
+use berth_sdk::{
+    framework::{
+        Call, ClusterEvent, Configure, ConfigureError, DryRunCase, Explanation, Filter, Follow, Manifest, Needs,
+        ObjectKind, PreFilter, Status,
+    },
+    model::{ClusterTable, Column, NodeIdx, NodeSet, Pod},
+};
+
+use crate::{
+    demand::Demand,
+    topology::{API_VERSION, KIND, Topologies},
+};
+
+berth_sdk::plugin!(NumaAware: PreFilter, Filter; Follow);
+berth_sdk::export!(NumaAware);
+
+const REASON: &str = "node(s) had no NUMA zone with enough room";
+
+/// The plugin.
+#[derive(Debug, Default)]
+pub struct NumaAware {
+    topologies: Topologies,
+    /// Of the pod of this cycle.
+    demand: Demand,
+}
+
+impl NumaAware {
+    fn fits(&self, table: &ClusterTable, node: NodeIdx) -> bool {
+        self.topologies.have_room(table.symbols.text(table.name(node)), &self.demand)
+    }
+}
+
+impl Configure for NumaAware {
+    fn describe() -> Manifest {
+        let columns = [Column::Name].into_iter().collect();
+        let kind = ObjectKind { api_version: API_VERSION.to_owned(), kind: KIND.to_owned() };
+        Manifest {
+            name: "NumaAware".to_owned(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            // What each container asks for stands in the pod's JSON alone.
+            needs: Needs { columns, pods: true, pod_json: true, objects: vec![kind], ..Needs::default() },
+            requeue: Some(vec![
+                ClusterEvent::new("noderesourcetopologies.v1alpha2.topology.node.k8s.io", ClusterEvent::ALL),
+                ClusterEvent::new("Pod", ClusterEvent::DELETE),
+                ClusterEvent::new("Node", ClusterEvent::ADD),
+            ]),
+            ..Manifest::default()
+        }
+    }
+
+    fn configure(args: &str) -> Result<Self, ConfigureError> {
+        match args {
+            "null" | "{}" => Ok(Self::default()),
+            _ => Err("NumaAware takes no arguments".into()),
+        }
+    }
+}
+
+impl Follow for NumaAware {
+    fn follow(&mut self, table: &ClusterTable) {
+        self.topologies.follow(table);
+    }
+}
+
+impl PreFilter for NumaAware {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        let json = call.pod.json.as_deref().ok_or_else(|| Status::error("NumaAware needs the pod's JSON"))?;
+        self.demand = Demand::of_json(json).map_err(|error| Status::error(format!("the pod's JSON: {error}")))?;
+        if self.demand.is_empty() { Err(Status::skip()) } else { Ok(None) }
+    }
+}
+
+impl Filter for NumaAware {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        candidates.retain(|node| self.fits(call.table, node));
+        Ok(())
+    }
+
+    fn explain(&mut self, _call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        Ok(vec![Explanation { status: Status::unresolvable(REASON), nodes: rejected.clone() }])
+    }
+
+    /// Which zone a pod's resources are from is not known, so taking it away promises nothing.
+    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        let verdict = |case: &DryRunCase| match self.fits(call.table, case.node) {
+            true => Status::success(),
+            false => Status::unresolvable(REASON),
+        };
+        Ok(cases.iter().map(verdict).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,65 @@
+//! The examples in `plugins/examples` that are written in one language: each answers as its `cases.yaml` says.
+
+use std::fs;
+
+use anyhow::{Result, ensure};
+use berth_author::{CaseFile, CaseHost};
+use berth_framework::PluginFactory as _;
+use berth_test_languages::{LANGUAGES, Language, build, folder, load};
+use berth_wasm_host::ComponentFactory;
+
+/// Folder and name of those in Rust.
+const RUST: [(&str, &str); 4] = [
+    ("capacity-scheduling", "CapacityScheduling"),
+    ("gpu-bin-pack", "GpuBinPack"),
+    ("load-aware", "LoadAware"),
+    ("numa-aware", "NumaAware"),
+];
+
+const PYTHON: Language = LANGUAGES[1];
+const JAVASCRIPT: Language = LANGUAGES[2];
+
+#[test]
+fn in_rust() {
+    for (plugin, name) in RUST {
+        let factory = load(name, berth_test_components::component(name)).unwrap();
+        answers(plugin, &factory).unwrap();
+    }
+}
+
+#[test]
+fn in_python() {
+    crate::run(PYTHON, |_| builds_and_answers("cost-aware", "CostAware"));
+}
+
+#[test]
+fn in_javascript() {
+    crate::run(JAVASCRIPT, |_| builds_and_answers("business-hours", "BusinessHours"));
+}
+
+fn builds_and_answers(plugin: &str, name: &str) -> Result<()> {
+    let component = build(&folder("plugins/examples").join(plugin), name)?;
+    answers(plugin, &load(name, component)?)
+}
+
+fn answers(plugin: &str, factory: &ComponentFactory) -> Result<()> {
+    let file = CaseFile::read(&folder("plugins/examples").join(plugin).join("cases.yaml"))?;
+    ensure!(file.plugin == factory.manifest().name, "{plugin}: the cases are about {}", file.plugin);
+    let clock = factory.clone();
+    let host = CaseHost::new(berth_framework::Grants::ALL, move |milliseconds| clock.set_now(milliseconds));
+    for result in file.run(factory, &host) {
+        ensure!(result.differences.is_empty(), "{plugin}: {}: {:#?}", result.name, result.differences);
+    }
+    Ok(())
+}
+
+/// Each has a page in the guide.
+#[test]
+fn have_pages() {
+    let summary = fs::read_to_string(folder("docs/src/SUMMARY.md")).unwrap();
+    for plugin in RUST.map(|(plugin, _)| plugin).into_iter().chain(["business-hours", "cost-aware"]) {
+        assert!(summary.contains(&format!("(examples/{plugin}.md)")), "docs/src/SUMMARY.md does not name {plugin}");
+        let page = fs::read_to_string(folder(&format!("docs/src/examples/{plugin}.md"))).unwrap();
+        assert!(page.contains(&format!("`plugins/examples/{plugin}`")), "docs/src/examples/{plugin}.md");
+    }
+}
