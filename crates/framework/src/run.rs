@@ -105,6 +105,8 @@ pub struct Attempt {
     pub filtered_at: Option<Duration>,
     /// What each Filter plugin removed, in the order of the plugins.
     removed: Vec<NodeSet>,
+    /// Whether any of them is not empty: clearing some twenty bitmaps costs as much as a cycle with a board.
+    has_removed: bool,
     /// Nodes that would not pass if the pods nominated to them were there.
     rejected_with_nominated: Vec<Rejection>,
     /// Nodes that extenders rejected with a reason.
@@ -154,7 +156,9 @@ impl Attempt {
         self.feasible.clear();
         self.feasible_order.clear();
         self.n_visited = 0;
-        self.removed.iter_mut().for_each(NodeSet::clear);
+        if std::mem::take(&mut self.has_removed) {
+            self.removed.iter_mut().for_each(NodeSet::clear);
+        }
         self.rejected_with_nominated.clear();
         self.rejected_by_extenders.clear();
         self.has_extender_removed = false;

@@ -3,7 +3,7 @@
 mod affinity;
 mod storage;
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Pod, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
     },
-    requests::{self, Requests},
+    requests::{self, PodRequests, Requests},
     symbols::{Interning, Sym, Symbols, Uses},
 };
 
@@ -38,7 +38,8 @@ pub fn pod_of_others(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
 
 fn pod_with_images(pod: &api::Pod, images: Vec<Sym>, symbols: &mut Interning<'_>) -> Pod {
     let spec = &pod.spec;
-    let non_zero = requests::placed_non_zero(pod);
+    let sums = PodRequests::of(pod);
+    let placed_requests = resources(&sums.placed, symbols);
     let extended_claim = pod.status.extended_resource_claim_status.as_ref();
     Pod {
         uid: PodUid::from(pod.metadata.uid.as_str()),
@@ -67,11 +68,11 @@ fn pod_with_images(pod: &api::Pod, images: Vec<Sym>, symbols: &mut Interning<'_>
         images,
         n_containers: u32::try_from(spec.init_containers.len() + spec.containers.len()).unwrap_or(u32::MAX),
         required_features: required_features(spec, symbols),
-        requests: resources(&requests::spec_requests(pod), symbols),
-        placed_requests: resources(&requests::placed_requests(pod), symbols),
-        placed_non_zero: NonZero { milli_cpu: non_zero.milli_cpu, memory: non_zero.memory },
-        scoring_requests: resources(&requests::scoring_requests(pod), symbols),
-        balanced_requests: resources(&requests::balanced_requests(pod), symbols),
+        requests: resources(&sums.spec, symbols),
+        placed_non_zero: NonZero { milli_cpu: sums.placed_non_zero.milli_cpu, memory: sums.placed_non_zero.memory },
+        scoring_requests: resources(&sums.scoring, symbols),
+        balanced_requests: placed_requests.clone(),
+        placed_requests,
         json: pod.json.clone(),
         uses: Uses::default(),
     }
@@ -226,9 +227,9 @@ fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<Sym> {
 
 /// Nodes report `name:tag`; a bare name means `latest` (`normalizedImageName` in kube-scheduler's
 /// `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`).
-fn normalized_image_name(image: &str) -> String {
+fn normalized_image_name(image: &str) -> Cow<'_, str> {
     let has_tag = image.rfind(':').is_some_and(|colon| image.rfind('/').is_none_or(|slash| slash < colon));
-    if has_tag { image.to_owned() } else { format!("{image}:latest") }
+    if has_tag { Cow::Borrowed(image) } else { Cow::Owned(format!("{image}:latest")) }
 }
 
 /// Features that a pod's spec implies in 1.36 (KEP-5328).

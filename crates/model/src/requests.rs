@@ -53,6 +53,57 @@ pub struct Options {
     pub container_defaults: ResourceList,
 }
 
+/// What a pod asks for, in every way in which it is counted.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PodRequests {
+    /// As [`spec_requests`].
+    pub spec: Requests,
+    /// As [`placed_requests`] and [`balanced_requests`], which are the same.
+    pub placed: Requests,
+    /// As [`placed_non_zero`].
+    pub placed_non_zero: NonZeroRequests,
+    /// As [`scoring_requests`].
+    pub scoring: Requests,
+}
+
+impl PodRequests {
+    /// Counts the pod in every way. Most pods have containers and nothing else, and are added up once.
+    #[must_use]
+    pub fn of(pod: &Pod) -> Self {
+        if !is_plain(pod) {
+            let (spec, placed) = (spec_requests(pod), placed_requests(pod));
+            return Self { spec, placed, placed_non_zero: placed_non_zero(pod), scoring: scoring_requests(pod) };
+        }
+        let spec = match pod.spec.containers.as_slice() {
+            [only] => Requests::from_list(&only.resources.requests),
+            _ => spec_requests(pod),
+        };
+        let n_without = |name: &str| {
+            let without = pod.spec.containers.iter().filter(|it| !it.resources.requests.contains_key(name)).count();
+            i64::try_from(without).unwrap_or(i64::MAX)
+        };
+        // The defaults are whole numbers, so it makes no difference that the sum was rounded before.
+        let with_default =
+            |sum: i64, name: &str, default: i64| sum.saturating_add(default.saturating_mul(n_without(name)));
+        let scoring = Requests {
+            milli_cpu: with_default(spec.milli_cpu, CPU, DEFAULT_MILLI_CPU),
+            memory: with_default(spec.memory, MEMORY, DEFAULT_MEMORY),
+            ..spec.clone()
+        };
+        let placed_non_zero = NonZeroRequests { milli_cpu: scoring.milli_cpu, memory: scoring.memory };
+        Self { placed: spec.clone(), placed_non_zero, scoring, spec }
+    }
+}
+
+/// Whether all ways of counting the pod add up what its containers request: it has nothing that some of them leave out.
+fn is_plain(pod: &Pod) -> bool {
+    let is_resized = |status: &ContainerStatus| status.resources.is_some();
+    pod.spec.init_containers.is_empty()
+        && pod.spec.resources.is_none()
+        && pod.spec.overhead.is_none()
+        && !pod.status.container_statuses.iter().any(is_resized)
+}
+
 /// What NodeResourcesFit compares with a node's free resources: the spec alone.
 #[must_use]
 pub fn spec_requests(pod: &Pod) -> Requests {
@@ -321,7 +372,10 @@ fn is_huge_page_resource_name(name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{is_extended_resource_name, is_scalar_resource_name, placed_non_zero, scoring_requests, spec_requests};
+    use super::{
+        PodRequests, balanced_requests, is_extended_resource_name, is_scalar_resource_name, placed_non_zero,
+        placed_requests, scoring_requests, spec_requests,
+    };
     use crate::api::Pod;
 
     fn pod(spec: &str) -> Pod {
@@ -344,6 +398,42 @@ mod tests {
         }"#);
         let requests = spec_requests(&pod);
         assert_eq!((requests.milli_cpu, requests.memory), (1050, 608 << 20));
+    }
+
+    #[test]
+    fn a_plain_pod_that_is_added_up_once_is_counted_as_any_other() {
+        let requests = [
+            "{}",
+            r#"{"cpu": "1500u"}"#,
+            r#"{"cpu": "0", "memory": "1.5"}"#,
+            r#"{"memory": "0.5"}"#,
+            r#"{"cpu": "2", "memory": "1Gi", "example.com/gpu": "1", "pods": "3"}"#,
+            r#"{"cpu": "9223372036854775807", "memory": "8Ei"}"#,
+        ];
+        let container = |requests: &str| format!(r#"{{"name": "a", "resources": {{"requests": {requests}}}}}"#);
+        let alone = requests.iter().map(|first| container(first));
+        let pairs = requests
+            .iter()
+            .flat_map(|first| requests.iter().map(move |second| [container(first), container(second)].join(", ")));
+        for containers in alone.chain(pairs).chain([String::new()]) {
+            let plain = pod(&format!(r#"{{"containers": [{containers}]}}"#));
+            assert_eq!(PodRequests::of(&plain), each_way(&plain), "{containers}");
+        }
+        for more in [
+            r#""overhead": {"cpu": "10m"}"#,
+            r#""resources": {"requests": {"cpu": "2"}}"#,
+            r#""initContainers": [{"name": "i"}]"#,
+        ] {
+            let other = pod(&format!(r#"{{"containers": [{}], {more}}}"#, container("{}")));
+            assert_eq!(PodRequests::of(&other), each_way(&other), "{more}");
+        }
+    }
+
+    fn each_way(pod: &Pod) -> PodRequests {
+        let placed = placed_requests(pod);
+        assert_eq!(placed, balanced_requests(pod));
+        let (placed_non_zero, scoring) = (placed_non_zero(pod), scoring_requests(pod));
+        PodRequests { spec: spec_requests(pod), placed, placed_non_zero, scoring }
     }
 
     #[test]

@@ -160,7 +160,8 @@ impl Cache {
             Some(known) if known.node == node && same_usage(&known.pod, &pod) => {
                 let was_assumed = known.is_assumed();
                 known.state = State::Added;
-                let looks_alike = same_to_plugins(&known.pod, &pod);
+                // A pod is assumed before `spec.nodeName` is set in it; rules that look at placed pods see no difference.
+                let looks_alike = known.pod.is_same_elsewhere(&pod);
                 let (uid, old) = (pod.uid.clone(), std::mem::replace(&mut known.pod, pod));
                 self.n_assumed -= usize::from(was_assumed);
                 if !looks_alike {
@@ -256,12 +257,6 @@ impl Cache {
         }
         self.record_row(idx, columns);
     }
-}
-
-/// Whether rules that look at placed pods see no difference. A pod is assumed before `spec.nodeName` is set in it.
-fn same_to_plugins(old: &Pod, new: &Pod) -> bool {
-    let named = Pod { node_name: new.node_name, nominated_node_name: new.nominated_node_name, ..old.clone() };
-    named == *new
 }
 
 /// Whether both count alike on their node.

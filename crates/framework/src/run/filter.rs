@@ -130,15 +130,18 @@ pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl I
 impl Attempt {
     /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
-        for node in stretch.iter() {
-            self.n_visited += 1;
-            if passing.contains(node) {
-                self.feasible.insert(node);
-                self.feasible_order.push(node);
-                if self.feasible_order.len() >= limit {
-                    return;
+        for nodes in [stretch.first, stretch.second] {
+            for (n_before, &node) in nodes.iter().enumerate() {
+                if passing.contains(node) {
+                    self.feasible.insert(node);
+                    self.feasible_order.push(node);
+                    if self.feasible_order.len() >= limit {
+                        self.n_visited += n_before + 1;
+                        return;
+                    }
                 }
             }
+            self.n_visited += nodes.len();
         }
     }
 }
@@ -172,6 +175,7 @@ fn filter_batch(
             && !attempt.before.is_empty()
         {
             removed.union(&attempt.before);
+            attempt.has_removed = true;
         }
     }
     Ok(())

@@ -10,8 +10,24 @@ impl Pod {
     /// Whether the two differ at most in what tells one pod from its like: uid, name, start time and the JSON of the
     /// whole object.
     #[must_use]
-    #[expect(clippy::too_many_lines, reason = "two lines for each field")]
     pub fn is_like(&self, other: &Pod) -> bool {
+        self.node_name == other.node_name
+            && self.nominated_node_name == other.nominated_node_name
+            && self.is_like_elsewhere(other)
+    }
+
+    /// Whether both are the same pod in the same state, but for the nodes that they name.
+    #[must_use]
+    pub fn is_same_elsewhere(&self, other: &Pod) -> bool {
+        self.uid == other.uid
+            && self.name == other.name
+            && self.started_at == other.started_at
+            && self.json == other.json
+            && self.is_like_elsewhere(other)
+    }
+
+    #[expect(clippy::too_many_lines, reason = "two lines for each field")]
+    fn is_like_elsewhere(&self, other: &Pod) -> bool {
         // Every field is named, so that a new one finds its way here.
         let Pod {
             uid: _,
@@ -20,8 +36,8 @@ impl Pod {
             labels,
             scheduler_name,
             priority,
-            node_name,
-            nominated_node_name,
+            node_name: _,
+            nominated_node_name: _,
             terminating,
             scheduling_gates,
             owner,
@@ -52,8 +68,6 @@ impl Pod {
             && *labels == other.labels
             && *scheduler_name == other.scheduler_name
             && *priority == other.priority
-            && *node_name == other.node_name
-            && *nominated_node_name == other.nominated_node_name
             && *terminating == other.terminating
             && *scheduling_gates == other.scheduling_gates
             && *owner == other.owner
@@ -106,6 +120,9 @@ mod tests {
         let larger =
             Pod { balanced_requests: crate::pod::Resources { memory: 1, ..Default::default() }, ..first.clone() };
         assert!(!first.is_like(&labelled) && !first.is_like(&larger));
+        let placed = Pod { node_name: Sym(30), ..first.clone() };
+        assert!(!first.is_like(&placed) && first.is_same_elsewhere(&placed));
+        assert!(!first.is_same_elsewhere(&second) && !first.is_same_elsewhere(&labelled));
         assert_ne!(first.shape_hash(), labelled.shape_hash());
     }
 }
