@@ -25,7 +25,7 @@ pub struct Limits {
     /// For `describe`, `configure`, `snapshot`, `restore` and a full delta, which happen once an instance.
     pub lifecycle_timeout: Duration,
     /// The same where the scheduling thread waits for them: at a start, after other arguments, and for state that goes from one
-    /// binary to the next. A failed instance is made anew on a thread of its own.
+    /// binary to the next. A failed instance is made anew on a thread of its own. The program's own components have the former.
     pub scheduling_thread_timeout: Duration,
     /// For `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,

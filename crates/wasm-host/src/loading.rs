@@ -73,6 +73,7 @@ impl Engine {
         let mut limits = shared.limits_of(name);
         if is_embedded {
             limits.share = None;
+            limits.scheduling_thread_timeout = limits.lifecycle_timeout;
         }
         check_imports(&component)?;
         let pre = shared.linker.instantiate_pre(&component);
