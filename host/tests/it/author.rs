@@ -71,9 +71,11 @@ async fn a_build_warns_of_a_component_that_cannot_know_names() {
 async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     let project = Project::new("LoadAware", berth_test_components::component("LoadAware"));
     let cases = include_str!("../../../plugins/examples/load-aware/cases.yaml");
+    let (granted, cases) = cases.split_once("cases:").expect("cases");
+    assert!(granted.contains("grants: {reads: ["), "the example says what it needs");
     let file = project.path().join("cases.yaml");
     let path = file.display().to_string();
-    let write = |terms: &str| fs::write(&file, format!("{terms}\n{cases}")).expect("a file");
+    let write = |terms: &str| fs::write(&file, format!("plugin: LoadAware\n{terms}\ncases:{cases}")).expect("a file");
     write("limits: {memory: 32Mi}\ngrants: {reads: [slo.koordinator.sh/v1alpha1/NodeMetric]}");
     project.berth(&["test"]).await;
     let verified = project.berth(&["verify", "--cases", &path]).await.out;

@@ -1,10 +1,12 @@
-//! The examples in `plugins/examples` that are written in one language: each answers as its `cases.yaml` says.
+//! The examples in `plugins/examples` that are written in one language: each answers as its `cases.yaml` says, and needs no
+//! more than that grants.
 
 use std::fs;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use berth_author::{CaseFile, CaseHost};
-use berth_framework::PluginFactory as _;
+use berth_config::PluginSettings;
+use berth_framework::{Grants, PluginFactory as _};
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
 use berth_wasm_host::ComponentFactory;
 
@@ -45,8 +47,13 @@ fn builds_and_answers(plugin: &str, name: &str) -> Result<()> {
 fn answers(plugin: &str, factory: &ComponentFactory) -> Result<()> {
     let file = CaseFile::read(&folder("plugins/examples").join(plugin).join("cases.yaml"))?;
     ensure!(file.plugin == factory.manifest().name, "{plugin}: the cases are about {}", file.plugin);
+    let settings = PluginSettings::with_terms(&file.limits, &file.grants)?;
+    let granted = settings.grants.with_context(|| format!("{plugin}: the cases do not say what it is granted"))?;
+    let kinds = &factory.manifest().needs.objects;
+    ensure!(kinds.iter().all(|kind| granted.reads.contains(kind)), "{plugin}: the cases do not grant {kinds:?}");
     let clock = factory.clone();
-    let host = CaseHost::new(berth_framework::Grants::ALL, move |milliseconds| clock.set_now(milliseconds));
+    let grants = Grants::new(granted.effects, granted.rules);
+    let host = CaseHost::new(grants, move |milliseconds| clock.set_now(milliseconds));
     for result in file.run(factory, &host) {
         ensure!(result.differences.is_empty(), "{plugin}: {}: {:#?}", result.name, result.differences);
     }
