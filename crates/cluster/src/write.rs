@@ -10,6 +10,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use berth_model::api;
 use http::{Method, Request, Uri, header};
 use kube::Client;
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tracing::debug;
@@ -171,13 +172,7 @@ impl Writer {
     /// this succeeds.
     pub async fn bind(&self, pod: &PodRef, node: &str) -> Result<(), WriteError> {
         let path = pod.object().path(Some("binding"))?;
-        let binding = json!({
-            "kind": "Binding",
-            "apiVersion": "v1",
-            "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.uid},
-            "target": {"kind": "Node", "name": node},
-        });
-        let outcome = self.send(BINDING, &Method::POST, &path, JSON, Some(&binding)).await;
+        let outcome = self.send::<()>(BINDING, &Method::POST, &path, JSON, Binding::new(pod, node).body()).await;
         let Err(FinalFailure { failure, maybe_done }) = outcome else { return Ok(()) };
         let undecided = failure.is_ambiguous() || failure.code() == Some(409);
         if maybe_done && undecided && self.is_bound(pod, node).await {
@@ -190,8 +185,8 @@ impl Writer {
     pub async fn patch_status(&self, pod: &PodRef, patch: &StatusPatch) -> Result<(), WriteError> {
         let Some(body) = patch.body(clock::now()) else { return Ok(()) };
         let path = pod.object().path(Some("status"))?;
-        self.send(STATUS, &Method::PATCH, &path, PatchType::StrategicMerge.content_type(), Some(&body)).await?;
-        Ok(())
+        let content_type = PatchType::StrategicMerge.content_type();
+        Ok(self.send::<()>(STATUS, &Method::PATCH, &path, content_type, bytes_of(&body)).await?)
     }
 
     /// Asks for the deletion of this very pod with its own grace period. If somebody else deleted it, that is
@@ -235,10 +230,11 @@ impl Writer {
     /// The pod as it is; `None` if it is gone or leaving, or another pod has its name.
     async fn find_victim(&self, pod: &PodRef) -> Result<Option<api::Pod>, WriteError> {
         let path = pod.object().path(None)?;
-        let found = match self.send(OBJECT, &Method::GET, &path, JSON, None).await.map_err(WriteError::from) {
-            Err(WriteError::NotFound { .. }) => return Ok(None),
-            found => found?,
-        };
+        let found =
+            match self.send::<Value>(OBJECT, &Method::GET, &path, JSON, Vec::new()).await.map_err(WriteError::from) {
+                Err(WriteError::NotFound { .. }) => return Ok(None),
+                found => found?,
+            };
         let victim: api::Pod = serde_json::from_value(found)
             .map_err(|error| WriteError::Unavailable { message: format!("not a pod: {error}") })?;
         let is_here = victim.metadata.uid == pod.uid && victim.metadata.deletion_timestamp.is_none();
@@ -248,7 +244,7 @@ impl Writer {
     /// Creates an object and returns it as it then is. `object` says where; its name is not looked at.
     pub async fn create_object(&self, object: &ObjectRef, body: &Value) -> Result<Value, WriteError> {
         let path = object.collection_path()?;
-        Ok(self.send(OBJECT, &Method::POST, &path, JSON, Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::POST, &path, JSON, bytes_of(body)).await?)
     }
 
     /// Deletes any object.
@@ -262,10 +258,10 @@ impl Writer {
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }
-        match self.send(OBJECT, &Method::DELETE, &path, JSON, Some(&options)).await {
+        match self.send::<()>(OBJECT, &Method::DELETE, &path, JSON, bytes_of(&options)).await {
             // It went with an earlier try.
             Err(FinalFailure { failure, maybe_done: true }) if failure.code() == Some(404) => Ok(()),
-            outcome => outcome.map(drop).map_err(WriteError::from),
+            outcome => outcome.map_err(WriteError::from),
         }
     }
 
@@ -278,7 +274,7 @@ impl Writer {
         body: &Value,
     ) -> Result<Value, WriteError> {
         let path = object.path(subresource)?;
-        Ok(self.send(OBJECT, &Method::PATCH, &path, patch_type.content_type(), Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::PATCH, &path, patch_type.content_type(), bytes_of(body)).await?)
     }
 
     /// Replaces any object, or one of its subresources, and returns it as it then is. With a resource version in the
@@ -290,26 +286,26 @@ impl Writer {
         body: &Value,
     ) -> Result<Value, WriteError> {
         let path = object.path(subresource)?;
-        Ok(self.send(OBJECT, &Method::PUT, &path, JSON, Some(body)).await?)
+        Ok(self.send(OBJECT, &Method::PUT, &path, JSON, bytes_of(body)).await?)
     }
 
     /// Whether the pod, and not a later one of its name, is on the node. No answer counts as no.
     async fn is_bound(&self, pod: &PodRef, node: &str) -> bool {
         let Ok(path) = pod.object().path(None) else { return false };
-        let Ok(found) = self.send(BINDING_LOOK, &Method::GET, &path, JSON, None).await else { return false };
+        let look = self.send::<Value>(BINDING_LOOK, &Method::GET, &path, JSON, Vec::new());
+        let Ok(found) = look.await else { return false };
         found["metadata"]["uid"] == pod.uid.as_str() && found["spec"]["nodeName"] == node
     }
 
     /// One request, tried as often as `manner` allows.
-    async fn send(
+    async fn send<T: Answer>(
         &self,
         manner: Manner,
         method: &Method,
         path: &Uri,
         content_type: &str,
-        body: Option<&Value>,
-    ) -> Result<Value, FinalFailure> {
-        let body = body.map(Value::to_string).unwrap_or_default();
+        body: Vec<u8>,
+    ) -> Result<T, FinalFailure> {
         let mut retries = Retries::new(manner.retries);
         let mut maybe_done = false;
         loop {
@@ -318,7 +314,7 @@ impl Writer {
                 .uri(path)
                 .header(header::ACCEPT, JSON)
                 .header(header::CONTENT_TYPE, content_type)
-                .body(body.clone().into_bytes())
+                .body(body.clone())
                 .map_err(kube::Error::HttpError);
             let attempt = match request {
                 Ok(request) => self.attempt(manner.lane, request).await,
@@ -337,13 +333,13 @@ impl Writer {
         }
     }
 
-    async fn attempt(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<Value, Failure> {
+    async fn attempt<T: Answer>(&self, lane: Lane, request: Request<Vec<u8>>) -> Result<T, Failure> {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.of(lane).acquire().await.ok();
         if let Some(throttle) = &self.throttle {
             throttle.wait().await;
         }
-        request::json(&self.client, request, ATTEMPT_TIMEOUT).await
+        T::read(&request::bytes(&self.client, request, ATTEMPT_TIMEOUT).await?)
     }
 }
 
@@ -354,6 +350,68 @@ impl fmt::Debug for Writer {
 }
 
 const JSON: &str = "application/json";
+
+/// What the API server's answer to a request is good for.
+trait Answer: Sized {
+    fn read(body: &[u8]) -> Result<Self, Failure>;
+}
+
+/// That it succeeded: the object that comes back is not looked at.
+impl Answer for () {
+    fn read(_body: &[u8]) -> Result<Self, Failure> {
+        Ok(())
+    }
+}
+
+/// The object as it then is.
+impl Answer for Value {
+    fn read(body: &[u8]) -> Result<Self, Failure> {
+        serde_json::from_slice(body).map_err(|error| Failure::Transport(kube::Error::SerdeError(error)))
+    }
+}
+
+/// `v1.Binding`, as kube-scheduler sends it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Binding<'a> {
+    kind: &'static str,
+    api_version: &'static str,
+    metadata: BindingMetadata<'a>,
+    target: BindingTarget<'a>,
+}
+
+#[derive(Serialize)]
+struct BindingMetadata<'a> {
+    name: &'a str,
+    namespace: &'a str,
+    uid: &'a str,
+}
+
+#[derive(Serialize)]
+struct BindingTarget<'a> {
+    kind: &'static str,
+    name: &'a str,
+}
+
+impl<'a> Binding<'a> {
+    fn new(pod: &'a PodRef, node: &'a str) -> Self {
+        Self {
+            kind: "Binding",
+            api_version: "v1",
+            metadata: BindingMetadata { name: &pod.name, namespace: &pod.namespace, uid: &pod.uid },
+            target: BindingTarget { kind: "Node", name: node },
+        }
+    }
+
+    #[expect(clippy::expect_used, reason = "strings alone, which JSON can always hold")]
+    fn body(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("strings are JSON")
+    }
+}
+
+fn bytes_of(body: &Value) -> Vec<u8> {
+    body.to_string().into_bytes()
+}
 
 impl PatchType {
     fn content_type(self) -> &'static str {

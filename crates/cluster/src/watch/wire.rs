@@ -59,13 +59,18 @@ impl<'a> Frame<'a> {
     fn parse(line: &'a [u8]) -> serde_json::Result<Self> {
         #[derive(Deserialize)]
         struct Line<'a> {
-            r#type: String,
+            r#type: &'a str,
             #[serde(borrow)]
             object: &'a RawValue,
         }
-        let line: Line<'a> = serde_json::from_slice(line)?;
-        let object = line.object.get();
-        match line.r#type.as_str() {
+        let (r#type, object) = match cut(line) {
+            Some(parts) => parts,
+            None => {
+                let line: Line<'a> = serde_json::from_slice(line)?;
+                (line.r#type, line.object.get())
+            }
+        };
+        match r#type {
             "ADDED" | "MODIFIED" => Ok(Self::Applied(object)),
             "DELETED" => Ok(Self::Deleted(object)),
             "BOOKMARK" => Self::bookmark(object),
@@ -89,5 +94,41 @@ impl<'a> Frame<'a> {
         let Bookmark { metadata } = serde_json::from_str(object)?;
         let ends_list = metadata.annotations.get(INITIAL_EVENTS_END).is_some_and(|value| value == "true");
         Ok(Self::Bookmark { resource_version: metadata.resource_version, ends_list })
+    }
+}
+
+/// Type and object of a line as API servers write it, byte for byte. The object is not looked at: whoever decodes it reads it
+/// anyway, and with its `managedFields` it may take longer to find its end than to decode it.
+fn cut(line: &[u8]) -> Option<(&str, &str)> {
+    let rest = std::str::from_utf8(line).ok()?.strip_prefix("{\"type\":\"")?;
+    let (r#type, rest) = rest.split_once('"')?;
+    let object = rest.strip_prefix(",\"object\":")?.strip_suffix("}\n")?;
+    (object.starts_with('{') && object.ends_with('}')).then_some((r#type, object))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_cut_up_however_it_is_written() {
+        let object = r#"{"metadata":{"name":"a","annotations":{"x":"}\n\"object\":{"}}}"#;
+        for line in [
+            format!("{{\"type\":\"ADDED\",\"object\":{object}}}\n"),
+            format!("{{\"type\":\"ADDED\",\"object\":{object}}}"),
+            format!("{{\"object\":{object},\"type\":\"ADDED\"}}\n"),
+            format!(" {{ \"type\" : \"ADDED\" , \"object\" : {object} }}\r\n"),
+        ] {
+            let Ok(Frame::Applied(found)) = Frame::parse(line.as_bytes()) else { panic!("{line}") };
+            assert_eq!(found, object);
+        }
+        for line in [
+            "{\"type\":\"ADDED\"}\n",
+            "{\"type\":\"ADDED\",\"object\":{}\n",
+            "\n",
+            "{\"type\":\"MOVED\",\"object\":{}}\n",
+        ] {
+            assert!(Frame::parse(line.as_bytes()).is_err(), "{line}");
+        }
     }
 }
