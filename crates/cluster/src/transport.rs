@@ -17,7 +17,7 @@ use hyper_util::{
     client::{
         legacy::{
             Builder,
-            connect::{Connection, HttpConnector, proxy::Tunnel},
+            connect::{Connected, Connection, HttpConnector, proxy::Tunnel},
         },
         proxy::matcher::Matcher,
     },
@@ -30,9 +30,10 @@ use kube::{
 use rustls::{ClientConfig, pki_types::ServerName};
 use tower::{
     BoxError, Service,
-    util::{MapErr, option_layer},
+    util::{BoxCloneSyncService, MapErr, MapResponse, option_layer},
 };
 use tower_http::decompression::DecompressionLayer;
+use x509_parser::parse_x509_certificate;
 
 use crate::clock::Time;
 
@@ -72,24 +73,54 @@ pub(crate) enum TransportError {
     Proxy { proxy: String, scheme: String },
 }
 
+/// An open connection of whatever kind. One type for all of them: the machinery of HTTP is compiled for each type that it runs
+/// over.
+trait Socket: Connection + Read + Write + Send + Unpin {}
+
+impl<T: Connection + Read + Write + Send + Unpin> Socket for T {}
+
+impl Connection for Box<dyn Socket> {
+    fn connected(&self) -> Connected {
+        (**self).connected()
+    }
+}
+
+/// Opens sockets: to the server, or to a proxy that leads there.
+type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
+
 /// A client for the server that `config` names. Its timeouts, proxy, certificates and headers count, its `default_retry` does
 /// not. May run a credential plugin.
 ///
 /// Must be called inside a tokio runtime.
 pub(crate) fn client(config: &Config, http2: Http2) -> Result<Client, TransportError> {
-    let connector = http_connector();
-    let Some(proxy) = &config.proxy_url else { return over(connector, config, http2) };
-    match proxy.scheme_str() {
-        Some("http") => over(tunnel(proxy, connector), config, http2),
-        Some("https") => {
-            let tls = config.rustls_client_config()?;
-            over(tunnel(proxy, https_connector(connector, tls, config)?), config, http2)
-        }
-        scheme => Err(TransportError::Proxy {
-            proxy: proxy.host().unwrap_or_default().to_owned(),
-            scheme: scheme.unwrap_or_default().to_owned(),
-        }),
+    let mut connector = boxed(http_connector());
+    if let Some(proxy) = &config.proxy_url {
+        connector = match proxy.scheme_str() {
+            Some("http") => boxed(tunnel(proxy, connector)),
+            Some("https") => {
+                let tls = config.rustls_client_config()?;
+                boxed(tunnel(proxy, https_connector(connector, tls, config)?))
+            }
+            scheme => {
+                return Err(TransportError::Proxy {
+                    proxy: proxy.host().unwrap_or_default().to_owned(),
+                    scheme: scheme.unwrap_or_default().to_owned(),
+                });
+            }
+        };
     }
+    over(connector, config, http2)
+}
+
+fn boxed<C>(connector: C) -> Connector
+where
+    C: Service<Uri> + Clone + Send + Sync + 'static,
+    C::Response: Socket + 'static,
+    C::Future: Send + 'static,
+    C::Error: Into<BoxError>,
+{
+    let connector = MapResponse::new(connector, |socket| Box::new(socket) as Box<dyn Socket>);
+    BoxCloneSyncService::new(MapErr::new(connector, Into::into))
 }
 
 fn http_connector() -> HttpConnector {
@@ -114,7 +145,11 @@ fn tunnel<C>(proxy: &Uri, connector: C) -> Tunnel<C> {
     }
 }
 
-fn https_connector<C>(connector: C, tls: ClientConfig, config: &Config) -> Result<HttpsConnector<C>, TransportError> {
+fn https_connector(
+    connector: Connector,
+    tls: ClientConfig,
+    config: &Config,
+) -> Result<HttpsConnector<Connector>, TransportError> {
     let Some(name) = &config.tls_server_name else { return Ok(HttpsConnector::from((connector, tls))) };
     let bad_name = |_| TransportError::ServerName { name: name.clone() };
     let resolver = FixedServerNameResolver::new(ServerName::try_from(name.clone()).map_err(bad_name)?);
@@ -122,17 +157,12 @@ fn https_connector<C>(connector: C, tls: ClientConfig, config: &Config) -> Resul
 }
 
 /// The whole client, over sockets that `connector` opens.
-fn over<C>(connector: C, config: &Config, http2: Http2) -> Result<Client, TransportError>
-where
-    C: Service<Uri> + Clone + Send + Sync + 'static,
-    C::Response: Connection + Read + Write + Send + Unpin + 'static,
-    C::Future: Send + 'static,
-    C::Error: Into<BoxError>,
-{
+fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Client, TransportError> {
     // The plugin that a kubeconfig names may run here.
     let auth_layer = config.auth_layer()?;
     let mut tls = config.rustls_client_config()?;
     tls.alpn_protocols = http2.application_protocols();
+    let expires = config.auth_info.exec.as_ref().and_then(|_| expiry(&tls));
     let mut connector = TimeoutConnector::new(https_connector(connector, tls, config)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -145,7 +175,6 @@ where
     http2.set_pings(&mut builder);
     let http: hyper_util::client::legacy::Client<_, Body> = builder.build(connector);
 
-    let expires = if auth_layer.is_none() { expiry(config)? } else { None };
     let gzip = DecompressionLayer::new().gzip(!config.disable_compression);
     let client = ClientBuilder::new(MapErr::new(http, BoxError::from), &config.default_namespace)
         .with_layer(&config.extra_headers_layer()?)
@@ -155,10 +184,9 @@ where
     Ok(client.with_valid_until(expires).build())
 }
 
-/// Until when a certificate of a credential plugin may be used. Only kube's own client tells it, so one is made for it.
-fn expiry(config: &Config) -> Result<Option<Time>, TransportError> {
-    if config.auth_info.exec.is_none() {
-        return Ok(None);
-    }
-    Ok(*Client::try_from(config.clone())?.valid_until())
+/// Until when the client's own certificate may be used, if it has one.
+fn expiry(tls: &ClientConfig) -> Option<Time> {
+    let own = tls.client_auth_cert_resolver.resolve(&[], &[])?;
+    let (_, certificate) = parse_x509_certificate(own.cert.first()?).ok()?;
+    Time::from_second(certificate.validity().not_after.timestamp()).ok()
 }

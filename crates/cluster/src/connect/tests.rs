@@ -85,6 +85,29 @@ async fn a_credential_plugin_that_cannot_run_is_named() {
     assert!(told.starts_with(expected), "{told}");
 }
 
+/// So that it can be renewed before it runs out.
+#[tokio::test]
+async fn the_end_of_a_credential_plugins_certificate_is_known() {
+    let mut certificate = rcgen::CertificateParams::new(Vec::new()).unwrap();
+    certificate.not_after = rcgen::date_time_ymd(2040, 5, 6);
+    let key = rcgen::KeyPair::generate().unwrap();
+    let certificate = certificate.self_signed(&key).unwrap();
+    let credential = json!({
+        "kind": "ExecCredential", "apiVersion": "client.authentication.k8s.io/v1",
+        "status": {"clientCertificateData": certificate.pem(), "clientKeyData": key.serialize_pem()},
+    });
+    let dir = TempDir::new().unwrap();
+    let answer = dir.path().join("credential.json");
+    fs::write(&answer, credential.to_string()).unwrap();
+    let plugin = format!(
+        "exec: {{apiVersion: client.authentication.k8s.io/v1, command: cat, args: [{answer:?}], interactiveMode: Never}}"
+    );
+    let path = file(&dir, &kubeconfig("https://k:6443", &plugin));
+    let connection = connect_in(&at(&path), Environment::default()).await.unwrap();
+    let until = connection.client.valid_until().map(|until| until.to_string());
+    assert_eq!(until.as_deref(), Some("2040-05-06T00:00:00Z"));
+}
+
 #[tokio::test]
 async fn a_missing_file_is_told() {
     let error = connect_in(&at(Path::new("/nowhere/config")), Environment::default()).await.unwrap_err();
