@@ -43,6 +43,12 @@ fn pods_that_are_alike_find_a_board() {
 }
 
 #[test]
+fn no_board_is_filled_for_pods_with_a_volume_each() {
+    let engine = run(Workload::named("SchedulingCSIPVs")[0], 50, 1, &CONDITIONS).engine.unwrap();
+    assert_eq!(engine.n_cycles_with_board, 0, "{engine:?}");
+}
+
+#[test]
 fn pods_that_come_at_a_rate_are_all_bound_and_timed() {
     let conditions = Conditions { rate: Some(2000.0), ..CONDITIONS };
     let run = run(Workload::named("SchedulingBasic")[0], 100, 1, &conditions);

@@ -92,7 +92,7 @@ impl Pod {
             && *balanced_requests == other.balanced_requests
     }
 
-    /// Equal for pods that [are alike](Self::is_like), and seldom for others.
+    /// Equal for pods that [are alike](Self::is_like), and seldom for others: pods with a claim each differ here already.
     #[must_use]
     pub fn shape_hash(&self) -> u64 {
         let mut hasher = FxHasher::default();
@@ -101,6 +101,7 @@ impl Pod {
         let affinity = &self.affinity;
         (affinity.required.len(), affinity.anti_required.len()).hash(&mut hasher);
         (affinity.preferred.len(), affinity.anti_preferred.len(), self.topology_spread.len()).hash(&mut hasher);
+        (&self.volumes, &self.resource_claims).hash(&mut hasher);
         hasher.finish()
     }
 }
@@ -108,7 +109,10 @@ impl Pod {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Sym;
+    use crate::{
+        Sym,
+        pod::{Volume, VolumeSource},
+    };
 
     #[test]
     fn pods_of_one_controller_are_alike() {
@@ -124,5 +128,9 @@ mod tests {
         assert!(!first.is_like(&placed) && first.is_same_elsewhere(&placed));
         assert!(!first.is_same_elsewhere(&second) && !first.is_same_elsewhere(&labelled));
         assert_ne!(first.shape_hash(), labelled.shape_hash());
+        let claim = |name: &str| Volume { name: "data".into(), source: VolumeSource::Claim(name.into()) };
+        let [own, other] = ["one", "two"].map(|name| Pod { volumes: vec![claim(name)], ..first.clone() });
+        assert!(!own.is_like(&other));
+        assert_ne!(own.shape_hash(), other.shape_hash());
     }
 }

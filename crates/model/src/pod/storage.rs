@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::symbols::Sym;
 
 /// A volume whose source matters to scheduling; the others (`emptyDir`, `configMap`, ...) are left out.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Volume {
     /// The name within the pod.
     pub name: Arc<str>,
@@ -14,7 +14,7 @@ pub struct Volume {
 }
 
 /// `spec.volumes[]`, by what scheduling looks at.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum VolumeSource {
     /// `persistentVolumeClaim.claimName`.
     Claim(Arc<str>),
@@ -66,7 +66,7 @@ pub enum VolumeSource {
 }
 
 /// `spec.resourceClaims[]`, resolved through `status.resourceClaimStatuses`.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PodClaim {
     /// The name within the pod.
     pub name: Arc<str>,
@@ -77,7 +77,7 @@ pub struct PodClaim {
 }
 
 /// The `ResourceClaim` behind a claim of a pod.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum ClaimName {
     /// Its name.
     Known(Arc<str>),
