@@ -162,6 +162,7 @@ impl Session {
         loop {
             let began = Instant::now();
             self.take_wish_for_list();
+            let resumed_from = self.resume_from.clone();
             let ended = tokio::select! {
                 ended = Box::pin(self.attempt()) => ended,
                 () = sink.closed() => return,
@@ -169,6 +170,11 @@ impl Session {
             let kind = self.kind.plural();
             let asked = ended.as_ref().err().and_then(WatchError::retry_after).unwrap_or_default();
             match ended {
+                // A server that has something to tell each time is not asked too often.
+                Ok(()) if self.resume_from != resumed_from => {
+                    n_refusals = 0;
+                    continue;
+                }
                 Ok(()) => debug!(kind, "watch ended by the server"),
                 Err(WatchError::Closed) => return,
                 Err(WatchError::RelistWanted) => continue,
@@ -206,11 +212,14 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            tokio::time::sleep(asked).await;
-            let rest = waits.next().unwrap_or(HEALTHY_AFTER).saturating_sub(asked);
-            // Whoever wants a new list waits for it.
-            let _ = tokio::time::timeout(rest, relist_wanted(&self.relists)).await;
+            self.pause(asked, waits.next().unwrap_or(HEALTHY_AFTER)).await;
         }
+    }
+
+    /// Waits before the next attempt: as long as the server asked for, and `wait` in all unless somebody wants a new list.
+    async fn pause(&self, asked: Duration, wait: Duration) {
+        tokio::time::sleep(asked).await;
+        let _ = tokio::time::timeout(wait.saturating_sub(asked), relist_wanted(&self.relists)).await;
     }
 
     /// Whoever waits for a list is told that there is none. Objects that are known stay known while only the watch is refused.

@@ -1,7 +1,9 @@
 //! Watches against an API server played by the test. Time is paused: waiting costs nothing.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::{sync::mpsc, time::Instant};
 
 use crate::test_server::{self, Server, Stream};
 
@@ -113,6 +115,19 @@ async fn a_broken_watch_goes_on_from_the_last_version() {
     watch.expect(&["+b 2 21"]).await;
     drop(stream);
     assert!(watch.server.next().await.has("resourceVersion=21"));
+}
+
+/// As an API server ends the watch of a client that reads more slowly than things happen.
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_told_something_is_opened_anew_at_once() {
+    let mut watch = Watch::pods();
+    let mut stream = watch.listed(&[]).await;
+    let begun = Instant::now();
+    stream.send("ADDED", &pod("a", "1", "14")).await;
+    watch.expect(&["+a 1 14"]).await;
+    drop(stream);
+    assert!(watch.server.next().await.has("resourceVersion=14"));
+    assert_eq!(begun.elapsed(), Duration::ZERO);
 }
 
 #[tokio::test(start_paused = true)]
