@@ -9,14 +9,14 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::Uri;
+use http::{Request, Uri};
 use hyper::rt::{Read, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::{
         legacy::{
-            Builder,
+            self, Builder,
             connect::{Connected, Connection, HttpConnector, proxy::Tunnel},
         },
         proxy::matcher::Matcher,
@@ -29,7 +29,7 @@ use kube::{
 };
 use rustls::{ClientConfig, pki_types::ServerName};
 use tower::{
-    BoxError, Service,
+    BoxError, Service, service_fn,
     util::{BoxCloneSyncService, MapErr, MapResponse, option_layer},
 };
 use tower_http::decompression::DecompressionLayer;
@@ -174,7 +174,13 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Client, T
     builder.timer(TokioTimer::new()).pool_timer(TokioTimer::new()).pool_idle_timeout(IDLE);
     builder.http2_initial_stream_window_size(STREAM_WINDOW).http2_initial_connection_window_size(CONNECTION_WINDOW);
     http2.set_pings(&mut builder);
-    let http: hyper_util::client::legacy::Client<_, Body> = builder.build(connector);
+    // API servers take 100 requests at a time on a connection.
+    let pods: legacy::Client<_, Body> = builder.build(connector.clone());
+    let others: legacy::Client<_, Body> = builder.build(connector);
+    let http = service_fn(move |request: Request<Body>| {
+        let client = if is_about_pod(request.uri().path()) { &pods } else { &others };
+        client.request(request)
+    });
 
     let gzip = DecompressionLayer::new().gzip(!config.disable_compression);
     let client = ClientBuilder::new(MapErr::new(http, BoxError::from), &config.default_namespace)
@@ -183,6 +189,13 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Client, T
         .with_layer(&gzip)
         .with_layer(&config.base_uri_layer());
     Ok(client.with_valid_until(expires).build())
+}
+
+/// Whether the request is one of those that every pod needs: its binding, its status, its events. They have a connection of
+/// their own, so that they wait neither for watches nor for what is slow for plugins.
+fn is_about_pod(path: &str) -> bool {
+    let is_of_pod = path.contains("/pods/") && (path.ends_with("/binding") || path.ends_with("/status"));
+    is_of_pod || path.ends_with("/events") || path.contains("/events/")
 }
 
 /// Until when the client's own certificate may be used, if it has one.

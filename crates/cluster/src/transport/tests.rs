@@ -5,7 +5,6 @@ use std::{net::SocketAddr, sync::Arc, time::Duration};
 use axum::{Router, body::Body as ServerBody, extract::Request as ServerRequest};
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::Request;
 use http_body_util::BodyExt as _;
 use hyper_util::{rt::TokioIo, server::conn::auto, service::TowerToHyperService};
 use rustls::{ServerConfig, pki_types::PrivatePkcs8KeyDer};
@@ -21,6 +20,9 @@ use super::{http2::Pings, *};
 
 /// For what a loaded machine does in a second.
 const LONG: Duration = Duration::from_secs(60);
+
+/// Requests that the server takes at a time on one connection over HTTP/2.
+const MAX_STREAMS: u32 = 3;
 
 /// Pings for a test that waits for them.
 const IMPATIENT: Http2 = Http2::On(Pings { after: Duration::from_millis(300), timeout: Duration::from_millis(300) });
@@ -87,7 +89,9 @@ where
         tokio::spawn(async move {
             let Some(stream) = stream.await else { return };
             // A client that hangs up is none of the server's business.
-            let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(TokioIo::new(stream), service).await;
+            let mut builder = auto::Builder::new(TokioExecutor::new());
+            builder.http2().max_concurrent_streams(MAX_STREAMS);
+            let _ = builder.serve_connection(TokioIo::new(stream), service).await;
         });
     }
 }
@@ -185,6 +189,18 @@ async fn a_silent_http2_connection_is_given_up() {
     let ended = timeout(LONG, rest.frame()).await.expect("the silence is noticed");
     assert!(ended.is_none_or(|frame| frame.is_err()));
     assert_eq!(ask(&client, "/api").await, "HTTP/2.0 /api -");
+}
+
+#[tokio::test]
+async fn a_binding_does_not_wait_for_requests_that_do_not_end() {
+    let server = Server::start_with_tls(&["h2"]).await;
+    let client = client(&server.config(), Http2::default()).unwrap();
+    let mut open = Vec::new();
+    for _ in 0..MAX_STREAMS {
+        open.push(open_watch(&client).await);
+    }
+    let binding = "/api/v1/namespaces/default/pods/a/binding";
+    assert_eq!(ask(&client, binding).await, format!("HTTP/2.0 {binding} -"));
 }
 
 #[tokio::test]
