@@ -19,7 +19,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What wit-bindgen writes for the contract; its comments are the contract's manual. */
+/* What wit-bindgen wrote for the contract; its comments are the contract's manual. */
 #include "plugin.h"
 
 #ifdef __cplusplus

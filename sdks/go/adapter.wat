@@ -37,9 +37,6 @@
     (i64.store (local.get $time) (global.get $clock))
     (i32.const 0))
 
-  ;; Go's bindings pause the clock of the usual adapter while they allocate; this one never calls out.
-  (func (export "adapter_monotonic_clock_set_paused") (param i32))
-
   ;; Every subscription is ready at once; the clock is moved to where one to a clock would wait.
   (func (export "poll_oneoff") (param $in i32) (param $out i32) (param $n i32) (param $n_events i32) (result i32)
     (local $left i32)

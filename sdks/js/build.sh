@@ -5,6 +5,6 @@
 # usage: build.sh FOLDER NAME   writes FOLDER/build/NAME.wasm
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-"$here/toolchain.sh"
-. "$here/versions.sh"
+tools=$("$here/toolchain.sh" --paths)
+eval "$tools"
 exec node "$here/build.mjs" "$js_home" "$1" "$2"

@@ -1,17 +1,37 @@
 #!/bin/sh
-# Installs what building a plugin in JavaScript or TypeScript takes, each at its pinned version, without root:
-# componentize-qjs and esbuild from npm. They stay in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
+# Fetches what building a plugin in JavaScript or TypeScript takes from npm, without root: prebuilt, at the versions and with
+# the digests that package-lock.json pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains), in a folder that gets its
+# name when it is whole.
 #
-# usage: toolchain.sh          install what is missing
-#        toolchain.sh --check  succeed only if nothing is missing, and install nothing
+# usage: toolchain.sh          fetch what is missing
+#        toolchain.sh --paths  do so, and print where it is, for a shell
+#        toolchain.sh --check  succeed only if nothing is missing, and fetch nothing
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/versions.sh"
-[ "${1-}" != --check ] || { [ -f "$js_home/complete" ] && exit 0 || exit 1; }
+toolchains=${BERTH_TOOLCHAINS:-${XDG_CACHE_HOME:-$HOME/.cache}/berth/toolchains}
+home=$toolchains/npm-$(cksum < "$here/package-lock.json" | cut -d ' ' -f 1)
 
-if [ ! -f "$js_home/complete" ]; then
-    mkdir -p "$js_home"
-    cp "$here/package.json" "$js_home/"
-    (cd "$js_home" && npm install --silent --ignore-scripts --no-audit --no-fund)
-    touch "$js_home/complete"
+if [ "${1-}" = --check ]; then [ -d "$home" ] && exit 0 || exit 1; fi
+for program in node npm; do
+    command -v "$program" > /dev/null || {
+        echo "$program is missing: plugins in JavaScript are built with tools from npm. Install the packages nodejs and npm." >&2
+        exit 1
+    }
+done
+if [ ! -d "$home" ]; then
+    tools=$(sed -n 's/^    "\(.*\)": "\(.*\)".*/\1 \2/p' "$here/package.json" | paste -s -d , - | sed 's/,/, /g')
+    echo "fetching $tools from npm (18 MB) ..." >&2
+    part=$home.$$.part
+    mkdir -p "$part"
+    trap 'rm -rf "$part"' EXIT
+    cp "$here/package.json" "$here/package-lock.json" "$part/"
+    # Not `npm ci`, which wants a digest of what is for machines that npm has nothing for yet.
+    (cd "$part" && npm install --loglevel=error --ignore-scripts --no-audit --no-fund > /dev/null) || {
+        echo "$tools cannot be had from npm. Behind a proxy set HTTPS_PROXY; for a mirror set npm_config_registry; without a" >&2
+        echo "network copy $home from a machine that has it." >&2
+        exit 1
+    }
+    # Two builds may have started at the same time.
+    [ -d "$home" ] || mv "$part" "$home"
 fi
+if [ "${1-}" = --paths ]; then printf "js_home='%s'\n" "$home"; fi

@@ -7,11 +7,10 @@ set -eu
 sdk=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "$1" && pwd)
 name=$2
-"$sdk/toolchain.sh"
-. "$sdk/versions.sh"
+tools=$("$sdk/toolchain.sh" --paths)
+eval "$tools"
 
 python3 "$sdk/imports.py" "$folder"
-
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"
@@ -28,6 +27,6 @@ import plugin
 from berth.exports import *
 ENTRY
 # Without --stub-wasi the component would import WASI, which the scheduler refuses.
-"$componentize" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
+PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
     --python-path "$build/entry" --python-path "$folder" --python-path "$sdk" \
     berth_entry --output "$build/$name.wasm"

@@ -1,16 +1,17 @@
 #!/bin/sh
-# Installs what building a plugin in Python takes, at its pinned version, without root: componentize-py from PyPI, which
-# brings the interpreter that goes into the component. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
+# Fetches what building a plugin in Python takes from PyPI, without root: prebuilt, at the versions and with the digests that
+# tools.txt pins. It stays in $BERTH_TOOLCHAINS (~/.cache/berth/toolchains).
 #
-# usage: toolchain.sh          install what is missing
-#        toolchain.sh --check  succeed only if nothing is missing, and install nothing
+# usage: toolchain.sh          fetch what is missing
+#        toolchain.sh --paths  do so, and print where each tool is, for a shell
+#        toolchain.sh --check  succeed only if nothing is missing, and fetch nothing
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
-. "$here/versions.sh"
-[ "${1-}" != --check ] || { [ -x "$componentize" ] && exit 0 || exit 1; }
-
-if [ ! -x "$componentize" ]; then
-    mkdir -p "$toolchains"
-    python3 -m venv "$componentize_home"
-    "$componentize_home/bin/pip" install --quiet --disable-pip-version-check "componentize-py==$componentize_version"
-fi
+command -v python3 > /dev/null || {
+    echo "python3 is missing: plugins in Python are built with tools from PyPI. Install the packages python3 and python3-pip." >&2
+    exit 1
+}
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+fetch=$here/fetch.py
+[ -f "$fetch" ] || fetch=$here/../fetch.py
+exec python3 "$fetch" "$here/tools.txt" "$@"

@@ -22,13 +22,25 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
         "a_panic_in_rust_is_a_fault_that_names_the_line",
         "the_quota_in_rust_holds",
         "the_guide_shows_the_quotas",
+        "tools::a_tool_is_fetched_once_whatever_an_interruption_left",
+        "tools::a_tool_with_another_digest_is_refused",
+        "tools::the_bindings_for_c_and_go_are_those_of_the_contract",
     ]
     .map(str::to_owned)
     .to_vec();
     for language in &chosen {
         tests.extend(
-            ["examples", "quotas", "probes", "every_point", "refused_imports", "journey"]
-                .map(|group| format!("{group}::{language}")),
+            [
+                "examples",
+                "quotas",
+                "probes",
+               
+                "every_point",
+                "refused_imports",
+               
+                "journey",
+            ]
+            .map(|group| format!("{group}::{language}")),
         );
         let script = Path::new("sdks").join(language).join("toolchain.sh");
         if script.exists() {

@@ -29,6 +29,9 @@ const CRATES: [(&str, &str, &Dir<'_>); 4] = [
 const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
 
+/// What the SDKs' build scripts share.
+const SHARED: [&str; 1] = ["fetch.py"];
+
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];
 
@@ -55,6 +58,10 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
     } else {
         for entry in sdk.entries().iter().filter(|entry| entry.path() != template.path()) {
             project.copy_entry(entry, sdk.path(), Path::new("berth"), &as_it_is)?;
+        }
+        for name in SHARED {
+            let text = SDKS.get_file(name).and_then(File::contents_utf8).context("the SDKs are incomplete")?;
+            project.write(&Path::new("berth").join(name), text)?;
         }
     }
     Ok(project.n_files)

@@ -140,29 +140,39 @@ const (
 	ErrorCode
 )
 
-// Rejection says no: to the pod, or to a node for it.
+// Rejection says no: to the pod, or to a node for it. It is not to be changed: one may stand for many nodes.
 type Rejection struct {
 	Reason string
 	Code   Code
 }
 
+// last is the rejection made last: thousands of nodes are often rejected for the same reason.
+var last = &Rejection{}
+
+func rejection(code Code, reason string) *Rejection {
+	if last.Code != code || last.Reason != reason {
+		last = &Rejection{Reason: reason, Code: code}
+	}
+	return last
+}
+
 // Reject is a rejection where evicting pods may help.
-func Reject(reason string) *Rejection { return &Rejection{Reason: reason} }
+func Reject(reason string) *Rejection { return rejection(RejectCode, reason) }
 
 // RejectUnresolvable is a rejection where evicting pods cannot help.
 func RejectUnresolvable(reason string) *Rejection {
-	return &Rejection{Reason: reason, Code: UnresolvableCode}
+	return rejection(UnresolvableCode, reason)
 }
 
 // Pending is a rejection until something outside the scheduler happens; that event skips the pod's backoff.
-func Pending(reason string) *Rejection { return &Rejection{Reason: reason, Code: PendingCode} }
+func Pending(reason string) *Rejection { return rejection(PendingCode, reason) }
 
 // Skip is for PreFilter, PreScore, PreBindPreFlight, PreBind and Bind: nothing to say about this pod.
-func Skip() *Rejection { return &Rejection{Code: SkipCode} }
+func Skip() *Rejection { return rejection(SkipCode, "") }
 
 // Fail is for what broke: the attempt fails with this reason and is repeated after a backoff. It counts in
 // `berth_plugin_errors_total` and is no fault, as a panic would be.
-func Fail(reason string) *Rejection { return &Rejection{Reason: reason, Code: ErrorCode} }
+func Fail(reason string) *Rejection { return rejection(ErrorCode, reason) }
 
 var registered Plugin
 

@@ -8,7 +8,7 @@ import (
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 type status = berth_scheduler_types.Status
@@ -18,15 +18,14 @@ func plugin() berth.Filterer { return berth.Registered().(berth.Filterer) }
 func Filter(cycle uint64, candidates []uint64) wit.Result[[]uint64, status] {
 	passed := make([]uint64, len(candidates))
 	failed := guest.Check(cycle, func(pod *berth.Pod) *berth.Rejection {
-		nodes := guest.Nodes(candidates)
 		if all, isBatch := berth.Registered().(berth.NodesFilterer); isBatch {
-			for _, node := range all.FilterNodes(pod, nodes) {
+			for _, node := range all.FilterNodes(pod, guest.Nodes(candidates)) {
 				guest.Insert(passed, node)
 			}
 			return nil
 		}
 		plugin := plugin()
-		for _, node := range nodes {
+		for node := range guest.All(candidates) {
 			rejection := plugin.Filter(pod, node)
 			if rejection == nil {
 				guest.Insert(passed, node)
@@ -44,7 +43,7 @@ func Explain(cycle uint64, rejected []uint64) wit.Result[[]berth_scheduler_types
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
 		plugin := plugin()
 		groups := map[berth.Rejection]int{}
-		for _, node := range guest.Nodes(rejected) {
+		for node := range guest.All(rejected) {
 			rejection := plugin.Filter(pod, node)
 			if rejection == nil {
 				continue

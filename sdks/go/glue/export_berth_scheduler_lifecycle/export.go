@@ -10,7 +10,7 @@ import (
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 var columns = map[berth.Column]berth_scheduler_lifecycle.Column{

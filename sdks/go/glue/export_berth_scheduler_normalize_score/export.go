@@ -7,7 +7,7 @@ import (
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 type status = berth_scheduler_types.Status

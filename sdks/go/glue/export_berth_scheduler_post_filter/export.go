@@ -8,7 +8,7 @@ import (
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 func PostFilter(
@@ -35,7 +35,7 @@ func toFailure(raw *berth_scheduler_post_filter.Failure) *berth.Failure {
 		nodes := guest.Nodes(explanation.Nodes)
 		failure.Rejections = append(failure.Rejections, berth.NodesRejection{Rejection: rejection, Nodes: nodes})
 	}
-	if raw.Absent.IsSome() {
+	if !raw.Absent.IsNone() {
 		failure.Absent = guest.Rejection(raw.Absent.Some())
 	}
 	for i := range raw.Nominated {

@@ -7,7 +7,7 @@ import (
 	"wit_component/berth_scheduler_types"
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 type status = berth_scheduler_types.Status
@@ -15,15 +15,14 @@ type status = berth_scheduler_types.Status
 func Score(cycle uint64, candidates []uint64) wit.Result[[]int64, status] {
 	var scores []int64
 	failed := guest.Answer(cycle, func(pod *berth.Pod) {
-		nodes := guest.Nodes(candidates)
 		if all, isBatch := berth.Registered().(berth.NodesScorer); isBatch {
-			scores = all.ScoreNodes(pod, nodes)
+			scores = all.ScoreNodes(pod, guest.Nodes(candidates))
 			return
 		}
 		plugin := berth.Registered().(berth.Scorer)
-		scores = make([]int64, len(nodes))
-		for i, node := range nodes {
-			scores[i] = plugin.Score(pod, node)
+		scores = make([]int64, 0, guest.Count(candidates))
+		for node := range guest.All(candidates) {
+			scores = append(scores, plugin.Score(pod, node))
 		}
 	})
 	return guest.Result(scores, failed)

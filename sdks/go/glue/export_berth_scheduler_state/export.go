@@ -6,7 +6,7 @@ import (
 
 	"wit_component/guest"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 func Snapshot() (snapshot []uint8) {

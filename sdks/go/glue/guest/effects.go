@@ -5,7 +5,7 @@ import (
 
 	"wit_component/berth_scheduler_types"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 func optional(text string) wit.Option[string] {

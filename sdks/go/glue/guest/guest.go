@@ -3,6 +3,7 @@ package guest
 
 import (
 	"fmt"
+	"iter"
 	"math/bits"
 	"os"
 	"reflect"
@@ -15,7 +16,7 @@ import (
 	host "wit_component/berth_scheduler_host"
 	"wit_component/berth_scheduler_types"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 // openCycle is a cycle's pod, and those that its dry runs have named.
@@ -221,17 +222,33 @@ func allPods() []*berth.Pod {
 	return slices.DeleteFunc(slices.Clone(placed), func(pod *berth.Pod) bool { return pod == nil })
 }
 
-// Nodes are those of a bitmap, in ascending order.
-func Nodes(words []uint64) []*berth.Node {
+// All goes through the nodes of a bitmap, in ascending order.
+func All(words []uint64) iter.Seq[*berth.Node] {
+	return func(yield func(*berth.Node) bool) {
+		for i, word := range words {
+			for ; word != 0; word &= word - 1 {
+				if !yield(Node(uint32(i*64 + bits.TrailingZeros64(word)))) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// Count is how many nodes a bitmap has.
+func Count(words []uint64) int {
 	count := 0
 	for _, word := range words {
 		count += bits.OnesCount64(word)
 	}
-	found := make([]*berth.Node, 0, count)
-	for i, word := range words {
-		for ; word != 0; word &= word - 1 {
-			found = append(found, Node(uint32(i*64+bits.TrailingZeros64(word))))
-		}
+	return count
+}
+
+// Nodes are those of a bitmap, in ascending order.
+func Nodes(words []uint64) []*berth.Node {
+	found := make([]*berth.Node, 0, Count(words))
+	for node := range All(words) {
+		found = append(found, node)
 	}
 	return found
 }

@@ -5,7 +5,7 @@ import (
 
 	"wit_component/berth_scheduler_types"
 
-	wit "go.bytecodealliance.org/pkg/wit/types"
+	wit "wit_component/abi"
 )
 
 // Symbols 0 to 10 of every table come first.
@@ -16,7 +16,9 @@ var texts = []string{
 
 var (
 	// By row; nil where no node is.
-	nodes      []*berth.Node
+	nodes []*berth.Node
+	// By row: what stands for nodes of which the plugin is told nothing.
+	bare       []*berth.Node
 	taintSets  = map[uint32][]berth.Taint{}
 	imageSizes = map[string]int64{}
 	// By slot; nil where no pod is.
@@ -38,7 +40,10 @@ func Node(row uint32) *berth.Node {
 	if int(row) < len(nodes) && nodes[row] != nil {
 		return nodes[row]
 	}
-	return &berth.Node{Row: row}
+	for int(row) >= len(bare) {
+		bare = append(bare, &berth.Node{Row: uint32(len(bare))})
+	}
+	return bare[row]
 }
 
 // EventNode is a node before or after an event.

@@ -9,6 +9,7 @@ mod one_language;
 mod points;
 mod probe;
 mod quota;
+mod tools;
 
 use std::{fs, io::Write as _, process::Command};
 
