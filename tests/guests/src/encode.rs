@@ -48,7 +48,7 @@ pub(crate) fn module(name: &str, imports: &str, rest: &str) -> String {
   ;; The manifest: name, version, columns, pods, pod-json, objects, requeue.
   (data (i32.const 256) "\40\00\00\00")
   (data (i32.const 264) "\c0\00\00\00\05\00\00\00\80\01\00\00\01\00\00\00")
-  (func (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
+  (func $allocate (export "cabi_realloc") (param $old i32) (param $old_size i32) (param $align i32) (param $size i32) (result i32)
     (local $at i32)
     (local.set $at (i32.and (i32.add (global.get $free) (i32.const 7)) (i32.const -8)))
     (global.set $free (i32.add (local.get $at) (local.get $size)))

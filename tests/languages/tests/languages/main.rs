@@ -14,7 +14,7 @@ mod tools;
 use std::{fs, io::Write as _, process::Command};
 
 use anyhow::{Context as _, Result, ensure};
-use berth_author::{CaseFile, CaseHost, PluginHarness};
+use berth_author::{CaseFile, CaseHost, CheckOutcome, PluginHarness, Situation, conformance};
 use berth_framework::{PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_languages::{LANGUAGES, Language, build, folder, load};
@@ -97,6 +97,20 @@ fn an_import_is_refused(language: Language, file: &str, source: &str, lines: &[&
     let said = String::from_utf8_lossy(&output.stderr);
     ensure!(!output.status.success() && lines.iter().all(|line| said.contains(line)), "{said}");
     ensure!(said.lines().count() == lines.len() && !plugin.path().join("build").exists(), "{said}");
+    Ok(())
+}
+
+/// `ByPriority` serves whole clusters in other tests.
+#[test]
+fn a_guest_written_by_hand_conforms() {
+    conforms(&load("ByPriority", berth_test_guests::by_priority().unwrap()).unwrap()).unwrap();
+}
+
+/// What `berth plugin verify` asks of a plugin.
+fn conforms(factory: &ComponentFactory) -> Result<()> {
+    for check in conformance(factory, &Situation::of_args("null"), 1) {
+        ensure!(!matches!(check.outcome, CheckOutcome::Failed(_)), "{check:?}");
+    }
     Ok(())
 }
 
