@@ -19,6 +19,7 @@ contract=$sdk/wit
 [ -d "$contract" ] || contract=$sdk/../../wit
 cp "$contract"/*.wit "$build/wit/deps/berth/"
 cp "$folder/plugin.wit" "$build/wit/"
+python3 "$sdk/scores.py" wit "$build/wit/deps/berth"
 
 # The module whose classes componentize-py takes for the exported interfaces.
 mkdir "$build/entry"
@@ -29,4 +30,6 @@ ENTRY
 # Without --stub-wasi the component would import WASI, which the scheduler refuses.
 PYTHONPATH=$componentize_py python3 "$componentize_py/bin/componentize-py" --quiet --wit-path "$build/wit" --world plugin componentize --stub-wasi \
     --python-path "$build/entry" --python-path "$folder" --python-path "$sdk" \
-    berth_entry --output "$build/$name.wasm"
+    berth_entry --output "$build/narrow.wasm"
+python3 "$sdk/scores.py" widen "$build/narrow.wasm"
+mv "$build/narrow.wasm" "$build/$name.wasm"

@@ -34,7 +34,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
                 "examples",
                 "quotas",
                 "probes",
-               
+                "columns",
                 "every_point",
                 "refused_imports",
                

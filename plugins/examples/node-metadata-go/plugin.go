@@ -61,7 +61,10 @@ func (plugin *nodeMetadata) Filter(_ *berth.Pod, node *berth.Node) *berth.Reject
 }
 
 func (plugin *nodeMetadata) Score(_ *berth.Pod, node *berth.Node) int64 {
-	text, _ := node.Labels.Get(plugin.key)
+	text, hasLabel := node.Labels.Get(plugin.key)
+	if !hasLabel {
+		return noValue
+	}
 	value, err := strconv.ParseInt(text, 10, 32)
 	if err != nil {
 		return noValue

@@ -3,7 +3,7 @@
 // Arguments: key (required), order ("ascending", the default: higher values score higher; or "descending"), require (nodes
 // without the label are rejected).
 
-import { type Node, type Plugin, type Pod, Refusal, rejectUnresolvable } from "berth";
+import { type Columns, type Node, type Plugin, type Pod, Refusal, rejectUnresolvable } from "berth";
 
 // Below what any 32-bit value can score.
 const NO_VALUE = -(2 ** 31) - 1;
@@ -11,6 +11,15 @@ const NO_VALUE = -(2 ** 31) - 1;
 let key = "";
 let sign = 1;
 let isRequired = false;
+
+const passes = (node: Node) => !isRequired || node.labels.has(key);
+
+function valueOf(node: Node) {
+  const text = node.labels.get(key);
+  if (text === undefined || !/^[+-]?[0-9]+$/.test(text)) return NO_VALUE;
+  const value = Number(text);
+  return value === (value | 0) ? sign * value : NO_VALUE;
+}
 
 const nodeMetadata: Plugin = {
   name: "NodeMetadata",
@@ -30,16 +39,12 @@ const nodeMetadata: Plugin = {
   },
 
   filter(_pod: Pod, node: Node) {
-    if (isRequired && !node.labels.has(key)) return rejectUnresolvable(`node(s) didn't have the label ${key}`);
-    return null;
+    return passes(node) ? null : rejectUnresolvable(`node(s) didn't have the label ${key}`);
   },
 
-  score(_pod: Pod, node: Node) {
-    const text = node.labels.get(key);
-    if (text === undefined || !/^[+-]?[0-9]+$/.test(text)) return NO_VALUE;
-    const value = Number(text);
-    return value === (value | 0) ? sign * value : NO_VALUE;
-  },
+  filterColumns: (_pod: Pod, columns: Columns) => columns.flags("labelled", passes),
+
+  scoreColumns: (_pod: Pod, columns: Columns) => columns.scores("value", valueOf),
 
   /** 1 to 100 for nodes with a value, 0 for those without. */
   normalize(_pod: Pod, scores: number[]) {

@@ -31,19 +31,29 @@ class NodeMetadata:
         if not isinstance(self.is_required, bool):
             raise ValueError("require: must be true or false")
 
-    def filter(self, pod, node):
-        if self.is_required and self.key not in node.labels:
-            return berth.reject_unresolvable(f"node(s) didn't have the label {self.key}")
+    def passes(self, node):
+        return not self.is_required or self.key in node.labels
 
-    def score(self, pod, node):
+    def value(self, node):
         text = node.labels.get(self.key, "")
         if not re.fullmatch("[+-]?[0-9]{1,63}", text) or not -(2**31) <= int(text) < 2**31:
             return NO_VALUE
         return self.sign * int(text)
 
+    def filter(self, pod, node):
+        if not self.passes(node):
+            return berth.reject_unresolvable(f"node(s) didn't have the label {self.key}")
+
+    def filter_columns(self, pod, columns):
+        return columns.flags("labelled", self.passes)
+
+    def score_columns(self, pod, columns):
+        return columns.scores("value", self.value)
+
     def normalize(self, pod, scores):
         """1 to 100 for nodes with a value, 0 for those without."""
-        values = [score for score in scores if score != NO_VALUE]
+        different = set(scores)
+        values = different - {NO_VALUE}
         least, most = min(values, default=0), max(values, default=0)
 
         def normal(score):
@@ -51,4 +61,5 @@ class NodeMetadata:
                 return 0
             return 100 if least == most else 1 + 99 * (score - least) // (most - least)
 
-        return [normal(score) for score in scores]
+        normalized = {score: normal(score) for score in different}
+        return [normalized[score] for score in scores]

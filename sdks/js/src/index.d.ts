@@ -73,6 +73,40 @@ declare module "berth" {
     readonly pods: readonly Pod[];
   }
 
+  /** A set of nodes. */
+  interface Flags {
+    and(other: Flags): Flags;
+    or(other: Flags): Flags;
+    not(): Flags;
+  }
+
+  /**
+   * The nodes that a call is about, as columns of the same length, in the order of their rows. What the plugin's `columns`
+   * don't name is 0. To be read in this call only, and not to be changed.
+   */
+  interface Columns {
+    readonly length: number;
+    readonly nodes: Node[];
+    /** Milli-CPU, bytes or units; `pods` is a resource as well. */
+    allocatable(resource: string): Float64Array;
+    requested(resource: string): Float64Array;
+    /** Requests with defaults for containers that request none. */
+    readonly nonZeroMilliCpu: Float64Array;
+    readonly nonZeroMemory: Float64Array;
+    readonly podCount: Float64Array;
+    /** 0 or 1. */
+    readonly unschedulable: Uint8Array;
+    label(key: string): readonly (string | undefined)[];
+    annotation(key: string): readonly (string | undefined)[];
+    /**
+     * The nodes for which the function says true: asked when a node has changed, and not for each pod. It looks at the node
+     * alone; `key` stands for whatever else it depends on. What was said for the 16 keys used last is kept.
+     */
+    flags(key: string, test: (node: Node) => boolean): Flags;
+    /** The same with an integer for each node: what `scoreColumns` may answer as it is. */
+    scores(key: string, score: (node: Node) => number): BigInt64Array;
+  }
+
   /** A node before or after an event, as `queueingHint` sees it. */
   interface EventNode {
     readonly name: string;
@@ -210,6 +244,10 @@ declare module "berth" {
     filterNodes?(pod: Pod, nodes: Node[]): Node[];
     /** Instead of `score` for each. */
     scoreNodes?(pod: Pod, nodes: Node[]): number[];
+    /** The same over columns: the nodes that pass, or something true or false for each. */
+    filterColumns?(pod: Pod, columns: Columns): Flags | ArrayLike<boolean | number>;
+    /** One integer for each node. A `BigInt64Array` costs least. */
+    scoreColumns?(pod: Pod, columns: Columns): number[] | BigInt64Array;
 
     /** Null lets the pod into activeQ. */
     preEnqueue?(pod: Pod): No;

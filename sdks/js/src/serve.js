@@ -1,5 +1,6 @@
 // Each interface of the contract, answered by the plugin.
 
+import { Columns, checkLength, passed, rowsOf } from "./columns.js";
 import { Refusal, Rejection, rejectionOf } from "./index.js";
 import { Answered, call, followsPods, setPlugin } from "./plugin.js";
 import { Pod } from "./pod.js";
@@ -35,18 +36,10 @@ function effectsOf(answered) {
 }
 
 /** The nodes of a bitmap; its words are pairs of 32 bits, see words.mjs. */
-function nodesOf(words) {
-  const nodes = [];
-  for (let i = 0; i < words.length; i++) {
-    for (let half = 0; half < 2; half++) {
-      const base = i * 64 + half * 32;
-      for (let bits = words[i][half] | 0; bits !== 0; bits &= bits - 1) {
-        nodes.push(table.node(base + 31 - Math.clz32(bits & -bits)));
-      }
-    }
-  }
-  return nodes;
-}
+const nodesOf = (words) => rowsOf(words).map((row) => table.node(row));
+
+/** What is asked about, as columns. */
+const columnsOf = (words) => new Columns(table, table.columns.selection(words, table));
 
 /** At least one word: an empty list would not be aligned like one of 64-bit words. */
 const emptyWords = (n) => Array.from({ length: Math.max(n, 1) }, () => [0, 0]);
@@ -64,9 +57,17 @@ function statusOf(rejection) {
 }
 
 function checkScores(scores, n) {
+  // As they lie in memory, and integers for sure.
+  if (scores instanceof BigInt64Array) {
+    checkLength(scores, n);
+    return scores;
+  }
   if (!Array.isArray(scores) || scores.length !== n) throw new TypeError(`${scores} are not ${n} scores`);
-  const wrong = scores.find((score) => !Number.isSafeInteger(score));
-  if (wrong !== undefined) throw new TypeError(`${wrong} is no integer score`);
+  // A call for each would take longer than all the rest.
+  for (let i = 0; i < n; i++) {
+    const score = scores[i];
+    if ((score | 0) !== score && !Number.isSafeInteger(score)) throw new TypeError(`${score} is no integer score`);
+  }
   return scores;
 }
 
@@ -97,11 +98,14 @@ function filterOf(plugin) {
   return {
     filter: (cycle, candidates) =>
       answer(cycle, (pod) => {
+        if (plugin.filterColumns) {
+          return passed(table.columns.selection(candidates, table), plugin.filterColumns(pod, columnsOf(candidates)));
+        }
         const nodes = nodesOf(candidates);
         const passes = (node) => verdictOf(pod, node) === SUCCESS;
-        const passed = plugin.filterNodes ? plugin.filterNodes(pod, nodes) : nodes.filter(passes);
+        const left = plugin.filterNodes ? plugin.filterNodes(pod, nodes) : nodes.filter(passes);
         const words = emptyWords(candidates.length);
-        for (const node of passed) insert(words, node);
+        for (const node of left) insert(words, node);
         return words;
       }),
 
@@ -230,6 +234,10 @@ export function serve(plugin) {
     score: {
       score: (cycle, rows) =>
         answer(cycle, (pod) => {
+          if (plugin.scoreColumns) {
+            const columns = columnsOf(rows);
+            return checkScores(plugin.scoreColumns(pod, columns), columns.length);
+          }
           const nodes = nodesOf(rows);
           const scores = plugin.scoreNodes?.(pod, nodes) ?? nodes.map((node) => plugin.score(pod, node));
           return checkScores(scores, nodes.length);
@@ -237,7 +245,7 @@ export function serve(plugin) {
     },
     normalizeScore: {
       normalizeScore: (cycle, rows, scores) =>
-        answer(cycle, (pod) => checkScores(plugin.normalize(pod, Array.from(scores)), scores.length)),
+        answer(cycle, (pod) => checkScores(plugin.normalize(pod, scores), scores.length)),
     },
     reserve: {
       reserve: (cycle, row) => answer(cycle, (pod) => check(plugin.reserve(pod, table.node(row)))),

@@ -1,5 +1,6 @@
 // The replica of the node table, fed by `sync.apply`: strings instead of symbols.
 
+import { ColumnStore } from "./columns.js";
 import { Pod } from "./pod.js";
 
 // Symbols 0 to 10 of every table.
@@ -77,6 +78,8 @@ export class Table {
   clear() {
     /** By row; undefined where no node is. */
     this.nodes = [];
+    this.nNodes = 0;
+    this.columns = new ColumnStore();
     this.imageSizes = new Map();
     this.objects = new Map();
     this.taintSets = new Map();
@@ -130,18 +133,20 @@ export class Table {
   /** Brings the replica up to a delta, and tells the plugin which pods left and came. */
   apply(delta, plugin) {
     // Before the symbols: one that the pod alone had may stand for another string from here on.
-    for (const slot of delta.full ? [...this.pods.keys()] : delta.podsRemoved) this.removePod(slot, plugin);
+    const touched = new Set();
+    for (const slot of delta.full ? [...this.pods.keys()] : delta.podsRemoved) this.removePod(slot, plugin, touched);
     for (const [symbol, text] of delta.symbols) {
       // The symbol may have stood for another string, which is gone from the cluster.
       this.imageSizes.delete(this.text(symbol));
       this.texts[symbol] = text;
     }
     if (delta.full) this.clear();
-    for (const row of delta.removed) this.nodes[row] = undefined;
-    for (const row of delta.added) this.nodes[row] ??= new Node(row);
+    for (const row of delta.removed) this.removeNode(row);
+    for (const row of delta.added) this.addNode(row);
     for (const [id, taints] of delta.taintSets) this.taintSets.set(id, this.taints(taints));
     for (const { rows, data } of delta.columns) this.applyColumn(rows, data.tag, data.val);
     for (const { slot, node, pod } of delta.podsPlaced) this.placePod(slot, this.nodes[node], pod, plugin);
+    this.refreshColumns(delta, touched);
     for (const [image, size] of delta.imageSizes) this.imageSizes.set(this.text(image), size);
     for (const { apiVersion, kind, namespace, name, json } of delta.objects) {
       const key = `${apiVersion}/${kind}`;
@@ -151,9 +156,30 @@ export class Table {
     }
   }
 
-  removePod(slot, plugin) {
+  removeNode(row) {
+    if (this.nodes[row]) this.nNodes--;
+    this.nodes[row] = undefined;
+  }
+
+  addNode(row) {
+    if (this.nodes[row]) return;
+    this.nNodes++;
+    this.nodes[row] = new Node(row);
+  }
+
+  refreshColumns({ added, removed, columns, podsPlaced }, touched) {
+    if (added.length + removed.length > 0) this.columns.forgetSelection();
+    if (this.columns.isEmpty) return;
+    for (const row of added) touched.add(row);
+    for (const { rows } of columns) for (const row of rows) touched.add(row);
+    for (const { node } of podsPlaced) touched.add(node);
+    this.columns.refresh(this, touched);
+  }
+
+  removePod(slot, plugin, touched) {
     const pod = this.pods.get(slot);
     if (!pod) return;
+    touched.add(pod.node.row);
     this.pods.delete(slot);
     const { pods } = pod.node;
     pods.splice(pods.indexOf(pod), 1);

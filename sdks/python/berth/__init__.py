@@ -30,6 +30,8 @@ The class is made once. It may have:
     filter_nodes(self, pod, nodes)   instead of `filter` for each: the nodes that pass, as a list. `filter` still answers
                                      why a node was rejected, and dry runs.
     score_nodes(self, pod, nodes)    instead of `score` for each: a list of ints.
+    filter_columns(self, pod, columns)      the same over columns, see `Columns`: something true or false for each node.
+    score_columns(self, pod, columns)       an int for each node: best as `array("q", ...)`.
     requeue = [on("Node", "add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
     pod_json = True                  pending pods have their whole `json`.
 
@@ -99,11 +101,13 @@ from .columns import (
 from .guest import ask_extenders, count, dry_run, image_size, log, nodes, now, objects, plugin, pods
 from .pod import HostPort, Pod
 from .table import EventNode, Node, Taint
+from .views import Columns
 
 __all__ = [
     "ALLOCATABLE",
     "annotation",
     "ask_extenders",
+    "Columns",
     "count",
     "DECLARED_FEATURES",
     "dry_run",

@@ -3,6 +3,7 @@
 import functools
 import json
 import operator
+from array import array
 
 from componentize_py_types import Err
 from wit_world.exports import lifecycle
@@ -151,16 +152,7 @@ def _effects(answer) -> list:
 
 
 def _nodes(words: list[int]) -> list:
-    node = guest.table.node
-    found = []
-    base = 0
-    for word in words:
-        while word:
-            low = word & -word
-            found.append(node(base + low.bit_length() - 1))
-            word ^= low
-        base += 64
-    return found
+    return guest.table.nodes_of(guest.table.selection(words))
 
 
 class PreEnqueue:
@@ -198,6 +190,10 @@ def _passes(answer: Rejection | None) -> bool:
 class Filter:
     @_in_cycle
     def filter(plugin, pod, candidates):
+        if hasattr(plugin, "filter_columns"):
+            columns = guest.table.columns(candidates)
+            flags = columns.checked(plugin.filter_columns(pod, columns))
+            return guest.table.selection(candidates).passed(flags)
         nodes = _nodes(candidates)
         if hasattr(plugin, "filter_nodes"):
             passed = plugin.filter_nodes(pod, nodes)
@@ -258,19 +254,27 @@ class PreScore:
         _check(plugin.pre_score(pod, _nodes(nodes)))
 
 
+def _packed(scores) -> bytes:
+    """Scores as they lie in memory: see scores.py."""
+    return (scores if isinstance(scores, array) and scores.typecode == "q" else array("q", scores)).tobytes()
+
+
 class Score:
     @_in_cycle
     def score(plugin, pod, nodes):
+        if hasattr(plugin, "score_columns"):
+            columns = guest.table.columns(nodes)
+            return _packed(columns.checked(plugin.score_columns(pod, columns)))
         nodes = _nodes(nodes)
         if hasattr(plugin, "score_nodes"):
-            return [operator.index(score) for score in plugin.score_nodes(pod, nodes)]
-        return [operator.index(plugin.score(pod, node)) for node in nodes]
+            return _packed(plugin.score_nodes(pod, nodes))
+        return _packed([plugin.score(pod, node) for node in nodes])
 
 
 class NormalizeScore:
     @_in_cycle
     def normalize_score(plugin, pod, nodes, scores):
-        return [operator.index(score) for score in plugin.normalize(pod, list(scores))]
+        return _packed(plugin.normalize(pod, memoryview(scores).cast("q").tolist()))
 
 
 class Reserve:

@@ -54,7 +54,7 @@ def nodes() -> list[Node]:
     """All nodes of the cluster, with the plugin's `columns`."""
     if not guest.follows_pods() and not getattr(guest.kind, "columns", []):
         raise RuntimeError("nodes() needs `columns`")
-    return list(guest.table.nodes.values())
+    return guest.table.nodes()
 
 
 def pods() -> list[Pod]:

@@ -4,6 +4,7 @@ import copy
 from typing import NamedTuple
 
 from .pod import HostPort, Pod
+from .views import Column, Columns, Selection
 
 # Symbols 0 to 10 of every table.
 _WELL_KNOWN = (
@@ -19,6 +20,9 @@ _WELL_KNOWN = (
     "topology.kubernetes.io/region",
     "node.kubernetes.io/unschedulable",
 )
+
+# Of `Columns.flags` and `Columns.scores`, so many keys are kept.
+_N_KEPT = 16
 
 _EFFECTS = {
     "NO_SCHEDULE": "NoSchedule",
@@ -115,19 +119,63 @@ class EventNode(NamedTuple):
 class Table:
     def __init__(self):
         self.texts: list[str] = list(_WELL_KNOWN)
-        self.nodes: dict[int, Node] = {}
+        # By row; None where no node is.
+        self.rows: list[Node | None] = []
         self.image_sizes: dict[str, int] = {}
         self.objects: dict[tuple[str, str], dict[tuple[str, str], bytes]] = {}
         # By slot.
         self.pods: dict[int, Pod] = {}
         self._taint_sets: dict[int, tuple[Taint, ...]] = {}
+        # What the plugin looks at as columns.
+        self._columns: dict[object, Column] = {}
+        # What it says about nodes, in the order of use.
+        self._kept: dict[object, Column] = {}
+        self._selected = Selection([], 0)
 
     def text(self, symbol: int) -> str:
         return self.texts[symbol] if symbol < len(self.texts) else ""
 
     def node(self, row: int) -> Node:
         """A plugin without columns is not told which nodes there are."""
-        return self.nodes.get(row) or Node(row)
+        node = self.rows[row] if row < len(self.rows) else None
+        return node or Node(row)
+
+    def nodes(self) -> list[Node]:
+        return [node for node in self.rows if node is not None]
+
+    def selection(self, words: list[int]) -> Selection:
+        """Score is mostly asked about the nodes that Filter left, and NormalizeScore about the same."""
+        if self._selected.words != words:
+            self._selected = Selection(words, len(self.rows))
+        return self._selected
+
+    def nodes_of(self, selection: Selection) -> list[Node]:
+        nodes = list(selection.of(self.rows))
+        if len(nodes) == selection.n and None not in nodes:
+            return nodes
+        return [self.node(row) for row in selection.of(range(len(selection.mask)))]
+
+    def columns(self, words: list[int]) -> Columns:
+        return Columns(self, self.selection(words))
+
+    def column(self, key, read, empty):
+        """One value for each row."""
+        column = self._columns.get(key)
+        if column is None:
+            column = self._columns[key] = Column(read, empty)
+            column.refresh(range(len(self.rows)), self.rows)
+        return column.values
+
+    def kept(self, key, read, empty):
+        """The same for one of many keys."""
+        column = self._kept.pop(key, None)
+        if column is None:
+            column = Column(read, empty)
+            column.refresh(range(len(self.rows)), self.rows)
+        self._kept[key] = column
+        if len(self._kept) > _N_KEPT:
+            del self._kept[next(iter(self._kept))]
+        return column.values
 
     def event_node(self, raw) -> EventNode:
         return EventNode(
@@ -149,6 +197,7 @@ class Table:
     def apply(self, delta, plugin) -> None:
         """Brings the replica up to a delta, and tells the plugin which pods left and came."""
         # Before the symbols: one that the pod alone had may stand for another string from here on.
+        left = [self.pods[slot].node.row for slot in delta.pods_removed if slot in self.pods]
         for slot in list(self.pods) if delta.full else delta.pods_removed:
             self._remove_pod(slot, plugin)
         for symbol, text in delta.symbols:
@@ -162,9 +211,13 @@ class Table:
             self.__init__()
             self.texts = texts
         for row in delta.removed:
-            self.nodes.pop(row, None)
+            # A node may have come and gone since the last delta.
+            if row < len(self.rows):
+                self.rows[row] = None
+        if delta.added:
+            self.rows += [None] * (max(delta.added) + 1 - len(self.rows))
         for row in delta.added:
-            self.nodes.setdefault(row, Node(row))
+            self.rows[row] = self.rows[row] or Node(row)
         for id, taints in delta.taint_sets:
             self._taint_sets[id] = self._taints(taints)
         for change in delta.columns:
@@ -174,6 +227,7 @@ class Table:
                 apply(self, change.rows, change.data.value)
         for placed in delta.pods_placed:
             self._place_pod(placed, plugin)
+        self._refresh_columns(delta, left)
         for image, size in delta.image_sizes:
             self.image_sizes[self.text(image)] = size
         for object in delta.objects:
@@ -182,6 +236,17 @@ class Table:
                 kind.pop((object.namespace, object.name), None)
             else:
                 kind[object.namespace, object.name] = object.json
+
+    def _refresh_columns(self, delta, left: list[int]) -> None:
+        if delta.removed or delta.added:
+            # Whether a selection is everything may be another answer now.
+            self._selected = Selection([], 0)
+        if self._columns or self._kept:
+            changed = {row for change in delta.columns for row in change.rows}
+            changed.update(delta.added, left, (placed.node for placed in delta.pods_placed))
+            known = [row for row in changed if row < len(self.rows)]
+            for column in (*self._columns.values(), *self._kept.values()):
+                column.refresh(known, self.rows)
 
     def _taints(self, raw) -> tuple[Taint, ...]:
         return tuple(Taint(self.text(it.key), self.text(it.value), _EFFECTS[it.effect.name]) for it in raw)
@@ -195,7 +260,7 @@ class Table:
             plugin.pod_removed(pod, pod.node)
 
     def _place_pod(self, placed, plugin) -> None:
-        node = self.nodes.get(placed.node)
+        node = self.rows[placed.node] if placed.node < len(self.rows) else None
         if node is None:
             return
         pod = Pod(placed.pod, self, placed.slot, node)
@@ -206,12 +271,12 @@ class Table:
 
     def _apply_values(self, rows, values, attribute, decode) -> None:
         for row, value in zip(rows, values):
-            setattr(self.nodes[row], attribute, decode(value))
+            setattr(self.rows[row], attribute, decode(value))
 
     def _apply_lists(self, rows, lists, attribute, decode) -> None:
         start = 0
         for row, end in zip(rows, lists.ends):
-            setattr(self.nodes[row], attribute, decode(lists.items[start:end]))
+            setattr(self.rows[row], attribute, decode(lists.items[start:end]))
             start = end
 
     def _apply_labels(self, rows, lists) -> None:
@@ -225,7 +290,7 @@ class Table:
         names = [self.text(name) for name in columns.names]
         for index, row in enumerate(rows):
             amounts = {name: values[index] for name, values in zip(names, columns.values) if values[index]}
-            setattr(self.nodes[row], attribute, amounts)
+            setattr(self.rows[row], attribute, amounts)
 
     def _apply_non_zero(self, rows, columns) -> None:
         self._apply_values(rows, columns.milli_cpu, "non_zero_milli_cpu", int)

@@ -100,6 +100,48 @@ fn an_import_is_refused(language: Language, file: &str, source: &str, lines: &[&
     Ok(())
 }
 
+/// Languages in which loops over nodes are slow have forms over columns.
+mod columns {
+    use berth_testing::{node, pod};
+
+    use super::{LANGUAGES, Language, PluginHarness, Result, build, ensure, failed, folder, load, run};
+
+    #[test]
+    fn python() {
+        run(LANGUAGES[1], agree_with_nodes);
+    }
+
+    #[test]
+    fn js() {
+        run(LANGUAGES[2], agree_with_nodes);
+    }
+
+    /// The plugin throws where they do not. More nodes than a bitmap has in one word come, change and go, and pods with them.
+    fn agree_with_nodes(language: Language) -> Result<()> {
+        let plugin = folder("tests/languages/columns").join(language.folder);
+        let mut harness = PluginHarness::new(&load("Columns", build(&plugin, "Columns")?)?, "null")?;
+        for n in 0..150 {
+            harness.set_node(&node(&format!("node-{n}")).allocatable("cpu", "4").label("zone", "east").build());
+        }
+        let (mut n_passed, mut n_rejected) = (0, 0);
+        for round in 0..12 {
+            for n in (round..150).step_by(7) {
+                let uid = format!("uid-{round}-{n}");
+                harness.set_pod(&pod(&uid).uid(&uid).on(&format!("node-{n}")).request("memory", "1Gi").build())?;
+                harness.remove_pod(&format!("uid-{}-{n}", round - 7));
+            }
+            harness.set_node(&node(&format!("node-{round}")).label("zone", "west").unschedulable().build());
+            harness.remove_node(&format!("node-{}", 149 - round));
+            let asked = harness.intern(&pod("asked").priority(round).build());
+            let answers = harness.ask(&asked).map_err(failed)?;
+            n_passed += answers.scores.len();
+            n_rejected += answers.rejected.len();
+        }
+        ensure!(n_passed > 0 && n_rejected > 0);
+        Ok(())
+    }
+}
+
 /// `ByPriority` serves whole clusters in other tests.
 #[test]
 fn a_guest_written_by_hand_conforms() {
