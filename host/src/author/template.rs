@@ -30,7 +30,7 @@ const WORKSPACE: &str = include_str!("../../../Cargo.toml");
 const TOOLCHAIN: &str = include_str!("../../../rust-toolchain.toml");
 
 /// What the SDKs' build scripts share.
-const SHARED: [&str; 1] = ["fetch.py"];
+const SHARED: [&str; 2] = ["fetch.py", "methods.py"];
 
 /// What builds leave behind in a working tree.
 const LEFT_BEHIND: [&str; 4] = ["build", "node_modules", "__pycache__", "target"];

@@ -68,6 +68,65 @@ fn the_example_in_rust_answers() {
     answers(&load("NodeMetadata", example).unwrap()).unwrap();
 }
 
+mod methods_without_a_line {
+    use super::a_method_without_its_line_is_warned_of as check;
+
+    #[test]
+    fn python() {
+        let source =
+            "import berth\n@berth.plugin\nclass P:\n    def pre_filter(self, pod): ...\n    def filter(self): ...\n";
+        check("python", "plugin.py", source, "plugin.py:4: pre_filter is");
+    }
+
+    #[test]
+    fn go() {
+        let source =
+            "package p\n\nfunc (*p) Filter(*berth.Pod, *berth.Node) {}\nfunc (*p) PreFilter(pod *berth.Pod) {}\n";
+        check("go", "plugin.go", source, "plugin.go:4: PreFilter is");
+    }
+
+    #[test]
+    fn c() {
+        check("c", "plugin.c", "    .filter = filter,\n    .pre_filter = pre_filter,\n", "plugin.c:2: pre_filter is");
+    }
+
+    #[test]
+    fn js() {
+        super::run(super::LANGUAGES[2], |language| {
+            let plugin = super::folder("plugins/examples/node-metadata-js");
+            let copy = tempfile::tempdir()?;
+            for file in ["plugin.ts", "plugin.wit"] {
+                let text = super::fs::read_to_string(plugin.join(file))?;
+                super::fs::write(
+                    copy.path().join(file),
+                    text.replace("    export berth:scheduler/score@0.1.0;\n", ""),
+                )?;
+            }
+            let script = super::folder("sdks").join(language.folder).join("build.sh");
+            let output = super::Command::new(script).arg(copy.path()).arg("Warned").output()?;
+            let said = String::from_utf8(output.stderr)?;
+            let warning = "warning: plugin.ts: scoreColumns is never called: plugin.wit lacks the line\n    \
+                           export berth:scheduler/score@0.1.0;\n";
+            super::ensure!(output.status.success() && said == warning, "{said}");
+            Ok(())
+        });
+    }
+}
+
+/// The plugin has Filter and PreFilter, its world the former.
+fn a_method_without_its_line_is_warned_of(language: &str, file: &str, source: &str, place: &str) {
+    let plugin = tempfile::tempdir().unwrap();
+    fs::write(plugin.path().join(file), source).unwrap();
+    fs::write(plugin.path().join("plugin.wit"), "world plugin {\n    export berth:scheduler/filter@0.1.0;\n}\n")
+        .unwrap();
+    let mut python = Command::new("python3");
+    let output = python.arg(folder("sdks/methods.py")).arg(language).arg(plugin.path()).output().unwrap();
+    let expected = format!(
+        "warning: {place} never called: plugin.wit lacks the line\n    export berth:scheduler/pre-filter@0.1.0;\n"
+    );
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), expected);
+}
+
 mod refused_imports {
     #[test]
     fn python() {
