@@ -39,6 +39,8 @@ done
 # What feeds the replica needs the interface sync.
 [ -f "$module/sync.go" ] || rm "$module/guest/apply.go"
 plugin=$(sed -n 's/^module //p' "$folder/go.mod")
+# From the module to the SDK: the component tells where modules lay, and is the same wherever the plugin lies.
+library=$(python3 -c 'import os, sys; print(os.path.relpath(*sys.argv[1:]))' "$sdk/berth" "$module")
 cat > "$module/plugin.go" <<PLUGIN
 package main
 
@@ -55,8 +57,8 @@ require (
 )
 
 replace (
-	berth => "$sdk/berth"
-	$plugin => "$folder"
+	berth => "./$library"
+	$plugin => ../..
 )
 MODULE
 # What else the plugin requires, where its go.sum and go.mod say so.
