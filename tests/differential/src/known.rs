@@ -36,7 +36,7 @@ pub(crate) fn reason(difference: &Difference) -> Option<&'static str> {
             Some("kube-scheduler asks first whether the server has events.k8s.io/v1")
         }
         Aspect::Request if difference.subject.starts_with("* watch ") => {
-            Some("Berth's watches end after 30 to 45 seconds, so that it notices a connection that died")
+            Some("an API server ends the watch of a client that reads more slowly than things happen")
         }
         Aspect::Request if difference.subject.starts_with("* patch events ") => {
             Some("how often an attempt that ends in an error is made again, and told again, is a matter of time")
