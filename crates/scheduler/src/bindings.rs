@@ -3,6 +3,7 @@
 //! [`Bindings`] keeps the pods that wait, knows what wakes each of them, and lets one at a time take a step
 //! (`bindings/steps.rs`). A pod that takes a step is out of the table, so the indexes always describe pods that wait.
 
+mod announcements;
 mod binding;
 mod effects;
 pub(crate) mod granted;
@@ -17,12 +18,13 @@ use std::{
     sync::Arc,
 };
 
-use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point};
+use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point, Status};
 use berth_model::{ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 use rustc_hash::FxHashMap;
 
 use self::{
+    announcements::Announcements,
     binding::{Binding, Stage, Step},
     peers::Peers,
 };
@@ -30,7 +32,7 @@ pub(crate) use self::{
     binding::{Choice, Input},
     effects::Origin,
 };
-use crate::{action::Level, context::Context};
+use crate::context::Context;
 
 /// The pods between Reserve and PostBind.
 #[derive(Debug, Default)]
@@ -41,6 +43,7 @@ pub(crate) struct Bindings {
     watchers: FxHashMap<ObjectKey, BTreeSet<PodUid>>,
     /// Inputs that are not delivered yet.
     inbox: VecDeque<(PodUid, Input)>,
+    announcements: Announcements,
 }
 
 impl Bindings {
@@ -120,23 +123,22 @@ impl Bindings {
         for_host
     }
 
-    /// Tells a new instance of every pod between Reserve and PostBind. It cannot refuse: the decision was made.
+    /// A new instance has taken a plugin's place: it is told of every pod between Reserve and PostBind.
     pub(crate) fn announce(&mut self, scheduler_name: Sym, plugin: PluginIdx, context: &mut Context) {
-        let mut served: Vec<&Binding> =
-            self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name).collect();
-        served.sort_unstable_by(|left, right| left.uid().cmp(right.uid()));
-        for binding in served {
-            let refused = binding.call(context, |profile, call, row| {
-                let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);
-                let point = profile.get(plugin).filter(|_| is_asked).and_then(|plugin| plugin.reserve());
-                point.is_some_and(|point| !point.reserve(call, row).is_success())
-            });
-            if refused == Some(true) {
-                let name = context.full_name(binding.pod());
-                let message = format!("a new plugin refused the placement of pod {name}");
-                context.outbox.log(Level::Warn, message);
-            }
-        }
+        let served = self.waiting.values().filter(|binding| binding.pod().scheduler_name == scheduler_name);
+        let pods = served.map(Binding::uid).cloned().collect();
+        self.announcements.begin(scheduler_name, context.plugin_name(scheduler_name, plugin), pods);
+        self.go_on_announcing(context);
+    }
+
+    /// Tells new instances of pods for which they had no time before.
+    pub(crate) fn go_on_announcing(&mut self, context: &mut Context) {
+        self.announcements.go_on(&self.waiting, context);
+    }
+
+    /// Why the profile's plugins cannot be asked about another pod, if they cannot.
+    pub(crate) fn obstacle(&self, scheduler_name: Sym) -> Option<Status> {
+        self.announcements.obstacle(scheduler_name)
     }
 
     /// A plugin was replaced. If what came in its place holds no pods at Permit, those that it held go on; if that is out of

@@ -51,7 +51,7 @@ impl Cycle {
         self.n_cycles += 1;
         let cycle = CycleId(self.n_cycles);
         let started = context.outbox.instant();
-        if let Err(failure) = catch_up(&pod, context) {
+        if let Err(failure) = catch_up(&pod, bindings, context) {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, failure);
         }
@@ -218,10 +218,14 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     context.cache.pod(&pod.uid).is_none()
 }
 
-/// Sends the plugins' replicas what has changed, if all may take time for another pod. A plugin that is out of service holds the pod back until another binary
-/// takes its place: the answers of the other plugins, PostFilter among them, must not count without it.
-fn catch_up(pod: &Pod, context: &mut Context) -> Result<(), AttemptFailure> {
+/// Sends the plugins' replicas what has changed, if all may take time for another pod and know of those before. A plugin
+/// that is out of service holds the pod back until another binary takes its place: the answers of the other plugins,
+/// PostFilter among them, must not count without it.
+fn catch_up(pod: &Pod, bindings: &Bindings, context: &mut Context) -> Result<(), AttemptFailure> {
     context.cache.settle();
+    if let Some(status) = bindings.obstacle(pod.scheduler_name) {
+        return Err(AttemptFailure::error(&status));
+    }
     let Some(profile) = context.profiles.get_mut(pod.scheduler_name) else { return Ok(()) };
     if let Err((_, status)) = profile.have_time() {
         return Err(AttemptFailure::error(&status));

@@ -168,6 +168,7 @@ impl Scheduler {
         let Self { context, cycle, bindings, settings, .. } = self;
         context.outbox.set_now(now);
         bindings.expire(context);
+        bindings.go_on_announcing(context);
         context.ask_gates_again();
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));

@@ -13,6 +13,7 @@ mod other;
 mod points;
 mod shows_objects;
 mod slow_hint;
+mod slow_reserve;
 
 pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
@@ -26,6 +27,7 @@ pub use other::{
 pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
 pub use slow_hint::slow_hint;
+pub use slow_reserve::slow_reserve;
 
 #[cfg(test)]
 mod tests {
@@ -42,6 +44,7 @@ mod tests {
             super::sorts_without_lifecycle(),
             super::without_cycle(),
             super::slow_hint("SlowHint"),
+            super::slow_reserve("SlowReserve"),
             super::wrong_signature(),
             super::loops_in_describe(),
             super::traps_in_describe(),

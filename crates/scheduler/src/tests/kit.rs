@@ -59,6 +59,8 @@ pub(super) struct Script {
     pub(super) out_of_service: Option<String>,
     /// Whether plugins have used up their time.
     pub(super) has_no_time: bool,
+    /// Calls of Reserve after which they have; any number by default.
+    pub(super) time_for_reserve: Option<usize>,
     /// What Bind asks for besides the binding.
     pub(super) bind: Vec<Effect>,
     /// Whether plugins of the next versions read services, and say of each event that it is worth nothing.
@@ -164,7 +166,11 @@ impl Hosted for Fake {
         self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)
     }
     fn has_time(&mut self) -> Result<(), Status> {
-        if self.with(|script| script.has_no_time) { Err(Status::error("no time")) } else { Ok(()) }
+        if self.with(|script| script.has_no_time || script.time_for_reserve == Some(0)) {
+            Err(Status::error("no time"))
+        } else {
+            Ok(())
+        }
     }
     fn answered_badly(&mut self, _reason: &str) {}
 }
@@ -251,6 +257,7 @@ impl Sign for Fake {
 impl Reserve for Fake {
     fn reserve(&mut self, call: &Call<'_>, node: NodeIdx) -> Status {
         self.note(format!("{} reserve {} {}", self.manifest.version, call.pod.name, node.0));
+        self.with(|script| script.time_for_reserve = script.time_for_reserve.map(|left| left.saturating_sub(1)));
         self.with(|script| script.refuse_reserve.clone()).unwrap_or_else(Status::success)
     }
     fn unreserve(&mut self, call: &Call<'_>, node: NodeIdx) {

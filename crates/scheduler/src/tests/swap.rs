@@ -35,6 +35,38 @@ fn the_new_binary_learns_of_pods_on_their_way() {
 }
 
 #[test]
+fn a_new_binary_learns_of_pods_on_their_way_as_it_has_time() {
+    let mut bench = Bench::with_nodes(1, 4);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(60_000)));
+    for name in ["a", "b", "c"] {
+        bench.apply(pod(name, 1));
+    }
+    bench.settle();
+    bench.script(|script| {
+        script.calls.clear();
+        script.time_for_reserve = Some(1);
+        script.without = vec![Point::PreEnqueue];
+    });
+    assert_eq!(ready(&mut bench, "2", true), Ok("2".to_owned()));
+    assert_eq!(bench.script(|script| script.calls.clone()), ["2 reserve a 0"]);
+    bench.script(|script| script.permit = None);
+    bench.apply(pod("later", 1));
+    let actions = bench.settle();
+    assert!(binds(&actions).is_empty(), "the plugin does not know what is taken");
+    let note = "used up its time before it was told of 2 pods";
+    assert!(events(&actions)[0].1.contains(note), "{actions:?}");
+    bench.event(Event::PodDeleted { namespace: "default".to_owned(), name: "b".to_owned(), uid: "uid-b".to_owned() });
+    bench.script(|script| {
+        script.calls.clear();
+        script.time_for_reserve = None;
+    });
+    bench.advance(10_000);
+    assert_eq!(binds(&bench.settle()).len(), 1);
+    let reserved = bench.script(|script| script.calls.clone()).into_iter().filter(|call| call.contains(" reserve "));
+    assert_eq!(reserved.collect::<Vec<_>>(), ["2 reserve c 0", "2 reserve later 0"]);
+}
+
+#[test]
 fn a_binary_that_cannot_be_built_leaves_the_old_one() {
     let mut bench = Bench::with_nodes(1, 4);
     assert_eq!(ready(&mut bench, "2", false), Err("bad arguments".to_owned()));

@@ -1,8 +1,10 @@
 //! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
 
-use berth_test_guests::{At, harmless, never_hands_over, slow_hint};
+use berth_test_guests::{At, harmless, holds, never_hands_over, slow_hint, slow_reserve};
+use berth_wasm_host::Binary;
+use serde_json::json;
 
-use super::bench::{Bench, Guest, name_of};
+use super::bench::{Bench, Guest, name_of, pod_of};
 use crate::cluster::{Cluster, Seen};
 
 /// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
@@ -40,4 +42,28 @@ async fn state_that_is_not_handed_over_in_time_holds_up_nobody() {
     bench.binds_healthy(5).await;
     bench.create("Searches", 1).await;
     bench.cluster.node_of(&name_of("Searches", 0)).await;
+}
+
+/// To tell a binary of all pods that its predecessor holds would take a minute and more.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
+    const HELD: usize = 250;
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+    let guest = Guest::new("Reserves", At::Permit, holds("Reserves").expect("a component"));
+    let limits = "{callMilliseconds: 10000, millisecondsPerSecond: 50, burstMilliseconds: 100}";
+    let rules = format!("plugins:\n- {{name: Reserves, limits: {limits}}}\n");
+    let mut bench = Bench::start(cluster, vec![guest], &rules).await;
+    bench.create("Reserves", HELD).await;
+    let are_held = |text: &str| text.contains(&format!("scheduler_goroutines{{operation=\"binding\"}} {HELD}\n"));
+    bench.scheduler.until("/metrics", are_held).await;
+    let slow = slow_reserve("Reserves").expect("a component");
+    bench.place("Reserves", &slow);
+    let digest = Binary::new("Reserves", slow).digest().to_string();
+    bench.shows([("Reserves", json!({"profiles": {"reserves": digest}}))]).await;
+    bench.binds_healthy(20).await;
+    bench.cluster.create_all([pod_of("Reserves", HELD)]).await;
+    let (name, says) = (name_of("Reserves", HELD), "used up its time before it was told of");
+    let is_told = |seen: &Seen| seen.messages.get(&name).is_some_and(|text| text.contains(says));
+    bench.cluster.until("a pod that is told so", is_told).await;
+    bench.scheduler.process.line(says).await;
 }

@@ -1,0 +1,79 @@
+//! New instances of plugins, and the pods between Reserve and PostBind that they were not told of yet.
+//!
+//! Telling takes the plugin's share of the scheduling thread's time and no more: what is left is told when it has time
+//! again. Until then no cycle begins that asks the instance, for it does not know what is taken.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use berth_framework::{Point, Status};
+use berth_model::{PodUid, Sym};
+use rustc_hash::FxHashMap;
+
+use super::binding::Binding;
+use crate::{action::Level, context::Context};
+
+/// By profile and plugin, the pods that are left, the next one last.
+#[derive(Debug, Default)]
+pub(super) struct Announcements(BTreeMap<(Sym, Arc<str>), Vec<PodUid>>);
+
+impl Announcements {
+    /// A new instance has taken the plugin's place. It is told of these pods, and of none from before.
+    pub(super) fn begin(&mut self, scheduler_name: Sym, plugin: Arc<str>, mut pods: Vec<PodUid>) {
+        pods.sort_unstable_by(|left, right| right.cmp(left));
+        self.0.insert((scheduler_name, plugin), pods);
+    }
+
+    /// Tells each instance of as many pods as it has time for. A pod that is not among `waiting` has ended its way.
+    pub(super) fn go_on(&mut self, waiting: &FxHashMap<PodUid, Binding>, context: &mut Context) {
+        self.0.retain(|(scheduler_name, plugin), pods| {
+            while let Some(uid) = pods.last() {
+                match tell((*scheduler_name, plugin), waiting.get(uid), context) {
+                    Told::Yes => drop(pods.pop()),
+                    Told::NoTime => return true,
+                    Told::Nobody => return false,
+                }
+            }
+            false
+        });
+    }
+
+    /// Why the profile's plugins cannot be asked about another pod, if they cannot.
+    pub(super) fn obstacle(&self, scheduler_name: Sym) -> Option<Status> {
+        let ((_, plugin), pods) = self.0.iter().find(|((profile, _), _)| *profile == scheduler_name)?;
+        let text = format!(
+            "plugin \"{plugin}\" has used up its time before it was told of {} pods that are reserved or being bound",
+            pods.len()
+        );
+        Some(Status::error(text))
+    }
+}
+
+enum Told {
+    Yes,
+    NoTime,
+    /// The instance is gone, or it has no Reserve.
+    Nobody,
+}
+
+/// Tells the profile's plugin of a pod, if it is there. It cannot refuse: the decision was made.
+fn tell((scheduler_name, name): (Sym, &Arc<str>), binding: Option<&Binding>, context: &mut Context) -> Told {
+    let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Told::Nobody };
+    let Some(plugin) = profile.find(name) else { return Told::Nobody };
+    let is_asked = profile.plugins.at(Point::Reserve).contains(&plugin);
+    let Some(instance) = profile.get(plugin).filter(|_| is_asked) else { return Told::Nobody };
+    if instance.out_of_service().is_some() {
+        return Told::Nobody;
+    }
+    if instance.has_time().is_err() {
+        return Told::NoTime;
+    }
+    let Some(binding) = binding else { return Told::Yes };
+    let status = binding.call(context, |profile, call, row| {
+        profile.get(plugin).and_then(|plugin| plugin.reserve()).map(|point| point.reserve(call, row))
+    });
+    if status.flatten().is_some_and(|status| !status.is_success()) {
+        let pod = context.full_name(binding.pod());
+        context.outbox.log(Level::Warn, format!("plugin {name}: the new binary refused the placement of pod {pod}"));
+    }
+    Told::Yes
+}
