@@ -3,6 +3,7 @@
 //! The scheduling thread writes its figures between cycles; the endpoint only renders.
 
 mod api_calls;
+mod binding_conditions;
 mod registration;
 mod scheduler;
 mod slis;

@@ -43,7 +43,7 @@ pub use action::{
 };
 pub use bindings::granted::{CyclePod, RefusedEffect};
 pub use event::Event;
-pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation};
+pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
 pub use preparation::{Preparation, Prepared, SwapError};
 pub use reconfiguration::Reconfiguration;
 pub use scheduler::Scheduler;

@@ -29,6 +29,32 @@ impl AttemptResult {
     }
 }
 
+/// How the wait of a PreBind plugin ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitResult {
+    /// The plugin is done.
+    Success,
+    /// The plugin gave up when it was asked again.
+    Failure,
+    /// The time that the plugin had named was over.
+    Timeout,
+    /// A request that the plugin had asked for failed.
+    Error,
+}
+
+impl WaitResult {
+    /// The value of the `status` label.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            WaitResult::Success => "success",
+            WaitResult::Failure => "failure",
+            WaitResult::Timeout => "timeout",
+            WaitResult::Error => "error",
+        }
+    }
+}
+
 /// How batching went, for the host to publish.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BatchMetrics {
@@ -80,6 +106,19 @@ pub enum Observation {
         /// The name of a status code.
         result: &'static str,
         /// How long it waited.
+        milliseconds: u64,
+    },
+    /// A PreBind plugin waits no longer for objects to change.
+    ObjectWait {
+        /// The `schedulerName` of the pod.
+        scheduler_name: Sym,
+        /// The plugin.
+        plugin: Arc<str>,
+        /// The objects that it waited for, as they are now; none that is gone.
+        objects: Vec<Arc<[u8]>>,
+        /// How the wait ended.
+        result: WaitResult,
+        /// How long it took.
         milliseconds: u64,
     },
     /// An attempt ended. Like all that carries a [`Duration`], it is observed only with a clock.

@@ -8,6 +8,7 @@ use berth_scheduler::{Metrics as Figures, Observation};
 use prometheus::{HistogramVec, IntCounterVec, IntGaugeVec, exponential_buckets};
 
 use super::{
+    binding_conditions::BindingConditionMetrics,
     raise,
     registration::{
         Registration,
@@ -21,6 +22,9 @@ const COUNTED: [Point; 4] = [Point::PreFilter, Point::Filter, Point::PreScore, P
 
 /// The plugin whose PostFilter calls count as attempts to preempt.
 const PREEMPTING: &str = "DefaultPreemption";
+
+/// The plugin whose waits for objects are waits for devices.
+const ALLOCATES_DEVICES: &str = "DynamicResources";
 
 /// Written by the scheduling thread alone.
 #[derive(Debug)]
@@ -51,6 +55,7 @@ pub(crate) struct SchedulerMetrics {
     batch_flushes: IntCounterVec,
     node_hint_duration: HistogramVec,
     store_results_duration: HistogramVec,
+    binding_conditions: BindingConditionMetrics,
 }
 
 impl SchedulerMetrics {
@@ -203,6 +208,7 @@ impl SchedulerMetrics {
                 &["profile"],
                 doubling(0.00001, 12),
             ),
+            binding_conditions: BindingConditionMetrics::new(add),
         }
     }
 
@@ -280,6 +286,12 @@ impl SchedulerMetrics {
             }
             Observation::PermitWait { result, milliseconds } => {
                 observe(&self.permit_wait, &[result], Duration::from_millis(*milliseconds));
+            }
+            Observation::ObjectWait { scheduler_name, plugin, objects, result, milliseconds } => {
+                if &**plugin == ALLOCATES_DEVICES {
+                    let seconds = Duration::from_millis(*milliseconds).as_secs_f64();
+                    self.binding_conditions.waited(symbols.text(*scheduler_name), objects, *result, seconds);
+                }
             }
             Observation::Preemption { victims } => {
                 let victims = u32::try_from(*victims).unwrap_or(u32::MAX);

@@ -40,6 +40,7 @@ scenarios![
     volumes::volume_for_first_consumer,
     volumes::local_volume,
     devices::devices,
+    devices::binding_conditions,
     extenders::extenders,
     plugins::plugin_directory,
     plugins::doctor,

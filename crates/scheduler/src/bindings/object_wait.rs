@@ -1,12 +1,19 @@
 //! What a PreBind plugin waits for once it has answered [`Effect::Wait`].
 
-use berth_framework::{Effect, ObjectRef};
-use berth_model::{ObjectKey, Time};
+use berth_framework::{Effect, ObjectRef, PluginIdx};
+use berth_model::{ObjectKey, Sym, Time};
+
+use crate::{
+    context::Context,
+    metrics::{Observation, WaitResult},
+};
 
 /// Objects, one of which must change before the plugin is asked again, and how long that may take.
 #[derive(Debug)]
 pub(crate) struct ObjectWait {
     pub(crate) objects: Vec<ObjectKey>,
+    /// When the plugin first waited, if it was asked in between.
+    began: Time,
     pub(crate) deadline: Time,
     pub(crate) timeout_message: String,
     /// One of the objects changed while the plugin's other effects were being carried out.
@@ -31,11 +38,22 @@ impl RequestedWait {
         Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len() })
     }
 
-    /// The wait begins. If the plugin waited before, it may not wait longer than it could then.
-    pub(crate) fn begin(self, now: Time, earlier: Option<Time>) -> ObjectWait {
-        let deadline = now + self.timeout;
-        let deadline = earlier.map_or(deadline, |earlier| earlier.min(deadline));
-        ObjectWait { objects: self.objects, deadline, timeout_message: self.timeout_message, has_changed: false }
+    /// The wait begins, or goes on. If the plugin waited before, it may not wait longer than it could then.
+    pub(crate) fn begin(self, now: Time, earlier: Option<&ObjectWait>) -> ObjectWait {
+        let Self { objects, timeout, timeout_message, n_dropped: _ } = self;
+        let deadline = earlier.map_or(now + timeout, |earlier| earlier.deadline.min(now + timeout));
+        let began = earlier.map_or(now, |earlier| earlier.began);
+        ObjectWait { objects, began, deadline, timeout_message, has_changed: false }
+    }
+}
+
+impl ObjectWait {
+    /// The plugin waits no longer.
+    pub(crate) fn ended(&self, (scheduler_name, plugin): (Sym, PluginIdx), result: WaitResult, context: &mut Context) {
+        let plugin = context.plugin_name(scheduler_name, plugin);
+        let objects = self.objects.iter().filter_map(|key| context.cache.object(key).cloned()).collect();
+        let milliseconds = context.outbox.now().since(self.began);
+        context.outbox.observe(Observation::ObjectWait { scheduler_name, plugin, objects, result, milliseconds });
     }
 }
 

@@ -17,8 +17,6 @@ pub(crate) struct PreBindGroup {
 #[derive(Debug)]
 pub(crate) struct PreBindTask {
     plugin: PluginIdx,
-    /// Until when it may wait for objects in all, once it has asked to.
-    deadline: Option<Time>,
     state: TaskState,
 }
 
@@ -46,18 +44,24 @@ pub(crate) enum AfterEffects {
 impl PreBindTask {
     /// `None` if there is nothing to wait for.
     pub(crate) fn new(plugin: PluginIdx, has_effects: bool, wait: Option<ObjectWait>) -> Option<Self> {
-        let deadline = wait.as_ref().map(|wait| wait.deadline);
         let state = match wait {
             wait if has_effects => TaskState::Effects(wait),
             Some(wait) => TaskState::Objects(wait),
             None => return None,
         };
-        Some(Self { plugin, deadline, state })
+        Some(Self { plugin, state })
     }
 
     fn wait(&self) -> Option<&ObjectWait> {
         match &self.state {
             TaskState::Effects(wait) => wait.as_ref(),
+            TaskState::Objects(wait) => Some(wait),
+        }
+    }
+
+    fn into_wait(self) -> Option<ObjectWait> {
+        match self.state {
+            TaskState::Effects(wait) => wait,
             TaskState::Objects(wait) => Some(wait),
         }
     }
@@ -87,10 +91,10 @@ impl PreBindGroup {
         self.tasks.iter_mut().for_each(|task| task.plugin = place(task.plugin));
     }
 
-    /// Ends what a plugin waited for; gives the deadline that it had.
-    pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<Time> {
+    /// Ends what a plugin waited for; gives the objects if that were some.
+    pub(crate) fn take(&mut self, plugin: PluginIdx) -> Option<ObjectWait> {
         let position = self.tasks.iter().position(|task| task.plugin == plugin)?;
-        self.tasks.remove(position).deadline
+        self.tasks.remove(position).into_wait()
     }
 
     pub(crate) fn effects_carried_out(&mut self, plugin: PluginIdx) -> AfterEffects {
@@ -130,8 +134,8 @@ impl PreBindGroup {
 
     /// The plugin whose time was out at `deadline`, and what it wants said then.
     pub(crate) fn timed_out(&self, deadline: Time) -> Option<(PluginIdx, String)> {
-        let late = |task: &&PreBindTask| task.wait().is_some_and(|wait| wait.deadline == deadline);
-        let task = self.tasks.iter().find(late)?;
-        task.wait().map(|wait| (task.plugin, wait.timeout_message.clone()))
+        let mut waits = self.tasks.iter().filter_map(|task| Some((task.plugin, task.wait()?)));
+        let (plugin, wait) = waits.find(|(_, wait)| wait.deadline == deadline)?;
+        Some((plugin, wait.timeout_message.clone()))
     }
 }

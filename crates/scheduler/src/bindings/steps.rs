@@ -25,7 +25,7 @@ use crate::{
     changes,
     context::{Context, PodEvent},
     failure::{AttemptFailure, Nomination},
-    metrics::{AttemptResult, Observation},
+    metrics::{AttemptResult, Observation, WaitResult},
 };
 
 impl Binding {
@@ -190,6 +190,9 @@ impl Binding {
             return Step::Waiting(self);
         }
         if let Err(status) = self.catch_up(context) {
+            for &plugin in plugins {
+                self.give_up_waiting(plugin, WaitResult::Error, context);
+            }
             return Step::Failed(self, BindingFailure::Error(status));
         }
         for &plugin in plugins {
@@ -207,7 +210,13 @@ impl Binding {
         peers: &mut Peers<'_>,
     ) -> Result<(), Status> {
         let run = self.call(context, |profile, call, row| run::pre_bind_again(profile, call, row, plugin));
-        let effects = run.unwrap_or(Ok(Vec::new())).map_err(|refusal| refusal.status)?;
+        let effects = match run.unwrap_or(Ok(Vec::new())) {
+            Ok(effects) => effects,
+            Err(refusal) => {
+                self.give_up_waiting(plugin, WaitResult::Failure, context);
+                return Err(refusal.status);
+            }
+        };
         let origin = Origin { pod: &self.record.pod, cycle: self.cycle(), plugin };
         match &mut self.stage {
             Stage::PreBind(group) => start_pre_bind(group, origin, effects, context, peers),
@@ -216,6 +225,16 @@ impl Binding {
             | Stage::BindRequest { .. }
             | Stage::ExtenderBind { .. }
             | Stage::Shutdown => Ok(()),
+        }
+    }
+
+    /// The attempt fails while a plugin waits for objects.
+    fn give_up_waiting(&mut self, plugin: PluginIdx, result: WaitResult, context: &mut Context) {
+        let scheduler_name = self.pod().scheduler_name;
+        if let Stage::PreBind(group) = &mut self.stage
+            && let Some(wait) = group.take(plugin)
+        {
+            wait.ended((scheduler_name, plugin), result, context);
         }
     }
 
@@ -421,14 +440,17 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    fn timed_out(self, deadline: Time, context: &mut Context) -> Step {
+    fn timed_out(mut self, deadline: Time, context: &mut Context) -> Step {
         match &self.stage {
             Stage::Permit(waits) => match waits.timed_out(deadline) {
                 Some((plugin, reason)) => self.rejected_by_permit(&plugin, reason, context),
                 None => Step::Waiting(self),
             },
             Stage::PreBind(group) => match group.timed_out(deadline) {
-                Some((plugin, message)) => self.pre_bind_failed(plugin, &message, context),
+                Some((plugin, message)) => {
+                    self.give_up_waiting(plugin, WaitResult::Timeout, context);
+                    self.pre_bind_failed(plugin, &message, context)
+                }
                 None => Step::Waiting(self),
             },
             Stage::BindEffects { .. } | Stage::BindRequest { .. } | Stage::ExtenderBind { .. } | Stage::Shutdown => {
@@ -537,7 +559,10 @@ fn start_pre_bind(
         let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
         context.outbox.log(Level::Warn, message);
     }
-    let wait = requested.map(|wait| wait.begin(context.outbox.now(), earlier));
+    let wait = requested.map(|wait| wait.begin(context.outbox.now(), earlier.as_ref()));
+    if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {
+        earlier.ended((origin.pod.scheduler_name, origin.plugin), WaitResult::Success, context);
+    }
     group.extend(PreBindTask::new(origin.plugin, !effects.is_empty(), wait));
     if !effects.is_empty() {
         let request = origin.request(context, effects);

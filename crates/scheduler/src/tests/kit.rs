@@ -43,6 +43,7 @@ pub(super) struct Script {
     pub(super) permit_effects: Vec<Effect>,
     pub(super) refuse_reserve: Option<Status>,
     pub(super) pre_bind: Vec<Effect>,
+    pub(super) refuse_pre_bind: Option<Status>,
     /// What is said before PreBind; by default whether it has something to do, and that it wants to be alone.
     pub(super) pre_flight: Option<Result<PreFlight, Status>>,
     pub(super) post_filter: Option<PostFilterOutcome>,
@@ -286,10 +287,10 @@ impl PreBindPreFlight for Fake {
 impl PreBind for Fake {
     fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
         self.note(format!("pre-bind {}", call.pod.name));
-        Ok(self.with(|script| {
+        self.with(|script| {
             script.bound_at = script.synced_to;
-            script.pre_bind.clone()
-        }))
+            script.refuse_pre_bind.clone().map_or(Ok(script.pre_bind.clone()), Err)
+        })
     }
 }
 

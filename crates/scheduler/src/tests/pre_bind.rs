@@ -6,7 +6,7 @@ use berth_framework::{Code, Effect, Grants, ObjectRef, PermitVerdict, Point, Pre
 use berth_model::ObjectKey;
 
 use super::kit::{Bench, Fake, Shared, binds, events, node, pod};
-use crate::{Action, Event, PluginEffects, PodRequest, Request, RequestError, StatusChange};
+use crate::{Action, Event, Observation, PluginEffects, PodRequest, Request, RequestError, StatusChange, WaitResult};
 
 /// A profile of these plugins at PreBind, the first of which does all the rest.
 fn bench(names: &[&str]) -> (Bench, Vec<Shared>) {
@@ -38,13 +38,17 @@ fn wait_for(name: &str) -> Effect {
 }
 
 fn changed(name: &str) -> Event {
+    changed_to(name, "{}")
+}
+
+fn changed_to(name: &str, json: &str) -> Event {
     let key = ObjectKey {
         api_version: "v1".to_owned(),
         kind: "ConfigMap".to_owned(),
         namespace: "default".to_owned(),
         name: name.to_owned(),
     };
-    Event::ObjectApplied { resource: "configmaps.v1.".to_owned(), key, json: Arc::from(&b"{}"[..]) }
+    Event::ObjectApplied { resource: "configmaps.v1.".to_owned(), key, json: Arc::from(json.as_bytes()) }
 }
 
 /// The plugin wants this, and says so before.
@@ -219,6 +223,59 @@ fn an_object_wakes_only_the_plugin_that_waits_for_it() {
     assert_eq!(bench.scheduler.next_wakeup(), Some(bench.now + 6_000), "asking again wins no time");
     bench.advance(6_000);
     assert_eq!(events(&bench.settle())[0].1, "running PreBind plugin \"Second\": y is not ready");
+}
+
+/// How long plugins waited for objects, and how that ended.
+fn waited(bench: &mut Bench) -> Vec<(String, WaitResult, u64, usize)> {
+    let observations = bench.scheduler.drain_observations().into_iter();
+    let wait = |observation| match observation {
+        Observation::ObjectWait { plugin, result, milliseconds, objects, .. } => {
+            Some((plugin.to_string(), result, milliseconds, objects.len()))
+        }
+        _ => None,
+    };
+    observations.filter_map(wait).collect()
+}
+
+#[test]
+fn a_wait_for_objects_is_measured_once() {
+    let (mut bench, scripts) = bench(&["Fake", "Second"]);
+    wants(&scripts[1], vec![wait_for("x")], true);
+    bench.apply(pod("a", 1));
+    bench.settle();
+    bench.advance(2_000);
+    bench.event(changed("x"));
+    assert_eq!(waited(&mut bench), [], "it waits on");
+    bench.advance(3_000);
+    scripts[1].lock().expect("one thread").pre_bind.clear();
+    bench.event(changed_to("x", r#"{"data": {}}"#));
+    assert_eq!(waited(&mut bench), [("Second".to_owned(), WaitResult::Success, 5_000, 1)]);
+}
+
+#[test]
+fn waits_that_lead_nowhere_are_told_apart() {
+    let late = |bench: &mut Bench, _: &Shared| bench.advance(10_000);
+    let refused = |bench: &mut Bench, script: &Shared| {
+        script.lock().expect("one thread").refuse_pre_bind = Some(Status::error("broken"));
+        bench.event(changed("x"));
+    };
+    let unfed = |bench: &mut Bench, script: &Shared| {
+        script.lock().expect("one thread").broken_sync = Some("no memory".to_owned());
+        bench.event(changed("x"));
+    };
+    type End = fn(&mut Bench, &Shared);
+    let cases: [(End, WaitResult); 3] =
+        [(late, WaitResult::Timeout), (refused, WaitResult::Failure), (unfed, WaitResult::Error)];
+    for (ends, wanted) in cases {
+        let (mut bench, scripts) = bench(&["Fake", "Second"]);
+        wants(&scripts[1], vec![wait_for("x")], true);
+        bench.apply(pod("a", 1));
+        bench.settle();
+        ends(&mut bench, &scripts[1]);
+        bench.settle();
+        let results: Vec<WaitResult> = waited(&mut bench).into_iter().map(|(_, result, ..)| result).collect();
+        assert_eq!(results, [wanted]);
+    }
 }
 
 #[test]

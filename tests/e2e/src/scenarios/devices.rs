@@ -10,6 +10,8 @@ use crate::{
 };
 
 const GROUP: &str = "/apis/resource.k8s.io/v1";
+const DRIVER: &str = "fabric.example.com";
+const ATTACHED: &str = "fabric.example.com/attached";
 const CLAIMS: &str = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims";
 
 async fn offer(bench: &Bench) -> Result<()> {
@@ -21,6 +23,19 @@ async fn offer(bench: &Bench) -> Result<()> {
         "driver": "gpu.example.com", "nodeName": "b",
         "pool": {"name": "b", "generation": 1, "resourceSliceCount": 1},
         "devices": [device("small", "16Gi"), device("large", "80Gi")],
+    }});
+    bench.objects.create(&format!("{GROUP}/resourceslices"), &slice).await.map(drop)
+}
+
+/// A device that has to be attached to the node before a pod can run with it (KEP-5007).
+async fn offer_fabric(bench: &Bench) -> Result<()> {
+    let class = json!({"metadata": {"name": "fabric.example.com"}});
+    bench.objects.create(&format!("{GROUP}/deviceclasses"), &class).await?;
+    let device = json!({"name": "remote", "bindsToNode": true, "bindingConditions": [ATTACHED],
+        "bindingFailureConditions": ["fabric.example.com/broken"]});
+    let slice = json!({"metadata": {"name": "fabric"}, "spec": {
+        "driver": DRIVER, "allNodes": true, "devices": [device],
+        "pool": {"name": "fabric", "generation": 1, "resourceSliceCount": 1},
     }});
     bench.objects.create(&format!("{GROUP}/resourceslices"), &slice).await.map(drop)
 }
@@ -61,5 +76,31 @@ pub(super) async fn devices(bench: &Bench) -> Result<()> {
     let free = json!({"status": {"allocation": null, "reservedFor": null}});
     bench.objects.merge(&format!("{CLAIMS}/first/status"), &free).await?;
     ensure!(bench.node_of("second").await? == "b", "the device is free");
+    Ok(())
+}
+
+pub(super) async fn binding_conditions(bench: &Bench) -> Result<()> {
+    bench.nodes(&[node("a", json!({}))]).await?;
+    let scheduler = bench.scheduler().await?;
+    offer_fabric(bench).await?;
+    let requests = json!([{"name": "gpu", "exactly": {"deviceClassName": DRIVER}}]);
+    let claim = json!({"metadata": {"name": "remote"}, "spec": {"devices": {"requests": requests}}});
+    bench.objects.create(CLAIMS, &claim).await?;
+    bench.create(&consumer("waits", "remote")).await?;
+    let event = bench.event("waits", "BindingConditionsPending").await?;
+    ensure!(event["note"].as_str().is_some_and(|note| note.contains("a")), "{event}");
+    let waiting = bench.pod("waits").await?.unwrap_or_default();
+    ensure!(waiting["spec"]["nodeName"].is_null() && waiting["status"]["nominatedNodeName"] == "a", "{waiting}");
+    // The driver has attached the device.
+    let condition = json!({"type": ATTACHED, "status": "True", "reason": "Attached", "message": "",
+        "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let devices = json!([{"driver": DRIVER, "pool": "fabric", "device": "remote", "conditions": [condition]}]);
+    bench.objects.merge(&format!("{CLAIMS}/remote/status"), &json!({"status": {"devices": devices}})).await?;
+    ensure!(bench.node_of("waits").await? == "a", "the device is there");
+    let labels = format!("{{driver=\"{DRIVER}\",profile=\"default-scheduler\",status=\"success\"}} 1");
+    for metric in ["allocations_total", "wait_duration_seconds_count"] {
+        let line = format!("scheduler_dra_bindingconditions_{metric}{labels}");
+        scheduler.endpoints.until("/metrics", |page| page.contains(&line)).await?;
+    }
     Ok(())
 }
