@@ -9,7 +9,7 @@ use anyhow::Result;
 use berth_bench::command::{self, Measure};
 use clap::{Args, ValueEnum};
 
-use self::processes::{Processes, Server};
+use self::processes::{Processes, Program, Server};
 use crate::{
     failure::Usage,
     options::{Execution, Scheduling},
@@ -23,6 +23,8 @@ Examples:
   berth bench SchedulingBasic --through http --pods 5000 scheduler and API server as processes of their own
   berth bench SchedulingBasic --through http --rate 100  100 pods a second: the time from creation to binding
   berth bench -o json >before.json; ...; berth bench --compare before.json
+  berth bench SchedulingBasic --through kubeconfig --kubeconfig FILE --kube-scheduler /usr/local/bin/kube-scheduler
+                                                         what the same pods cost with kube-scheduler
   berth bench --curves curves                            how cost grows with nodes and pods
 
 What is measured:
@@ -46,6 +48,9 @@ pub(crate) struct Bench {
     /// The API server of --through kubeconfig
     #[arg(long, value_name = "FILE", required_if_eq("through", "kubeconfig"))]
     kubeconfig: Option<PathBuf>,
+    /// Measure this kube-scheduler in Berth's place, for `--compare`
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["execution", "config", "plugins_dir", "plugin_config"])]
+    kube_scheduler: Option<PathBuf>,
     /// How built-in plugins run [default: native]
     #[arg(long, value_enum, default_value_t = Execution::Native, hide_default_value = true)]
     execution: Execution,
@@ -97,6 +102,9 @@ impl Bench {
 
 pub(crate) fn run(bench: &Bench) -> Result<()> {
     let server = match (bench.through, &bench.kubeconfig) {
+        (Through::Engine, _) if bench.kube_scheduler.is_some() => {
+            return Err(Usage("--kube-scheduler needs --through http or --through kubeconfig".to_owned()).into());
+        }
         (Through::Engine, _) => return engine::run(bench),
         (Through::Http, _) => Server::Sandbox,
         (Through::Kubeconfig, Some(kubeconfig)) => Server::Cluster(kubeconfig.clone()),
@@ -104,6 +112,10 @@ pub(crate) fn run(bench: &Bench) -> Result<()> {
             return Err(Usage("--through kubeconfig needs --kubeconfig FILE".to_owned()).into());
         }
     };
-    let mut processes = Processes::new(server, bench)?;
+    let (program, name) = match &bench.kube_scheduler {
+        Some(file) => (Program::KubeScheduler(file.clone()), "kube-scheduler"),
+        None => (Program::Berth(Box::new(bench.scheduling())), bench.execution_name()),
+    };
+    let mut processes = Processes::new(server, program, name)?;
     command::run(&bench.measure, &mut processes, None)
 }

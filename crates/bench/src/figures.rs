@@ -28,6 +28,12 @@ pub struct Subject {
     pub rate: Option<u64>,
 }
 
+impl Subject {
+    fn is_of_same_pods(&self, other: &Self) -> bool {
+        Self { runner: other.runner.clone(), boards: other.boards, ..self.clone() } == *other
+    }
+}
+
 /// The figures of one workload, medians over the runs.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -156,10 +162,12 @@ impl Figures {
         ]
     }
 
-    /// Beside the figures of the same subject in an earlier run, figures of now divided by those of then.
+    /// Beside the figures of the same subject in an earlier run, figures of now divided by those of then. If that had none,
+    /// beside those of the same pods through something else.
     #[must_use]
     pub fn compared_with(&self, before: &[Figures]) -> Option<Ratios> {
-        let before = before.iter().find(|before| before.subject == self.subject)?;
+        let same = before.iter().find(|before| before.subject == self.subject);
+        let before = same.or_else(|| before.iter().find(|before| before.subject.is_of_same_pods(&self.subject)))?;
         let ratio = |now: Option<f64>, then: Option<f64>| Some(now? / then.filter(|then| *then > 0.0)?);
         let p99 = |figures: &Figures| figures.latency_millis.map(|latency| latency.p99);
         Some(Ratios {

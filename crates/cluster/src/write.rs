@@ -192,7 +192,7 @@ impl Writer {
     /// Asks for the deletion of this very pod with its own grace period. If somebody else deleted it, that is
     /// [`WriteError::NotFound`], or [`WriteError::Conflict`] when another pod has its name.
     pub async fn delete_pod(&self, pod: &PodRef) -> Result<(), WriteError> {
-        self.delete(&pod.object(), Some(&pod.uid)).await
+        self.delete(&pod.object(), Some(&pod.uid), None).await
     }
 
     /// Removes a victim of preemption: marks it with the condition `DisruptionTarget` and this message, then deletes it.
@@ -249,12 +249,23 @@ impl Writer {
 
     /// Deletes any object.
     pub async fn delete_object(&self, object: &ObjectRef) -> Result<(), WriteError> {
-        self.delete(object, None).await
+        self.delete(object, None, None).await
     }
 
-    async fn delete(&self, object: &ObjectRef, uid: Option<&str>) -> Result<(), WriteError> {
+    /// The same for a pod that has no kubelet to wait for: its grace period is zero.
+    ///
+    /// # Errors
+    /// As [`Self::delete_object`].
+    pub async fn delete_at_once(&self, object: &ObjectRef) -> Result<(), WriteError> {
+        self.delete(object, None, Some(0)).await
+    }
+
+    async fn delete(&self, object: &ObjectRef, uid: Option<&str>, grace: Option<u32>) -> Result<(), WriteError> {
         let path = object.path(None)?;
         let mut options = json!({"kind": "DeleteOptions", "apiVersion": "v1"});
+        if let Some(seconds) = grace {
+            options["gracePeriodSeconds"] = json!(seconds);
+        }
         if let Some(uid) = uid {
             options["preconditions"] = json!({ "uid": uid });
         }

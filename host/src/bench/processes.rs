@@ -1,7 +1,7 @@
 //! A scene through a scheduler process and an API server, over HTTP.
 //!
-//! The scheduler is `berth run` of this very program, so that its processor time and memory are its own. What creates pods
-//! and watches them is this process; the sandbox is a third one.
+//! The scheduler is a process of its own, and so are its processor time and memory. What creates pods and watches them is
+//! this process; the sandbox is a third one.
 
 mod scheduler;
 mod server;
@@ -20,13 +20,11 @@ use berth_cluster::{WatchEvent, WatchHandle, Watches, spawn_watches};
 use serde_json::{Value, json};
 use tokio::{runtime::Runtime, sync::mpsc};
 
-pub(super) use self::server::Server;
+pub(super) use self::{scheduler::Program, server::Server};
 use self::{
     scheduler::SchedulerProcess,
     server::{Objects, RunningServer},
 };
-use super::Bench;
-use crate::options::Scheduling;
 
 /// Without news of a pod for so long, the rest is lost.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,7 +42,7 @@ const READY: &str = "ready-";
 pub(super) struct Processes {
     server: Server,
     name: String,
-    scheduling: Scheduling,
+    program: Program,
     runtime: Runtime,
 }
 
@@ -58,14 +56,15 @@ struct Follower {
 }
 
 impl Processes {
-    pub(super) fn new(server: Server, bench: &Bench) -> Result<Self> {
+    /// `name` is for people.
+    pub(super) fn new(server: Server, program: Program, name: &str) -> Result<Self> {
         let through = match &server {
             Server::Sandbox => "http",
             Server::Cluster(_) => "kubeconfig",
         };
-        let name = format!("{through}, {}", bench.execution_name());
+        let name = format!("{through}, {name}");
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().context("starting tokio")?;
-        Ok(Self { server, name, scheduling: bench.scheduling(), runtime })
+        Ok(Self { server, name, program, runtime })
     }
 }
 
@@ -75,10 +74,10 @@ impl Runner for Processes {
     }
 
     fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run> {
-        let Self { server, scheduling, runtime, .. } = self;
+        let Self { server, program, runtime, .. } = self;
         runtime.block_on(async {
             let server = server.start().await?;
-            let outcome = play(&server, scheduling, &scene, conditions, progress).await;
+            let outcome = play(&server, program, &scene, conditions, progress).await;
             server.stop().await?;
             outcome
         })
@@ -87,7 +86,7 @@ impl Runner for Processes {
 
 async fn play(
     server: &RunningServer,
-    scheduling: &Scheduling,
+    program: &Program,
     scene: &Scene,
     conditions: &Conditions,
     progress: &mut dyn FnMut(usize),
@@ -96,7 +95,7 @@ async fn play(
     objects.create_each(&scene.objects).await?;
     objects.create_all(scene.nodes.clone()).await?;
     objects.create_all(scene.placed.iter().collect()).await?;
-    let start = || SchedulerProcess::start(server, scheduling, conditions);
+    let start = || SchedulerProcess::start(server, program, conditions);
     if !scene.initial.is_empty() {
         objects.create_all(scene.initial.iter().collect()).await?;
         let _scheduler = start()?;

@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     ffi::OsString,
     fs,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
 };
@@ -16,36 +16,28 @@ use serde_json::json;
 use super::server::RunningServer;
 use crate::options::{Execution, Scheduling};
 
-/// A running `berth run`, which ends with its value.
+/// What schedules.
+#[derive(Debug)]
+pub(in crate::bench) enum Program {
+    /// `berth run` of this very program.
+    Berth(Box<Scheduling>),
+    /// A kube-scheduler, for comparison.
+    KubeScheduler(PathBuf),
+}
+
+/// A running scheduler, which ends with its value.
 pub(super) struct SchedulerProcess(Child);
 
 impl SchedulerProcess {
     /// # Errors
     /// The process cannot be started.
-    pub(super) fn start(server: &RunningServer, scheduling: &Scheduling, conditions: &Conditions) -> Result<Self> {
-        let config = scheduling.config.clone().map_or_else(|| write_config(server, conditions), Ok)?;
-        let mut command = Command::new(std::env::current_exe().context("where this program is")?);
-        command.args(["run", "--leader-elect=false", "--log", "warn", "--scheduler-name", SCHEDULER_NAME]);
-        command.arg("--kubeconfig").arg(server.kubeconfig()).arg("--config").arg(config);
-        command.arg("--admin-socket").arg(server.dir().join("admin.sock"));
-        let execution = match scheduling.execution {
-            Some(Execution::Wasm) => "wasm",
-            Some(Execution::Native) => "native",
-            Some(Execution::Auto) | None => "auto",
+    pub(super) fn start(server: &RunningServer, program: &Program, conditions: &Conditions) -> Result<Self> {
+        let mut command = match program {
+            Program::Berth(scheduling) => berth(server, scheduling, conditions)?,
+            Program::KubeScheduler(file) => kube_scheduler(file, server, conditions)?,
         };
-        command.args(["--execution", execution]);
-        let files = [
-            ("--plugins-dir", &scheduling.plugins_dir),
-            ("--plugin-config", &scheduling.plugin_config),
-            ("--artifact-cache", &scheduling.artifact_cache),
-        ];
-        for (option, file) in files {
-            command.args(file.iter().flat_map(|file| [OsString::from(option), file.into()]));
-        }
-        if !conditions.keeps_boards {
-            command.arg("--without-boards");
-        }
-        Ok(Self(command.stdout(Stdio::null()).spawn().context("starting a scheduler")?))
+        let started = command.stdout(Stdio::null()).spawn();
+        Ok(Self(started.with_context(|| format!("starting {}", command.get_program().display()))?))
     }
 
     pub(super) fn id(&self) -> String {
@@ -65,10 +57,46 @@ impl Drop for SchedulerProcess {
     }
 }
 
+fn berth(server: &RunningServer, scheduling: &Scheduling, conditions: &Conditions) -> Result<Command> {
+    let config = scheduling.config.clone().map_or_else(|| write_config(server, conditions), Ok)?;
+    let mut command = Command::new(std::env::current_exe().context("where this program is")?);
+    command.args(["run", "--leader-elect=false", "--log", "warn", "--scheduler-name", SCHEDULER_NAME]);
+    command.arg("--kubeconfig").arg(server.kubeconfig()).arg("--config").arg(config);
+    command.arg("--admin-socket").arg(server.dir().join("admin.sock"));
+    let execution = match scheduling.execution {
+        Some(Execution::Wasm) => "wasm",
+        Some(Execution::Native) => "native",
+        Some(Execution::Auto) | None => "auto",
+    };
+    command.args(["--execution", execution]);
+    let files = [
+        ("--plugins-dir", &scheduling.plugins_dir),
+        ("--plugin-config", &scheduling.plugin_config),
+        ("--artifact-cache", &scheduling.artifact_cache),
+    ];
+    for (option, file) in files {
+        command.args(file.iter().flat_map(|file| [OsString::from(option), file.into()]));
+    }
+    if !conditions.keeps_boards {
+        command.arg("--without-boards");
+    }
+    Ok(command)
+}
+
+fn kube_scheduler(file: &Path, server: &RunningServer, conditions: &Conditions) -> Result<Command> {
+    let mut command = Command::new(file);
+    command.arg("--config").arg(write_config(server, conditions)?).args(["--secure-port", "0", "--v", "0"]);
+    // It logs each event that it cannot write as it ends.
+    command.stderr(Stdio::null());
+    Ok(command)
+}
+
 /// As fast as the API server takes requests: the default is 50 a second, as kube-scheduler's.
 fn write_config(server: &RunningServer, conditions: &Conditions) -> Result<PathBuf> {
     let config = json!({"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration",
-        "clientConnection": {"qps": -1}, "percentageOfNodesToScore": conditions.percentage_of_nodes_to_score});
+        "clientConnection": {"qps": -1, "kubeconfig": server.kubeconfig()}, "leaderElection": {"leaderElect": false},
+        "percentageOfNodesToScore": conditions.percentage_of_nodes_to_score,
+        "profiles": [{"schedulerName": SCHEDULER_NAME}]});
     let file = server.dir().join("scheduler.json");
     fs::write(&file, config.to_string()).with_context(|| format!("writing {}", file.display()))?;
     Ok(file)

@@ -249,7 +249,11 @@ impl Objects<'_> {
             namespace: object["metadata"]["namespace"].as_str().map(str::to_owned),
             name: text(&object["metadata"]["name"]),
         };
-        match self.writer.delete_object(&object).await {
+        let deleted = match object.plural.as_str() {
+            "pods" => self.writer.delete_at_once(&object).await,
+            _ => self.writer.delete_object(&object).await,
+        };
+        match deleted {
             Ok(()) | Err(WriteError::NotFound { .. }) => Ok(()),
             Err(error) => Err(anyhow::anyhow!("deleting {} {}: {}", object.plural, object.name, chain(&error))),
         }
