@@ -54,7 +54,7 @@ fn wasm_profile() -> Profile {
         let name = factory.manifest().name.as_str();
         let component = berth_components::COMPONENTS.iter().find(|component| component.name == name);
         let component = component.expect("every built-in plugin is embedded");
-        Arc::new(engine.load(&Binary::new(name, component.bytes)).expect("a built-in component")) as _
+        Arc::new(engine.load(&Binary::new(name, component.bytes())).expect("a built-in component")) as _
     };
     profile(berth_builtins::factories().iter().map(load).collect())
 }

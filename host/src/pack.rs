@@ -20,7 +20,7 @@ pub(crate) struct Pack {
 
 pub(crate) fn run(pack: &Pack) -> Result<()> {
     let components = berth_components::COMPONENTS.iter();
-    let components: Vec<Binary> = components.map(|it| Binary::embedded(it.name, it.bytes)).collect();
+    let components: Vec<Binary> = components.map(|it| Binary::embedded(it.name, it.bytes())).collect();
     let sizes = pack_this_program(&components, &pack.to);
     let sizes = sizes.map_err(|error| anyhow!("{}: {}", pack.to.display(), chain(&error)))?;
     let PackedSizes { program, artefacts, uncompressed } = sizes;

@@ -9,11 +9,13 @@ use std::{
     env,
     fmt::Write as _,
     fs,
+    io::Write as _,
     path::{Path, PathBuf},
     process::Command,
 };
 
 use anyhow::{Context, Result, bail};
+use flate2::{Compression, write::DeflateEncoder};
 use wit_component::ComponentEncoder;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -32,8 +34,8 @@ pub struct Plugin {
     pub name: String,
 }
 
-/// Builds the plugins and writes `OUT_DIR/components.rs`, which holds a constant of this name and doc comment: a slice
-/// of `EmbeddedComponent { name, bytes }`.
+/// Builds the plugins and writes `OUT_DIR/components.rs`, which holds a static of this name and doc comment: an array
+/// of `EmbeddedComponent::new(name, deflated)`.
 ///
 /// # Errors
 /// A crate that doesn't compile, or a module that is no component. Also when called outside a build script.
@@ -49,17 +51,24 @@ pub fn embed(workspace: &Path, constant: &str, doc: &str, plugins: &[Plugin]) ->
     let target_dir = out.ancestors().nth(4).context("OUT_DIR is not inside a target directory")?.join("components");
     compile(workspace, plugins, profile, &target_dir)?;
     let modules = target_dir.join(TARGET).join(profile);
-    let mut listing = format!("/// {doc}\npub const {constant}: &[EmbeddedComponent] = &[\n");
+    let mut listing = format!("/// {doc}\npub static {constant}: [EmbeddedComponent; {}] = [\n", plugins.len());
     for Plugin { package, name, .. } in plugins {
         let module = modules.join(format!("{}.wasm", package.replace('-', "_")));
         let component = componentize(&module).with_context(|| format!("componentizing {}", module.display()))?;
-        let path = out.join(format!("{name}.wasm"));
-        fs::write(&path, component)?;
-        writeln!(listing, "    EmbeddedComponent {{ name: {name:?}, bytes: include_bytes!({path:?}) }},")?;
+        let path = out.join(format!("{name}.deflated"));
+        fs::write(&path, deflated(&component)?)?;
+        writeln!(listing, "    EmbeddedComponent::new({name:?}, include_bytes!({path:?})),")?;
     }
     listing.push_str("];\n");
     fs::write(out.join("components.rs"), listing)?;
     Ok(())
+}
+
+/// The built-in components are a fifth of the program without it.
+fn deflated(bytes: &[u8]) -> Result<Vec<u8>> {
+    let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes)?;
+    Ok(encoder.finish()?)
 }
 
 fn compile(workspace: &Path, plugins: &[Plugin], profile: &str, target_dir: &Path) -> Result<()> {

@@ -105,7 +105,7 @@ fn options() -> Options {
 fn component(engine: &Engine, name: &str) -> Arc<dyn PluginFactory> {
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == name);
     let component = component.expect("every built-in plugin is embedded");
-    Arc::new(engine.load(&Binary::new(name, component.bytes)).expect("a built-in component"))
+    Arc::new(engine.load(&Binary::new(name, component.bytes())).expect("a built-in component"))
 }
 
 /// `None` where there is nothing to measure.

@@ -256,7 +256,7 @@ impl PluginInventory {
 /// Whether the binary is this program's own of the built-in of this name.
 pub(crate) fn is_own(name: &str, binary: Option<BinaryId>) -> bool {
     static EMBEDDED: LazyLock<BTreeMap<&str, Digest>> = LazyLock::new(|| {
-        let digest = |it: &EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes).digest());
+        let digest = |it: &'static EmbeddedComponent| (it.name, Binary::embedded(it.name, it.bytes()).digest());
         berth_components::COMPONENTS.iter().map(digest).collect()
     });
     match binary {

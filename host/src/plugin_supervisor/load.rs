@@ -188,7 +188,7 @@ impl Plugins {
         let Some(embedded) = found.filter(|_| self.inventory.rules.may_run_as_component(name)) else {
             return Ok(None);
         };
-        let bytes = Bytes::embedded(embedded.name, embedded.bytes);
+        let bytes = Bytes::embedded(embedded.name, embedded.bytes());
         if self.inventory.rules.check_digest(bytes.digest()).is_err() {
             return Ok(None);
         }

@@ -45,7 +45,7 @@ impl Project {
 #[tokio::test(flavor = "multi_thread")]
 async fn events_that_bring_pods_back_are_shown_in_words() {
     let component = berth_components::COMPONENTS.iter().find(|component| component.name == "NodeAffinity");
-    let project = Project::new("NodeAffinity", component.expect("a built-in").bytes);
+    let project = Project::new("NodeAffinity", component.expect("a built-in").bytes());
     let shown = project.berth(&["inspect"]).await.out;
     assert!(shown.contains("Tries pods again on  Node: Add, UpdateNodeLabel\n"), "{shown}");
     let report: Value = serde_json::from_str(&project.berth(&["inspect", "-o", "json"]).await.out).expect("JSON");
@@ -57,7 +57,7 @@ async fn events_that_bring_pods_back_are_shown_in_words() {
 async fn a_build_warns_of_a_component_that_cannot_know_names() {
     for (name, warns) in [("DefaultBinder", true), ("NodeAffinity", false)] {
         let component = berth_components::COMPONENTS.iter().find(|component| component.name == name);
-        let project = Project::new(name, component.expect("a built-in").bytes);
+        let project = Project::new(name, component.expect("a built-in").bytes());
         let script = project.path().join("build.sh");
         fs::write(&script, "#!/bin/sh\n").expect("a file");
         fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).expect("a file");

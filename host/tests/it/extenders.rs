@@ -152,7 +152,7 @@ async fn start_with(extenders: Value, components: &[&str]) -> Fixture {
     let plugins = cluster.dir.path().join("plugins");
     std::fs::create_dir(&plugins).expect("a folder");
     for component in berth_components::COMPONENTS.iter().filter(|component| components.contains(&component.name)) {
-        std::fs::write(plugins.join(format!("{}.wasm", component.name)), component.bytes).expect("a file");
+        std::fs::write(plugins.join(format!("{}.wasm", component.name)), component.bytes()).expect("a file");
     }
     let scheduler = cluster
         .scheduler(&["--config", &file.display().to_string(), "--plugins-dir", &plugins.display().to_string()])

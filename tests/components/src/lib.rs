@@ -1,13 +1,6 @@
 //! Components that only tests use: the example plugins written in Rust, and plugins made for a test.
 
-/// A component and the name that profiles know it by.
-#[derive(Clone, Copy, Debug)]
-pub struct EmbeddedComponent {
-    /// `QOSSort`, say.
-    pub name: &'static str,
-    /// The component's binary.
-    pub bytes: &'static [u8],
-}
+use berth_components::EmbeddedComponent;
 
 include!(concat!(env!("OUT_DIR"), "/components.rs"));
 
@@ -18,5 +11,5 @@ include!(concat!(env!("OUT_DIR"), "/components.rs"));
 #[must_use]
 #[expect(clippy::expect_used, reason = "only tests call this")]
 pub fn component(name: &str) -> &'static [u8] {
-    COMPONENTS.iter().find(|component| component.name == name).expect("a component of this crate").bytes
+    COMPONENTS.iter().find(|component| component.name == name).expect("a component of this crate").bytes()
 }

@@ -93,8 +93,8 @@ fn other_families_as_components() -> Result<()> {
 #[test]
 fn components_decide() -> Result<()> {
     let dir = tempfile::tempdir()?;
-    for component in berth_components::COMPONENTS {
-        fs::write(dir.path().join(format!("{}.wasm", component.name)), component.bytes)?;
+    for component in &berth_components::COMPONENTS {
+        fs::write(dir.path().join(format!("{}.wasm", component.name)), component.bytes())?;
     }
     agrees_in("fit", &Wasm::load_from(dir.path())?, true)?;
     let fit = dir.path().join("NodeResourcesFit.wasm");

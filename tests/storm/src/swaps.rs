@@ -84,7 +84,7 @@ impl Swaps {
 
     /// Every plugin once, some kinds of binary each, and the native plugin at the end.
     pub fn round_of_all_kinds(&mut self, processes: &Processes) -> Result<()> {
-        for component in COMPONENTS {
+        for component in &COMPONENTS {
             let n_kinds = if ESSENTIAL.contains(&component.name) { 2 } else { 4 };
             for _ in 0..n_kinds {
                 let kind = self.kind(component.name);
@@ -115,7 +115,7 @@ impl Swaps {
 
     /// Every plugin by an equal one, one that answers otherwise, and itself.
     pub fn round_of_working_binaries(&mut self, processes: &Processes) -> Result<()> {
-        for component in COMPONENTS {
+        for component in &COMPONENTS {
             self.swap(processes, component, BinaryKind::Equal)?;
             if !ESSENTIAL.contains(&component.name) {
                 self.swap(processes, component, BinaryKind::Behavior(Behavior::SameScores))?;
@@ -127,7 +127,7 @@ impl Swaps {
     }
 
     fn swap(&mut self, processes: &Processes, component: &EmbeddedComponent, kind: BinaryKind) -> Result<()> {
-        let EmbeddedComponent { name, bytes } = component;
+        let (name, bytes) = (component.name, component.bytes());
         tokio::task::block_in_place(|| self.replace_and_wait(processes, name, bytes, kind))
             .with_context(|| format!("{name} {kind:?}"))
     }

@@ -125,7 +125,7 @@ fn the_grants_of_a_built_in_belong_to_its_binaries() {
     let native = ReadyBinary::Native(berth_builtins::factory(&name).expect("built in"));
     inventory.registry.add_built_in(&name, native, None);
     let embedded = berth_components::COMPONENTS.iter().find(|component| name == component.name).expect("embedded");
-    let digest = Binary::embedded(embedded.name, embedded.bytes).digest();
+    let digest = Binary::embedded(embedded.name, embedded.bytes()).digest();
     for own in [BinaryId::Native, BinaryId::Component(digest)] {
         assert_eq!(inventory.granted(&name, Some(own)).effects, [Permission::Bind], "{own}");
         assert_eq!(inventory.granted("Mine", Some(own)), Granted::default(), "under another name");

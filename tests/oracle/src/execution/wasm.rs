@@ -21,7 +21,7 @@ impl Wasm {
     /// A component that the host refuses.
     pub fn load() -> anyhow::Result<Self> {
         let embedded = berth_components::COMPONENTS.iter();
-        Self::compile(embedded.map(|component| Binary::new(component.name, component.bytes)))
+        Self::compile(embedded.map(|component| Binary::new(component.name, component.bytes())))
     }
 
     /// Compiles the `NAME.wasm` files of a folder; a plugin without a file is missing from this execution.
