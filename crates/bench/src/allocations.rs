@@ -1,15 +1,17 @@
 //! How many allocations each thread makes. Counting costs a nanosecond each, so `berth` itself does without.
 
 use std::{
-    alloc::{GlobalAlloc, Layout, System},
+    alloc::{GlobalAlloc, Layout},
     cell::Cell,
 };
+
+use mimalloc::MiMalloc;
 
 thread_local! {
     static MADE: Cell<u64> = const { Cell::new(0) };
 }
 
-/// The system's allocator, with a count.
+/// The allocator of `berth`, with a count.
 struct Counting;
 
 #[global_allocator]
@@ -24,24 +26,24 @@ fn count() {
     MADE.set(MADE.get() + 1);
 }
 
-#[expect(unsafe_code, reason = "the system's allocator does everything")]
+#[expect(unsafe_code, reason = "another allocator does everything")]
 unsafe impl GlobalAlloc for Counting {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count();
-        unsafe { System.alloc(layout) }
+        unsafe { MiMalloc.alloc(layout) }
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
         count();
-        unsafe { System.alloc_zeroed(layout) }
+        unsafe { MiMalloc.alloc_zeroed(layout) }
     }
 
     unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
         count();
-        unsafe { System.realloc(pointer, layout, size) }
+        unsafe { MiMalloc.realloc(pointer, layout, size) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        unsafe { System.dealloc(pointer, layout) }
+        unsafe { MiMalloc.dealloc(pointer, layout) }
     }
 }
