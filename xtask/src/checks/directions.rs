@@ -78,7 +78,7 @@ const RULES: &[Rule] = &[
         EVERYTHING,
     ),
     rule("berth-testing", &["berth-cache", "berth-framework", "berth-model"], &[]),
-    rule("berth-test-components", &[], &[]),
+    rule("berth-test-components", &["berth-components"], &[]),
     rule(
         "berth-chaos",
         &["berth-faults", "berth-sandbox", "berth-test-control-plane", "berth-test-processes"],
