@@ -5,6 +5,7 @@
 
 use berth_framework::{PluginFactory, Point, Status};
 use berth_model::{NodeSet, Pod, api};
+use berth_testing::TestCluster;
 use serde::{Deserialize as _, Serialize};
 
 use crate::{
@@ -43,12 +44,16 @@ enum Violation {
     Harness(#[from] HarnessError),
     #[error("{what} differs: {}", .differences.join("; "))]
     DifferentAnswers { what: &'static str, differences: Vec<String> },
-    #[error("of {n_asked} nodes {n_passed} pass, in a larger batch {n_expected}")]
-    DependsOnBatch { n_asked: usize, n_passed: usize, n_expected: usize },
+    #[error("{node} {} when {n_asked} nodes are asked about, and {} when {n_all} are", verdict(*.passes), verdict(!.passes))]
+    DependsOnBatch { node: String, passes: bool, n_asked: usize, n_all: usize },
     #[error("{node} scores {score}")]
     ScoreOutOfRange { node: String, score: i64 },
-    #[error("{n_passed} nodes pass beside open cycles, {n_alone} alone")]
-    DependsOnOtherCycles { n_passed: usize, n_alone: usize },
+    #[error("{node} {} beside open cycles, and {} alone", verdict(*.passes), verdict(!.passes))]
+    DependsOnOtherCycles { node: String, passes: bool },
+}
+
+fn verdict(passes: bool) -> &'static str {
+    if passes { "passes" } else { "is rejected" }
 }
 
 impl From<Status> for Violation {
@@ -136,12 +141,8 @@ fn batches_agree(factory: &dyn PluginFactory, situation: &Situation, seed: u64) 
             let mut expected = whole.clone();
             expected.intersect(&part);
             let given = random_cluster.survivors(&pod, &part)?;
-            if given != expected {
-                return Err(Violation::DependsOnBatch {
-                    n_asked: part.len(),
-                    n_passed: given.len(),
-                    n_expected: expected.len(),
-                });
+            if let Some((node, passes)) = first_difference(random_cluster.harness.cluster(), &given, &expected) {
+                return Err(Violation::DependsOnBatch { node, passes, n_asked: part.len(), n_all: all.len() });
             }
         }
     }
@@ -185,8 +186,8 @@ fn interleaved_cycles(factory: &dyn PluginFactory, situation: &Situation, seed: 
         if passes {
             let Some(point) = plugin.filter() else { return Ok(false) };
             point.filter(call, &mut given)?;
-            if given != *expected {
-                return Err(Violation::DependsOnOtherCycles { n_passed: given.len(), n_alone: expected.len() });
+            if let Some((node, passes)) = first_difference(cluster, &given, expected) {
+                return Err(Violation::DependsOnOtherCycles { node, passes });
             }
         }
     }
@@ -313,6 +314,14 @@ fn parts(all: &NodeSet) -> Vec<NodeSet> {
     [every(2), every(3)].into_iter().chain(single).collect()
 }
 
+/// A node that is in one of the sets alone, and whether that is `given`.
+fn first_difference(cluster: &TestCluster, given: &NodeSet, expected: &NodeSet) -> Option<(String, bool)> {
+    let mut either = given.clone();
+    either.union(expected);
+    let node = either.iter().find(|node| given.contains(*node) != expected.contains(*node))?;
+    Some((cluster.node_name(node).to_owned(), given.contains(node)))
+}
+
 fn same(what: &'static str, given: &PluginAnswers, expected: &PluginAnswers) -> Result<(), Violation> {
     let differences = given.differences(expected);
     if differences.is_empty() { Ok(()) } else { Err(Violation::DifferentAnswers { what, differences }) }
@@ -320,11 +329,28 @@ fn same(what: &'static str, given: &PluginAnswers, expected: &PluginAnswers) -> 
 
 #[cfg(test)]
 mod tests {
+    use berth_model::NodeIdx;
+
     use super::*;
 
     fn failures(factory: &dyn PluginFactory) -> Vec<ConformanceCheck> {
         let checks = conformance(factory, &Situation::of_args("null"), 1);
         checks.into_iter().filter(|check| matches!(check.outcome, CheckOutcome::Failed(_))).collect()
+    }
+
+    #[test]
+    fn a_difference_is_told_by_the_node() {
+        let mut cluster = TestCluster::default();
+        for n in 0..70 {
+            cluster.set_node(&berth_testing::node(&format!("node-{n}")).build());
+        }
+        let all = cluster.table().nodes();
+        let mut others = all.clone();
+        others.remove(NodeIdx(3));
+        assert_eq!(first_difference(&cluster, all, &others), Some(("node-3".to_owned(), true)));
+        assert_eq!(first_difference(&cluster, &others, all), Some(("node-3".to_owned(), false)));
+        let violation = Violation::DependsOnBatch { node: "node-3".to_owned(), passes: false, n_asked: 2, n_all: 70 };
+        assert_eq!(violation.to_string(), "node-3 is rejected when 2 nodes are asked about, and passes when 70 are");
     }
 
     #[test]

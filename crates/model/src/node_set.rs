@@ -13,11 +13,22 @@ impl NodeIdx {
     }
 }
 
-/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however many
+/// of their last words are zero.
+#[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,
 }
+
+impl PartialEq for NodeSet {
+    fn eq(&self, other: &Self) -> bool {
+        let (short, long) = if self.words.len() <= other.words.len() { (self, other) } else { (other, self) };
+        let (common, rest) = long.words.split_at(short.words.len());
+        short.words == common && rest.iter().all(|&word| word == 0)
+    }
+}
+
+impl Eq for NodeSet {}
 
 impl NodeSet {
     /// The set of a bitmap.
@@ -160,5 +171,22 @@ impl Iterator for Bits {
         let bit = self.word.trailing_zeros();
         self.word &= self.word - 1;
         Some(NodeIdx(self.base + bit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_with_the_same_members_are_equal() {
+        let few = NodeSet::from_iter([NodeIdx(3)]);
+        let mut was_large = NodeSet::from_iter([NodeIdx(3), NodeIdx(200)]);
+        assert_ne!(few, was_large);
+        was_large.remove(NodeIdx(200));
+        assert_eq!(few, was_large);
+        assert_eq!(was_large, few);
+        assert_ne!(few, NodeSet::from_iter([NodeIdx(4)]));
+        assert_eq!(NodeSet::default(), NodeSet::from_words(vec![0, 0]));
     }
 }
