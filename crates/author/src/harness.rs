@@ -1,13 +1,13 @@
 //! A configured plugin and a cluster in memory that it follows, called as the scheduler calls it.
 
 use berth_framework::{BuildError, Call, DryRunCase, Grants, Plugin, PluginFactory, Status};
-use berth_model::{NodeIdx, Pod, api};
+use berth_model::{Pod, api};
 use berth_testing::{Inconsistency, TestCluster};
 use serde_json::Value;
 
 use crate::{
     answers::PluginAnswers,
-    placing::{self, Answering},
+    placing::{self, Answering, Target},
 };
 
 /// One instance of a plugin, with a cluster of its own.
@@ -166,14 +166,14 @@ impl PluginHarness {
     }
 
     /// The same, and in the same cycle what comes after the nodes were looked at: PostFilter if none passed or, if the pod goes
-    /// to `node`, the points from Reserve to PostBind. Effects beyond `grants` are noted in the answers.
+    /// to a node, the points from Reserve on. Effects beyond `grants` are noted in the answers.
     ///
     /// # Errors
     /// The plugin fails.
     pub(crate) fn decide(
         &mut self,
         pod: &Pod,
-        node: Option<NodeIdx>,
+        target: Option<Target>,
         grants: &Grants,
     ) -> Result<PluginAnswers, Status> {
         self.sync()?;
@@ -183,8 +183,8 @@ impl PluginHarness {
         self.in_cycle(pod, |plugin, call| {
             let about_nodes = berth_testing::ask(plugin, call)?;
             let mut answers = PluginAnswers::from(about_nodes.clone());
-            match node {
-                Some(node) => placing::place(plugin, call, node, &mut Answering { answers: &mut answers, grants }),
+            match target {
+                Some(target) => placing::place(plugin, call, target, &mut Answering { answers: &mut answers, grants }),
                 None => {
                     placing::post_filter(plugin, call, &about_nodes, &mut Answering { answers: &mut answers, grants })?
                 }

@@ -26,18 +26,37 @@ impl Answering<'_> {
     }
 }
 
+/// Where the pod goes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Target {
+    /// To this node, if the plugin has nothing against it.
+    Bind(NodeIdx),
+    /// To this node, until another plugin or the API server turns it down.
+    BindingFails(NodeIdx),
+}
+
 /// Calls Reserve, Permit, PreBindPreFlight, PreBind, Bind and PostBind, until one has something against the pod: then
-/// Unreserve. A plugin that has the pod wait on Permit is taken to have been satisfied since.
-pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
-    bind(plugin, call, node, answering);
-    if !answering.answers.lets_the_pod_be_bound()
-        && let Some(point) = plugin.reserve()
-    {
+/// Unreserve. Where the binding fails that is after Permit. A plugin that has the pod wait on Permit is taken to have been
+/// satisfied since.
+pub(crate) fn place(plugin: &mut dyn Plugin, call: &Call<'_>, target: Target, answering: &mut Answering<'_>) {
+    let (Target::Bind(node) | Target::BindingFails(node)) = target;
+    reserve(plugin, call, node, answering);
+    let is_bound = match target {
+        Target::Bind(_) => {
+            if answering.answers.lets_the_pod_be_bound() {
+                bind(plugin, call, node, answering);
+            }
+            answering.answers.lets_the_pod_be_bound()
+        }
+        Target::BindingFails(_) => false,
+    };
+    if !is_bound && let Some(point) = plugin.reserve() {
         point.unreserve(call, node);
     }
 }
 
-fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
+/// Reserve and Permit.
+fn reserve(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     if let Some(point) = plugin.reserve() {
         answering.answers.reserve = Decision::objection(point.reserve(call, node));
     }
@@ -49,9 +68,9 @@ fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut
         answering.check("Permit", plugin, call, &effects);
         answering.answers.permit = Decision::of_verdict(verdict, &effects).unless_empty();
     }
-    if !answering.answers.lets_the_pod_be_bound() {
-        return;
-    }
+}
+
+fn bind(plugin: &mut dyn Plugin, call: &Call<'_>, node: NodeIdx, answering: &mut Answering<'_>) {
     answering.answers.pre_bind = pre_bind(plugin, call, node, answering);
     if !answering.answers.lets_the_pod_be_bound() {
         return;

@@ -9,6 +9,7 @@ use crate::{
     answers::{Hint, PluginAnswers},
     case_host::CaseHost,
     harness::{HarnessError, PluginHarness},
+    placing::Target,
 };
 
 /// A change of the cluster, and the answers after it.
@@ -43,6 +44,9 @@ pub struct CaseStep {
     /// it, the pod is on the node afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bind_to: Option<String>,
+    /// The node that the pod goes to until its binding fails: Reserve, Permit and Unreserve are called. Instead of `bind_to`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub binding_fails_on: Option<String>,
     /// Pods to put in order: the plugin gives their sort keys.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue: Vec<QueuedPod>,
@@ -129,6 +133,9 @@ pub enum CaseError {
     /// The pod is to go to a node that is not there.
     #[error("the pod goes to node {0}, which is not there")]
     NoSuchTarget(String),
+    /// The pod is bound, and its binding fails.
+    #[error("bindTo and bindingFailsOn in one step: the pod is either bound or not")]
+    TwoTargets,
     /// An event does what no event does.
     #[error("there is no action {0}: they are called as in Add, UpdateNodeLabel, Update and All")]
     NoSuchAction(String),
@@ -167,11 +174,7 @@ impl CaseStep {
         }
         self.apply(harness)?;
         let interned = pending(harness, pod)?;
-        let target = self
-            .bind_to
-            .as_ref()
-            .map(|name| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone())));
-        let target = target.transpose()?;
+        let target = self.target(harness)?;
         let mut answers = harness.decide(&interned, target, host.grants()).map_err(CaseError::Plugin)?;
         if let (Some(name), true) = (&self.bind_to, answers.lets_the_pod_be_bound()) {
             let mut bound: api::Pod = object(pod, "pod")?;
@@ -181,6 +184,16 @@ impl CaseStep {
         answers.order = self.order(harness)?;
         answers.hint = self.event.as_ref().map(|event| event.hint(harness, &interned)).transpose()?.flatten();
         Ok(answers)
+    }
+
+    fn target(&self, harness: &PluginHarness) -> Result<Option<Target>, CaseError> {
+        let node = |name: &String| harness.cluster().node(name).ok_or_else(|| CaseError::NoSuchTarget(name.clone()));
+        match (&self.bind_to, &self.binding_fails_on) {
+            (None, None) => Ok(None),
+            (Some(name), None) => Ok(Some(Target::Bind(node(name)?))),
+            (None, Some(name)) => Ok(Some(Target::BindingFails(node(name)?))),
+            (Some(_), Some(_)) => Err(CaseError::TwoTargets),
+        }
     }
 
     /// The names of the pods that wait, by their sort keys.

@@ -168,6 +168,13 @@ cases:
       permit: {waitMilliseconds: 500}
       preBind: {effects: [{event: {warning: false, reason: Counted, action: Binding, note: goes to a}}]}
       bind: {effects: [bind]}
+- name: a pod whose binding fails gives its share back
+  args: 1
+  pod: {metadata: {name: web, namespace: team}}
+  steps:
+  - nodes: [{metadata: {name: a}}]
+    bindingFailsOn: a
+  - {}
 - name: the queue, and what brings a pod back
   args: 1
   pod: {metadata: {name: web, namespace: team}}
@@ -234,6 +241,7 @@ fn steps_that_make_no_sense_are_told() {
         cases(&text).run(&Factory, &CaseHost::default()).remove(0).differences.concat()
     };
     assert_eq!(one("{bindTo: nowhere}"), "the pod goes to node nowhere, which is not there");
+    assert!(one("{bindTo: a, bindingFailsOn: a}").starts_with("bindTo and bindingFailsOn in one step"));
     assert_eq!(one("{gonePods: [team/web]}"), "pod team/web leaves and is not there");
     assert!(one("{goneObjects: [{apiVersion: v1, kind: Service, metadata: {name: a}}]}").ends_with("is not there"));
     assert!(one("{event: {resource: Node, actions: [Rename]}}").contains("there is no action Rename"));
@@ -273,7 +281,7 @@ fn the_time_of_a_step_is_told_and_stays() {
 fn a_case_is_a_situation_in_which_properties_are_checked() {
     let file = cases(CASES);
     let names: Vec<String> = file.situations().filter_map(|it| it.name().map(str::to_owned)).collect();
-    assert_eq!(names.len(), 3);
+    assert_eq!(names.len(), 4);
     for situation in file.situations() {
         for check in conformance(&Factory, &situation, 1) {
             // PostBind and Reserve are not called, so that nothing is counted.
