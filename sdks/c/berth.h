@@ -143,6 +143,8 @@ struct berth_requeue {
 };
 
 #define BERTH_ANY_ACTION 0x1FFF
+/* Every update: the only one that kinds besides pods and nodes have. */
+#define BERTH_UPDATE (BERTH_ANY_ACTION & ~(BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_DELETE))
 
 #define BERTH_ERROR_SIZE 512
 
@@ -222,9 +224,9 @@ struct berth_plugin {
 /* The plugin. Each plugin defines it. */
 extern const struct berth_plugin berth_plugin;
 
-/* Symbols. The text of a symbol lives as long as the plugin. */
+/* The text of a symbol, until the call ends: afterwards the symbol may stand for another. */
 const char *berth_text(berth_sym symbol);
-/* 0 if no object in the cluster has ever had this string. */
+/* 0 if no object in the cluster has this string. */
 berth_sym berth_symbol(const char *text);
 
 /* All nodes, if the plugin asked for columns or pods. Freed when the plugin is called again. */
@@ -269,14 +271,20 @@ const char *berth_decimal(int64_t value);
 /* A decimal integer with an optional sign, and nothing else, between `least` and `most`. */
 bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value);
 
-/* Members of a JSON object by key. */
+/* Members of a JSON object by key. `json` may be NULL, which has none. */
 enum berth_json { BERTH_JSON_ABSENT, BERTH_JSON_FOUND, BERTH_JSON_OTHER_TYPE };
 /* Whether `json` is an object or `null`. */
 bool berth_json_is_object(const char *json);
-/* The string is allocated for good. */
+/* The string is the plugin's: keep it, or `free` it. */
 enum berth_json berth_json_string(const char *json, const char *key, const char **value);
 enum berth_json berth_json_bool(const char *json, const char *key, bool *value);
 enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value);
+enum berth_json berth_json_number(const char *json, const char *key, double *value);
+/* The object that is the value of a member, as `json` of the functions here; it points into `json`. NULL if there is no such
+ * member, or it is no object: berth_json_string(berth_json_object(args, "quota"), "label", &label). */
+const char *berth_json_object(const char *json, const char *key);
+/* One key after the other, from NULL to NULL. Freed when the plugin is called again. */
+const char *berth_json_next_key(const char *json, const char *after);
 
 /* The JSON of an object of a kind that the plugin asked for, or NULL. */
 const char *berth_object(const char *api_version, const char *kind, const char *namespace, const char *name);

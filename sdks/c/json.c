@@ -1,5 +1,4 @@
-/* Just enough JSON to read a plugin's arguments: members of the outermost object, by key. The scheduler sends valid
- * JSON. */
+/* Just enough JSON to read a plugin's arguments and objects: members of objects, by key. The scheduler sends valid JSON. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -90,20 +89,57 @@ static char *parse_string(const char *c) {
   return text;
 }
 
-/* The value of a member, or NULL. */
-static const char *member(const char *json, const char *key) {
+/* The key of the first member, or NULL. */
+static const char *first_key(const char *json) {
+  if (!json) return NULL;
   const char *c = skip_space(json);
   if (*c != '{') return NULL;
-  for (c = skip_space(c + 1); *c == '"'; c = skip_space(*c ? c + 1 : c)) {
-    char *name = parse_string(c);
-    bool is_key = !strcmp(name, key);
-    free(name);
-    c = skip_space(skip_string(c));
-    c = skip_space(*c ? c + 1 : c);
-    if (is_key) return c;
-    c = skip_value(c);
+  c = skip_space(c + 1);
+  return *c == '"' ? c : NULL;
+}
+
+/* The value behind a key. */
+static const char *value_of(const char *key) {
+  const char *c = skip_space(skip_string(key));
+  return skip_space(*c ? c + 1 : c);
+}
+
+/* The key behind a value, or NULL. */
+static const char *next_key(const char *value) {
+  const char *c = skip_value(value);
+  if (*c != ',') return NULL;
+  c = skip_space(c + 1);
+  return *c == '"' ? c : NULL;
+}
+
+static bool is_key(const char *c, const char *key) {
+  char *name = parse_string(c);
+  bool is_same = !strcmp(name, key);
+  free(name);
+  return is_same;
+}
+
+/* The value of a member, or NULL. */
+static const char *member(const char *json, const char *key) {
+  for (const char *c = first_key(json); c; c = next_key(value_of(c))) {
+    if (is_key(c, key)) return value_of(c);
   }
   return NULL;
+}
+
+const char *berth_json_object(const char *json, const char *key) {
+  const char *value = member(json, key);
+  return value && *value == '{' ? value : NULL;
+}
+
+const char *berth_json_next_key(const char *json, const char *after) {
+  const char *value = after ? member(json, after) : NULL;
+  const char *c = value ? next_key(value) : after ? NULL : first_key(json);
+  if (!c) return NULL;
+  char *key = parse_string(c);
+  const char *copy = berth_concat(key, NULL);
+  free(key);
+  return copy;
 }
 
 bool berth_json_is_object(const char *json) {
@@ -142,6 +178,14 @@ bool berth_integer(const char *text, int64_t least, int64_t most, int64_t *value
   if (sum < least || sum > most) return false;
   *value = sum;
   return true;
+}
+
+enum berth_json berth_json_number(const char *json, const char *key, double *value) {
+  const char *c = member(json, key);
+  if (!c) return BERTH_JSON_ABSENT;
+  if (*c != '-' && (*c < '0' || *c > '9')) return BERTH_JSON_OTHER_TYPE;
+  *value = strtod(c, NULL);
+  return BERTH_JSON_FOUND;
 }
 
 enum berth_json berth_json_integer(const char *json, const char *key, int64_t *value) {

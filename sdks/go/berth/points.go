@@ -163,6 +163,8 @@ const (
 	UpdatePodGeneratedResourceClaim
 	// AnyAction is all of them.
 	AnyAction Actions = 1<<13 - 1
+	// Update is every update: the only one that kinds besides pods and nodes have.
+	Update = AnyAction &^ (Add | Deleted)
 )
 
 // Event is something that happened: the resource is `Pod`, `Node`, `PersistentVolumeClaim`, `<plural>.<version>.<group>`

@@ -181,8 +181,25 @@ declare module "berth" {
     wait(objects: ObjectRef[], timeoutMs: number, message: string): Effect;
   };
 
+  /** What happened to an object. `update` is every update: the only one that kinds besides pods and nodes have. */
+  type Action =
+    | "add"
+    | "delete"
+    | "update"
+    | "update-node-allocatable"
+    | "update-node-label"
+    | "update-node-taint"
+    | "update-node-condition"
+    | "update-node-annotation"
+    | "update-node-declared-feature"
+    | "update-pod-label"
+    | "update-pod-scale-down"
+    | "update-pod-toleration"
+    | "update-pod-scheduling-gates-eliminated"
+    | "update-pod-generated-resource-claim";
+
   /** An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them. */
-  function on(resource: string, ...actions: string[]): ClusterEvent;
+  function on(resource: string, ...actions: Action[]): ClusterEvent;
 
   type ClusterEvent = { readonly resource: string };
 
@@ -329,6 +346,9 @@ declare module "berth" {
   function count(name: string, amount?: number): void;
   /** In bytes; 0 if no node has the image. */
   function imageSize(name: string): number;
-  /** The objects of a kind that `objects` names, as JSON by `namespace/name`. */
-  function objects(apiVersion: string, kind: string): ReadonlyMap<string, Uint8Array>;
+  /**
+   * The objects of a kind that the plugin's `objects` names, by `namespace/name`; `/name` for kinds without namespaces. Each is
+   * decoded when it is first looked at, and not to be changed.
+   */
+  function objects(apiVersion: string, kind: string): ReadonlyMap<string, any>;
 }

@@ -2,6 +2,7 @@
 
 import * as host from "berth:scheduler/host@0.1.0";
 
+import { Objects } from "./objects.js";
 import { asking, followsPods, served } from "./plugin.js";
 import { table } from "./table.js";
 
@@ -41,9 +42,12 @@ const ACTIONS = [
 const camelCase = (name) => name.replace(/-(.)/g, (_, letter) => letter.toUpperCase());
 
 export function on(resource, ...actions) {
-  const unknown = actions.find((action) => !ACTIONS.includes(action));
-  if (unknown !== undefined) throw new TypeError(`there is no action ${unknown}`);
-  const chosen = actions.length === 0 ? ACTIONS : actions;
+  const unknown = actions.find((action) => action !== "update" && !ACTIONS.includes(action));
+  if (unknown !== undefined) {
+    throw new TypeError(`${JSON.stringify(unknown)} is no action; there are update, ${ACTIONS.join(", ")}`);
+  }
+  const updates = actions.includes("update") ? ACTIONS.filter((name) => name.startsWith("update-")) : [];
+  const chosen = actions.length === 0 ? ACTIONS : [...actions, ...updates];
   return { resource, actions: Object.fromEntries(ACTIONS.map((name) => [camelCase(name), chosen.includes(name)])) };
 }
 
@@ -74,7 +78,7 @@ export const now = () => host.now();
 export const count = (name, amount = 1) => host.count(name, amount);
 
 export const imageSize = (name) => table.imageSizes.get(name) ?? 0;
-export const objects = (apiVersion, kind) => table.objects.get(`${apiVersion}/${kind}`) ?? new Map();
+export const objects = (apiVersion, kind) => table.objects.get(`${apiVersion}/${kind}`) ?? new Objects();
 
 export function nodes() {
   if (!followsPods() && !served().columns?.length) throw new Error("nodes() needs `columns`");

@@ -1,6 +1,7 @@
 // The replica of the node table, fed by `sync.apply`: strings instead of symbols.
 
 import { ColumnStore } from "./columns.js";
+import { Objects } from "./objects.js";
 import { Pod } from "./pod.js";
 
 // Symbols 0 to 10 of every table.
@@ -150,9 +151,8 @@ export class Table {
     for (const [image, size] of delta.imageSizes) this.imageSizes.set(this.text(image), size);
     for (const { apiVersion, kind, namespace, name, json } of delta.objects) {
       const key = `${apiVersion}/${kind}`;
-      if (!this.objects.has(key)) this.objects.set(key, new Map());
-      if (json === null) this.objects.get(key).delete(`${namespace}/${name}`);
-      else this.objects.get(key).set(`${namespace}/${name}`, json);
+      if (!this.objects.has(key)) this.objects.set(key, new Objects());
+      this.objects.get(key).apply(`${namespace}/${name}`, json);
     }
   }
 

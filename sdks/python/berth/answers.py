@@ -1,7 +1,7 @@
 """What a plugin says about a pod."""
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from wit_world.imports.types import Actions, ClusterEvent, Code, Status
 
@@ -83,11 +83,35 @@ class Outcome:
     effects: list = field(default_factory=list)
 
 
-def on(resource: str, *actions: str) -> ClusterEvent:
+Action = Literal[
+    "add",
+    "delete",
+    "update",
+    "update-node-allocatable",
+    "update-node-label",
+    "update-node-taint",
+    "update-node-condition",
+    "update-node-annotation",
+    "update-node-declared-feature",
+    "update-pod-label",
+    "update-pod-scale-down",
+    "update-pod-toleration",
+    "update-pod-scheduling-gates-eliminated",
+    "update-pod-generated-resource-claim",
+]
+"""What happened to an object. `update` is every update: the only one that kinds besides pods and nodes have."""
+
+ACTIONS = {known.name.lower().replace("_", "-"): known for known in Actions}
+UPDATE = ~(Actions.ADD | Actions.DELETE)
+
+
+def on(resource: str, *actions: Action) -> ClusterEvent:
     """An entry of `requeue`: `on("Node", "add", "update-node-label")`. Without actions: all of them."""
     mask = Actions(0)
-    for action in actions or [known.name for known in Actions]:
-        mask |= Actions[action.replace("-", "_").upper()]
+    for action in actions or ACTIONS:
+        if action != "update" and action not in ACTIONS:
+            raise ValueError(f"{action!r} is no action; there are update, {', '.join(ACTIONS)}")
+        mask |= UPDATE if action == "update" else ACTIONS[action]
     return ClusterEvent(resource, mask)
 
 

@@ -2,6 +2,7 @@
 
 import sys
 import traceback
+from collections.abc import Mapping
 
 from wit_world.imports import host
 
@@ -64,8 +65,9 @@ def pods() -> list[Pod]:
     return list(guest.table.pods.values())
 
 
-def objects(api_version: str, kind: str) -> dict[tuple[str, str], bytes]:
-    """The objects of a kind that the plugin's `objects` names, as JSON by namespace and name."""
+def objects(api_version: str, kind: str) -> Mapping[tuple[str, str], dict]:
+    """The objects of a kind that the plugin's `objects` names, by namespace and name; the namespace is empty for kinds without
+    namespaces. Each is decoded when it is first looked at, and not to be changed."""
     return guest.table.objects.get((api_version, kind), {})
 
 

@@ -3,6 +3,7 @@
 import copy
 from typing import NamedTuple
 
+from .objects import Objects
 from .pod import HostPort, Pod
 from .views import Column, Columns, Selection
 
@@ -122,7 +123,8 @@ class Table:
         # By row; None where no node is.
         self.rows: list[Node | None] = []
         self.image_sizes: dict[str, int] = {}
-        self.objects: dict[tuple[str, str], dict[tuple[str, str], bytes]] = {}
+        # By apiVersion and kind.
+        self.objects: dict[tuple[str, str], Objects] = {}
         # By slot.
         self.pods: dict[int, Pod] = {}
         self._taint_sets: dict[int, tuple[Taint, ...]] = {}
@@ -231,11 +233,8 @@ class Table:
         for image, size in delta.image_sizes:
             self.image_sizes[self.text(image)] = size
         for object in delta.objects:
-            kind = self.objects.setdefault((object.api_version, object.kind), {})
-            if object.json is None:
-                kind.pop((object.namespace, object.name), None)
-            else:
-                kind[object.namespace, object.name] = object.json
+            kind = self.objects.setdefault((object.api_version, object.kind), Objects())
+            kind.apply((object.namespace, object.name), object.json)
 
     def _refresh_columns(self, delta, left: list[int]) -> None:
         if delta.removed or delta.added:

@@ -134,8 +134,18 @@ static berth_verdict bind(const berth_pod *pod, berth_row node, struct berth_eff
   char count[2] = "0";
   const struct berth_object *object = NULL;
   while ((object = berth_next_object("v1", "ConfigMap", object))) count[0]++;
+  const char *data = berth_json_object(berth_object("v1", "ConfigMap", "default", "notes"), "data");
+  const char *keys = "", *key = NULL, *size;
+  while ((key = berth_json_next_key(data, key))) keys = berth_concat(keys, ", ", key, NULL);
+  double half;
+  if (berth_json_number(data, "half", &half) != BERTH_JSON_FOUND || half != 0.5) berth_panic("no half");
+  if (berth_json_number(data, "rate", &half) != BERTH_JSON_OTHER_TYPE) berth_panic("a rate");
+  if (berth_json_object(data, "half") || berth_json_object(data, "absent")) berth_panic("an object");
+  if (berth_json_string(berth_json_object(data, "größe"), "of", &size) != BERTH_JSON_FOUND) berth_panic("no size");
   berth_bind(effects);
-  berth_event(effects, true, "Bound", "Binding", berth_concat(count, " objects, ", berth_now() ? "in time" : "no time", NULL));
+  berth_event(effects, true, "Bound", "Binding",
+              berth_concat(count, " objects", keys, ": ", size, ", ", berth_now() ? "in time" : "no time", NULL));
+  free((char *)size);
   return berth_pass();
 }
 
@@ -196,7 +206,7 @@ static const struct berth_object_kind objects[] = {{"v1", "ConfigMap"}, {0}};
 static const struct berth_requeue requeue[] = {
     {"Node", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_SCHEDULER_TYPES_ACTIONS_UPDATE_NODE_LABEL},
     {"Pod", BERTH_ANY_ACTION},
-    {"ConfigMap", BERTH_ANY_ACTION},
+    {"ConfigMap", BERTH_SCHEDULER_TYPES_ACTIONS_ADD | BERTH_UPDATE},
     {0},
 };
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -26,7 +27,7 @@ func (*points) Describe() berth.Manifest {
 		Requeue: []berth.Event{
 			{Resource: "Node", Actions: berth.Add | berth.UpdateNodeLabel},
 			{Resource: "Pod", Actions: berth.AnyAction},
-			{Resource: "ConfigMap", Actions: berth.AnyAction},
+			{Resource: "ConfigMap", Actions: berth.Add | berth.Update},
 		},
 	}
 }
@@ -164,7 +165,16 @@ func (*points) Bind(pod *berth.Pod, _ *berth.Node) ([]berth.Effect, *berth.Rejec
 	if berth.Now() > 0 {
 		when = "in time"
 	}
-	note := fmt.Sprintf("%d objects, %s", len(berth.Objects(configMaps)), when)
+	objects := berth.Objects(configMaps)
+	var notes struct {
+		Data map[string]any `json:"data"`
+	}
+	if err := json.Unmarshal(objects[berth.ObjectKey{Namespace: "default", Name: "notes"}], &notes); err != nil {
+		panic(err)
+	}
+	keys := strings.Join(slices.Sorted(maps.Keys(notes.Data)), ", ")
+	size := notes.Data["größe"].(map[string]any)["of"]
+	note := fmt.Sprintf("%d objects, %s: %s, %s", len(objects), keys, size, when)
 	event := berth.WriteEvent{Warning: true, Reason: "Bound", Action: "Binding", Note: note}
 	return []berth.Effect{berth.Bind{}, event}, nil
 }

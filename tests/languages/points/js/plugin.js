@@ -21,7 +21,7 @@ export default {
   columns: ["name"],
   pods: true,
   objects: [{ apiVersion: "v1", kind: "ConfigMap" }],
-  requeue: [on("Node", "add", "update-node-label"), on("Pod"), on("ConfigMap")],
+  requeue: [on("Node", "add", "update-node-label"), on("Pod"), on("ConfigMap", "add", "update")],
 
   preEnqueue: (pod) => (pod.name === "gated" ? pending("gated") : null),
 
@@ -88,7 +88,11 @@ export default {
 
   bind(pod) {
     if (pod.name === "plain") return SKIP;
-    const note = `${objects("v1", "ConfigMap").size} objects, ${now() > 0 ? "in time" : "no time"}`;
+    const configMaps = objects("v1", "ConfigMap");
+    const { data } = configMaps.get("default/notes");
+    for (const [key, object] of configMaps) if (object !== configMaps.get(key)) throw new Error(`${key} was decoded twice`);
+    const keys = Object.keys(data).sort().join(", ");
+    const note = `${configMaps.size} objects, ${keys}: ${data.größe.of}, ${now() > 0 ? "in time" : "no time"}`;
     return [effects.bind(), effects.event({ warning: true, reason: "Bound", action: "Binding", note })];
   },
 

@@ -30,7 +30,7 @@ class Points:
     columns = [berth.NAME]
     pods = True
     objects = [("v1", "ConfigMap")]
-    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("Pod"), berth.on("ConfigMap")]
+    requeue = [berth.on("Node", "add", "update-node-label"), berth.on("Pod"), berth.on("ConfigMap", "add", "update")]
 
     def __init__(self):
         self.diary = []
@@ -114,7 +114,11 @@ class Points:
     def bind(self, pod, node):
         if pod.name == "plain":
             return berth.SKIP
-        note = f"{len(berth.objects('v1', 'ConfigMap'))} objects, {'in time' if berth.now() > 0 else 'no time'}"
+        objects = berth.objects("v1", "ConfigMap")
+        data = objects["default", "notes"]["data"]
+        assert all(object is objects[key] for key, object in objects.items()), "an object was decoded twice"
+        size, when = data["größe"]["of"], "in time" if berth.now() > 0 else "no time"
+        note = f"{len(objects)} objects, {', '.join(sorted(data))}: {size}, {when}"
         return [effects.bind(), effects.event("Bound", "Binding", note, warning=True)]
 
     def post_bind(self, pod, node):

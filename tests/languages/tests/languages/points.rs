@@ -22,7 +22,7 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     let events = [
         ClusterEvent::new("Node", ClusterEvent::ADD | ClusterEvent::UPDATE_NODE_LABEL),
         ClusterEvent::new("Pod", ClusterEvent::ALL),
-        ClusterEvent::new("ConfigMap", ClusterEvent::ALL),
+        ClusterEvent::new("ConfigMap", ClusterEvent::ADD | ClusterEvent::UPDATE),
     ];
     ensure!(factory.manifest().requeue.as_deref() == Some(&events[..]), "{:?}", factory.manifest().requeue);
     let mut scene = Scene::new(&factory)?;
@@ -112,9 +112,10 @@ impl Scene {
         let placed =
             json!({"metadata": {"name": "placed", "namespace": "default", "uid": "u-p"}, "spec": {"nodeName": "c"}});
         harness.set_pod(&serde_json::from_value(placed)?).map_err(anyhow::Error::msg)?;
-        let notes =
-            json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}});
-        harness.set_object(&notes);
+        let data = json!({"half": 0.5, "größe": {"of": "klein"}, "rate": null});
+        harness.set_object(&json!({
+            "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "notes", "namespace": "default"}, "data": data,
+        }));
         harness.sync().map_err(failed)?;
         Ok(Self { harness })
     }
@@ -370,7 +371,7 @@ fn binding(scene: &mut Scene) -> Result<()> {
         Ok((before, bound))
     })?;
     check_pre_bind(&before)?;
-    let note = "1 objects, in time".to_owned();
+    let note = "1 objects, größe, half, rate: klein, in time".to_owned();
     let event = Effect::Event { warning: true, reason: "Bound".into(), action: "Binding".into(), note };
     ensure!(bound == [Effect::Bind, event], "{bound:?}");
     Ok(())

@@ -1,0 +1,64 @@
+// The objects of one kind, each decoded when it is first looked at.
+
+import { decode } from "./text.js";
+
+/** An object as JSON, and from the first look at it decoded instead. */
+class Entry {
+  #json;
+  #value;
+
+  constructor(json) {
+    this.#json = json;
+  }
+
+  get value() {
+    if (this.#json !== null) {
+      this.#value = JSON.parse(decode(this.#json));
+      this.#json = null;
+    }
+    return this.#value;
+  }
+}
+
+/** A `ReadonlyMap` from `namespace/name` to the object. */
+export class Objects {
+  #entries = new Map();
+
+  /** `json` is null for an object that is gone. */
+  apply(key, json) {
+    if (json === null) this.#entries.delete(key);
+    else this.#entries.set(key, new Entry(json));
+  }
+
+  get size() {
+    return this.#entries.size;
+  }
+
+  has(key) {
+    return this.#entries.has(key);
+  }
+
+  get(key) {
+    return this.#entries.get(key)?.value;
+  }
+
+  keys() {
+    return this.#entries.keys();
+  }
+
+  *values() {
+    for (const entry of this.#entries.values()) yield entry.value;
+  }
+
+  *entries() {
+    for (const [key, entry] of this.#entries) yield [key, entry.value];
+  }
+
+  [Symbol.iterator]() {
+    return this.entries();
+  }
+
+  forEach(visit) {
+    for (const [key, value] of this) visit(value, key, this);
+  }
+}
