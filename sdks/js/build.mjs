@@ -7,7 +7,7 @@ import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
-import { linesOf } from "./lines.mjs";
+import { linesOf, placeOf } from "./lines.mjs";
 import { widenWords } from "./words.mjs";
 
 const [toolchain, folder, name] = process.argv.slice(2);
@@ -67,9 +67,23 @@ async function bundle() {
     outfile: join(build, "bundle.js"),
   });
   const [map, script] = bundled.outputFiles;
-  const text = script.text + linesOf(JSON.parse(map.text), plugin);
+  const sources = JSON.parse(map.text);
+  const text = script.text + linesOf(sources, plugin, script.text);
   writeFileSync(join(build, "bundle.js"), text);
-  return text;
+  return { text, sources };
+}
+
+/** Says what the module threw when the engine ran it for the first time, and where, as esbuild tells its errors. */
+function tell(error, sources) {
+  const text = String(error.message ?? error);
+  const frames = Array.from(text.matchAll(/user\.js:(\d+):(\d+)/g), ([, ...at]) => placeOf(sources, plugin, ...at.map(Number)));
+  const own = frames.find((place) => place !== null);
+  if (!own) throw error;
+  const message = text.split("\n")[0].replace(/^.*Failed to finish JavaScript module evaluation: /, "");
+  const place = `${own.file}:${own.line}`;
+  const source = readFileSync(join(plugin, own.file), "utf8").split("\n")[own.line - 1].trim();
+  console.error(`✘ [ERROR] ${message}\n\n    ${place}:\n      ${own.line} │ ${source}\n\n${place}: ERROR: ${message}`);
+  process.exit(1);
 }
 
 /** The interfaces that members belong to, where they are not spelled alike. */
@@ -118,14 +132,14 @@ async function warnOfMembers() {
 
 rmSync(build, { recursive: true, force: true });
 writeWit();
-const jsSource = await bundle();
+const { text, sources } = await bundle();
 await warnOfMembers();
 const { component } = await componentize({
   witPath: join(build, "wit"),
   world: "plugin",
-  jsSource,
+  jsSource: text,
   // The scheduler offers neither WASI nor the asynchronous ABI.
   stubWasi: true,
   sync: true,
-});
+}).catch((error) => tell(error, sources));
 writeFileSync(join(build, `${name}.wasm`), widenWords(component));

@@ -21,30 +21,47 @@ function numbers(segment) {
   return found;
 }
 
-/** For each line of the bundle, the file and the line that it begins with; both count from 0. */
-function origins({ mappings }) {
+/** For each line of the bundle, where its parts come from: the column in the bundle, the file and the line; all count from 0. */
+function partsOf({ mappings }) {
   let [source, line] = [0, 0];
   return mappings.split(";").map((segments) => {
-    let origin = null;
+    let column = 0;
+    const parts = [];
     for (const segment of segments.split(",")) {
-      const [, sources, lines] = numbers(segment);
+      const [columns, sources, lines] = numbers(segment);
+      column += columns ?? 0;
       if (sources === undefined) continue;
       source += sources;
       line += lines;
-      origin ??= { source, line };
+      parts.push({ column, source, line });
     }
-    return origin;
+    return parts;
   });
 }
 
-/** A statement that leaves `berthLines` behind: the files under `folder`, each with its first line in the bundle and its own. */
-export function linesOf(map, folder) {
+/** Where a place in the bundle comes from, if that is a file of the author's: its path, and its line. All count from 1. */
+export function placeOf(map, folder, line, column) {
+  const origin = partsOf(map)[line - 1]?.findLast((part) => part.column < column);
+  const file = origin && ownFile(map, folder, origin);
+  return file ? { file, line: origin.line + 1 } : null;
+}
+
+/** The path within `folder`, or null for files of the SDK. */
+function ownFile(map, folder, { source }) {
+  const file = relative(folder, resolve(folder, "build", map.sources[source]));
+  return file.startsWith("..") || /^(berth|build)[/]/.test(file) || file === "<stdin>" ? null : file;
+}
+
+/** A statement that leaves `berthLines` behind for a bundle's text: the files under `folder`, each with its first line in the bundle and its own. */
+export function linesOf(map, folder, text) {
   const files = new Map();
-  const bundle = resolve(folder, "build");
-  for (const [at, origin] of origins(map).entries()) {
+  const bundled = text.split("\n");
+  for (const [at, parts] of partsOf(map).entries()) {
+    // What stands before the first word belongs to the line before.
+    const origin = parts.findLast((part) => part.column <= bundled[at].search(/\S/)) ?? parts[0];
     if (!origin) continue;
-    const file = relative(folder, resolve(bundle, map.sources[origin.source]));
-    if (file.startsWith("..") || /^(berth|build)[/]/.test(file) || file === "<stdin>") continue;
+    const file = ownFile(map, folder, origin);
+    if (file === null) continue;
     if (!files.has(file)) files.set(file, { file, first: at + 1, lines: [] });
     const { first, lines } = files.get(file);
     lines[at + 1 - first] = origin.line + 1;

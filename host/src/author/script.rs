@@ -120,11 +120,13 @@ impl SourceError {
         Self::of_python(&lines, dir).or_else(|| Self::of_esbuild(&lines))
     }
 
-    /// The last frame of a traceback that lies in the plugin's folder, and the exception after it.
+    /// The last frame of a traceback that lies in the plugin's folder, and the exception after it. The interpreter within the
+    /// component, which runs the module once, calls that folder `/1`: it is the second of the build script's `--python-path`.
     fn of_python(lines: &[&str], dir: &Path) -> Option<Self> {
         let own = |line: &str| {
             let (file, rest) = line.trim().strip_prefix("File \"")?.split_once("\", line ")?;
-            let inside = Path::new(file).strip_prefix(dir).ok()?;
+            let file = Path::new(file);
+            let inside = file.strip_prefix(dir).or_else(|_| file.strip_prefix("/1")).ok()?;
             let is_own = !inside.starts_with("berth") && !inside.starts_with("build");
             let number: String = rest.chars().take_while(char::is_ascii_digit).collect();
             is_own.then(|| format!("{}:{number}", inside.display()))
@@ -179,6 +181,33 @@ Caused by:
             "plugin.py:12\n    def filter(self, pod, node\nSyntaxError: '(' was never closed"
         );
         assert_eq!(SourceError::find(traceback, Path::new("/home/me/other")), None);
+    }
+
+    #[test]
+    fn of_a_traceback_within_the_component_the_own_line_is_left() {
+        let traceback = "Traceback (most recent call last):
+  File \"/tools/bin/componentize-py\", line 8, in <module>
+    sys.exit(script())
+             ^^^^^^^^
+AssertionError: Traceback (most recent call last):
+  File \"/0/berth_entry.py\", line 1, in <module>
+    import plugin
+  File \"/1/plugin.py\", line 11, in <module>
+    class Quota:
+    ...<3 lines>...
+            self.give_back(pod)
+  File \"/1/plugin.py\", line 15, in Quota
+    requeue = [berth.on(\"Pod\", \"deleted\")]
+               ~~~~~~~~^^^^^^^^^^^^^^^^^^
+  File \"/2/berth/answers.py\", line 90, in on
+    raise ValueError(message)
+ValueError: 'deleted' is no action
+
+Caused by:
+    ValueError: 'deleted' is no action";
+        let error = SourceError::find(traceback, Path::new("/home/me/quota")).expect("an error");
+        let shown = "plugin.py:15\n    requeue = [berth.on(\"Pod\", \"deleted\")]\nValueError: 'deleted' is no action";
+        assert_eq!(error.to_string(), shown);
     }
 
     #[test]

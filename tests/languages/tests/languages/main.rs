@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a helper that fails is a test that fails")]
 
+mod mistakes;
 mod one_language;
 mod points;
 mod probe;
