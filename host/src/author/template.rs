@@ -3,6 +3,7 @@
 //! All of it is embedded, so that a project needs nothing but this binary and the language's own tools.
 
 use std::{
+    collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
 };
@@ -40,8 +41,9 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
     let mut project = Project { dir: dir.to_owned(), n_files: 0 };
     let sdk = SDKS.get_dir(language.folder()).context("this binary was built without that SDK")?;
     let template = sdk.get_dir(sdk.path().join("template")).context("that SDK has no template")?;
+    let dependencies = dependencies();
     project.copy(template, template.path(), Path::new(""), &|text| {
-        text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{dependencies}}", &dependencies())
+        text.replace("{{name}}", name).replace("{{kebab}}", kebab).replace("{{dependencies}}", &dependencies)
     })?;
     let as_it_is = |text: &str| text.to_owned();
     project.copy(&CONTRACT, CONTRACT.path(), Path::new("berth/wit"), &as_it_is)?;
@@ -67,12 +69,20 @@ pub(super) fn instantiate(language: Language, name: &str, kebab: &str, dir: &Pat
     Ok(project.n_files)
 }
 
-/// The versions of the workspace that the SDK comes from.
+/// The versions of what the SDK for Rust depends on, as the workspace has them that it comes from.
 fn dependencies() -> String {
+    let manifests =
+        CRATES.map(|(_, manifest, _)| manifest).into_iter().chain([include_str!("../../../sdks/rust/Cargo.toml")]);
+    let manifests: String = manifests.map(without_dev_dependencies).collect();
+    let names = manifests.lines().filter(|line| !line.starts_with('#')).filter_map(|line| line.split_once([' ', '.']));
+    let used: BTreeSet<&str> = names.map(|(name, _)| name).collect();
     let section = WORKSPACE.split("[workspace.dependencies]").nth(1).unwrap_or_default();
     let lines = section.lines().take_while(|line| !line.starts_with('['));
-    let external = lines.filter(|line| !line.starts_with("berth-") && !line.starts_with('#') && !line.is_empty());
-    external.collect::<Vec<_>>().join("\n")
+    let needed = lines.filter(|line| {
+        let name = line.split(' ').next().unwrap_or_default();
+        !name.starts_with("berth-") && used.contains(name)
+    });
+    needed.collect::<Vec<_>>().join("\n")
 }
 
 /// The SDK's own tests stay at home.
@@ -144,4 +154,16 @@ fn make_executable(path: &Path) -> Result<()> {
 #[cfg(not(unix))]
 fn make_executable(_path: &Path) -> Result<()> {
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_project_in_rust_names_what_its_sdk_needs() {
+        let dependencies = dependencies();
+        let names: Vec<&str> = dependencies.lines().filter_map(|line| line.split(' ').next()).collect();
+        assert_eq!(names, ["jiff", "rustc-hash", "serde", "serde_json", "sha2", "thiserror", "wit-bindgen"]);
+    }
 }
