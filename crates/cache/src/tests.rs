@@ -87,6 +87,7 @@ fn picture(table: &ClusterTable) -> Vec<String> {
     };
     let row = |node: NodeIdx| {
         let taints = table.taint_sets().get(table.taint_set_id(node) as usize).cloned().unwrap_or_default();
+        assert_eq!(table.tainted().contains(node), !taints.is_empty());
         let labels: Vec<_> = table.labels().of(node).iter().map(|(key, value)| (text(*key), text(*value))).collect();
         let by_column = |(key, _): &(Sym, Sym)| table.labels().column(*key).and_then(|column| column.get(node));
         let values: Vec<_> = table.labels().of(node).iter().map(by_column).collect();

@@ -101,6 +101,7 @@ pub struct ClusterTable {
     /// The set of each node.
     taint_set_ids: Vec<u32>,
     taint_sets: TaintSets,
+    tainted: NodeSet,
     allocatable: ResourceTable,
     requested: ResourceTable,
     non_zero_cpu: Vec<i64>,
@@ -191,6 +192,12 @@ impl ClusterTable {
     #[must_use]
     pub fn taint_sets(&self) -> &[Vec<Taint>] {
         self.taint_sets.all()
+    }
+
+    /// Nodes with taints: the set of all others is the empty one.
+    #[must_use]
+    pub fn tainted(&self) -> &NodeSet {
+        &self.tainted
     }
 
     /// `status.allocatable`; the resource `pods` is among the columns.
@@ -315,7 +322,7 @@ impl ClusterTable {
         self.unschedulable.remove(node);
         self.labels.set(node, &[]);
         self.taint_sets.leave(self.taint_set_id(node));
-        put(&mut self.taint_set_ids, node, 0);
+        self.set_taint_set(node, 0);
         self.allocatable.set_row(node, &Resources::default());
         self.requested.set_row(node, &Resources::default());
         put(&mut self.non_zero_cpu, node, 0);
@@ -366,8 +373,17 @@ impl ClusterTable {
         self.row_journal.record(node);
         self.taint_sets.leave(self.taint_set_id(node));
         let id = self.taint_sets.join(taints);
-        put(&mut self.taint_set_ids, node, id.id);
+        self.set_taint_set(node, id.id);
         id
+    }
+
+    fn set_taint_set(&mut self, node: NodeIdx, id: u32) {
+        put(&mut self.taint_set_ids, node, id);
+        if id == 0 {
+            self.tainted.remove(node);
+        } else {
+            self.tainted.insert(node);
+        }
     }
 
     /// Replaces what a node can give to pods.
@@ -506,7 +522,7 @@ impl ClusterTable {
             ColumnData::Labels(lists) => {
                 rows.iter().zip(lists.iter()).for_each(|(&row, labels)| self.set_labels(row, labels));
             }
-            ColumnData::Taints(ids) => put_all(&mut self.taint_set_ids, rows, ids),
+            ColumnData::Taints(ids) => rows.iter().zip(ids).for_each(|(&row, &id)| self.set_taint_set(row, id)),
             ColumnData::Allocatable(data) => self.allocatable.apply(rows, data),
             ColumnData::Requested(data) => self.requested.apply(rows, data),
             ColumnData::NonZeroRequested { milli_cpu, memory } => {

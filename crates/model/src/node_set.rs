@@ -48,6 +48,12 @@ impl NodeSet {
         self.words.fill(0);
     }
 
+    /// Makes this set equal to `other`; the memory stays.
+    pub fn copy_from(&mut self, other: &NodeSet) {
+        self.words.clear();
+        self.words.extend_from_slice(&other.words);
+    }
+
     /// Adds a node.
     #[inline]
     pub fn insert(&mut self, node: NodeIdx) {
@@ -114,6 +120,35 @@ impl NodeSet {
         }
     }
 
+    /// Keeps the members that `keep` returns. It is called for each block of 64 rows that has a member, with the first row
+    /// and with the members: bit `i` is the row `i` rows behind the first.
+    #[inline]
+    pub fn retain_in_blocks(&mut self, mut keep: impl FnMut(NodeIdx, u64) -> u64) {
+        for (index, word) in (0u32..).zip(&mut self.words).filter(|(_, word)| **word != 0) {
+            *word &= keep(NodeIdx(index * 64), *word);
+        }
+    }
+
+    /// Each block of 64 rows that has a member: the first row, and the members.
+    #[inline]
+    pub fn blocks(&self) -> impl Iterator<Item = (NodeIdx, u64)> {
+        let blocks = (0u32..).zip(&self.words).map(|(index, &word)| (NodeIdx(index * 64), word));
+        blocks.filter(|(_, word)| *word != 0)
+    }
+
+    /// The members in the block of 64 rows that begins at `first`.
+    #[inline]
+    #[must_use]
+    pub fn block(&self, first: NodeIdx) -> u64 {
+        self.words.get(first.index() / 64).copied().unwrap_or(0)
+    }
+
+    /// Whether no member is also in `other`.
+    #[must_use]
+    pub fn is_disjoint(&self, other: &NodeSet) -> bool {
+        self.words.iter().zip(&other.words).all(|(word, other)| word & other == 0)
+    }
+
     /// Keeps the members that are also in `other`.
     pub fn intersect(&mut self, other: &NodeSet) {
         for (index, word) in self.words.iter_mut().enumerate() {
@@ -153,6 +188,12 @@ impl FromIterator<NodeIdx> for NodeSet {
         }
         set
     }
+}
+
+/// The members of one block of 64 rows.
+#[inline]
+pub fn rows_of_block((first, members): (NodeIdx, u64)) -> impl Iterator<Item = NodeIdx> {
+    Bits { word: members, base: first.0 }
 }
 
 struct Bits {

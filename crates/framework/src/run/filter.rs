@@ -3,7 +3,7 @@
 //! A node to which pods of at least the same priority are nominated must pass twice: with them, by dry run, and
 //! without. Why a node was rejected is asked only afterwards, by [`explain`].
 
-use berth_model::{NodeIdx, NodeSet};
+use berth_model::{ClusterTable, NodeIdx, NodeSet};
 
 use super::{Attempt, Diagnosis, NominatedPods, Rejection};
 use crate::{
@@ -90,10 +90,13 @@ fn visit_chunks(
             break;
         }
         let mut batch = std::mem::take(&mut attempt.batch);
-        batch.clear();
-        stretch.iter().for_each(|node| batch.insert(node));
+        stretch.collect_into(call.table, &mut batch);
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        attempt.take_passing(stretch, &batch, limit);
+        if batch.len() == stretch.len() {
+            attempt.take_all(stretch, &batch, limit);
+        } else {
+            attempt.take_passing(stretch, &batch, limit);
+        }
         attempt.batch = batch;
         result?;
     }
@@ -112,6 +115,22 @@ impl Stretch<'_> {
     pub(super) fn iter(&self) -> impl Iterator<Item = NodeIdx> {
         self.first.iter().chain(self.second).copied()
     }
+
+    fn len(&self) -> usize {
+        self.first.len() + self.second.len()
+    }
+
+    /// Makes `set` the set of these nodes. A list names each node of the table once at most, so that one which is as long as
+    /// the table names all.
+    fn collect_into(&self, table: &ClusterTable, set: &mut NodeSet) {
+        if self.len() == table.n_nodes() {
+            set.copy_from(table.nodes());
+            debug_assert!(self.iter().all(|node| set.contains(node)), "candidates are nodes of the table");
+        } else {
+            set.clear();
+            self.iter().for_each(|node| set.insert(node));
+        }
+    }
 }
 
 /// The nodes from position `start` on, around the end, in stretches that grow. The first has as many nodes as are wanted.
@@ -128,6 +147,17 @@ pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl I
 }
 
 impl Attempt {
+    /// Enters the nodes of a stretch, which are those of `nodes`, until there are `limit`.
+    fn take_all(&mut self, stretch: Stretch<'_>, nodes: &NodeSet, limit: usize) {
+        if self.feasible_order.len() + stretch.len() > limit {
+            return self.take_passing(stretch, nodes, limit);
+        }
+        self.feasible.union(nodes);
+        self.feasible_order.extend_from_slice(stretch.first);
+        self.feasible_order.extend_from_slice(stretch.second);
+        self.n_visited += stretch.len();
+    }
+
     /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
         for nodes in [stretch.first, stretch.second] {
@@ -157,17 +187,20 @@ fn filter_batch(
         filter_with_nominated(profile, call, nominated, batch, attempt)?;
     }
     attempt.removed.resize_with(profile.instances().len(), NodeSet::default);
+    attempt.before.copy_from(batch);
+    let mut n_before = batch.len();
     let mut filters = profile.each::<dyn Filter>();
-    while !batch.is_empty()
+    while n_before > 0
         && let Some((plugin, point)) = next(&mut filters, profile, attempt)
     {
-        attempt.before.clear();
-        attempt.before.union(batch);
         let answer = point.filter(call, batch);
         profile.meter().answered(plugin, Point::Filter, code_of(&answer));
-        profile.meter().asked(plugin, Point::Filter, attempt.before.len());
+        profile.meter().asked(plugin, Point::Filter, n_before);
         if let Err(status) = answer {
             return Err(broken(profile, plugin, &status));
+        }
+        if *batch == attempt.before {
+            continue;
         }
         batch.intersect(&attempt.before);
         attempt.before.subtract(batch);
@@ -177,6 +210,8 @@ fn filter_batch(
             removed.union(&attempt.before);
             attempt.has_removed = true;
         }
+        attempt.before.copy_from(batch);
+        n_before = batch.len();
     }
     Ok(())
 }
