@@ -273,6 +273,10 @@ impl Score for DynamicResources {
         }
         Ok(())
     }
+
+    fn common_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
+        self.parts(call).is_none().then_some(0)
+    }
 }
 
 impl Normalize for DynamicResources {

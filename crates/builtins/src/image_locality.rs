@@ -3,7 +3,7 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/imagelocality/image_locality.go`.
 
 use berth_framework::{Call, ConfigureError, Score, Status};
-use berth_model::{ClusterTable, Column, NodeSet, Sym, cluster_table::Image};
+use berth_model::{ClusterTable, Column, NodeSet, Sym, cluster_table::Image, node_set::rows_of_block};
 
 use crate::{
     args::{self, NoArgs},
@@ -52,6 +52,12 @@ impl ImageLocality {
     }
 }
 
+/// Those of the pod's images that some node has.
+fn held_images<'a>(call: &Call<'a>) -> impl Iterator<Item = &'a Image> {
+    let images = call.table.images();
+    call.pod.images.iter().filter_map(|name| images.get(*name))
+}
+
 fn score_of(bytes: i64, n_containers: u32) -> i64 {
     let max = MAX_BYTES.saturating_mul(i64::from(n_containers));
     let bytes = if bytes < MIN_BYTES { MIN_BYTES } else { bytes.min(max) };
@@ -60,15 +66,25 @@ fn score_of(bytes: i64, n_containers: u32) -> i64 {
 
 impl Score for ImageLocality {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
-        let table = call.table;
-        let known = call.pod.images.iter().filter_map(|name| table.images().get(*name));
         let held: Vec<(&NodeSet, i64)> =
-            known.map(|image| (&image.nodes, spread_bytes(image, table.n_nodes()))).collect();
-        scores.extend(nodes.iter().map(|node| {
-            let here = held.iter().filter(|(holders, _)| holders.contains(node));
-            score_of(here.map(|(_, bytes)| bytes).sum(), call.pod.n_containers)
-        }));
+            held_images(call).map(|image| (&image.nodes, spread_bytes(image, call.table.n_nodes()))).collect();
+        let without_images = score_of(0, call.pod.n_containers);
+        for (first, members) in nodes.blocks() {
+            if held.iter().all(|(holders, _)| holders.block(first) & members == 0) {
+                scores.extend(std::iter::repeat_n(without_images, members.count_ones() as usize));
+                continue;
+            }
+            scores.extend(rows_of_block((first, members)).map(|node| {
+                let here = held.iter().filter(|(holders, _)| holders.contains(node));
+                score_of(here.map(|(_, bytes)| bytes).sum(), call.pod.n_containers)
+            }));
+        }
         Ok(())
+    }
+
+    fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
+        let is_held = held_images(call).any(|image| !image.nodes.is_disjoint(nodes));
+        (!is_held).then(|| score_of(0, call.pod.n_containers))
     }
 }
 

@@ -9,6 +9,7 @@ use berth_framework::{
 };
 use berth_model::{
     Column, NodeIdx, NodeSet, Pod,
+    node_set::rows_of_block,
     pod::{Taint, TaintEffect},
 };
 
@@ -65,7 +66,7 @@ fn n_intolerable_prefer_no_schedule(pod: &Pod, taints: &[Taint]) -> i64 {
 
 /// Returns a function that gives the result of `evaluate` for the taints of a node, evaluated once per distinct set of
 /// taints. `known` is a buffer for the results by set.
-pub(crate) fn once_per_set<T: Copy>(
+fn once_per_set<T: Copy>(
     call: &Call<'_>,
     known: &mut Vec<Option<T>>,
     evaluate: impl Fn(&Pod, &[Taint]) -> T,
@@ -83,11 +84,21 @@ pub(crate) fn once_per_set<T: Copy>(
     }
 }
 
+/// Keeps the nodes whose `NoSchedule` and `NoExecute` taints the pod tolerates.
+pub(crate) fn narrow_to_tolerated(call: &Call<'_>, verdicts: &mut Vec<Option<bool>>, nodes: &mut NodeSet) {
+    let mut admits = once_per_set(call, verdicts, admits);
+    nodes.retain_in_blocks(|first, members| {
+        let tainted = members & call.table.tainted().block(first);
+        let rejected = rows_of_block((first, tainted)).filter(|node| !admits(*node));
+        rejected.fold(members, |passing, node| passing & !(1 << (node.0 % 64)))
+    });
+}
+
 filter_by_node!(TaintToleration);
 
 impl NodeRule for TaintToleration {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) {
-        candidates.retain(once_per_set(call, &mut self.verdicts, admits));
+        narrow_to_tolerated(call, &mut self.verdicts, candidates);
     }
 
     fn check(&mut self, call: &Call<'_>) -> impl FnMut(NodeIdx) -> Status {
@@ -106,6 +117,10 @@ impl Score for TaintToleration {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         scores.extend(nodes.iter().map(once_per_set(call, &mut self.counts, n_intolerable_prefer_no_schedule)));
         Ok(())
+    }
+
+    fn common_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Option<i64> {
+        nodes.is_disjoint(call.table.tainted()).then_some(0)
     }
 }
 

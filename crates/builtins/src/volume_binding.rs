@@ -245,6 +245,10 @@ impl Score for VolumeBinding {
         scores.extend(nodes.iter().map(|_| 0));
         Ok(())
     }
+
+    fn common_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
+        Some(0)
+    }
 }
 
 impl Reserve for VolumeBinding {

@@ -132,14 +132,38 @@ pub fn score(plugin: &mut dyn Plugin, call: &Call<'_>, nodes: &NodeSet) -> Resul
         Some(Ok(())) | None => {}
     }
     let mut raw = Vec::new();
+    let mut common = None;
     if let Some(point) = plugin.score() {
         point.score(call, nodes, &mut raw)?;
+        common = point.common_score(call, nodes);
     }
     let mut normalized = raw.clone();
     if let Some(point) = plugin.normalize() {
         point.normalize(call, nodes, &mut normalized)?;
     }
-    Ok(Some(Scores { raw, normalized }))
+    let scores = Scores { raw, normalized };
+    if let Some(common) = common {
+        agrees_with_common_score(plugin, call, (nodes, &scores), common)?;
+    }
+    Ok(Some(scores))
+}
+
+/// A score that all nodes have in common is what Score gives them, and Normalize makes the same of it for one node.
+fn agrees_with_common_score(
+    plugin: &mut dyn Plugin,
+    call: &Call<'_>,
+    (nodes, scores): (&NodeSet, &Scores),
+    common: i64,
+) -> Result<(), Status> {
+    let mut normalized = [common];
+    if let Some(point) = plugin.normalize() {
+        point.normalize(call, &nodes.iter().take(1).collect(), &mut normalized)?;
+    }
+    let agrees = |scores: &[i64], common: i64| scores.iter().all(|score| *score == common);
+    if agrees(&scores.raw, common) && agrees(&scores.normalized, normalized[0]) {
+        return Ok(());
+    }
+    Err(Status::error(format!("common-score says {common} where score and normalize say {scores:?}")))
 }
 
 fn name(call: &Call<'_>, node: NodeIdx) -> String {

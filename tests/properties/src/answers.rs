@@ -228,7 +228,7 @@ impl ProfileRun<'_> {
             answers.insert(format!("total {}", self.cluster.node_name(node)), total.to_string());
         }
         for scores in attempt.plugin_scores() {
-            let both = scores.raw.iter().zip(&scores.normalized);
+            let both = scores.raw().zip(scores.normalized());
             for (node, (raw, normalized)) in attempt.feasible.iter().zip(both) {
                 let what = format!("score {} {}", self.name(scores.plugin), self.cluster.node_name(node));
                 answers.insert(what, format!("{raw} {normalized}"));

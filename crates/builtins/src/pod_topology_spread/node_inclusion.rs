@@ -4,10 +4,7 @@
 use berth_framework::Call;
 use berth_model::{NodeSet, pod::SpreadConstraint};
 
-use crate::{
-    node_rules::Scratch,
-    taint_toleration::{admits, once_per_set},
-};
+use crate::{node_rules::Scratch, taint_toleration::narrow_to_tolerated};
 
 /// The nodes that the policies include. Each set is worked out at most once for a pod.
 #[derive(Debug, Default)]
@@ -41,7 +38,7 @@ impl NodeInclusion {
         if constraint.honor_node_taints {
             nodes.intersect(self.tolerated.get_or_insert_with(|| {
                 let mut tolerated = call.table.nodes().clone();
-                tolerated.retain(once_per_set(call, &mut self.verdicts, admits));
+                narrow_to_tolerated(call, &mut self.verdicts, &mut tolerated);
                 tolerated
             }));
         }

@@ -19,12 +19,30 @@ pub(super) const MAX_SCORE: i64 = 100;
 pub struct PluginScores {
     /// Which plugin.
     pub plugin: PluginIdx,
-    /// By which the normalized scores are multiplied.
-    pub weight: i64,
+    pub(super) weight: i64,
+    n_nodes: usize,
+    /// Whether all nodes have one score: then the columns have one entry.
+    is_common: bool,
+    raw: Vec<i64>,
+    /// Empty if the plugin does not normalise.
+    normalized: Vec<i64>,
+}
+
+impl PluginScores {
     /// As Score gave them.
-    pub raw: Vec<i64>,
-    /// What NormalizeScore made of them; equal to `raw` for a plugin without it.
-    pub normalized: Vec<i64>,
+    pub fn raw(&self) -> impl Iterator<Item = i64> {
+        self.by_node(&self.raw)
+    }
+
+    /// What NormalizeScore made of them; equal to [`Self::raw`] for a plugin without it.
+    pub fn normalized(&self) -> impl Iterator<Item = i64> {
+        self.by_node(if self.normalized.is_empty() { &self.raw } else { &self.normalized })
+    }
+
+    fn by_node(&self, scores: &[i64]) -> impl Iterator<Item = i64> {
+        let n_times = if self.is_common { self.n_nodes } else { 1 };
+        scores.iter().flat_map(move |score| std::iter::repeat_n(*score, n_times))
+    }
 }
 
 /// Scores [`Attempt::feasible`] into [`Attempt::totals`]. A profile without Score plugins gives every node 1.
@@ -65,19 +83,97 @@ fn score_and_weigh(
     let n_nodes = nodes.len();
     let mut plugins = profile.each::<dyn Score>();
     while let Some((plugin, point)) = plugins.next_but(profile, |plugin| attempt.skipped_scores.contains(plugin)) {
-        let scores = next_scores(attempt, plugin);
-        let answer = point.score(call, nodes, &mut scores.raw);
-        profile.meter().answered(plugin, Point::Score, code_of(&answer));
-        profile.meter().asked(plugin, Point::Score, n_nodes);
+        let scores = next_scores(attempt, plugin, n_nodes);
+        let answer = scores.ask(point, call, nodes);
         scores.weight = profile.plugins.weight(plugin);
-        check_scores(profile, plugin, &scores.raw, answer, n_nodes)?;
+        scores.check(profile, answer)?;
     }
-    for position in 0..attempt.n_scored {
-        let Some(scores) = attempt.scores.get_mut(position) else { break };
-        normalize_plugin(profile, call, nodes, scores)?;
-        for (total, score) in attempt.totals.iter_mut().zip(&scores.normalized) {
-            *total += score * scores.weight;
+    add_up(profile, call, nodes, attempt)
+}
+
+/// Adds the scores that plugins gave to the totals, normalised and weighted.
+pub(super) fn add_up(
+    profile: &mut Profile,
+    call: &Call<'_>,
+    nodes: &NodeSet,
+    attempt: &mut Attempt,
+) -> Result<(), Status> {
+    let one = &mut attempt.batch;
+    one.clear();
+    nodes.iter().take(1).for_each(|node| one.insert(node));
+    let mut common = 0;
+    for scores in attempt.scores.iter_mut().take(attempt.n_scored) {
+        let PluginScores { plugin, weight, is_common, .. } = *scores;
+        let normalized = scores.normalize(profile, call, if is_common { one } else { nodes })?;
+        if is_common {
+            check_range(profile, plugin, normalized)?;
+            common += normalized.first().copied().unwrap_or(0) * weight;
+        } else {
+            add_weighted(profile, plugin, normalized, weight, &mut attempt.totals)?;
         }
+    }
+    add_to_all(common, &mut attempt.totals);
+    Ok(())
+}
+
+impl PluginScores {
+    /// Asks the plugin about `nodes`.
+    pub(super) fn ask<P: Score + ?Sized>(
+        &mut self,
+        point: &mut P,
+        call: &Call<'_>,
+        nodes: &NodeSet,
+    ) -> Result<(), Status> {
+        let Some(score) = point.common_score(call, nodes) else { return point.score(call, nodes, &mut self.raw) };
+        self.is_common = true;
+        self.raw.push(score);
+        Ok(())
+    }
+
+    /// Takes note that the plugin was asked. It must have given each node a score.
+    pub(super) fn check(&mut self, profile: &mut Profile, answer: Result<(), Status>) -> Result<(), Status> {
+        profile.meter().answered(self.plugin, Point::Score, code_of(&answer));
+        profile.meter().asked(self.plugin, Point::Score, self.n_nodes);
+        if self.is_common { Ok(()) } else { check_scores(profile, self.plugin, &self.raw, answer, self.n_nodes) }
+    }
+
+    /// Lets the plugin normalise its scores for `nodes`: those that they stand for, or one of them if they have a score in
+    /// common.
+    fn normalize(&mut self, profile: &mut Profile, call: &Call<'_>, nodes: &NodeSet) -> Result<&[i64], Status> {
+        if profile.get(self.plugin).is_none_or(|plugin| plugin.normalize().is_none()) {
+            return Ok(&self.raw);
+        }
+        self.normalized.extend_from_slice(&self.raw);
+        normalize_scores(profile, call, nodes, self.plugin, &mut self.normalized)?;
+        Ok(&self.normalized)
+    }
+}
+
+/// Adds one number to all totals.
+pub(super) fn add_to_all(number: i64, totals: &mut [i64]) {
+    if number != 0 {
+        totals.iter_mut().for_each(|total| *total += number);
+    }
+}
+
+/// Adds normalised scores to the totals.
+pub(super) fn add_weighted(
+    profile: &mut Profile,
+    plugin: PluginIdx,
+    scores: &[i64],
+    weight: i64,
+    totals: &mut [i64],
+) -> Result<(), Status> {
+    // Negative once a score is below 0 or above MAX_SCORE.
+    let out_of_range = scores.iter().fold(0, |bits, score| bits | score | MAX_SCORE.wrapping_sub(*score));
+    if out_of_range < 0 {
+        return check_range(profile, plugin, scores);
+    }
+    if let Ok(weight) = u32::try_from(weight).map(i64::from) {
+        // Processors multiply several numbers of 32 bits at a time.
+        totals.iter_mut().zip(scores).for_each(|(total, score)| *total += (score & i64::from(u32::MAX)) * weight);
+    } else {
+        totals.iter_mut().zip(scores).for_each(|(total, score)| *total += score * weight);
     }
     Ok(())
 }
@@ -108,14 +204,21 @@ pub(super) fn pre_score(
 }
 
 /// The slot for the next plugin's scores, emptied.
-pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx) -> &mut PluginScores {
+pub(super) fn next_scores(attempt: &mut Attempt, plugin: PluginIdx, n_nodes: usize) -> &mut PluginScores {
     let position = attempt.n_scored;
     attempt.n_scored += 1;
     if position >= attempt.scores.len() {
-        attempt.scores.push(PluginScores { plugin, weight: 1, raw: Vec::new(), normalized: Vec::new() });
+        attempt.scores.push(PluginScores {
+            plugin,
+            weight: 1,
+            n_nodes,
+            is_common: false,
+            raw: Vec::new(),
+            normalized: Vec::new(),
+        });
     }
     let scores = &mut attempt.scores[position];
-    scores.plugin = plugin;
+    (scores.plugin, scores.n_nodes, scores.is_common) = (plugin, n_nodes, false);
     scores.raw.clear();
     scores.normalized.clear();
     scores
@@ -138,17 +241,7 @@ pub(super) fn check_scores(
     Err(Status::error(format!("running Score plugins: plugin \"{name}\" failed with: {text}")))
 }
 
-pub(super) fn normalize_plugin(
-    profile: &mut Profile,
-    call: &Call<'_>,
-    nodes: &NodeSet,
-    scores: &mut PluginScores,
-) -> Result<(), Status> {
-    scores.normalized.extend_from_slice(&scores.raw);
-    normalize_scores(profile, call, nodes, scores.plugin, &mut scores.normalized)
-}
-
-/// Brings the scores that a plugin gave for `nodes` into their range.
+/// Lets the plugin bring the scores that it gave for `nodes` into their range, if it does that.
 pub(super) fn normalize_scores(
     profile: &mut Profile,
     call: &Call<'_>,
@@ -167,7 +260,7 @@ pub(super) fn normalize_scores(
             "running Normalize on Score plugins: plugin \"{name}\" failed with: {text}"
         )));
     }
-    check_range(profile, plugin, scores)
+    Ok(())
 }
 
 pub(super) fn check_range(profile: &mut Profile, plugin: PluginIdx, scores: &[i64]) -> Result<(), Status> {

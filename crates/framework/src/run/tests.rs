@@ -27,6 +27,8 @@ struct Scripted {
     with_nominated: Vec<u32>,
     pre_score: Option<Result<(), Status>>,
     score: Option<Vec<i64>>,
+    /// Score is not to be asked then.
+    common_score: Option<i64>,
     normalize: Option<i64>,
     post_filter: Option<(Status, Option<Option<NodeIdx>>)>,
 }
@@ -135,6 +137,9 @@ impl Score for Scripted {
         let given = self.score.clone().unwrap_or_default();
         scores.extend(nodes.iter().filter_map(|node| given.get(node.index())));
         Ok(())
+    }
+    fn common_score(&mut self, _call: &Call<'_>, _nodes: &NodeSet) -> Option<i64> {
+        self.common_score
     }
 }
 
@@ -328,10 +333,25 @@ fn scores_are_normalised_weighted_and_summed() {
     profile.plugins.set_weight(PluginIdx(2), 3);
     let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
     assert_eq!(placed.attempt.totals, [1 + 21, 30, 50 + 27]);
-    let raw: Vec<_> = placed.attempt.plugin_scores().iter().map(|scores| scores.raw.clone()).collect();
+    let raw: Vec<_> = placed.attempt.plugin_scores().iter().map(|scores| scores.raw().collect::<Vec<_>>()).collect();
     assert_eq!(raw, [vec![10, 300, 500], vec![7, 0, 9]]);
     assert_eq!(placed.attempt.skipped_scores.iter().collect::<Vec<_>>(), [PluginIdx(1)]);
     assert!(matches!(placed.result, Ok(NodeIdx(2))));
+}
+
+#[test]
+fn a_common_score_counts_for_each_node() {
+    let common =
+        |score| Scripted { common_score: Some(score), normalize: Some(10), ..Scripted::called("Common").scoring(&[]) };
+    let mut profile = profile(vec![common(70), Scripted::called("Small").scoring(&[7, 9, 0])]);
+    profile.plugins.set_weight(PluginIdx(0), 3);
+    let placed = place_in(3, &mut profile, &Pod::default(), &NominatedPods::default());
+    assert_eq!(placed.attempt.totals, [21 + 7, 21 + 9, 21]);
+    let [scores, _] = placed.attempt.plugin_scores() else { panic!("both scored") };
+    assert!(scores.raw().eq([70; 3]) && scores.normalized().eq([7; 3]));
+    let error = "applying score defaultWeights on Score plugins: plugin \"Common\" returns an invalid score 101, it should in the \
+                 range of [0, 100] after normalizing";
+    assert_eq!(broken(2, vec![common(1010)]), error);
 }
 
 #[test]

@@ -72,10 +72,10 @@ impl Check<'_> {
         let nodes: Vec<String> = nodes.collect();
         for scores in self.attempt.plugin_scores() {
             let name = self.subject.name(scores.plugin);
-            for ((node, raw), norm) in nodes.iter().zip(&scores.raw).zip(&scores.normalized) {
+            for ((node, raw), norm) in nodes.iter().zip(scores.raw()).zip(scores.normalized()) {
                 let entry = got.entry(node.clone()).or_default();
-                entry.raw.insert(name.clone(), *raw);
-                entry.norm.insert(name.clone(), *norm);
+                entry.raw.insert(name.clone(), raw);
+                entry.norm.insert(name.clone(), norm);
             }
         }
         let ours = |scores: &BTreeMap<String, i64>| -> BTreeMap<String, i64> {

@@ -14,7 +14,9 @@ use crate::{
     run::{
         Attempt,
         filter::{Stretch, broken, stretches},
-        score::{check_range, check_scores, next_scores, normalize_plugin, normalize_scores, pre_score},
+        score::{
+            add_to_all, add_up, add_weighted, check_range, check_scores, next_scores, normalize_scores, pre_score,
+        },
     },
     status::Status,
 };
@@ -211,13 +213,7 @@ impl Board {
                 ask_score(profile, call, nodes, plugin, attempt)?;
             }
         }
-        for position in 0..attempt.n_scored {
-            let Some(scores) = attempt.scores.get_mut(position) else { break };
-            normalize_plugin(profile, call, nodes, scores)?;
-            for (total, score) in attempt.totals.iter_mut().zip(&scores.normalized) {
-                *total += score * scores.weight;
-            }
-        }
+        add_up(profile, call, nodes, attempt)?;
         self.add_normalized(profile, call, nodes, &mut attempt.totals)
     }
 
@@ -269,6 +265,7 @@ impl Board {
         let Self { scratch: Scratch { batch: one, scores: buffer, .. }, scores, raw, .. } = self;
         one.clear();
         nodes.iter().take(1).for_each(|node| one.insert(node));
+        let mut common = 0;
         for (reused, column) in scores.iter().filter(|it| it.normalizes).zip(raw.iter()) {
             buffer.clear();
             match column {
@@ -276,16 +273,17 @@ impl Board {
                 RawScores::Same(score) => {
                     buffer.push(*score);
                     normalize_scores(profile, call, one, reused.plugin, buffer)?;
-                    let same = buffer.first().copied().unwrap_or(0) * reused.weight;
-                    totals.iter_mut().for_each(|total| *total += same);
+                    check_range(profile, reused.plugin, buffer)?;
+                    common += buffer.first().copied().unwrap_or(0) * reused.weight;
                 }
                 RawScores::ByRow(column) => {
                     buffer.extend(nodes.iter().map(|node| at(column, node)));
                     normalize_scores(profile, call, nodes, reused.plugin, buffer)?;
-                    totals.iter_mut().zip(buffer.iter()).for_each(|(total, score)| *total += score * reused.weight);
+                    add_weighted(profile, reused.plugin, buffer, reused.weight, totals)?;
                 }
             }
         }
+        add_to_all(common, totals);
         Ok(())
     }
 }
@@ -301,10 +299,8 @@ fn ask_score(
     let n_nodes = attempt.totals.len();
     let weight = profile.plugins.weight(plugin);
     let Some(point) = profile.get(plugin).and_then(|it| it.score()) else { return Ok(()) };
-    let scores = next_scores(attempt, plugin);
-    let answer = Score::score(point, call, nodes, &mut scores.raw);
-    profile.meter().answered(plugin, Point::Score, code_of(&answer));
-    profile.meter().asked(plugin, Point::Score, n_nodes);
+    let scores = next_scores(attempt, plugin, n_nodes);
+    let answer = scores.ask(point, call, nodes);
     scores.weight = weight;
-    check_scores(profile, plugin, &scores.raw, answer, n_nodes)
+    scores.check(profile, answer)
 }
