@@ -33,6 +33,7 @@ mod pod_topology_spread;
 mod priority_sort;
 mod registry;
 mod reuse;
+mod row_blocks;
 mod scheduling_gates;
 mod scored_resources;
 mod signatures;

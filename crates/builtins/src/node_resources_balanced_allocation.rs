@@ -5,14 +5,15 @@
 //! kube-scheduler: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`.
 
 use berth_framework::{Call, ConfigureError, PreScore, Score, Status};
-use berth_model::{Column, NodeSet};
+use berth_model::{Column, NodeIdx, NodeSet};
 use serde::Deserialize;
 
 use crate::{
     args,
     built_in::{BuiltIn, Descriptor, plugin},
     normalize::MAX_SCORE,
-    scored_resources::{ResourceArgs, ScoredResource, scored_resources, views},
+    row_blocks::{Block, integer_below, number, score_in_blocks},
+    scored_resources::{ResourceArgs, ResourceView, ScoredResource, scored_resources, views},
 };
 
 #[derive(Debug, Default, Deserialize)]
@@ -58,7 +59,7 @@ impl Score for NodeResourcesBalancedAllocation {
         let used = |name| table.requested().column(name);
         let views = views(&self.resources, &call.pod.balanced_requests, table, used);
         let (mut with, mut without) = (Vec::new(), Vec::new());
-        scores.extend(nodes.iter().map(|node| {
+        let of_row = |node| {
             with.clear();
             without.clear();
             for (view, (allocatable, used)) in views.iter().filter_map(|view| Some((view, view.amounts(node)?))) {
@@ -66,9 +67,37 @@ impl Score for NodeResourcesBalancedAllocation {
                 without.push(used_fraction(used, allocatable));
             }
             MAX_SCORE / 2 + (MAX_SCORE / 2 + balance(&with) - balance(&without)) / 2
-        }));
+        };
+        score_in_blocks(nodes, scores, |block, scores| score_block(&views, block, scores), of_row);
         Ok(())
     }
+}
+
+/// The scores of a block of rows by two resources, as there are by default.
+fn score_block(views: &[ResourceView<'_>], block: (NodeIdx, u64), scores: &mut Block<i64>) -> Option<()> {
+    let [one, other] = views else { return None };
+    let (request, other_request) = (number(one.request), number(other.request));
+    one.in_block(block, |wholes, used| {
+        other.in_block(block, |other_wholes, other_used| {
+            let rows = wholes.iter().zip(used).zip(other_wholes.iter().zip(other_used));
+            for (score, ((&whole, &used), (&other_whole, &other_used))) in scores.iter_mut().zip(rows) {
+                let (whole, other_whole) = (number(whole), number(other_whole));
+                let (used, other_used) = (number(used), number(other_used));
+                let with = balance_of_two((used + request) / whole, (other_used + other_request) / other_whole);
+                let without = balance_of_two(used / whole, other_used / other_whole);
+                // The balance of two is at least 50, so that nothing here is negative.
+                *score = MAX_SCORE / 2 + ((MAX_SCORE / 2 + with - without) >> 1);
+            }
+        })
+    })?
+}
+
+/// What [`balance`] says of two fractions. It halves their difference, and this one doubles what it is subtracted from: no
+/// digit differs.
+#[inline]
+fn balance_of_two(first: f64, second: f64) -> i64 {
+    let at_most_1 = |fraction: f64| if fraction < 1.0 { fraction } else { 1.0 };
+    integer_below((2.0 - (at_most_1(first) - at_most_1(second)).abs()) * (MAX_SCORE / 2) as f64)
 }
 
 #[expect(clippy::cast_precision_loss, reason = "Kubernetes computes in float64")]

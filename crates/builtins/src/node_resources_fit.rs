@@ -24,6 +24,7 @@ use crate::{
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
     node_check::explain_each,
+    row_blocks::{Amounts, score_in_blocks},
     scored_resources::{is_extended, views},
 };
 
@@ -200,12 +201,17 @@ impl Filter for NodeResourcesFit {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         self.prepare(call);
         let table = call.table;
-        let (allowed_pods, n_pods) = (table.allocatable().column(Sym::PODS), table.pod_counts());
-        candidates.retain(|node| !is_full(at(allowed_pods, node), at(n_pods, node)));
+        let pods = Amounts { allocatable: table.allocatable().column(Sym::PODS), used: table.pod_counts() };
+        pods.narrow_to_room(1, candidates, is_full);
         for request in &self.requests {
             let allocatable = table.allocatable().column(request.name);
-            let requested = table.requested().column(request.name);
-            candidates.retain(|node| !request.is_short(at(allocatable, node), at(requested, node)));
+            let used = table.requested().column(request.name);
+            let is_short = |allocatable, used| request.is_short(allocatable, used);
+            if request.is_served_by_devices {
+                candidates.retain(|node| !is_short(at(allocatable, node), at(used, node)));
+            } else {
+                Amounts { allocatable, used }.narrow_to_room(request.amount, candidates, is_short);
+            }
         }
         Ok(())
     }
@@ -242,7 +248,8 @@ impl Score for NodeResourcesFit {
             _ => table.requested().column(name),
         };
         let views = views(self.strategy.resources(), &call.pod.scoring_requests, table, used);
-        scores.extend(nodes.iter().map(|node| self.strategy.score(&views, node)));
+        let of_block = |block, scores: &mut _| self.strategy.score_block(&views, block, scores);
+        score_in_blocks(nodes, scores, of_block, |node| self.strategy.score(&views, node));
         Ok(())
     }
 }

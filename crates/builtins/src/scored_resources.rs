@@ -5,6 +5,8 @@ use berth_model::{ClusterTable, NodeIdx, Sym, cluster_table::at, pod::Resources}
 use serde::Deserialize;
 use thiserror::Error;
 
+use crate::row_blocks::{Amounts, Block, is_small};
+
 /// An entry of `resources` in the args of a plugin that scores by resources.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -38,16 +40,26 @@ pub(crate) struct WeightError {
 pub(crate) struct ResourceView<'a> {
     pub(crate) weight: i64,
     pub(crate) request: i64,
-    allocatable: &'a [i64],
-    used: &'a [i64],
+    amounts: Amounts<'a>,
 }
 
 impl ResourceView<'_> {
+    /// Lets `run` see a block of rows with some members: allocatable amounts, and sums of requests. `None` if they or the
+    /// pod's request are too large for it, or a member has none of the resource.
+    #[inline]
+    pub(crate) fn in_block<T>(
+        &self,
+        block: (NodeIdx, u64),
+        run: impl FnOnce(&Block<i64>, &Block<i64>) -> T,
+    ) -> Option<T> {
+        if is_small(self.request) { self.amounts.in_positive_block(block, run) } else { None }
+    }
+
     /// The node's allocatable amount, and the sum of requests of the pods on it; `None` if the node has none of the
     /// resource.
     pub(crate) fn amounts(&self, node: NodeIdx) -> Option<(i64, i64)> {
-        let allocatable = at(self.allocatable, node);
-        (allocatable != 0).then(|| (allocatable, at(self.used, node)))
+        let allocatable = at(self.amounts.allocatable, node);
+        (allocatable != 0).then(|| (allocatable, at(self.amounts.used, node)))
     }
 }
 
@@ -87,9 +99,9 @@ pub(crate) fn views<'a>(
     let view = |resource: &ScoredResource| {
         let name = table.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
         let request = requests.get(name);
-        let allocatable = table.allocatable().column(name);
         let is_scored = request != 0 || !resource.is_scalar;
-        is_scored.then(|| ResourceView { weight: resource.weight, request, allocatable, used: used(name) })
+        let amounts = || Amounts { allocatable: table.allocatable().column(name), used: used(name) };
+        is_scored.then(|| ResourceView { weight: resource.weight, request, amounts: amounts() })
     };
     resources.iter().filter_map(view).collect()
 }

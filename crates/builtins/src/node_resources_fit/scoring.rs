@@ -9,6 +9,7 @@ use thiserror::Error;
 
 use crate::{
     normalize::MAX_SCORE,
+    row_blocks::{Block, integer_below, number, round_down},
     scored_resources::{ResourceArgs, ResourceView, ScoredResource, WeightError, scored_resources},
 };
 
@@ -112,6 +113,30 @@ impl Strategy {
         }
     }
 
+    /// [`Self::score`] of each row of a block, as far as [`row_blocks`](crate::row_blocks) goes; not for shapes.
+    pub(super) fn score_block(
+        &self,
+        views: &[ResourceView<'_>],
+        block: (NodeIdx, u64),
+        scores: &mut Block<i64>,
+    ) -> Option<()> {
+        match self.kind {
+            Kind::LeastAllocated => {
+                let free = |requested, allocatable| allocatable - requested;
+                mean_of_block(
+                    views,
+                    block,
+                    scores,
+                    |requested, all| if requested < all { free(requested, all) } else { 0.0 },
+                )
+            }
+            Kind::MostAllocated => {
+                mean_of_block(views, block, scores, |requested, all| if requested < all { requested } else { all })
+            }
+            Kind::RequestedToCapacityRatio(_) => None,
+        }
+    }
+
     /// Whether a resource with score 0 counts in the mean. For a ratio it does not.
     fn counts_zero(&self) -> bool {
         match self.kind {
@@ -130,6 +155,36 @@ impl Strategy {
             Kind::RequestedToCapacityRatio(shape) => shape.at(percent(requested)),
         }
     }
+}
+
+/// The weighted mean of `part` of each resource, in percent of what is allocatable. `part` is told what is requested and what
+/// is allocatable.
+#[expect(clippy::cast_precision_loss, reason = "weights are at most 100, and so are scores")]
+fn mean_of_block(
+    views: &[ResourceView<'_>],
+    block: (NodeIdx, u64),
+    scores: &mut Block<i64>,
+    part: impl Fn(f64, f64) -> f64,
+) -> Option<()> {
+    let mut sums: Block<f64> = [0.0; 64];
+    let mut weights = 0;
+    for view in views {
+        let (weight, request) = (view.weight as f64, number(view.request));
+        weights += view.weight;
+        view.in_block(block, |allocatable, used| {
+            for ((sum, allocatable), used) in sums.iter_mut().zip(allocatable).zip(used) {
+                let allocatable = number(*allocatable);
+                let part = part(number(*used) + request, allocatable);
+                *sum += round_down(part * MAX_SCORE as f64 / allocatable) * weight;
+            }
+        })?;
+    }
+    // Half a point more keeps a quotient that is an integer from being rounded below it, and no other reaches the next.
+    let share = 1.0 / weights.max(1) as f64;
+    for (score, sum) in scores.iter_mut().zip(&sums) {
+        *score = integer_below((sum + 0.5) * share);
+    }
+    Some(())
 }
 
 /// The quotient of two non-negative numbers, rounded to the nearest integer; halves are rounded up.
