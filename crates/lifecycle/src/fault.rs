@@ -4,7 +4,7 @@
 //! holds those pods back, and a plugin that serves all others well is not taken from them. What a fault took of the
 //! scheduling thread is summed as well, so that few slow ones weigh as much as many quick ones. The window is one of time in
 //! service: else restarts, which come later and later, would space the faults of a component that faults at its first call
-//! so far that they never are too many, and its pods would wait for ever.
+//! so far that they never are too many, and its pods would wait for ever. A probation is measured in that time as well.
 
 use std::collections::VecDeque;
 
@@ -82,7 +82,7 @@ impl FaultHistory {
     }
 
     /// The moment as it would be had the component never waited for a restart.
-    fn time_in_service(&self, now: Time) -> Time {
+    pub(crate) fn time_in_service(&self, now: Time) -> Time {
         let waits = self.out_since.map_or(0, |since| now.since(since));
         Time(now.0.saturating_sub(self.waited).saturating_sub(waits))
     }

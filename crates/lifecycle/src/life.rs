@@ -79,6 +79,7 @@ pub(crate) struct RefusedFile {
 /// How a probation has gone so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProbationSoFar {
+    /// In time of service.
     since: Time,
     n_faults: u32,
 }
@@ -198,7 +199,7 @@ impl<B: CountCalls> Life<B> {
             }
 
             (Untried { installed, probation: Some(probation) }, E::Taken { digest }) if installed.is(digest) => {
-                OnProbation { installed, probation: ProbationSoFar { since: context.now, ..probation } }
+                OnProbation { installed, probation: ProbationSoFar { since: context.time_in_service(), ..probation } }
             }
             (Untried { installed, probation: None }, E::Taken { digest }) if installed.is(digest) => {
                 Serving { installed }
@@ -332,7 +333,7 @@ impl<B: CountCalls> Life<B> {
     fn offer(component: Component<B>, fallback: Option<Fallback<B>>, context: &mut Context<'_>) -> Self {
         context.forget_faults();
         let is_observed = fallback.is_some() || context.history.has_record();
-        let probation = is_observed.then_some(ProbationSoFar { since: context.now, n_faults: 0 });
+        let probation = is_observed.then_some(ProbationSoFar { since: context.time_in_service(), n_faults: 0 });
         Life::Untried { installed: Installed { component, fallback, refused: None }, probation }
     }
 
@@ -507,13 +508,17 @@ impl ProbationSoFar {
     /// Whether it has lasted long enough.
     fn is_over<B: CountCalls>(self, installed: &Installed<B>, context: &Context<'_>) -> bool {
         match context.policy.probation.span {
-            ProbationSpan::Time(span) => context.now.since(self.since) >= milliseconds(span),
+            ProbationSpan::Time(span) => context.time_in_service().since(self.since) >= milliseconds(span),
             ProbationSpan::Calls(calls) => installed.component.binary.n_calls() >= calls,
         }
     }
 }
 
 impl Context<'_> {
+    fn time_in_service(&self) -> Time {
+        self.history.time_in_service(self.now)
+    }
+
     /// Another binary is in charge from here on, or the same one gets another chance.
     fn forget_faults(&mut self) {
         self.history.begin_anew(self.now);

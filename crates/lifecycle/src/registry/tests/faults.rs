@@ -141,6 +141,24 @@ fn the_pods_of_one_owner_do_not_fail_a_probation() {
     assert_eq!(bench.serves("Mine"), "a");
 }
 
+/// Restarts may take long, and a component that faults at its first call has no other time.
+#[test]
+fn a_probation_does_not_end_while_the_component_is_restarted() {
+    let mut policy = strict();
+    policy.plugin.probation.faults = 3;
+    let mut bench = Bench::new(policy, &["Mine"]);
+    bench.put("Mine", "a");
+    bench.put("Mine", "b");
+    for n in 1..=3 {
+        assert_eq!(bench.status("Mine").state, PluginState::Probation, "before fault {n}");
+        bench.fault_as("Mine", of(&format!("default/{n}"), "b"));
+        bench.advance(40);
+        bench.taken("Mine", "b");
+    }
+    bench.fault_as("Mine", of("default/4", "b"));
+    assert_eq!(bench.serves("Mine"), "a");
+}
+
 #[test]
 fn a_new_file_does_not_wipe_out_the_record_of_the_one_before() {
     let mut bench = Bench::new(strict(), &["Mine"]);
