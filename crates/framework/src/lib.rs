@@ -12,6 +12,8 @@ pub mod extender;
 pub mod factory;
 pub mod grants;
 pub mod hooks;
+#[doc(hidden)]
+pub mod implemented;
 mod macros;
 pub mod manifest;
 pub mod meter;

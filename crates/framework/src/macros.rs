@@ -8,7 +8,24 @@
 /// ```
 ///
 /// This implements [`Plugin`](crate::Plugin) and [`PluginType`](crate::PluginType). It also leaves a macro with the name
-/// of the type that hands the list on, so that the SDK's `export!` need not be told it again.
+/// of the type that hands the list on, so that the SDK's `export!` need not be told it again. A trait of an extension point or
+/// hook that the type implements and the list lacks does not compile: nothing would ever call it.
+///
+/// ```compile_fail
+/// # use berth_framework::{Call, Configure, ConfigureError, CycleId, EndCycle, Manifest, PostBind, plugin};
+/// # use berth_model::NodeIdx;
+/// # struct Counter;
+/// # impl Configure for Counter {
+/// #     fn describe() -> Manifest { Manifest::default() }
+/// #     fn configure(_: &str) -> Result<Self, ConfigureError> { Ok(Self) }
+/// # }
+/// # impl PostBind for Counter { fn post_bind(&mut self, _: &Call<'_>, _: NodeIdx) {} }
+/// impl EndCycle for Counter {
+///     fn end_cycle(&mut self, cycle: CycleId) {}
+/// }
+/// plugin!(Counter: PostBind); // Counter implements EndCycle, which its `plugin!` line does not list
+/// # fn main() {}
+/// ```
 #[macro_export]
 macro_rules! plugin {
     ($plugin:ident: $($point:ident),* $(; $($hook:ident),+)? $(,)?) => {
@@ -30,6 +47,8 @@ macro_rules! plugin {
         impl $crate::PluginType for $plugin {
             const POINTS: $crate::Points = $crate::Points::of(&[$($crate::Point::$point),*]);
         }
+
+        $crate::all_listed!($plugin [$($point)* $($($hook)+)?]);
 
         #[doc(hidden)]
         #[macro_export]
