@@ -92,11 +92,7 @@ fn visit_chunks(
         let mut batch = std::mem::take(&mut attempt.batch);
         stretch.collect_into(call.table, &mut batch);
         let result = filter_batch(profile, call, nominated, &mut batch, attempt);
-        if batch.len() == stretch.len() {
-            attempt.take_all(stretch, &batch, limit);
-        } else {
-            attempt.take_passing(stretch, &batch, limit);
-        }
+        attempt.take(stretch, &batch, limit);
         attempt.batch = batch;
         result?;
     }
@@ -120,10 +116,14 @@ impl Stretch<'_> {
         self.first.len() + self.second.len()
     }
 
-    /// Makes `set` the set of these nodes. A list names each node of the table once at most, so that one which is as long as
-    /// the table names all.
-    fn collect_into(&self, table: &ClusterTable, set: &mut NodeSet) {
-        if self.len() == table.n_nodes() {
+    /// Whether these are all nodes: a list names each node of the table once at most.
+    pub(super) fn is_whole(&self, table: &ClusterTable) -> bool {
+        self.len() == table.n_nodes()
+    }
+
+    /// Makes `set` the set of these nodes.
+    pub(super) fn collect_into(&self, table: &ClusterTable, set: &mut NodeSet) {
+        if self.is_whole(table) {
             set.copy_from(table.nodes());
             debug_assert!(self.iter().all(|node| set.contains(node)), "candidates are nodes of the table");
         } else {
@@ -147,12 +147,13 @@ pub(super) fn stretches(nodes: &[NodeIdx], start: usize, limit: usize) -> impl I
 }
 
 impl Attempt {
-    /// Enters the nodes of a stretch, which are those of `nodes`, until there are `limit`.
-    fn take_all(&mut self, stretch: Stretch<'_>, nodes: &NodeSet, limit: usize) {
-        if self.feasible_order.len() + stretch.len() > limit {
-            return self.take_passing(stretch, nodes, limit);
+    /// Enters those nodes of a stretch that passed, none of which is elsewhere, until there are `limit`.
+    pub(super) fn take(&mut self, stretch: Stretch<'_>, passed: &NodeSet, limit: usize) {
+        let have_all_room = self.feasible_order.len() + stretch.len() <= limit;
+        if !have_all_room || passed.len() < stretch.len() {
+            return self.take_passing(stretch, passed, limit);
         }
-        self.feasible.union(nodes);
+        self.feasible.union(passed);
         self.feasible_order.extend_from_slice(stretch.first);
         self.feasible_order.extend_from_slice(stretch.second);
         self.n_visited += stretch.len();

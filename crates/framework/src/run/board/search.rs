@@ -4,7 +4,7 @@ use berth_model::{NodeIdx, NodeSet};
 
 use super::{
     Board, Scratch,
-    columns::{RawScores, at, put},
+    columns::{RawScores, append_rows, at, put},
 };
 use crate::{
     meter::code_of,
@@ -68,16 +68,16 @@ impl Board {
             if !is_known {
                 self.check(profile, call, stretch)?;
             }
-            if self.scratch.asked.is_empty() {
+            if self.scratch.asked.is_empty() && !stretch.is_whole(call.table) {
                 attempt.take_passing(stretch, &self.passing, limit);
                 continue;
             }
             let mut batch = std::mem::take(&mut self.scratch.batch);
-            batch.clear();
-            stretch.iter().filter(|node| self.passing.contains(*node)).for_each(|node| batch.insert(node));
+            stretch.collect_into(call.table, &mut batch);
+            batch.intersect(&self.passing);
             let asked = self.ask(profile, call, &mut batch);
             if asked.is_ok() {
-                attempt.take_passing(stretch, &batch, limit);
+                attempt.take(stretch, &batch, limit);
             }
             self.scratch.batch = batch;
             asked?;
@@ -103,8 +103,8 @@ impl Board {
     /// Makes the verdict on every node of the stretch known.
     fn check(&mut self, profile: &mut Profile, call: &Call<'_>, stretch: Stretch<'_>) -> Result<(), Status> {
         let mut batch = std::mem::take(&mut self.scratch.batch);
-        batch.clear();
-        stretch.iter().filter(|node| !self.checked.contains(*node)).for_each(|node| batch.insert(node));
+        stretch.collect_into(call.table, &mut batch);
+        batch.subtract(&self.checked);
         let checked = self.check_batch(profile, call, &mut batch);
         self.scratch.batch = batch;
         checked
@@ -206,7 +206,7 @@ impl Board {
         attempt: &mut Attempt,
     ) -> Result<(), Status> {
         self.score_new(profile, call, nodes)?;
-        attempt.totals.extend(nodes.iter().map(|node| at(&self.sums, node)));
+        append_rows(&self.sums, nodes, &mut attempt.totals);
         for position in 0..profile.plugins.at(Point::Score).len() {
             let Some(&plugin) = profile.plugins.at(Point::Score).get(position) else { break };
             if self.scratch.asked.contains(plugin) {
@@ -277,7 +277,7 @@ impl Board {
                     common += buffer.first().copied().unwrap_or(0) * reused.weight;
                 }
                 RawScores::ByRow(column) => {
-                    buffer.extend(nodes.iter().map(|node| at(column, node)));
+                    append_rows(column, nodes, buffer);
                     normalize_scores(profile, call, nodes, reused.plugin, buffer)?;
                     add_weighted(profile, reused.plugin, buffer, reused.weight, totals)?;
                 }
