@@ -22,7 +22,7 @@ impl BuiltIn for DefaultBinder {
     }
 }
 
-plugin!(DefaultBinder: Bind);
+plugin!(DefaultBinder: Bind; Reuse);
 
 impl Bind for DefaultBinder {
     fn bind(&mut self, _call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {

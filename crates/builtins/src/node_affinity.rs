@@ -66,6 +66,13 @@ fn preferred(pod: &Pod) -> impl Iterator<Item = (usize, &WeightedNodeTerm)> {
 }
 
 impl NodeAffinity {
+    /// Whether the pod selects or prefers nodes, or the plugin's arguments do.
+    pub(crate) fn concerns(&self, pod: &Pod) -> bool {
+        let rules = &pod.node_rules;
+        let of_pod = rules.required.is_some() || rules.selector.is_some() || rules.preferred.is_some();
+        of_pod || self.added.required().is_some() || !self.added.preferred().is_empty()
+    }
+
     fn status(&self, call: &Call<'_>, node: NodeIdx) -> Status {
         let table = call.table;
         if self.added.required().is_some_and(|terms| !matches_any(terms, table, node)) {

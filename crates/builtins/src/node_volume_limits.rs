@@ -88,7 +88,7 @@ impl BuiltIn for NodeVolumeLimits {
     }
 }
 
-plugin!(NodeVolumeLimits: PreFilter, Filter, QueueingHint, Sign; Follow);
+plugin!(NodeVolumeLimits: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for NodeVolumeLimits {
     fn follow(&mut self, table: &ClusterTable) {

@@ -1,39 +1,68 @@
 //! Which plugins' answers about a node hold for later pods that are alike, until the node's row is written.
 //!
-//! Plugins that look at other pods, at volumes or at devices are not among them: they are asked about each pod.
+//! Plugins that look at other pods, at volumes or at devices are asked about each pod that has such things.
 
 use std::hash::{Hash, Hasher};
 
 use berth_framework::{Call, Reach, Reuse};
+use berth_model::Pod;
 use rustc_hash::FxHasher;
 
 use crate::{
-    dynamic_resources::DynamicResources, image_locality::ImageLocality, node_affinity::NodeAffinity,
-    node_declared_features::NodeDeclaredFeatures, node_name::NodeName, node_ports::NodePorts,
-    node_resources_balanced_allocation::NodeResourcesBalancedAllocation, node_resources_fit::NodeResourcesFit,
-    node_unschedulable::NodeUnschedulable, taint_toleration::TaintToleration,
+    default_binder::DefaultBinder, dynamic_resources::DynamicResources, image_locality::ImageLocality,
+    node_affinity::NodeAffinity, node_declared_features::NodeDeclaredFeatures, node_name::NodeName,
+    node_ports::NodePorts, node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
+    node_resources_fit::NodeResourcesFit, node_unschedulable::NodeUnschedulable, node_volume_limits::NodeVolumeLimits,
+    taint_toleration::TaintToleration, volume_binding::VolumeBinding, volume_restrictions::VolumeRestrictions,
+    volume_zone::VolumeZone,
 };
+
+const ROW: Reach = Reach::Row { version: 0 };
 
 /// Implements Reuse for plugins that compare the pod with the node's row and look at nothing else.
 macro_rules! compare_with_row {
     ($($plugin:ident),* $(,)?) => {
         $(impl Reuse for $plugin {
             fn reach(&mut self, _call: &Call<'_>) -> Reach {
-                Reach::Row { version: 0 }
+                ROW
             }
         })*
     };
 }
 
-compare_with_row!(
-    NodeUnschedulable,
-    NodeName,
-    TaintToleration,
-    NodeAffinity,
-    NodePorts,
-    NodeDeclaredFeatures,
-    NodeResourcesBalancedAllocation,
+compare_with_row!(NodeUnschedulable, TaintToleration, NodeResourcesBalancedAllocation, DefaultBinder);
+
+/// Implements Reuse for plugins that look at one part of the pod, and reach so far with a pod that has it.
+macro_rules! with_part {
+    ($($plugin:ident: $is_there:expr => $reach:expr),* $(,)?) => {
+        $(impl Reuse for $plugin {
+            fn reach(&mut self, call: &Call<'_>) -> Reach {
+                if ($is_there)(call.pod) { $reach } else { Reach::Nothing }
+            }
+        })*
+    };
+}
+
+with_part!(
+    NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW,
+    NodePorts: |pod: &Pod| !pod.host_ports.is_empty() => ROW,
+    NodeDeclaredFeatures: |pod: &Pod| !pod.required_features.is_empty() => ROW,
+    DynamicResources: |pod: &Pod| !pod.resource_claims.is_empty() || !pod.extended_requests.is_empty() => Reach::Cluster,
+    VolumeRestrictions: has_volumes => Reach::Cluster,
+    NodeVolumeLimits: has_volumes => Reach::Cluster,
+    VolumeBinding: has_volumes => Reach::Cluster,
+    VolumeZone: has_volumes => Reach::Cluster,
 );
+
+fn has_volumes(pod: &Pod) -> bool {
+    !pod.volumes.is_empty()
+}
+
+impl Reuse for NodeAffinity {
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        if self.concerns(call.pod) { ROW } else { Reach::Nothing }
+    }
+}
 
 impl Reuse for NodeResourcesFit {
     /// Device classes decide which of the pod's resources devices may serve.
@@ -53,17 +82,11 @@ impl Reuse for ImageLocality {
     }
 }
 
-impl Reuse for DynamicResources {
-    /// To a pod without claims all nodes are the same.
-    fn reach(&mut self, call: &Call<'_>) -> Reach {
-        let needs_devices = !call.pod.resource_claims.is_empty() || !call.pod.extended_requests.is_empty();
-        if needs_devices { Reach::Cluster } else { Reach::Row { version: 0 } }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use berth_model::{Pod, pod::Resources};
+    use berth_framework::Status;
+    use berth_model::NodeIdx;
+    use berth_model::pod::Resources;
     use serde_json::json;
 
     use super::*;
@@ -85,6 +108,31 @@ mod tests {
         let on_all = reach(&cluster);
         cluster.edit_node("c", |_| ());
         assert_ne!(reach(&cluster), on_all);
+    }
+
+    #[test]
+    fn a_plain_pod_is_no_matter_for_plugins_about_parts_that_it_lacks() {
+        let mut cluster = TestCluster::default();
+        cluster.edit_node("a", |_| ());
+        let (pod, mut unconcerned) = (Pod::default(), Vec::new());
+        let (call, nodes) = (cluster.call(1, &pod), cluster.call(1, &pod).table.nodes().clone());
+        for factory in crate::factories() {
+            let mut plugin = factory.build("null").unwrap();
+            if plugin.reach(&call) != Reach::Nothing {
+                continue;
+            }
+            unconcerned.push(factory.manifest().name.clone());
+            let skips = plugin.pre_filter().is_none_or(|point| point.pre_filter(&call) == Err(Status::skip()));
+            let mut passing = nodes.clone();
+            plugin.filter().unwrap().filter(&call, &mut passing).unwrap();
+            let prepares =
+                plugin.pre_bind_pre_flight().is_some_and(|it| it.pre_bind_pre_flight(&call, NodeIdx(0)).is_ok());
+            assert!(skips && passing == nodes && !prepares, "{unconcerned:?}");
+        }
+        unconcerned.sort_unstable();
+        let expected = "DynamicResources NodeAffinity NodeDeclaredFeatures NodeName NodePorts NodeVolumeLimits \
+                        VolumeBinding VolumeRestrictions VolumeZone";
+        assert_eq!(unconcerned.join(" "), expected);
     }
 
     #[test]

@@ -131,7 +131,7 @@ impl BuiltIn for VolumeBinding {
 
 plugin!(
     VolumeBinding: PreFilter, Filter, PreScore, Score, Reserve, PreBindPreFlight, PreBind, QueueingHint, Sign;
-    EndCycle, Follow
+    EndCycle, Follow, Reuse
 );
 
 impl QueueingHint for VolumeBinding {

@@ -60,7 +60,7 @@ impl BuiltIn for VolumeRestrictions {
     }
 }
 
-plugin!(VolumeRestrictions: PreFilter, Filter, QueueingHint, Sign; Follow);
+plugin!(VolumeRestrictions: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for VolumeRestrictions {
     fn follow(&mut self, table: &ClusterTable) {

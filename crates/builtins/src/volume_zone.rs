@@ -77,7 +77,7 @@ impl BuiltIn for VolumeZone {
     }
 }
 
-plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign);
+plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Reuse);
 
 /// Why the volume of a claim is unknown.
 #[derive(Debug, thiserror::Error)]

@@ -24,8 +24,9 @@ pub trait Follow {
 
 /// Says which of its answers hold for later pods too, so that the plugin is asked again only about nodes that changed.
 pub trait Reuse {
-    /// How far the plugin's answers about the pod reach. Asked in each cycle after PreFilter, and about scores after
-    /// PreScore; must cost little.
+    /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and about
+    /// scores after PreScore; a component before PreFilter, once for pods that are alike, as `wit/reuse.wit` says. Must cost
+    /// little.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 
@@ -43,6 +44,9 @@ pub enum Reach {
         /// Stands for all else that answers follow from. Answers of another version are forgotten.
         version: u64,
     },
+    /// From nothing: the plugin lets such pods pass everywhere, scores all nodes 0, and reserves and prepares nothing,
+    /// whatever the cluster holds. It need not be asked.
+    Nothing,
 }
 
 /// State that outlives the binary: what a plugin hands to the next binary of its name.
