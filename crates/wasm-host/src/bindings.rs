@@ -6,7 +6,7 @@
 
 wasmtime::component::bindgen!({
     path: "../../wit",
-    world: "all",
+    world: "host-side",
 });
 
 pub(crate) use self::{berth::scheduler::types, exports::berth::scheduler as points};

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use berth_framework::{Manifest, PluginVersion, Points};
+use berth_framework::{Manifest, PluginVersion, Point, Points};
 use berth_model::{BinaryId, Digest, PodUid};
 use wasmtime::component::InstancePre;
 
@@ -48,6 +48,19 @@ impl LoadedComponent {
         let Manifest { name, version, .. } = &self.manifest;
         let binary = Some(BinaryId::Component(self.digest));
         PluginVersion { name: name.clone(), version: version.clone(), binary }
+    }
+
+    /// Whether pods that are alike may be asked about in one cycle: points that tell pods apart need a cycle for each.
+    pub(crate) fn may_share_cycles(&self) -> bool {
+        const OF_ONE_POD: [Point; 6] = [
+            Point::PostFilter,
+            Point::Reserve,
+            Point::Permit,
+            Point::PreBindPreFlight,
+            Point::PreBind,
+            Point::PostBind,
+        ];
+        !OF_ONE_POD.into_iter().any(|point| self.points.contains(point))
     }
 
     /// Reports a fault of an instance in service.

@@ -18,7 +18,7 @@ use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
     artefacts::{ArtefactError, Artefacts},
-    bindings::All,
+    bindings::HostSide,
     budget::Budget,
     clock::{Clock, TICK},
     compiler_process::{CompileLimits, CompilerProcess},
@@ -139,7 +139,7 @@ impl Engine {
         let wasmtime =
             wasmtime::Engine::new(&settings::config()).map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let mut linker = Linker::new(&wasmtime);
-        All::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
+        HostSide::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| EngineError::Wasmtime(error.to_string()))?;
         let clock = Arc::new(Clock::default());
         spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;

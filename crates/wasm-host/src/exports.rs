@@ -13,7 +13,7 @@ use crate::{
     binary::LoadError,
     bindings::points::{
         bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_bind_pre_flight,
-        pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, score, sign, state, sync,
+        pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score, sign, state, sync,
     },
     host_state::HostState,
 };
@@ -92,6 +92,7 @@ interfaces! {
     queueing_hint: "berth:scheduler/queueing-hint" => QueueingHint,
     sign: "berth:scheduler/sign" => Sign,
     state: "berth:scheduler/state",
+    reuse: "berth:scheduler/reuse",
 }
 
 /// Points that are called within a cycle.
@@ -118,6 +119,10 @@ impl ExportIndices {
         self.state.is_some()
     }
 
+    pub(crate) fn has_reuse(&self) -> bool {
+        self.reuse.is_some()
+    }
+
     /// Whether the interfaces make a plugin together; `exports` lists everything for the message if there are none.
     pub(crate) fn check(&self, exports: impl FnOnce() -> String) -> Result<(), LoadError> {
         if self.is_empty() {
@@ -128,7 +133,8 @@ impl ExportIndices {
             return Err(LoadError::Missing { interface: "berth:scheduler/lifecycle", because });
         }
         let points = self.points();
-        if self.cycle.is_none() && CYCLE_POINTS.into_iter().any(|point| points.contains(point)) {
+        let has_cycles = CYCLE_POINTS.into_iter().any(|point| points.contains(point)) || self.has_reuse();
+        if self.cycle.is_none() && has_cycles {
             let because = "its extension points need to learn of the pod";
             return Err(LoadError::Missing { interface: "berth:scheduler/cycle", because });
         }

@@ -5,19 +5,23 @@
 //! every call, those outside of cycles included.
 
 mod points;
+mod shapes;
 mod shown_pods;
 
 use std::sync::Arc;
 
 use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
-    PluginVersion, Point, PointRef, Points, Status,
+    PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
 };
 use berth_model::{NodeSet, Pod, PodUid};
 
-use self::shown_pods::ShownPods;
+use self::{
+    shapes::{Shapes, Standing, Way, is_about_pods_only},
+    shown_pods::ShownPods,
+};
 use crate::{
-    bindings::types,
+    bindings::{points::reuse, types},
     component::LoadedComponent,
     convert::{lower, on_one_line},
     cpu_time::thread_time,
@@ -34,6 +38,7 @@ pub(crate) struct ComponentPlugin {
     replica: Replica,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
+    shapes: Shapes,
     shown_pods: ShownPods,
     /// The pod that the present or last call is about.
     pod: Option<PodUid>,
@@ -60,6 +65,7 @@ impl ComponentPlugin {
             instance: Some(instance),
             replica: Replica::default(),
             begun: Vec::new(),
+            shapes: Shapes::default(),
             shown_pods: ShownPods::default(),
             pod: None,
             last_fault: String::new(),
@@ -87,6 +93,7 @@ impl ComponentPlugin {
     fn lose(&mut self, fault: &Fault) {
         self.instance = None;
         self.begun.clear();
+        self.shapes = Shapes::default();
         self.shown_pods.forget();
         self.last_fault = format!("{} {fault}", self.component.title());
         self.component.tell(fault, self.pod.clone());
@@ -97,40 +104,97 @@ impl ComponentPlugin {
         format!("{}, and is being restarted", self.last_fault)
     }
 
-    /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet.
+    /// Calls the instance about the pod of a cycle, of which it learns first if it has not yet. `None`: it has nothing to do
+    /// with the pod.
     fn ask_in_cycle<R>(
         &mut self,
         call: &Call<'_>,
         function: &'static str,
-        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
-    ) -> Result<R, Status> {
-        self.ensure_begun(call)?;
-        self.ask(function, TimeLimit::Call, ask)
+        ask: impl FnOnce(CallContext<'_>, u64) -> Result<R, CallError>,
+    ) -> Result<Option<R>, Status> {
+        match self.enter(call)? {
+            Way::NotAtAll => Ok(None),
+            Way::In(cycle) => self.ask(function, TimeLimit::Call, |context| ask(context, cycle.0)).map(Some),
+        }
     }
 
-    /// The same for a call in which the component may ask for dry runs, whose time counts.
-    fn ask_with_dry_runs<R>(
-        &mut self,
-        call: &Call<'_>,
-        function: &'static str,
-        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
-    ) -> Result<R, Status> {
-        self.ensure_begun(call)?;
-        self.ask(function, TimeLimit::PostFilter, ask)
+    /// How a call about the pod of a cycle is made; the instance knows of the pod or of one like it afterwards.
+    fn enter(&mut self, call: &Call<'_>) -> Result<Way, Status> {
+        self.pod = Some(call.pod.uid.clone());
+        if let Some(way) = self.shapes.way(call.cycle) {
+            return Ok(way);
+        }
+        let way = if self.begun.contains(&call.cycle) { Way::In(call.cycle) } else { self.begin_or_share(call)? };
+        self.shapes.set_way(call.cycle, way);
+        Ok(way)
+    }
+
+    fn begin_or_share(&mut self, call: &Call<'_>) -> Result<Way, Status> {
+        let own = Way::In(call.cycle);
+        if !self.component.indices.has_reuse() {
+            return self.begin(call).map(|()| own);
+        }
+        let reach = match self.shapes.standing(call.pod) {
+            Standing::Known(Reach::Nothing) => return Ok(Way::NotAtAll),
+            Standing::Known(reach) => {
+                if let Some(cycle) = self.shapes.shared_with(call.pod) {
+                    return Ok(Way::In(cycle));
+                }
+                self.begin(call)?;
+                reach
+            }
+            Standing::New => return self.begin(call).map(|()| own),
+            Standing::Seen => {
+                self.begin(call)?;
+                let reach = self.ask("reach-of", TimeLimit::Call, |context| {
+                    Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, call.cycle.0)?)
+                });
+                let reach = match reach? {
+                    reuse::Reach::Cluster => Reach::Cluster,
+                    reuse::Reach::Row(version) => Reach::Row { version },
+                    reuse::Reach::Nothing => Reach::Nothing,
+                };
+                self.shapes.learn(call.pod, reach);
+                reach
+            }
+        };
+        match reach {
+            Reach::Nothing => return Ok(Way::NotAtAll),
+            Reach::Row { .. } if self.component.may_share_cycles() => self.shapes.share(call.cycle, call.pod),
+            Reach::Row { .. } | Reach::Cluster => {}
+        }
+        Ok(own)
+    }
+
+    /// The instance will hear of another pod than those that share a cycle.
+    fn stop_sharing(&mut self) {
+        if let Some(cycle) = self.shapes.stop_sharing() {
+            self.end(cycle);
+        }
     }
 
     /// Tells the instance the pod of the cycle, unless it knows it.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.pod = Some(call.pod.uid.clone());
-        if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call.cycle, &self.lowered(call.pod)) }
+        if self.begun.contains(&call.cycle) { Ok(()) } else { self.begin(call) }
     }
 
-    fn begin(&mut self, cycle: CycleId, pod: &types::Pod) -> Result<(), Status> {
+    fn begin(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        self.stop_sharing();
+        let pod = self.lowered(call.pod);
         self.ask("begin", TimeLimit::Call, |context| {
-            Ok(guest(&context.exports.cycle)?.call_begin(context.store, cycle.0, pod)?)
+            Ok(guest(&context.exports.cycle)?.call_begin(context.store, call.cycle.0, &pod)?)
         })?;
-        self.begun.push(cycle);
+        self.begun.push(call.cycle);
         Ok(())
+    }
+
+    fn end(&mut self, cycle: CycleId) {
+        self.begun.retain(|begun| *begun != cycle);
+        let ended = self.ask("end", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.cycle)?.call_end(context.store, cycle.0)?)
+        });
+        self.note(ended);
     }
 
     fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
@@ -143,6 +207,10 @@ impl ComponentPlugin {
         }
         if delta.full {
             self.component.stats.record_resync();
+        }
+        if !is_about_pods_only(&delta) {
+            self.stop_sharing();
+            self.shapes.forget();
         }
         let is_full = delta.full;
         let portions = delta.into_portions();
@@ -236,6 +304,8 @@ impl Plugin for ComponentPlugin {
             Hook::Hosted => Some(HookRef::Hosted(self)),
             // An instance that is gone took its state along.
             Hook::State if self.component.indices.has_state() && self.instance.is_some() => Some(HookRef::State(self)),
+            // What is kept while it is passed over would be missing its answers.
+            Hook::Reuse if self.component.indices.has_reuse() && !self.is_passed_over => Some(HookRef::Reuse(self)),
             Hook::State | Hook::Follow | Hook::Reuse => None,
         }
     }
@@ -276,17 +346,20 @@ impl Hosted for ComponentPlugin {
     }
 }
 
+impl Reuse for ComponentPlugin {
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        // A failure is told by whoever asks next.
+        let entered = self.enter(call).is_ok();
+        self.shapes.reach(call.pod).filter(|_| entered).unwrap_or_default()
+    }
+}
+
 impl EndCycle for ComponentPlugin {
     fn end_cycle(&mut self, cycle: CycleId) {
-        if !self.begun.contains(&cycle) {
-            return;
+        if self.begun.contains(&cycle) && !self.shapes.outlives(cycle) {
+            self.shown_pods.forget();
+            self.pod = None;
+            self.end(cycle);
         }
-        self.begun.retain(|begun| *begun != cycle);
-        self.shown_pods.forget();
-        self.pod = None;
-        let ended = self.ask("end", TimeLimit::Call, |context| {
-            Ok(guest(&context.exports.cycle)?.call_end(context.store, cycle.0)?)
-        });
-        self.note(ended);
     }
 }

@@ -106,4 +106,5 @@ interface!(
     "package berth:sdk; world queueing-hint { export berth:scheduler/queueing-hint@0.1.0; }"
 );
 interface!(sign, "berth:sdk/sign", "package berth:sdk; world sign { export berth:scheduler/sign@0.1.0; }");
+interface!(reuse, "berth:sdk/reuse", "package berth:sdk; world reuse { export berth:scheduler/reuse@0.1.0; }");
 interface!(state, "berth:sdk/state", "package berth:sdk; world state { export berth:scheduler/state@0.1.0; }", {});

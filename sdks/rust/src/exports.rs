@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use berth_framework::{Call, CycleId, DryRun, Failure, Plugin, Preemption, Removal, State, Status};
+use berth_framework::{Call, CycleId, DryRun, Failure, Plugin, Preemption, Reach, Removal, State, Status};
 use berth_model::{NodeIdx, NodeSet};
 
 use crate::{
@@ -23,6 +23,7 @@ use crate::{
         queue_sort::exports::berth::scheduler::queue_sort,
         queueing_hint::exports::berth::scheduler::queueing_hint,
         reserve::exports::berth::scheduler::reserve,
+        reuse::exports::berth::scheduler::reuse,
         score::exports::berth::scheduler::score,
         shared::berth::scheduler::{host, types as wit},
         sign::exports::berth::scheduler::sign,
@@ -169,6 +170,17 @@ impl<T: HasGuest> sign::Guest for T {
     fn sign(pod: wit::Pod) -> Option<String> {
         let pod = convert::pod(pod);
         T::with(|guest| guest.plugin().ok()?.sign()?.sign(&pod))
+    }
+}
+
+impl<T: HasGuest> reuse::Guest for T {
+    fn reach_of(cycle: u64) -> reuse::Reach {
+        let reach = T::with(|guest| guest.call(cycle, |plugin, call| Ok(plugin.reach(call))));
+        match reach.unwrap_or_default() {
+            Reach::Cluster => reuse::Reach::Cluster,
+            Reach::Row { version } => reuse::Reach::Row(version),
+            Reach::Nothing => reuse::Reach::Nothing,
+        }
     }
 }
 

@@ -64,8 +64,7 @@ macro_rules! export_sync {
     (() $other:ident $($rest:ident)*) => { $crate::export_sync!(() $($rest)*); };
 }
 
-/// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`; of `Reuse` only a native plugin
-/// is asked.
+/// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_trait {
@@ -122,5 +121,7 @@ macro_rules! export_trait {
     };
     (EndCycle) => {};
     (Follow) => {};
-    (Reuse) => {};
+    (Reuse) => {
+        $crate::export_interface!(reuse);
+    };
 }

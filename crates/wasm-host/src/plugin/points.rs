@@ -10,7 +10,7 @@ use berth_framework::{
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
-use super::ComponentPlugin;
+use super::{ComponentPlugin, shapes::Way};
 use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
@@ -20,6 +20,20 @@ use crate::{
 };
 
 impl ComponentPlugin {
+    /// PreFilter comes before PostFilter in every cycle that the instance knows of: it is asked now if it was not, as it has
+    /// nothing to do with the pod.
+    fn begin_for_post_filter(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        let is_late = self.shapes.way(call.cycle) == Some(Way::NotAtAll);
+        self.ensure_begun(call)?;
+        if is_late && self.component.points.contains(Point::PreFilter) {
+            self.shapes.set_way(call.cycle, Way::In(call.cycle));
+            self.ask("pre-filter", TimeLimit::Call, |context| {
+                Ok(guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?.is_ok())
+            })?;
+        }
+        Ok(())
+    }
+
     /// Counts an answer with code `Error`, which the plugin gave on purpose.
     fn answered<R>(&self, point: Point, answer: Result<R, Status>) -> Result<R, Status> {
         answer.inspect_err(|status| self.count_error(point, status))
@@ -39,6 +53,7 @@ impl ComponentPlugin {
 
 impl PreEnqueue for ComponentPlugin {
     fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
+        self.stop_sharing();
         self.pod = Some(pod.uid.clone());
         let pod = self.lowered(pod);
         let answer = self.ask("pre-enqueue", TimeLimit::Call, |context| {
@@ -63,10 +78,17 @@ impl QueueSort for ComponentPlugin {
 
 impl PreFilter for ComponentPlugin {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        let answer = self.ask_in_cycle(call, "pre-filter", |context| {
-            let answer = guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?;
+        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        if let Some(Some(answer)) = self.shapes.pre_filter(cycle) {
+            return answer.clone();
+        }
+        let answer = self.ask("pre-filter", TimeLimit::Call, |context| {
+            let answer = guest(&context.exports.pre_filter)?.call_pre_filter(context.store, cycle.0)?;
             Ok(lift::outcome(answer, context.limits)?)
         })?;
+        if let Some(kept) = self.shapes.pre_filter(cycle).filter(|_| is_kept(&answer)) {
+            *kept = Some(answer.clone());
+        }
         self.answered(Point::PreFilter, answer)
     }
 }
@@ -74,29 +96,32 @@ impl PreFilter for ComponentPlugin {
 impl Filter for ComponentPlugin {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         let rows = self.take_rows(candidates);
-        let answer = self.ask_in_cycle(call, "filter", |context| {
-            let answer = guest(&context.exports.filter)?.call_filter(context.store, call.cycle.0, &rows)?;
+        let answer = self.ask_in_cycle(call, "filter", |context, cycle| {
+            let answer = guest(&context.exports.filter)?.call_filter(context.store, cycle, &rows)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(survivors) => Ok(Ok(lift::subset(survivors, candidates)?)),
                 Err(status) => Ok(Err(status)),
             }
         });
         self.rows = rows;
-        candidates.intersect(&self.answered(Point::Filter, answer?)?);
+        if let Some(answer) = answer? {
+            candidates.intersect(&self.answered(Point::Filter, answer)?);
+        }
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         let rows = self.take_rows(rejected);
-        let answer = self.ask_in_cycle(call, "explain", |context| {
-            let answer = guest(&context.exports.filter)?.call_explain(context.store, call.cycle.0, &rows)?;
+        let answer = self.ask_in_cycle(call, "explain", |context, cycle| {
+            let answer = guest(&context.exports.filter)?.call_explain(context.store, cycle, &rows)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(explanations) => Ok(Ok(lift::explanations(explanations, rejected, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         });
         self.rows = rows;
-        let explanations = self.answered(Point::Filter, answer?)?;
+        let Some(answer) = answer? else { return Ok(Vec::new()) };
+        let explanations = self.answered(Point::Filter, answer)?;
         explanations.iter().for_each(|explanation| self.count_error(Point::Filter, &explanation.status));
         Ok(explanations)
     }
@@ -108,9 +133,9 @@ impl Filter for ComponentPlugin {
         let more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
         let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
         let keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
-        let answer = self.ask_in_cycle(call, "dry-run", |context| {
+        let answer = self.ask_in_cycle(call, "dry-run", |context, cycle| {
             let guest = guest(&context.exports.filter)?;
-            let answer = guest.call_dry_run(context.store, call.cycle.0, keep, &more, &lowered)?;
+            let answer = guest.call_dry_run(context.store, cycle, keep, &more, &lowered)?;
             let statuses = match lift::outcome(answer, context.limits)? {
                 Ok(statuses) => statuses,
                 Err(status) => return Ok(Err(status)),
@@ -119,6 +144,7 @@ impl Filter for ComponentPlugin {
             let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
             Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
         })?;
+        let Some(answer) = answer else { return Ok(vec![Status::success(); cases.len()]) };
         self.shown_pods.remember(call, pods);
         let statuses = self.answered(Point::Filter, answer)?;
         statuses.iter().for_each(|status| self.count_error(Point::Filter, status));
@@ -134,7 +160,9 @@ impl PostFilter for ComponentPlugin {
         dry_run: &mut dyn DryRun,
     ) -> Result<PostFilterOutcome, Status> {
         let failure = lower::failure(failure, self.component.manifest.needs.pod_json);
-        let answer = self.ask_with_dry_runs(call, "post-filter", |context| {
+        self.begin_for_post_filter(call)?;
+        // The time of dry runs counts.
+        let answer = self.ask("post-filter", TimeLimit::PostFilter, |context| {
             let guest = guest(&context.exports.post_filter)?;
             let answer = OTHERS.set(dry_run, || guest.call_post_filter(context.store, call.cycle.0, &failure))?;
             match lift::outcome(answer, context.limits)? {
@@ -150,21 +178,29 @@ impl PostFilter for ComponentPlugin {
 
 impl PreScore for ComponentPlugin {
     fn pre_score(&mut self, call: &Call<'_>, nodes: &NodeSet) -> Result<(), Status> {
+        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        if let Some(Some(answer)) = self.shapes.pre_score(cycle) {
+            return answer.clone();
+        }
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "pre-score", |context| {
-            let answer = guest(&context.exports.pre_score)?.call_pre_score(context.store, call.cycle.0, &rows)?;
+        let answer = self.ask("pre-score", TimeLimit::Call, |context| {
+            let answer = guest(&context.exports.pre_score)?.call_pre_score(context.store, cycle.0, &rows)?;
             Ok(lift::outcome(answer, context.limits)?)
         });
         self.rows = rows;
-        self.answered(Point::PreScore, answer?)
+        let answer = answer?;
+        if let Some(kept) = self.shapes.pre_score(cycle).filter(|_| is_kept(&answer)) {
+            *kept = Some(answer.clone());
+        }
+        self.answered(Point::PreScore, answer)
     }
 }
 
 impl Score for ComponentPlugin {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "score", |context| {
-            let answer = guest(&context.exports.score)?.call_score(context.store, call.cycle.0, &rows)?;
+        let answer = self.ask_in_cycle(call, "score", |context, cycle| {
+            let answer = guest(&context.exports.score)?.call_score(context.store, cycle, &rows)?;
             let answer = lift::outcome(answer, context.limits)?;
             if let Ok(scores) = &answer {
                 check_length("scores", scores.len(), nodes.len())?;
@@ -172,17 +208,28 @@ impl Score for ComponentPlugin {
             Ok(answer)
         });
         self.rows = rows;
-        scores.extend(self.answered(Point::Score, answer?)?);
+        match answer? {
+            Some(answer) => scores.extend(self.answered(Point::Score, answer)?),
+            None => scores.resize(scores.len() + nodes.len(), 0),
+        }
         Ok(())
     }
 }
 
 impl Normalize for ComponentPlugin {
     fn normalize(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut [i64]) -> Result<(), Status> {
+        let Way::In(cycle) = self.enter(call)? else { return Ok(()) };
+        let same = scores.first().copied().filter(|first| scores.iter().all(|score| score == first));
+        if let (Some(raw), Some(Some((known, normalized)))) = (same, self.shapes.normalized(cycle))
+            && raw == *known
+        {
+            scores.fill(*normalized);
+            return Ok(());
+        }
         let rows = self.take_rows(nodes);
-        let answer = self.ask_in_cycle(call, "normalize-score", |context| {
+        let answer = self.ask("normalize-score", TimeLimit::Call, |context| {
             let guest = guest(&context.exports.normalize_score)?;
-            let answer = guest.call_normalize_score(context.store, call.cycle.0, &rows, scores)?;
+            let answer = guest.call_normalize_score(context.store, cycle.0, &rows, scores)?;
             let answer = lift::outcome(answer, context.limits)?;
             if let Ok(normalized) = &answer {
                 check_length("scores", normalized.len(), scores.len())?;
@@ -191,6 +238,9 @@ impl Normalize for ComponentPlugin {
         });
         self.rows = rows;
         scores.copy_from_slice(&self.answered(Point::Normalize, answer?)?);
+        if let (Some(raw), Some(normalized), Some(kept)) = (same, scores.first(), self.shapes.normalized(cycle)) {
+            *kept = Some((raw, *normalized));
+        }
         Ok(())
     }
 }
@@ -200,11 +250,11 @@ impl Reserve for ComponentPlugin {
         if self.is_passed_over {
             return Status::success();
         }
-        let answer = self.ask_in_cycle(call, "reserve", |context| {
-            let answer = guest(&context.exports.reserve)?.call_reserve(context.store, call.cycle.0, node.0)?;
+        let answer = self.ask_in_cycle(call, "reserve", |context, cycle| {
+            let answer = guest(&context.exports.reserve)?.call_reserve(context.store, cycle, node.0)?;
             Ok(lift::outcome(answer, context.limits)?)
         });
-        let answer = answer.and_then(|answer| self.answered(Point::Reserve, answer));
+        let answer = answer.and_then(|answer| answer.map_or(Ok(()), |answer| self.answered(Point::Reserve, answer)));
         answer.err().unwrap_or_else(Status::success)
     }
 
@@ -213,8 +263,8 @@ impl Reserve for ComponentPlugin {
         if !self.begun.contains(&call.cycle) {
             return;
         }
-        let answer = self.ask_in_cycle(call, "unreserve", |context| {
-            Ok(guest(&context.exports.reserve)?.call_unreserve(context.store, call.cycle.0, node.0)?)
+        let answer = self.ask_in_cycle(call, "unreserve", |context, cycle| {
+            Ok(guest(&context.exports.reserve)?.call_unreserve(context.store, cycle, node.0)?)
         });
         self.note(answer);
     }
@@ -222,60 +272,63 @@ impl Reserve for ComponentPlugin {
 
 impl Permit for ComponentPlugin {
     fn permit(&mut self, call: &Call<'_>, node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
-        let answer = self.ask_in_cycle(call, "permit", |context| {
+        let answer = self.ask_in_cycle(call, "permit", |context, cycle| {
             let guest = guest(&context.exports.permit)?;
-            let (verdict, effects) = guest.call_permit(context.store, call.cycle.0, node.0)?;
+            let (verdict, effects) = guest.call_permit(context.store, cycle, node.0)?;
             Ok((lift::verdict(verdict, context.limits)?, lift::effects(effects, context.limits)?))
         });
-        if let Ok((PermitVerdict::Deny(status), _)) = &answer {
+        if let Ok(Some((PermitVerdict::Deny(status), _))) = &answer {
             self.count_error(Point::Permit, status);
         }
-        answer.unwrap_or_else(|status| (PermitVerdict::Deny(status), Vec::new()))
+        match answer {
+            Ok(answer) => answer.unwrap_or_else(|| (PermitVerdict::Allow, Vec::new())),
+            Err(status) => (PermitVerdict::Deny(status), Vec::new()),
+        }
     }
 }
 
 impl PreBindPreFlight for ComponentPlugin {
     fn pre_bind_pre_flight(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<PreFlight, Status> {
-        let answer = self.ask_in_cycle(call, "pre-bind-pre-flight", |context| {
+        let answer = self.ask_in_cycle(call, "pre-bind-pre-flight", |context, cycle| {
             let guest = guest(&context.exports.pre_bind_pre_flight)?;
-            let answer = guest.call_pre_bind_pre_flight(context.store, call.cycle.0, node.0)?;
+            let answer = guest.call_pre_bind_pre_flight(context.store, cycle, node.0)?;
             let flight = lift::outcome(answer, context.limits)?;
             Ok(flight.map(|flight| PreFlight { allow_parallel: flight.allow_parallel }))
         })?;
-        self.answered(Point::PreBindPreFlight, answer)
+        self.answered(Point::PreBindPreFlight, answer.unwrap_or_else(|| Err(Status::skip())))
     }
 }
 
 impl PreBind for ComponentPlugin {
     fn pre_bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        let answer = self.ask_in_cycle(call, "pre-bind", |context| {
-            let answer = guest(&context.exports.pre_bind)?.call_pre_bind(context.store, call.cycle.0, node.0)?;
+        let answer = self.ask_in_cycle(call, "pre-bind", |context, cycle| {
+            let answer = guest(&context.exports.pre_bind)?.call_pre_bind(context.store, cycle, node.0)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?;
-        self.answered(Point::PreBind, answer)
+        self.answered(Point::PreBind, answer.unwrap_or_else(|| Err(Status::skip())))
     }
 }
 
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        let answer = self.ask_in_cycle(call, "bind", |context| {
-            let answer = guest(&context.exports.bind)?.call_bind(context.store, call.cycle.0, node.0)?;
+        let answer = self.ask_in_cycle(call, "bind", |context, cycle| {
+            let answer = guest(&context.exports.bind)?.call_bind(context.store, cycle, node.0)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?;
-        self.answered(Point::Bind, answer)
+        self.answered(Point::Bind, answer.unwrap_or_else(|| Err(Status::skip())))
     }
 }
 
 impl PostBind for ComponentPlugin {
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx) {
-        let answer = self.ask_in_cycle(call, "post-bind", |context| {
-            Ok(guest(&context.exports.post_bind)?.call_post_bind(context.store, call.cycle.0, node.0)?)
+        let answer = self.ask_in_cycle(call, "post-bind", |context, cycle| {
+            Ok(guest(&context.exports.post_bind)?.call_post_bind(context.store, cycle, node.0)?)
         });
         self.note(answer);
     }
@@ -283,6 +336,7 @@ impl PostBind for ComponentPlugin {
 
 impl QueueingHint for ComponentPlugin {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        self.stop_sharing();
         self.pod = Some(call.pod.uid.clone());
         let (pod, event) = (self.lowered(call.pod), lower::cluster_event(call.event));
         let subject = lower::event_subject(&call.subject, |pod| self.lowered(pod));
@@ -320,6 +374,11 @@ impl State for ComponentPlugin {
         });
         answer.map_err(|status| RestoreError::new(status.message()))?.map_err(RestoreError::new)
     }
+}
+
+/// Whether an answer about one pod holds for those like it: an error may be gone when the next one comes.
+fn is_kept<R>(answer: &Result<R, Status>) -> bool {
+    answer.as_ref().err().is_none_or(|status| status.code != Code::Error)
 }
 
 /// An answer has one item for each that was asked about.

@@ -1,0 +1,226 @@
+//! What a component said about pods that are alike, and the cycle that they share.
+//!
+//! A component that exports `reuse` says how far its answers about a pod reach. About pods with which it has nothing to do it is
+//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle while they come one after the
+//! other: the component keeps the state of the last PreFilter only, so a pod of another shape ends the shared cycle.
+
+use berth_framework::{CycleId, Reach, Status};
+use berth_model::{ColumnData, Delta, Pod};
+
+/// Shapes whose reach is kept.
+const CAPACITY: usize = 64;
+
+/// Hashes remembered of shapes of which one pod came.
+const N_REMEMBERED: usize = 256;
+
+/// The answer of PreFilter.
+type PreFilterAnswer = Result<Option<Vec<String>>, Status>;
+
+/// What is kept for one instance.
+#[derive(Debug, Default)]
+pub(super) struct Shapes {
+    /// The one that was used last comes first.
+    known: Vec<Shape>,
+    /// Hashes of shapes, each in the place that it determines: only the second pod of a shape is worth the question.
+    seen: Vec<u64>,
+    /// How calls in the cycle that was asked about last are made.
+    current: Option<(CycleId, Way)>,
+    shared: Option<SharedCycle>,
+}
+
+#[derive(Debug)]
+struct Shape {
+    hash: u64,
+    /// One of the pods. It keeps the symbols of the shape from being freed.
+    pod: Pod,
+    reach: Reach,
+}
+
+/// A cycle of the instance that several pods use.
+#[derive(Debug)]
+struct SharedCycle {
+    cycle: CycleId,
+    pod: Pod,
+    /// Its own pod has left the scheduler.
+    is_over: bool,
+    pre_filter: Option<PreFilterAnswer>,
+    pre_score: Option<Result<(), Status>>,
+    /// What NormalizeScore makes of scores that are all the first of these numbers.
+    normalized: Option<(i64, i64)>,
+}
+
+/// How a call about a pod is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Way {
+    /// The plugin has nothing to do with the pod.
+    NotAtAll,
+    /// In this cycle, of which the instance knows.
+    In(CycleId),
+}
+
+/// What is known about pods like one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Standing {
+    /// This is the first for a long time.
+    New,
+    /// Others came before; the plugin has not been asked.
+    Seen,
+    Known(Reach),
+}
+
+impl Shapes {
+    pub(super) fn way(&self, cycle: CycleId) -> Option<Way> {
+        self.current.filter(|(current, _)| *current == cycle).map(|(_, way)| way)
+    }
+
+    pub(super) fn set_way(&mut self, cycle: CycleId, way: Way) {
+        self.current = Some((cycle, way));
+    }
+
+    pub(super) fn standing(&mut self, pod: &Pod) -> Standing {
+        if let Some(reach) = self.reach(pod) {
+            return Standing::Known(reach);
+        }
+        let hash = pod.shape_hash();
+        self.seen.resize(N_REMEMBERED, 0);
+        let place = usize::try_from(hash % N_REMEMBERED as u64).unwrap_or(0);
+        let before = self.seen.get_mut(place).map(|seen| std::mem::replace(seen, hash));
+        if before == Some(hash) { Standing::Seen } else { Standing::New }
+    }
+
+    /// How far answers about pods like this one reach, if the plugin has said so.
+    pub(super) fn reach(&mut self, pod: &Pod) -> Option<Reach> {
+        if let Some(first) = self.known.first().filter(|first| first.pod.is_like(pod)) {
+            return Some(first.reach);
+        }
+        if self.known.len() < 2 {
+            return None;
+        }
+        let hash = pod.shape_hash();
+        let at = self.known.iter().position(|shape| shape.hash == hash && shape.pod.is_like(pod))?;
+        self.known.get_mut(..=at)?.rotate_right(1);
+        self.known.first().map(|shape| shape.reach)
+    }
+
+    pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) {
+        self.known.truncate(CAPACITY - 1);
+        self.known.insert(0, Shape { hash: pod.shape_hash(), pod: without_json(pod), reach });
+    }
+
+    /// The open cycle of pods like this one.
+    pub(super) fn shared_with(&self, pod: &Pod) -> Option<CycleId> {
+        self.shared.as_ref().filter(|shared| shared.pod.is_like(pod)).map(|shared| shared.cycle)
+    }
+
+    /// The pods that are alike and come next are asked about in the cycle of `pod`.
+    pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) {
+        let pod = without_json(pod);
+        self.shared =
+            Some(SharedCycle { cycle, pod, is_over: false, pre_filter: None, pre_score: None, normalized: None });
+    }
+
+    /// Ends the sharing. Gives back the cycle if its own pod has left.
+    #[must_use]
+    pub(super) fn stop_sharing(&mut self) -> Option<CycleId> {
+        self.current = None;
+        self.shared.take().filter(|shared| shared.is_over).map(|shared| shared.cycle)
+    }
+
+    /// The pod of the cycle leaves; whether others still use the cycle.
+    pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
+        let shared = self.shared.as_mut().filter(|shared| shared.cycle == cycle);
+        shared.map(|shared| shared.is_over = true).is_some()
+    }
+
+    /// Forgets what the plugin said about pods. The sharing is to be stopped before.
+    pub(super) fn forget(&mut self) {
+        debug_assert!(self.shared.is_none());
+        self.current = None;
+        self.known.clear();
+    }
+
+    fn shared_mut(&mut self, cycle: CycleId) -> Option<&mut SharedCycle> {
+        self.shared.as_mut().filter(|shared| shared.cycle == cycle)
+    }
+
+    /// The answers that were given in a cycle, if others share it.
+    pub(super) fn pre_filter(&mut self, cycle: CycleId) -> Option<&mut Option<PreFilterAnswer>> {
+        self.shared_mut(cycle).map(|shared| &mut shared.pre_filter)
+    }
+
+    pub(super) fn pre_score(&mut self, cycle: CycleId) -> Option<&mut Option<Result<(), Status>>> {
+        self.shared_mut(cycle).map(|shared| &mut shared.pre_score)
+    }
+
+    pub(super) fn normalized(&mut self, cycle: CycleId) -> Option<&mut Option<(i64, i64)>> {
+        self.shared_mut(cycle).map(|shared| &mut shared.normalized)
+    }
+}
+
+fn without_json(pod: &Pod) -> Pod {
+    Pod { json: None, ..pod.clone() }
+}
+
+/// Whether the delta brings nothing but pods and what pods on nodes change.
+pub(super) fn is_about_pods_only(delta: &Delta) -> bool {
+    let is_changed_by_pods = |data: &ColumnData| match data {
+        ColumnData::Requested(_)
+        | ColumnData::NonZeroRequested { .. }
+        | ColumnData::PodCount(_)
+        | ColumnData::HostPorts(_) => true,
+        ColumnData::Name(_)
+        | ColumnData::Unschedulable(_)
+        | ColumnData::Labels(_)
+        | ColumnData::Taints(_)
+        | ColumnData::Allocatable(_)
+        | ColumnData::Images(_)
+        | ColumnData::DeclaredFeatures(_)
+        | ColumnData::Annotations(_) => false,
+    };
+    !delta.full
+        && delta.taint_sets.is_empty()
+        && delta.image_sizes.is_empty()
+        && delta.removed.is_empty()
+        && delta.added.is_empty()
+        && delta.objects.is_empty()
+        && delta.columns.iter().all(|change| is_changed_by_pods(&change.data))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pod(uid: &str, priority: i32) -> Pod {
+        Pod { uid: uid.into(), priority, ..Pod::default() }
+    }
+
+    #[test]
+    fn the_second_pod_of_a_shape_is_worth_the_question() {
+        let mut shapes = Shapes::default();
+        assert_eq!(shapes.standing(&pod("1", 1)), Standing::New);
+        assert_eq!(shapes.standing(&pod("2", 2)), Standing::New);
+        assert_eq!(shapes.standing(&pod("3", 1)), Standing::Seen);
+        shapes.learn(&pod("3", 1), Reach::Nothing);
+        shapes.learn(&pod("2", 2), Reach::Cluster);
+        assert_eq!(shapes.standing(&pod("4", 1)), Standing::Known(Reach::Nothing));
+        assert_eq!(shapes.standing(&pod("5", 2)), Standing::Known(Reach::Cluster));
+        shapes.forget();
+        assert_eq!(shapes.standing(&pod("6", 1)), Standing::Seen);
+    }
+
+    #[test]
+    fn a_shared_cycle_ends_when_its_pod_has_left_and_no_other_comes() {
+        let mut shapes = Shapes::default();
+        let cycle = CycleId(1);
+        shapes.share(cycle, &pod("1", 1));
+        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(cycle));
+        assert_eq!(shapes.shared_with(&pod("3", 2)), None);
+        *shapes.pre_filter(cycle).unwrap() = Some(Ok(None));
+        assert!(shapes.pre_filter(CycleId(2)).is_none());
+        assert!(!shapes.outlives(CycleId(2)) && shapes.outlives(cycle));
+        assert_eq!(shapes.stop_sharing(), Some(cycle));
+        shapes.share(CycleId(3), &pod("1", 1));
+        assert_eq!(shapes.stop_sharing(), None, "its pod is still there");
+        assert_eq!(shapes.shared_with(&pod("2", 1)), None);
+    }
+}
