@@ -22,7 +22,7 @@ mod tests;
 pub use backoff::Backoff;
 pub use metrics::{PendingPods, QueueMetrics, SubQueue};
 pub use nominator::Nominator;
-pub use occurrence::{Occurrence, Subject};
+pub use occurrence::{Occurrence, OccurrenceKind, Subject};
 pub use policy::{Gate, Policy};
 pub use queue::{Failure, Queue, Settings};
 pub use record::QueuedPod;

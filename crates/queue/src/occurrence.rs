@@ -9,7 +9,7 @@ use berth_model::{Node, ObjectKey, Pod};
 #[derive(Clone, Debug)]
 pub struct Occurrence {
     /// `AssignedPod` and `UnschedulablePod` are told apart here; registrations say `Pod` for both.
-    pub event: ClusterEvent,
+    pub event: Arc<ClusterEvent>,
     /// What it happened to.
     pub subject: Subject,
     /// As metrics name it: `NodeAdd`, `AssignedPodDelete`.
@@ -46,6 +46,29 @@ pub enum Subject {
     },
 }
 
+/// What occurrences of one kind have in common, made once where they are frequent.
+#[derive(Clone, Debug)]
+pub struct OccurrenceKind {
+    event: Arc<ClusterEvent>,
+    label: Arc<str>,
+}
+
+impl OccurrenceKind {
+    /// A kind with the label that kube-scheduler gives it.
+    #[must_use]
+    pub fn new(resource: &str, actions: u32) -> Self {
+        let event = ClusterEvent::new(resource, actions);
+        let label = Arc::from(format!("{resource}{}", event.action_name().unwrap_or_default()));
+        Self { event: Arc::new(event), label }
+    }
+
+    /// It happened to `subject`.
+    #[must_use]
+    pub fn occurrence(&self, subject: Subject) -> Occurrence {
+        Occurrence { event: Arc::clone(&self.event), subject, label: Arc::clone(&self.label) }
+    }
+}
+
 impl Occurrence {
     /// A pod that has a node.
     pub const ASSIGNED_POD: &str = "AssignedPod";
@@ -57,15 +80,13 @@ impl Occurrence {
     /// An event with the label that kube-scheduler gives it.
     #[must_use]
     pub fn new(resource: &str, actions: u32, subject: Subject) -> Self {
-        let event = ClusterEvent::new(resource, actions);
-        let label = Arc::from(format!("{resource}{}", event.action_name().unwrap_or_default()));
-        Self { event, subject, label }
+        OccurrenceKind::new(resource, actions).occurrence(subject)
     }
 
     /// An event that concerns every waiting pod, or with `pod` that one, whoever rejected it.
     pub(crate) fn wildcard(label: &str, pod: Option<Arc<Pod>>) -> Self {
         let subject = pod.map_or(Subject::Cluster, |pod| Subject::Pod { old: None, new: Some(pod) });
-        Self { event: ClusterEvent::new("*", ClusterEvent::ALL), subject, label: Arc::from(label) }
+        Self { event: Arc::new(ClusterEvent::new("*", ClusterEvent::ALL)), subject, label: Arc::from(label) }
     }
 
     pub(crate) fn is_wildcard(&self) -> bool {

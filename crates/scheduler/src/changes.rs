@@ -1,10 +1,15 @@
 //! What a change of a pod or a node is called, so that plugins can register for it.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
 use berth_model::{Node, Pod, pod::Resources};
-use berth_queue::{Occurrence, Subject};
+use berth_queue::{Occurrence, OccurrenceKind, Subject};
+
+static POD_ADDED: LazyLock<OccurrenceKind> =
+    LazyLock::new(|| OccurrenceKind::new(Occurrence::ASSIGNED_POD, ClusterEvent::ADD));
+static POD_DELETED: LazyLock<OccurrenceKind> =
+    LazyLock::new(|| OccurrenceKind::new(Occurrence::ASSIGNED_POD, ClusterEvent::DELETE));
 
 /// The events of a pod's update, in their order; a generic update when nothing in particular changed.
 pub(crate) fn pod_updates(old: &Arc<Pod>, new: &Arc<Pod>) -> Vec<Arc<Occurrence>> {
@@ -39,13 +44,13 @@ fn is_smaller(new: &Resources, old: &Resources) -> bool {
 
 pub(crate) fn pod_added(pod: &Arc<Pod>) -> Arc<Occurrence> {
     let subject = Subject::Pod { old: None, new: Some(Arc::clone(pod)) };
-    Arc::new(Occurrence::new(Occurrence::ASSIGNED_POD, ClusterEvent::ADD, subject))
+    Arc::new(POD_ADDED.occurrence(subject))
 }
 
 /// A pod left its node, or its claim on one.
 pub(crate) fn pod_deleted(pod: &Arc<Pod>) -> Arc<Occurrence> {
     let subject = Subject::Pod { old: Some(Arc::clone(pod)), new: None };
-    Arc::new(Occurrence::new(Occurrence::ASSIGNED_POD, ClusterEvent::DELETE, subject))
+    Arc::new(POD_DELETED.occurrence(subject))
 }
 
 pub(crate) fn node_added(node: Node) -> Arc<Occurrence> {

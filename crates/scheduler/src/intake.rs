@@ -1,6 +1,6 @@
 //! What the API server reports about objects, entered into cache and queue.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use berth_cache::Added;
 use berth_framework::{ClusterEvent, ObjectKind, UnlistedKind};
@@ -16,14 +16,45 @@ use crate::{
     pending_pods::PendingPod,
 };
 
-/// The label of the event that a pending pod is gone, or has a node.
-const PENDING_POD_DELETED: &str = "UnschedulablePodDelete";
+/// The label of the event that a pending pod appeared.
+static PENDING_POD_ADDED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodAdd"));
+/// The label of the event that it changed.
+static PENDING_POD_UPDATED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodUpdate"));
+/// The label of the event that it is gone, or has a node.
+static PENDING_POD_DELETED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodDelete"));
+
+/// The uid behind each namespace and name of a pod: a pod that was deleted and created again has another.
+#[derive(Debug, Default)]
+struct UidsByName(FxHashMap<Arc<str>, FxHashMap<Arc<str>, PodUid>>);
+
+impl UidsByName {
+    fn get(&self, namespace: &str, name: &str) -> Option<&PodUid> {
+        self.0.get(namespace)?.get(name)
+    }
+
+    /// Gives back the uid of the pod that had the name before.
+    fn insert(&mut self, namespace: &str, pod: &Pod) -> Option<PodUid> {
+        let (name, uid) = (Arc::clone(&pod.name), pod.uid.clone());
+        match self.0.get_mut(namespace) {
+            Some(uids) => uids.insert(name, uid),
+            None => self.0.entry(Arc::from(namespace)).or_default().insert(name, uid),
+        }
+    }
+
+    fn remove(&mut self, namespace: &str, name: &str) -> Option<PodUid> {
+        let uids = self.0.get_mut(namespace)?;
+        let uid = uids.remove(name);
+        if uids.is_empty() {
+            self.0.remove(namespace);
+        }
+        uid
+    }
+}
 
 /// What the events about objects need to know of earlier ones, beyond what cache and queue hold.
 #[derive(Debug, Default)]
 pub(crate) struct Intake {
-    /// The uid behind each namespace and name of a pod: a pod that was deleted and created again has another.
-    uids: FxHashMap<(String, String), PodUid>,
+    uids: UidsByName,
     /// Type and status of each node's conditions.
     node_conditions: FxHashMap<Sym, Vec<(String, String)>>,
 }
@@ -32,22 +63,22 @@ impl Intake {
     /// A pod appeared or changed. One in a terminal phase has left its node. Of a pending pod that no profile serves nothing
     /// is kept.
     pub(crate) fn pod_applied(&mut self, api: &api::Pod, bindings: &mut Bindings, context: &mut Context) {
-        let name = (api.metadata.namespace.clone(), api.metadata.name.clone());
+        let (namespace, name) = (api.metadata.namespace.as_str(), api.metadata.name.as_str());
         let is_served = context.profiles.serves_text(&api.spec.scheduler_name, context.cache.table());
         if api.spec.node_name.is_empty() && !is_served && !bindings.contains(&api.metadata.uid) {
-            if let Some(known) = self.uids.remove(&name) {
+            if let Some(known) = self.uids.remove(namespace, name) {
                 remove_pod(known, bindings, context);
             }
             return;
         }
         let intern = if is_served { intern::pod } else { intern::pod_of_others };
         let pod = Arc::new(intern(api, context.cache.symbols_mut()));
-        let earlier = self.uids.insert(name, pod.uid.clone());
+        let earlier = self.uids.insert(namespace, &pod);
         if let Some(replaced) = earlier.filter(|earlier| *earlier != pod.uid) {
             remove_pod(replaced, bindings, context);
         }
         if matches!(api.status.phase.as_str(), "Succeeded" | "Failed") {
-            self.pod_deleted(&api.metadata.namespace, &api.metadata.name, pod.uid.clone(), bindings, context);
+            self.pod_deleted(namespace, name, pod.uid.clone(), bindings, context);
         } else if pod.node_name.is_none() {
             pending_pod_applied(api, &pod, bindings, context);
         } else {
@@ -63,10 +94,9 @@ impl Intake {
         bindings: &mut Bindings,
         context: &mut Context,
     ) {
-        let key = (namespace.to_owned(), name.to_owned());
         // Another pod may have taken the name already.
-        if self.uids.get(&key) == Some(&uid) {
-            self.uids.remove(&key);
+        if self.uids.get(namespace, name) == Some(&uid) {
+            self.uids.remove(namespace, name);
         }
         remove_pod(uid, bindings, context);
     }
@@ -135,9 +165,9 @@ pub(crate) fn kind_changed(kind: ObjectKind, unlisted: Option<UnlistedKind>, con
 
 fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut Context) {
     let pending = PendingPod::new(Arc::clone(pod), api);
-    let resource_version = pending.resource_version.clone();
+    let resource_version = &api.metadata.resource_version;
     let old = context.pending_pods.insert(pending);
-    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == resource_version) {
+    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == *resource_version) {
         return;
     }
     if bindings.contains(&pod.uid) {
@@ -157,7 +187,7 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
         return;
     }
     let now = context.outbox.now();
-    context.also_handling(&Arc::from(if old.is_none() { "UnschedulablePodAdd" } else { "UnschedulablePodUpdate" }));
+    context.also_handling(if old.is_none() { &PENDING_POD_ADDED } else { &PENDING_POD_UPDATED });
     let Some(old) = old.map(|old| old.pod) else {
         return context.with_queue(|queue, policy| queue.add(Arc::clone(pod), now, policy));
     };
@@ -191,7 +221,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
     context.queue.delete(&pod.uid);
     if context.pending_pods.remove(&pod.uid).is_some() {
         // For kube-scheduler the pod has gone from one informer's handlers to another's.
-        context.also_handling(&Arc::from(PENDING_POD_DELETED));
+        context.also_handling(&PENDING_POD_DELETED);
     }
 }
 
@@ -200,7 +230,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     let was_nominated = context.queue.nominator().node_of(&uid).is_some();
     let pending = context.pending_pods.remove(&uid);
     if pending.is_some() {
-        context.also_handling(&Arc::from(PENDING_POD_DELETED));
+        context.also_handling(&PENDING_POD_DELETED);
     }
     context.preemptions.forget(&uid);
     context.queue.delete(&uid);

@@ -16,7 +16,8 @@ pub(crate) struct Outbox {
     now: Time,
     actions: Vec<Action>,
     observations: Vec<Observation>,
-    attempts: BTreeMap<(String, AttemptResult), u64>,
+    /// By profile.
+    attempts: BTreeMap<String, BTreeMap<AttemptResult, u64>>,
     /// Times steps that are shorter than a [`Time`] can say.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -73,7 +74,10 @@ impl Outbox {
     }
 
     pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {
-        *self.attempts.entry((profile.to_owned(), result)).or_default() += 1;
+        match self.attempts.get_mut(profile) {
+            Some(by_result) => *by_result.entry(result).or_default() += 1,
+            None => drop(self.attempts.insert(profile.to_owned(), BTreeMap::from([(result, 1)]))),
+        }
     }
 
     pub(crate) fn actions(&self) -> &[Action] {
@@ -88,7 +92,11 @@ impl Outbox {
         std::mem::take(&mut self.observations)
     }
 
-    pub(crate) fn attempts(&self) -> &BTreeMap<(String, AttemptResult), u64> {
-        &self.attempts
+    pub(crate) fn attempts(&self) -> BTreeMap<(String, AttemptResult), u64> {
+        let of_profile = |(profile, by_result): (&String, &BTreeMap<AttemptResult, u64>)| {
+            let profile = profile.clone();
+            by_result.clone().into_iter().map(move |(result, count)| ((profile.clone(), result), count))
+        };
+        self.attempts.iter().flat_map(of_profile).collect()
     }
 }

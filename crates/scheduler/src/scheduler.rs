@@ -1,6 +1,6 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
-use std::{mem, sync::Arc};
+use std::sync::Arc;
 
 use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
@@ -89,8 +89,9 @@ impl Scheduler {
         self.take_in(event, now);
         self.context.tell_gate_failures();
         self.free_symbols();
-        for event in mem::take(&mut self.context.handled) {
-            self.context.outbox.time(started, |duration| Observation::EventHandled { event, duration });
+        let Context { handled, outbox, .. } = &mut self.context;
+        for event in handled.drain(..) {
+            outbox.time(started, |duration| Observation::EventHandled { event, duration });
         }
     }
 
@@ -233,7 +234,7 @@ impl Scheduler {
         Metrics {
             cycles: self.cycle.n_cycles(),
             cycles_with_board: self.cycle.n_with_board(),
-            attempts: self.context.outbox.attempts().clone(),
+            attempts: self.context.outbox.attempts(),
             batching: self.cycle.batch_metrics().clone(),
             queue: self.context.queue.metrics(),
             pending_pods: self.context.queue.pending_pods(),

@@ -1,6 +1,6 @@
 //! What moves waiting pods: additions, changes and deletions, events, and time.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Time};
@@ -11,18 +11,22 @@ use crate::{occurrence::Occurrence, places::Place, policy::Policy, record::Queue
 /// Milliseconds between two searches for pods that have waited too long.
 const LEFTOVER_PERIOD: u64 = 30_000;
 
+/// The labels under which metrics count pods that are added, new or not known before they changed.
+static POD_ADDED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodAdd"));
+static POD_UPDATED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodUpdate"));
+
 impl Queue {
     /// A pending pod appeared. One that is known already, waiting or in flight, stays as it is.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, policy: &mut dyn Policy) {
-        self.add_as(pod, "UnschedulablePodAdd", now, policy);
+        self.add_as(pod, &POD_ADDED, now, policy);
     }
 
-    fn add_as(&mut self, pod: Arc<Pod>, label: &str, now: Time, policy: &mut dyn Policy) {
+    fn add_as(&mut self, pod: Arc<Pod>, label: &Arc<str>, now: Time, policy: &mut dyn Policy) {
         if self.contains(&pod.uid) || self.is_in_flight(&pod.uid) {
             return;
         }
         self.nominator.set(&pod, pod.nominated_node_name);
-        self.enter_active(QueuedPod::new(pod, now), &Arc::from(label), now, policy);
+        self.enter_active(QueuedPod::new(pod, now), label, now, policy);
     }
 
     /// A pending pod changed; `occurrences` say how. Only a pod in the pool is moved by them, one in flight remembers
@@ -33,7 +37,7 @@ impl Queue {
             return;
         }
         let Some((mut record, place)) = self.take(&pod.uid) else {
-            return self.add_as(Arc::clone(pod), "UnschedulablePodUpdate", now, policy);
+            return self.add_as(Arc::clone(pod), &POD_UPDATED, now, policy);
         };
         self.nominator.update(&record.pod, pod);
         record.pod = Arc::clone(pod);

@@ -486,7 +486,9 @@ impl Binding {
         let Choice { n_evaluated, n_feasible, .. } = choice;
         let outcome = AttemptOutcome::Bound { node: context.text(node).to_owned(), n_evaluated, n_feasible };
         context.outbox.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
-        let note = format!("Successfully assigned {} to {}", context.full_name(pod), context.text(node));
+        let (namespace, node) = (context.text(pod.namespace), context.text(node));
+        // Every pod has this note: `format!` would grow it piece by piece.
+        let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
         context.pod_event(pod, &PodEvent::SCHEDULED, note);
         context.end_cycle(pod.scheduler_name, choice.cycle);
         context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, choice.started);
