@@ -264,7 +264,7 @@ fn is_gone(error: &WriteError) -> bool {
 fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
     match ended {
         Ok(value) => value,
-        Err(error) => std::panic::resume_unwind(error.into_panic()),
+        Err(error) => berth_cluster::end_as(error),
     }
 }
 

@@ -23,7 +23,7 @@ use tokio::{
     task::JoinSet,
 };
 
-use crate::{KindRef, Kinds};
+use crate::{KindRef, Kinds, end_as};
 
 use kind::Kind;
 use session::Session;
@@ -137,7 +137,7 @@ impl WatchHandle {
                 // A kind whose name makes no path is not watched.
                 Ok(()) if !self.sink.is_closed() => {}
                 Ok(()) => return,
-                Err(error) => std::panic::resume_unwind(error.into_panic()),
+                Err(error) => end_as(error),
             }
         }
         self.sink.closed().await;

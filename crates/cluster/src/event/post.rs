@@ -20,7 +20,7 @@ use tracing::{debug, warn};
 
 use crate::{
     api_error::Failure,
-    clock,
+    clock, end_as,
     object::{ObjectRef, collection_path},
     rate::{RequestRate, Throttle},
     request,
@@ -126,7 +126,7 @@ impl Poster {
     fn finished(&self, sent: Result<(), JoinError>) {
         self.n_in_flight.fetch_sub(1, Ordering::Relaxed);
         if let Err(error) = sent {
-            std::panic::resume_unwind(error.into_panic());
+            end_as(error);
         }
     }
 
