@@ -21,6 +21,8 @@ Examples:
   berth bench SchedulingBasic TopologySpreading --execution wasm --boards both --rounds 5
   berth bench Preemption --size small                    every workload with `Preemption` in its name
   berth bench SchedulingBasic --through http --pods 5000 scheduler and API server as processes of their own
+  berth bench SchedulingDaemonset --through http --nodes 5000 --placed 50000 --pods 1
+                                                         how long a start takes, and how much memory, with 50,000 pods
   berth bench SchedulingBasic --through http --rate 100  100 pods a second: the time from creation to binding
   berth bench -o json >before.json; ...; berth bench --compare before.json
   berth bench SchedulingBasic --through kubeconfig --kubeconfig FILE --kube-scheduler /usr/local/bin/kube-scheduler

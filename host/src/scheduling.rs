@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// Watch events arrive in bursts of a whole list; this many wait in the channel before the watches do.
-pub(crate) const EVENTS_BOUND: usize = 4096;
+pub(crate) const EVENTS_BOUND: usize = 512;
 
 /// Bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;

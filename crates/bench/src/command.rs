@@ -15,7 +15,7 @@ use crate::{
     curves,
     figures::{Figures, Subject},
     run::{Conditions, Run, Runner, first_difference},
-    workload::{Scale, WORKLOADS, Workload},
+    workload::{Pods, Scale, WORKLOADS, Workload},
 };
 
 /// What to measure, and what to do with the figures.
@@ -33,6 +33,9 @@ pub struct Measure {
     /// Pods to measure [default: as --size or --nodes say]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub pods: Option<u32>,
+    /// Light pods that are on the nodes before the clock starts, beside those of the workload
+    #[arg(long, value_name = "N")]
+    pub placed: Option<u32>,
     /// Have the measured pods differ in a label, in turn, with so many values
     #[arg(long, default_value_t = 1, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub shapes: u16,
@@ -170,10 +173,15 @@ fn rounds(
         size.measured = pods as usize;
     }
     let shapes = usize::from(measure.shapes);
+    let n_placed = measure.placed.map_or(0, |n| n as usize);
     let mut runs = Vec::new();
     for round in 1..=measure.rounds {
         let mut progress = Progress::new(workload.name, (round, measure.rounds), size.measured);
-        let scene = workload.scene(size).in_shapes(shapes);
+        let mut scene = workload.scene(size).in_shapes(shapes);
+        if n_placed > 0 {
+            ensure!(scene.placed.is_empty(), "--placed: {} has placed pods of its own", workload.name);
+            scene.placed = Pods::placed(n_placed, size.nodes);
+        }
         let run = runner.run(scene, conditions, &mut |n_bound| progress.show(n_bound));
         progress.clear();
         runs.push(run.with_context(|| workload.name)?);
@@ -183,6 +191,7 @@ fn rounds(
         runner: runner.name(),
         nodes: size.nodes,
         initial_pods: size.initial,
+        placed_pods: n_placed,
         pods: size.measured,
         shapes,
         percentage_of_nodes_to_score: conditions.percentage_of_nodes_to_score,
@@ -233,6 +242,9 @@ fn show(measure: &Measure, runner: &str, all: &[Figures], before: Option<&[Figur
         if threads.len() > 1 {
             let threads: Vec<String> = threads.iter().map(|(name, micros)| format!("{name} {micros:.0}")).collect();
             writeln!(out, "    CPU us/pod by thread: {}", threads.join(", "))?;
+        }
+        if let Some(millis) = figures.first_binding_millis {
+            writeln!(out, "    first pod bound {millis:.0} ms after the start")?;
         }
         if figures.bound_by_second.len() > 2 {
             let counts: Vec<String> = figures.bound_by_second.iter().map(usize::to_string).collect();

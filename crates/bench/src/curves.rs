@@ -129,6 +129,7 @@ fn measure(
         runner: runner.name(),
         nodes: x,
         initial_pods: 0,
+        placed_pods: 0,
         pods: run.n_pods,
         shapes: 1,
         percentage_of_nodes_to_score: 0,

@@ -17,6 +17,9 @@ pub struct Subject {
     pub nodes: usize,
     /// Pods that were there before the clock started.
     pub initial_pods: usize,
+    /// Pods that were on nodes already, beside those of the workload.
+    #[serde(default)]
+    pub placed_pods: usize,
     /// Pods that were measured.
     pub pods: usize,
     /// In how many shapes.
@@ -46,6 +49,8 @@ pub struct Figures {
     pub pods_per_second: f64,
     /// Pods that were bound in each second, of the run in the middle.
     pub bound_by_second: Vec<usize>,
+    /// Milliseconds from the start of the scheduler's process to the first binding, if it started with the clock.
+    pub first_binding_millis: Option<f64>,
     /// Microseconds of processor time of the scheduler for one pod, and by thread.
     pub cpu_micros_per_pod: f64,
     pub cpu_micros_by_thread: BTreeMap<String, f64>,
@@ -92,6 +97,11 @@ fn median_of_some<T>(items: &[T], figure: impl Fn(&T) -> Option<f64>) -> Option<
     Some(median(&figures.filter(|figures| !figures.is_empty())?, |figure| *figure))
 }
 
+fn first_binding_millis(run: &Run) -> Option<f64> {
+    let started_with_clock = run.engine.is_none() && run.latencies.is_empty();
+    run.bound_at.first().filter(|_| started_with_clock).map(|at| at.as_secs_f64() * 1e3)
+}
+
 fn micros_per_pod(duration: Duration, n_pods: usize) -> f64 {
     duration.as_secs_f64() * 1e6 / n_pods.max(1) as f64
 }
@@ -110,6 +120,7 @@ impl Figures {
         Self {
             rounds: runs.len(),
             pods_per_second: median(runs, |run| run.n_pods as f64 / run.wall.as_secs_f64()),
+            first_binding_millis: median_of_some(runs, first_binding_millis),
             bound_by_second: middle(runs).map(by_second).unwrap_or_default(),
             cpu_micros_per_pod: median(runs, |run| micros_per_pod(run.cpu(), run.n_pods)),
             cpu_micros_by_thread: threads,

@@ -51,6 +51,7 @@ struct Follower {
     events: mpsc::Receiver<WatchEvent>,
     _watches: WatchHandle,
     prefix: &'static str,
+    is_listed: bool,
     /// Of pods whose names begin with the prefix, by name.
     nodes: BTreeMap<String, (String, Instant)>,
 }
@@ -99,7 +100,10 @@ async fn play(
     if !scene.initial.is_empty() {
         objects.create_all(scene.initial.iter().collect()).await?;
         let _scheduler = start()?;
-        Follower::start(&objects, INITIAL).until_bound(scene.initial.len(), None, (&objects, &mut |_| ())).await?;
+        Follower::start(&objects, INITIAL)
+            .await?
+            .until_bound(scene.initial.len(), None, (&objects, &mut |_| ()))
+            .await?;
     }
     objects.create_all(scene.pending.iter().collect()).await?;
     let pods: Vec<Value> = scene.measured.iter().collect();
@@ -107,7 +111,7 @@ async fn play(
     let changes = scene.changes.as_ref();
     let Some(rate) = conditions.rate else {
         objects.create_all(pods).await?;
-        let mut follower = Follower::start(&objects, MEASURED);
+        let mut follower = Follower::start(&objects, MEASURED).await?;
         let started = Instant::now();
         let scheduler = start()?;
         follower.until_bound(n_pods, changes, (&objects, progress)).await?;
@@ -115,9 +119,9 @@ async fn play(
     };
     let scheduler = start()?;
     objects.create_each(&[ready_pod()]).await?;
-    Follower::start(&objects, READY).until_bound(1, None, (&objects, &mut |_| ())).await?;
+    Follower::start(&objects, READY).await?.until_bound(1, None, (&objects, &mut |_| ())).await?;
     let used_before = scheduler.cpu_by_thread();
-    let mut follower = Follower::start(&objects, MEASURED);
+    let mut follower = Follower::start(&objects, MEASURED).await?;
     let started = Instant::now();
     let creating = objects.create_at_rate(pods.clone(), started, rate);
     let bound = follower.until_bound(n_pods, changes, (&objects, progress));
@@ -144,10 +148,15 @@ fn ready_pod() -> Value {
 }
 
 impl Follower {
-    fn start(objects: &Objects<'_>, prefix: &'static str) -> Self {
+    /// Returns when it has seen what there is, so that the list is not read while the scheduler reads it.
+    async fn start(objects: &Objects<'_>, prefix: &'static str) -> Result<Self> {
         let (sink, events) = mpsc::channel(EVENTS_BOUND);
         let watches = spawn_watches(objects.client(), Watches { pods: true, ..Watches::default() }, &sink);
-        Self { events, _watches: watches, prefix, nodes: BTreeMap::new() }
+        let mut follower = Self { events, _watches: watches, prefix, nodes: BTreeMap::new(), is_listed: false };
+        while !follower.is_listed {
+            follower.next().await?.context("the API server has not listed its pods")?;
+        }
+        Ok(follower)
     }
 
     /// Follows pods until so many have a node, and changes what is to be changed meanwhile.
@@ -181,6 +190,7 @@ impl Follower {
         let event = tokio::time::timeout(PATIENCE, self.events.recv()).await;
         let Ok(event) = event else { return Ok(None) };
         let event = event.context("the watch of the pods has ended")?;
+        self.is_listed |= matches!(event, WatchEvent::PodsSynced);
         if let WatchEvent::PodApplied(pod) = event
             && !pod.spec.node_name.is_empty()
             && pod.metadata.name.starts_with(self.prefix)

@@ -43,11 +43,13 @@ async fn two_runs_of_the_engine_are_compared() {
 async fn a_scheduler_process_is_measured_over_http() {
     for rate in [None, Some("200")] {
         let rate = rate.map_or(Vec::new(), |rate| vec!["--rate", rate]);
-        let figures = figures(&[&SMALL[..], &["--through", "http"], &rate].concat()).await;
+        let figures = figures(&[&SMALL[..], &["--through", "http", "--placed", "30"], &rate].concat()).await;
         let [figures] = figures.as_slice() else { panic!("{figures:?}") };
         assert!(number(figures, "/peakMegabytes") > 1.0);
         let threads = figures["cpuMicrosByThread"].as_object().expect("threads");
         assert!(threads.len() > 1, "{figures}");
+        assert_eq!(figures["placedPods"], 30);
+        assert_eq!(figures["firstBindingMillis"].is_null(), !rate.is_empty(), "{figures}");
         if !rate.is_empty() {
             assert!(number(figures, "/latencyMillis/p99") >= number(figures, "/latencyMillis/p50"), "{figures}");
         }
