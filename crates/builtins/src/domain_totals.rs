@@ -129,7 +129,7 @@ mod tests {
             let mut cluster = TestCluster::default();
             for index in 0..12 {
                 let zone = ["", "a", "b"][index % 3];
-                let labels = if index == 5 { Vec::new() } else { cluster.labels(&[("zone", zone), ("rack", "r")]) };
+                let labels = if index == 5 { berth_model::ThinVec::new() } else { cluster.labels(&[("zone", zone), ("rack", "r")]) };
                 cluster.edit_node(&format!("n{index}"), |node| node.labels = labels);
             }
             let mut topologies = Topologies::default();

@@ -90,7 +90,7 @@ impl Score for ImageLocality {
 
 #[cfg(test)]
 mod tests {
-    use berth_model::Pod;
+    use berth_model::{Pod, ThinVec};
 
     use super::*;
     use crate::testing::{TestCluster, scores};
@@ -98,7 +98,7 @@ mod tests {
     /// The score of the first of ten nodes. Each image has a size in MiB and is on that many of the first nodes.
     fn first_score(images: &[(i64, usize)], n_containers: u32) -> i64 {
         let mut cluster = TestCluster::default();
-        let names: Vec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();
+        let names: ThinVec<_> = (0..images.len()).map(|index| cluster.sym(&format!("image{index}:latest"))).collect();
         for node in 0..10 {
             let held = names.iter().zip(images).filter(|(_, (_, n_holders))| node < *n_holders);
             let held: Vec<_> = held.map(|(name, (mib, _))| (*name, mib * MIB)).collect();

@@ -90,7 +90,7 @@ mod tests {
         cluster.edit_node("both", |node| node.declared_features = vec![b, a]);
         let mut pod = Pod::default();
         assert_eq!(NodeDeclaredFeatures.pre_filter(&cluster.call(1, &pod)), Err(Status::skip()));
-        pod.required_features = vec![a, b];
+        pod.required_features = [a, b].into();
         let rejected = "UnschedulableAndUnresolvable: node(s) didn't match Pod's required features";
         assert_eq!(verdicts(&mut NodeDeclaredFeatures, &cluster, &pod), [rejected, rejected, ""]);
     }

@@ -128,8 +128,8 @@ mod tests {
         for (wanted, used, passes) in cases {
             let mut cluster = TestCluster::default();
             let node = cluster.edit_node("n", |_| ());
-            cluster.place(node, Pod { host_ports: vec![used], ..Pod::default() });
-            let pod = Pod { host_ports: vec![wanted], ..Pod::default() };
+            cluster.place(node, Pod { host_ports: [used].into(), ..Pod::default() });
+            let pod = Pod { host_ports: [wanted].into(), ..Pod::default() };
             let expected = if passes { "" } else { REJECTED };
             assert_eq!(verdicts(&mut NodePorts::default(), &cluster, &pod), [expected], "{wanted:?} {used:?}");
         }
@@ -147,7 +147,7 @@ mod tests {
         let mut cluster = TestCluster::default();
         let http = port(Sym::ANY_ADDRESS, Sym::TCP, 80);
         let node = cluster.edit_node("n", |_| ());
-        let holder = Pod { host_ports: vec![http], ..Pod::default() };
+        let holder = Pod { host_ports: [http].into(), ..Pod::default() };
         cluster.place(node, holder.clone());
         let pod = holder.clone();
         let cases = [

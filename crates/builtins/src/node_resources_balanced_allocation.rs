@@ -171,9 +171,9 @@ mod tests {
         let mut cluster = TestCluster::default();
         let gpu = cluster.sym("example.com/gpu");
         let node = cluster.edit_node("n", |node| {
-            node.allocatable = Resources { scalars: vec![(gpu, 4)], ..amounts(4000, 0) };
+            node.allocatable = Resources { scalars: [(gpu, 4)].into(), ..amounts(4000, 0) };
         });
-        cluster.place(node, pod_of(Resources { scalars: vec![(gpu, 4)], ..amounts(1000, 0) }));
+        cluster.place(node, pod_of(Resources { scalars: [(gpu, 4)].into(), ..amounts(1000, 0) }));
         let args = r#"{"resources":[{"name":"cpu"},{"name":"memory","weight":1},{"name":"example.com/gpu"},
             {"name":"unheard"},{"name":"pods"}]}"#;
         let mut plugin = NodeResourcesBalancedAllocation::new(args).unwrap();

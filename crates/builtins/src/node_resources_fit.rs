@@ -4,6 +4,7 @@
 
 mod device_classes;
 mod hints;
+mod rejections;
 mod scoring;
 #[cfg(test)]
 mod tests;
@@ -17,16 +18,18 @@ use serde::Deserialize;
 
 use self::{
     device_classes::DeviceClasses,
+    rejections::Rejections,
     scoring::{Strategy, StrategyArgs},
 };
 use crate::{
     args,
     built_in::{BuiltIn, Descriptor, plugin},
     case_walk::CaseWalk,
-    node_check::explain_each,
     row_blocks::{Amounts, score_in_blocks},
     scored_resources::{is_extended, views},
 };
+
+const TOO_MANY_PODS: &str = "Too many pods";
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase", deny_unknown_fields)]
@@ -59,6 +62,22 @@ struct ResourceRequest {
 impl ResourceRequest {
     fn is_short(&self, allocatable: i64, requested: i64) -> bool {
         is_short(self.amount, allocatable, requested) && !(self.is_served_by_devices && allocatable == 0)
+    }
+
+    /// Keeps the nodes that are not short of it.
+    fn narrow_to_room(&self, table: &ClusterTable, nodes: &mut NodeSet) {
+        let allocatable = table.allocatable().column(self.name);
+        let used = table.requested().column(self.name);
+        let is_short = |allocatable, used| self.is_short(allocatable, used);
+        if self.is_served_by_devices {
+            nodes.retain(|node| !is_short(at(allocatable, node), at(used, node)));
+        } else {
+            Amounts { allocatable, used }.narrow_to_room(self.amount, nodes, is_short);
+        }
+    }
+
+    fn reason(&self, table: &ClusterTable) -> String {
+        ["Insufficient ", table.symbols.text(self.name)].concat()
     }
 }
 
@@ -97,6 +116,12 @@ plugin!(NodeResourcesFit: PreFilter, Filter, PreScore, Score, QueueingHint, Sign
 /// Whether a request does not fit into what is left.
 fn is_short(request: i64, allocatable: i64, requested: i64) -> bool {
     request > allocatable.saturating_sub(requested)
+}
+
+/// Keeps the nodes that have room for one pod more.
+fn narrow_to_room_for_pods(table: &ClusterTable, nodes: &mut NodeSet) {
+    Amounts { allocatable: table.allocatable().column(Sym::PODS), used: table.pod_counts() }
+        .narrow_to_room(1, nodes, is_full);
 }
 
 fn is_full(allowed_pods: i64, n_pods: i64) -> bool {
@@ -150,13 +175,13 @@ impl NodeResourcesFit {
         let mut code = Code::Unschedulable;
         let n_pods = at(table.pod_counts(), node).saturating_add(change.n_pods);
         if is_full(table.allocatable().get(Sym::PODS, node), n_pods) {
-            reasons.push("Too many pods".to_owned());
+            reasons.push(TOO_MANY_PODS.to_owned());
         }
         for (position, request) in self.requests.iter().enumerate() {
             let allocatable = table.allocatable().get(request.name, node);
             let requested = table.requested().get(request.name, node).saturating_add(change.amount(position));
             if request.is_short(allocatable, requested) {
-                reasons.push(["Insufficient ", table.symbols.text(request.name)].concat());
+                reasons.push(request.reason(table));
                 if request.amount > allocatable {
                     code = Code::UnschedulableAndUnresolvable;
                 }
@@ -200,26 +225,32 @@ impl PreFilter for NodeResourcesFit {
 impl Filter for NodeResourcesFit {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
         self.prepare(call);
-        let table = call.table;
-        let pods = Amounts { allocatable: table.allocatable().column(Sym::PODS), used: table.pod_counts() };
-        pods.narrow_to_room(1, candidates, is_full);
+        narrow_to_room_for_pods(call.table, candidates);
         for request in &self.requests {
-            let allocatable = table.allocatable().column(request.name);
-            let used = table.requested().column(request.name);
-            let is_short = |allocatable, used| request.is_short(allocatable, used);
-            if request.is_served_by_devices {
-                candidates.retain(|node| !is_short(at(allocatable, node), at(used, node)));
-            } else {
-                Amounts { allocatable, used }.narrow_to_room(request.amount, candidates, is_short);
-            }
+            request.narrow_to_room(call.table, candidates);
         }
         Ok(())
     }
 
     fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
         self.prepare(call);
-        let unchanged = RequestChange::default();
-        Ok(explain_each(rejected, |node| self.check(call.table, node, &unchanged)))
+        let table = call.table;
+        let short = |narrow: &dyn Fn(&mut NodeSet)| {
+            let (mut short, mut with_room) = (rejected.clone(), rejected.clone());
+            narrow(&mut with_room);
+            short.subtract(&with_room);
+            short
+        };
+        let mut rejections = Rejections::of(rejected);
+        rejections.add_reason(&short(&|nodes| narrow_to_room_for_pods(table, nodes)), TOO_MANY_PODS);
+        for request in &self.requests {
+            let mut short = short(&|nodes| request.narrow_to_room(table, nodes));
+            rejections.add_reason(&short, &request.reason(table));
+            let allocatable = table.allocatable().column(request.name);
+            short.retain(|node| request.amount > at(allocatable, node));
+            rejections.set_unresolvable(&short);
+        }
+        Ok(rejections.into_explanations())
     }
 
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {

@@ -105,7 +105,7 @@ mod tests {
             (Toleration { operator: TolerationOperator::Never, ..exists }, false),
         ];
         for (toleration, tolerated) in tolerations {
-            pod.tolerations = vec![toleration];
+            pod.tolerations = [toleration].into();
             let cordoned = if tolerated { "" } else { rejected };
             assert_eq!(verdicts(&mut NodeUnschedulable, &cluster, &pod), ["", cordoned], "{toleration:?}");
         }

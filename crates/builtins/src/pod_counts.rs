@@ -215,7 +215,7 @@ mod tests {
                 } else {
                     let pod = Pod {
                         namespace: Sym(30 + variant % 2),
-                        labels: vec![(Sym(20), Sym(variant % 3))],
+                        labels: [(Sym(20), Sym(variant % 3))].into(),
                         terminating: variant > 15,
                         ..Pod::default()
                     };

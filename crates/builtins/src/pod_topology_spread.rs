@@ -20,7 +20,7 @@ mod tests;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, HintCall, Normalize, PreFilter, PreScore,
-    QueueingHint, Score, Sign, Status,
+    QueueingHint, Reach, Reuse, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod, pod::SpreadConstraint};
 use thiserror::Error;
@@ -84,7 +84,7 @@ impl BuiltIn for PodTopologySpread {
     }
 }
 
-plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign);
+plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Reuse);
 
 /// The selector of one of the pod's own constraints does not parse. The API server refuses such pods.
 #[derive(Debug, Error)]
@@ -156,6 +156,15 @@ impl Sign for PodTopologySpread {
     /// A pod with constraints has no signature: each placed pod changes the counts for the next one.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
         (pod.topology_spread.is_empty() && self.default_constraints.is_empty()).then(String::new)
+    }
+}
+
+impl Reuse for PodTopologySpread {
+    /// Each placed pod changes the counts for the next one.
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        let has_constraints = !call.pod.topology_spread.is_empty()
+            || !(self.default_constraints.is_empty() || self.default_selector.get(call.table, call.pod).is_empty());
+        if has_constraints { Reach::Cluster } else { Reach::Nothing }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Which plugins' answers about a node hold for later pods that are alike, until the node's row is written.
 //!
-//! Plugins that look at other pods, at volumes or at devices are asked about each pod that has such things.
+//! Plugins that look at volumes or at devices are asked about each pod that has such things, PodTopologySpread about each pod
+//! with constraints, and InterPodAffinity about every pod.
 
 use std::hash::{Hash, Hasher};
 
@@ -96,7 +97,7 @@ mod tests {
     fn scores_of_images_hold_until_they_spread() {
         let mut cluster = TestCluster::default();
         let image = cluster.sym("web:latest");
-        let pod = Pod { images: vec![image], n_containers: 1, ..Pod::default() };
+        let pod = Pod { images: [image].into(), n_containers: 1, ..Pod::default() };
         let reach = |cluster: &TestCluster| ImageLocality.reach(&cluster.call(1, &pod));
         cluster.edit_node("a", |node| node.images = vec![(image, 1 << 30)]);
         cluster.edit_node("b", |_| ());
@@ -122,16 +123,23 @@ mod tests {
                 continue;
             }
             unconcerned.push(factory.manifest().name.clone());
-            let skips = plugin.pre_filter().is_none_or(|point| point.pre_filter(&call) == Err(Status::skip()));
-            let mut passing = nodes.clone();
-            plugin.filter().unwrap().filter(&call, &mut passing).unwrap();
+            let is_out = match plugin.pre_filter() {
+                Some(point) => point.pre_filter(&call) == Err(Status::skip()),
+                None => {
+                    let mut passing = nodes.clone();
+                    plugin.filter().unwrap().filter(&call, &mut passing).unwrap();
+                    passing == nodes
+                }
+            };
+            let is_scored =
+                plugin.pre_score().is_some_and(|point| point.pre_score(&call, &nodes) != Err(Status::skip()));
             let prepares =
                 plugin.pre_bind_pre_flight().is_some_and(|it| it.pre_bind_pre_flight(&call, NodeIdx(0)).is_ok());
-            assert!(skips && passing == nodes && !prepares, "{unconcerned:?}");
+            assert!(is_out && !is_scored && !prepares, "{unconcerned:?}");
         }
         unconcerned.sort_unstable();
         let expected = "DynamicResources NodeAffinity NodeDeclaredFeatures NodeName NodePorts NodeVolumeLimits \
-                        VolumeBinding VolumeRestrictions VolumeZone";
+                        PodTopologySpread VolumeBinding VolumeRestrictions VolumeZone";
         assert_eq!(unconcerned.join(" "), expected);
     }
 
@@ -139,7 +147,7 @@ mod tests {
     fn verdicts_on_resources_hold_until_devices_serve_them() {
         let mut cluster = TestCluster::default();
         let gpu = cluster.sym("example.com/gpu");
-        let pod = Pod { requests: Resources { scalars: vec![(gpu, 1)], ..Resources::default() }, ..Pod::default() };
+        let pod = Pod { requests: Resources { scalars: [(gpu, 1)].into(), ..Resources::default() }, ..Pod::default() };
         let mut plugin = NodeResourcesFit::new("null").unwrap();
         let before = plugin.reach(&cluster.call(1, &pod));
         cluster.set_object(&json!({"apiVersion": "resource.k8s.io/v1", "kind": "DeviceClass",

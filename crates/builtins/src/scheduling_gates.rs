@@ -53,7 +53,7 @@ mod tests {
         let mut pod = Pod::default();
         let table = ClusterTable::default();
         assert!(SchedulingGates.pre_enqueue(&pod, &table).is_success());
-        pod.scheduling_gates = vec!["b".into(), "a".into()];
+        pod.scheduling_gates = ["b".into(), "a".into()].into();
         assert_eq!(
             SchedulingGates.pre_enqueue(&pod, &table),
             Status::unresolvable("waiting for scheduling gates: [b a]")

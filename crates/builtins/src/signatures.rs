@@ -91,7 +91,7 @@ mod tests {
         };
         let with_claim = |namespace, claim: &str| Pod {
             namespace: Sym(namespace),
-            volumes: vec![volume(VolumeSource::Claim(claim.into()))],
+            volumes: [volume(VolumeSource::Claim(claim.into()))].into(),
             ..Pod::default()
         };
         for factory in crate::factories() {
@@ -122,18 +122,18 @@ mod tests {
             honor_node_affinity: true,
             honor_node_taints: false,
         };
-        let spread = Pod { topology_spread: vec![constraint], ..Pod::default() };
+        let spread = Pod { topology_spread: [constraint].into(), ..Pod::default() };
         let list = r#"{"defaultingType": "List"}"#;
         assert_eq!(signature("PodTopologySpread", "null", &Pod::default()), None, "the system's default constraints");
         assert_eq!(signature("PodTopologySpread", list, &Pod::default()), Some(String::new()));
         assert_eq!(signature("PodTopologySpread", list, &spread), None);
 
         let mut near = Pod::default();
-        near.affinity.preferred = vec![WeightedPodTerm { weight: 1, term: PodTerm::default() }];
+        near.affinity.preferred = [WeightedPodTerm { weight: 1, term: PodTerm::default() }].into();
         assert_eq!(signature("InterPodAffinity", "null", &near), None);
         assert!(signature("InterPodAffinity", "null", &Pod::default()).is_some());
 
-        let ephemeral = Pod { volumes: vec![volume(VolumeSource::Ephemeral)], ..Pod::default() };
+        let ephemeral = Pod { volumes: [volume(VolumeSource::Ephemeral)].into(), ..Pod::default() };
         assert_eq!(signature("VolumeBinding", "null", &ephemeral), None);
     }
 }

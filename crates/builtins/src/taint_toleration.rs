@@ -170,11 +170,11 @@ mod tests {
         let mut plugin = TaintToleration::default();
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED, "", REJECTED]);
         let equal = Toleration { key: gpu.key, operator: TolerationOperator::Equal, value: gpu.value, effect: None };
-        pod.tolerations = vec![equal];
+        pod.tolerations = [equal].into();
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", "", "", REJECTED]);
         pod.tolerations.push(Toleration { key: down.key, operator: TolerationOperator::Exists, ..equal });
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", "", "", ""]);
-        pod.tolerations = vec![Toleration { operator: TolerationOperator::Never, ..equal }];
+        pod.tolerations = [Toleration { operator: TolerationOperator::Never, ..equal }].into();
         assert_eq!(verdicts(&mut plugin, &cluster, &pod), ["", REJECTED, "", REJECTED]);
     }
 
@@ -188,13 +188,13 @@ mod tests {
         cluster.edit_node("n0", |node| node.taints = vec![tolerated]);
         cluster.edit_node("n1", |node| node.taints = vec![soft[0], tolerated]);
         cluster.edit_node("n2", |node| node.taints = soft);
-        let tolerations = vec![Toleration {
+        let tolerations = [Toleration {
             key: tolerated.key,
             operator: TolerationOperator::Exists,
             value: tolerated.value,
             effect: Some(TaintEffect::PreferNoSchedule),
         }];
-        let pod = Pod { tolerations, ..Pod::default() };
+        let pod = Pod { tolerations: tolerations.into(), ..Pod::default() };
         let result = scores(&mut TaintToleration::default(), &cluster, &pod);
         assert_eq!(result, Ok((vec![0, 1, 3], vec![100, 67, 0])));
     }

@@ -11,13 +11,13 @@ use berth_model::{
 use proptest::prelude::*;
 
 use crate::{Added, Assumed, Cache, Inconsistency};
-use berth_model::ObjectKey;
+use berth_model::{ObjectKey, ThinVec};
 
 fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
     let symbols = cache.symbols_mut();
     let zone = symbols.intern(["a", "b", "c"][usize::from(variant % 3)]);
     let (disk, gpu, image) = (symbols.intern("disk"), symbols.intern("example.com/gpu"), symbols.intern("busybox"));
-    let mut labels = vec![(Sym::ZONE_LABEL, zone)];
+    let mut labels = ThinVec::from([(Sym::ZONE_LABEL, zone)]);
     if variant & 8 != 0 {
         labels.push((disk, symbols.intern("ssd")));
     }
@@ -30,7 +30,7 @@ fn node(cache: &mut Cache, name: &str, variant: u8) -> Node {
         taints: if variant & 2 != 0 { vec![taint] } else { Vec::new() },
         allocatable: Resources {
             milli_cpu: 1000 * i64::from(variant),
-            scalars: if variant & 4 != 0 { vec![(gpu, 2)] } else { Vec::new() },
+            scalars: if variant & 4 != 0 { [(gpu, 2)].into() } else { ThinVec::new() },
             ..Resources::default()
         },
         allowed_pods: 110,
@@ -49,12 +49,12 @@ fn pod(cache: &mut Cache, uid: &str, node: &str, variant: u8) -> Arc<Pod> {
         uid: PodUid::from(uid),
         name: Arc::from(uid),
         node_name: symbols.intern(node),
-        host_ports: if variant & 1 == 0 { vec![port] } else { Vec::new() },
+        host_ports: if variant & 1 == 0 { [port].into() } else { ThinVec::new() },
         placed_requests: Resources {
             milli_cpu: i64::from(variant) * 10,
             // Two of them are more than a number holds.
             memory: if variant & 128 != 0 { i64::MAX } else { 0 },
-            scalars: if variant & 2 != 0 { vec![(gpu, 1)] } else { Vec::new() },
+            scalars: if variant & 2 != 0 { [(gpu, 1)].into() } else { ThinVec::new() },
             ..Resources::default()
         },
         placed_non_zero: NonZero {

@@ -25,8 +25,8 @@ pub trait Follow {
 /// Says which of its answers hold for later pods too, so that the plugin is asked again only about nodes that changed.
 pub trait Reuse {
     /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and about
-    /// scores after PreScore; a component before PreFilter, once for pods that are alike, as `wit/reuse.wit` says. Must cost
-    /// little.
+    /// scores after PreScore; a component before PreFilter, once for pods that are alike, as `wit/reuse.wit` says, and these
+    /// must have the same signature. Must cost little.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 

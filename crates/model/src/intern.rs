@@ -5,6 +5,8 @@ mod storage;
 
 use std::{borrow::Cow, sync::Arc};
 
+use thin_vec::ThinVec;
+
 pub use self::affinity::{label_selector, spread_constraint};
 use crate::{
     PodUid, api,
@@ -32,11 +34,11 @@ pub fn pod(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
 /// other pod.
 pub fn pod_of_others(pod: &api::Pod, symbols: &mut Symbols) -> Pod {
     let mut symbols = symbols.of_object();
-    let pod = pod_with_images(pod, Vec::new(), &mut symbols);
+    let pod = pod_with_images(pod, ThinVec::new(), &mut symbols);
     Pod { uses: symbols.finish(), ..pod }
 }
 
-fn pod_with_images(pod: &api::Pod, images: Vec<Sym>, symbols: &mut Interning<'_>) -> Pod {
+fn pod_with_images(pod: &api::Pod, images: ThinVec<Sym>, symbols: &mut Interning<'_>) -> Pod {
     let spec = &pod.spec;
     let sums = PodRequests::of(pod);
     let placed_requests = resources(&sums.placed, symbols);
@@ -118,8 +120,8 @@ fn node_fields(node: &api::Node, symbols: &mut Interning<'_>) -> Node {
     }
 }
 
-fn pairs(map: &api::StringMap, symbols: &mut Interning<'_>) -> Vec<(Sym, Sym)> {
-    let mut pairs: Vec<_> = map.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
+fn pairs(map: &api::StringMap, symbols: &mut Interning<'_>) -> ThinVec<(Sym, Sym)> {
+    let mut pairs: ThinVec<_> = map.iter().map(|(key, value)| (symbols.intern(key), symbols.intern(value))).collect();
     pairs.sort_unstable();
     pairs
 }
@@ -203,7 +205,7 @@ fn requirement(requirement: &api::NodeSelectorRequirement, symbols: &mut Interni
 }
 
 /// Ports of containers and of sidecars; an init container that ends claims none.
-fn host_ports(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<HostPort> {
+fn host_ports(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<HostPort> {
     let sidecars = spec.init_containers.iter().filter(|it| it.restart_policy.as_deref() == Some("Always"));
     let ports = sidecars.chain(&spec.containers).flat_map(|container| &container.ports);
     let or_default = |text: &str, default: Sym, symbols: &mut Interning<'_>| {
@@ -219,7 +221,7 @@ fn host_ports(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<HostPort>
         .collect()
 }
 
-fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<Sym> {
+fn images(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
     let containers = spec.init_containers.iter().chain(&spec.containers).map(|container| container.image.as_str());
     let volumes = spec.volumes.iter().filter_map(|volume| volume.pointer("/image/reference")?.as_str());
     containers.chain(volumes).map(|image| symbols.intern(&normalized_image_name(image))).collect()
@@ -233,8 +235,8 @@ fn normalized_image_name(image: &str) -> Cow<'_, str> {
 }
 
 /// Features that a pod's spec implies in 1.36 (KEP-5328).
-fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<Sym> {
-    let mut features = Vec::new();
+fn required_features(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<Sym> {
+    let mut features = ThinVec::new();
     let mut rules = spec.init_containers.iter().chain(&spec.containers).flat_map(|it| &it.restart_policy_rules);
     if rules.any(|rule| rule.action == "RestartAllContainers") {
         features.push(symbols.intern("RestartAllContainersOnContainerExits"));

@@ -43,4 +43,5 @@ pub use pod_table::{PodChange, PodIdx, PodTable};
 pub use pod_uid::PodUid;
 pub use symbols::{Interning, Sym, Symbols, Uses};
 pub use taint_sets::TaintSetId;
+pub use thin_vec::ThinVec;
 pub use time::Time;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use thin_vec::ThinVec;
+
 use crate::{
     api,
     pod::{Resources, Taint},
@@ -16,7 +18,7 @@ pub struct Node {
     /// `spec.unschedulable`.
     pub unschedulable: bool,
     /// Sorted by key symbol.
-    pub labels: Vec<(Sym, Sym)>,
+    pub labels: ThinVec<(Sym, Sym)>,
     /// In the order of `spec.taints`.
     pub taints: Vec<Taint>,
     /// `status.allocatable`, without pods.

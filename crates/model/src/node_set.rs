@@ -151,9 +151,12 @@ impl NodeSet {
 
     /// Keeps the members that are also in `other`.
     pub fn intersect(&mut self, other: &NodeSet) {
-        for (index, word) in self.words.iter_mut().enumerate() {
-            *word &= other.words.get(index).copied().unwrap_or(0);
+        let n_common = self.words.len().min(other.words.len());
+        let (common, rest) = self.words.split_at_mut(n_common);
+        for (word, other) in common.iter_mut().zip(&other.words) {
+            *word &= other;
         }
+        rest.fill(0);
     }
 
     /// Removes the members of `other`.
@@ -176,7 +179,8 @@ impl NodeSet {
     /// Whether every member is also in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &NodeSet) -> bool {
-        self.words.iter().enumerate().all(|(index, &word)| word & !other.words.get(index).copied().unwrap_or(0) == 0)
+        let (common, rest) = self.words.split_at(self.words.len().min(other.words.len()));
+        common.iter().zip(&other.words).all(|(word, other)| word & !other == 0) && rest.iter().all(|&word| word == 0)
     }
 }
 

@@ -6,6 +6,8 @@ mod storage;
 
 use std::sync::Arc;
 
+use thin_vec::ThinVec;
+
 pub use self::{
     affinity::{LabelSelector, PodAffinity, PodTerm, SpreadConstraint, WeightedPodTerm},
     storage::{ClaimName, ContainerKind, ExtendedRequest, Owner, PodClaim, Volume, VolumeSource},
@@ -25,7 +27,7 @@ pub struct Resources {
     /// Bytes.
     pub ephemeral_storage: i64,
     /// Extended and other scalar resources by name, in the order of their names.
-    pub scalars: Vec<(Sym, i64)>,
+    pub scalars: ThinVec<(Sym, i64)>,
 }
 
 impl Resources {
@@ -200,11 +202,11 @@ impl HostPort {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeRules {
     /// `spec.nodeSelector`; an absent one and an empty one differ in whether NodeAffinity's PreFilter skips.
-    pub selector: Option<Vec<(Sym, Sym)>>,
+    pub selector: Option<ThinVec<(Sym, Sym)>>,
     /// `requiredDuringSchedulingIgnoredDuringExecution`; one term must match.
-    pub required: Option<Vec<NodeTerm>>,
+    pub required: Option<ThinVec<NodeTerm>>,
     /// `preferredDuringSchedulingIgnoredDuringExecution`.
-    pub preferred: Option<Vec<WeightedNodeTerm>>,
+    pub preferred: Option<ThinVec<WeightedNodeTerm>>,
 }
 
 /// A pod, pending or placed.
@@ -217,7 +219,7 @@ pub struct Pod {
     /// `metadata.name`.
     pub name: Arc<str>,
     /// Sorted by key symbol.
-    pub labels: Vec<(Sym, Sym)>,
+    pub labels: ThinVec<(Sym, Sym)>,
     /// `spec.schedulerName`.
     pub scheduler_name: Sym,
     /// `spec.priority`; 0 if it is absent.
@@ -229,7 +231,7 @@ pub struct Pod {
     /// `metadata.deletionTimestamp` is set.
     pub terminating: bool,
     /// By name: users read them in the reason for which a pod is held back.
-    pub scheduling_gates: Vec<Arc<str>>,
+    pub scheduling_gates: ThinVec<Arc<str>>,
     /// The owner reference with `controller: true`.
     pub owner: Option<Owner>,
     /// `status.startTime` in milliseconds since 1970.
@@ -243,25 +245,25 @@ pub struct Pod {
     /// Pod affinity and anti-affinity.
     pub affinity: PodAffinity,
     /// `spec.topologySpreadConstraints`.
-    pub topology_spread: Vec<SpreadConstraint>,
+    pub topology_spread: ThinVec<SpreadConstraint>,
     /// `spec.tolerations`.
-    pub tolerations: Vec<Toleration>,
+    pub tolerations: ThinVec<Toleration>,
     /// Host ports of its containers.
-    pub host_ports: Vec<HostPort>,
+    pub host_ports: ThinVec<HostPort>,
     /// `spec.volumes` that matter to scheduling.
-    pub volumes: Vec<Volume>,
+    pub volumes: ThinVec<Volume>,
     /// `spec.resourceClaims`.
-    pub resource_claims: Vec<PodClaim>,
+    pub resource_claims: ThinVec<PodClaim>,
     /// Requests of extended resources, container by container.
-    pub extended_requests: Vec<ExtendedRequest>,
+    pub extended_requests: ThinVec<ExtendedRequest>,
     /// `status.extendedResourceClaimStatus.resourceClaimName`.
     pub extended_claim: Option<Arc<str>>,
     /// Normalised image names of init containers, containers and image volumes, repetitions kept.
-    pub images: Vec<Sym>,
+    pub images: ThinVec<Sym>,
     /// Init and regular containers.
     pub n_containers: u32,
     /// Node features without which the pod cannot run (KEP-5328).
-    pub required_features: Vec<Sym>,
+    pub required_features: ThinVec<Sym>,
     /// What the pod asks for, from its spec.
     pub requests: Resources,
     /// What a node's usage grows by: the status of an in-place resize counts (KEP-1287).

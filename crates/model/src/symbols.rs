@@ -88,10 +88,17 @@ pub struct Symbols {
     n_sweeps: u64,
     journal: Journal,
     returned: Returned,
+    /// The symbols of the object that is being interned. Kept for the next object.
+    of_object: Vec<Sym>,
+    /// Empty between two calls of [`Self::take_back`], which exchanges it for what was returned.
+    taken_back: Vec<Box<[Sym]>>,
 }
 
 /// The symbols of [`Uses`] that are gone, on whichever thread that was.
 type Returned = Arc<Mutex<Vec<Box<[Sym]>>>>;
+
+/// Room for so many returned objects is kept. When many are gone at once, the rest of it is given back.
+const MAX_KEPT: usize = 1 << 10;
 
 /// In place of a number of uses: the symbol is never freed.
 const FOR_EVER: u32 = u32::MAX;
@@ -120,6 +127,8 @@ impl Default for Symbols {
             n_sweeps: 0,
             journal: Journal::default(),
             returned: Returned::default(),
+            of_object: Vec::new(),
+            taken_back: Vec::new(),
         };
         for (sym, text) in (0u32..).map(Sym).zip(WELL_KNOWN) {
             symbols.announce(sym, text);
@@ -138,6 +147,8 @@ impl Clone for Symbols {
             free: self.free.clone(),
             journal: self.journal.clone(),
             returned: Returned::default(),
+            of_object: Vec::new(),
+            taken_back: Vec::new(),
             ..*self
         }
     }
@@ -272,10 +283,14 @@ impl Symbols {
     }
 
     fn take_back(&mut self) {
-        let returned = std::mem::take(&mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
-        for sym in returned.iter().flatten() {
+        let mut taken_back = std::mem::take(&mut self.taken_back);
+        std::mem::swap(&mut taken_back, &mut *self.returned.lock().unwrap_or_else(PoisonError::into_inner));
+        for sym in taken_back.iter().flatten() {
             self.release(*sym);
         }
+        taken_back.clear();
+        taken_back.shrink_to(MAX_KEPT);
+        self.taken_back = taken_back;
     }
 
     fn free(&mut self, sym: Sym) {

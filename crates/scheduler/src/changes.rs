@@ -96,7 +96,7 @@ mod tests {
     fn a_generated_claim_is_an_event_of_its_own() {
         let pod = |claim| {
             let claim = PodClaim { name: Arc::from("gpu"), from_template: true, claim };
-            Arc::new(Pod { resource_claims: vec![claim], ..Pod::default() })
+            Arc::new(Pod { resource_claims: [claim].into(), ..Pod::default() })
         };
         let generated = ClaimName::Known(Arc::from("training-gpu-x"));
         let updates = pod_updates(&pod(ClaimName::Pending), &pod(generated));

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use berth_cache::{Cache, Inconsistency};
 use berth_framework::{Call, CycleId, Plugin, Status, run::NominatedPods};
-use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, Time, api, intern};
+use berth_model::{ClusterTable, Node, NodeIdx, ObjectKey, Pod, PodUid, Sym, ThinVec, Time, api, intern};
 use serde_json::Value;
 
 use crate::answers::{self, Answers};
@@ -130,8 +130,8 @@ impl TestCluster {
     }
 
     /// Labels in the order in which nodes and pods keep them.
-    pub fn labels(&mut self, labels: &[(&str, &str)]) -> Vec<(Sym, Sym)> {
-        let mut labels: Vec<_> = labels.iter().map(|(key, value)| (self.sym(key), self.sym(value))).collect();
+    pub fn labels(&mut self, labels: &[(&str, &str)]) -> ThinVec<(Sym, Sym)> {
+        let mut labels: ThinVec<_> = labels.iter().map(|(key, value)| (self.sym(key), self.sym(value))).collect();
         labels.sort_unstable();
         labels
     }

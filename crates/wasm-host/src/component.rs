@@ -63,6 +63,18 @@ impl LoadedComponent {
         !OF_ONE_POD.into_iter().any(|point| self.points.contains(point))
     }
 
+    /// Whether cycles may pass without a call into the plugin: it need not hear of every pod at once.
+    pub(crate) fn may_hear_later(&self) -> bool {
+        const ASKED_SELDOM: [Point; 3] = [Point::PostFilter, Point::PreEnqueue, Point::QueueingHint];
+        self.indices.has_reuse()
+            || Point::ALL.into_iter().all(|it| ASKED_SELDOM.contains(&it) || !self.points.contains(it))
+    }
+
+    /// Whether answers about rows stay as they are while a cycle is shared, whatever pods come and go.
+    pub(crate) fn is_blind_to_pods(&self) -> bool {
+        !self.manifest.needs.pods_matter()
+    }
+
     /// Reports a fault of an instance in service.
     pub(crate) fn tell(&self, fault: &Fault, pod: Option<PodUid>) {
         self.faults.tell(FaultReport {

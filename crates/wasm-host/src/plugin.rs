@@ -2,8 +2,9 @@
 //!
 //! An instance that faults is dropped, and the call in flight answers with an error. From then on the plugin is out of
 //! service: what takes its place is made elsewhere. Pods carry symbols that the replica must know, so `sync` comes before
-//! every call, those outside of cycles included.
+//! every call, those outside of cycles included; a plugin that is not called hears of pods later.
 
+mod pending;
 mod points;
 mod shapes;
 mod shown_pods;
@@ -14,9 +15,10 @@ use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
     PluginVersion, Point, PointRef, Points, Reach, Reuse, Status,
 };
-use berth_model::{NodeSet, Pod, PodUid};
+use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
+    pending::PendingChanges,
     shapes::{Shapes, Standing, Way, is_about_pods_only},
     shown_pods::ShownPods,
 };
@@ -35,7 +37,10 @@ pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
     /// None after a fault.
     instance: Option<Instance>,
+    /// How far the instance has followed, `pending` included.
     replica: Replica,
+    /// Handed to the instance before anything that it is asked.
+    pending: PendingChanges,
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
     shapes: Shapes,
@@ -64,6 +69,7 @@ impl ComponentPlugin {
             component,
             instance: Some(instance),
             replica: Replica::default(),
+            pending: PendingChanges::default(),
             begun: Vec::new(),
             shapes: Shapes::default(),
             shown_pods: ShownPods::default(),
@@ -74,8 +80,19 @@ impl ComponentPlugin {
         })
     }
 
-    /// Calls the instance; a fault ends it and becomes an error status.
+    /// Calls the instance, of which nothing is held back by then; a fault ends it and becomes an error status.
     fn ask<R>(
+        &mut self,
+        function: &'static str,
+        limit: TimeLimit,
+        ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
+    ) -> Result<R, Status> {
+        self.deliver_pending()?;
+        self.call(function, limit, ask)
+    }
+
+    /// The same, whatever the instance has not heard of yet.
+    fn call<R>(
         &mut self,
         function: &'static str,
         limit: TimeLimit,
@@ -92,6 +109,7 @@ impl ComponentPlugin {
     /// The instance is worth nothing any more.
     fn lose(&mut self, fault: &Fault) {
         self.instance = None;
+        self.pending.forget();
         self.begun.clear();
         self.shapes = Shapes::default();
         self.shown_pods.forget();
@@ -191,7 +209,7 @@ impl ComponentPlugin {
 
     fn end(&mut self, cycle: CycleId) {
         self.begun.retain(|begun| *begun != cycle);
-        let ended = self.ask("end", TimeLimit::Call, |context| {
+        let ended = self.call("end", TimeLimit::Call, |context| {
             Ok(guest(&context.exports.cycle)?.call_end(context.store, cycle.0)?)
         });
         self.note(ended);
@@ -205,12 +223,35 @@ impl ComponentPlugin {
             self.replica = reached;
             return Ok(());
         }
+        let is_about_pods_only = is_about_pods_only(&delta);
+        if !is_about_pods_only || !self.pending.has_room_for(&delta) {
+            self.deliver_pending()?;
+        }
+        if is_about_pods_only && self.component.may_hear_later() && self.pending.has_room_for(&delta) {
+            self.pending.add(delta);
+        } else {
+            if !is_about_pods_only {
+                self.stop_sharing();
+                self.shapes.forget();
+            }
+            self.deliver(delta)?;
+        }
+        self.replica = reached;
+        Ok(())
+    }
+
+    /// A fault in it is not the doing of the pod that the instance is asked about.
+    fn deliver_pending(&mut self) -> Result<(), Status> {
+        let Some(delta) = self.pending.take() else { return Ok(()) };
+        let asked_about = self.pod.take();
+        self.deliver(delta)?;
+        self.pod = asked_about;
+        Ok(())
+    }
+
+    fn deliver(&mut self, delta: Delta) -> Result<(), Status> {
         if delta.full {
             self.component.stats.record_resync();
-        }
-        if !is_about_pods_only(&delta) {
-            self.stop_sharing();
-            self.shapes.forget();
         }
         let is_full = delta.full;
         let portions = delta.into_portions();
@@ -220,9 +261,8 @@ impl ComponentPlugin {
             let portion = lower::delta(portion);
             let left = whole_time.saturating_sub(thread_time().saturating_sub(begun));
             let limit = if is_long { TimeLimit::Left(left) } else { TimeLimit::Call };
-            self.ask("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
+            self.call("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
         }
-        self.replica = reached;
         Ok(())
     }
 

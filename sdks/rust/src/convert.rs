@@ -27,11 +27,11 @@ mod pod_parts;
 
 pub(crate) use self::event_subject::OwnedSubject;
 
-fn syms(values: Vec<u32>) -> Vec<Sym> {
+fn syms<C: FromIterator<Sym>>(values: Vec<u32>) -> C {
     values.into_iter().map(Sym).collect()
 }
 
-fn pairs(values: Vec<(u32, u32)>) -> Vec<(Sym, Sym)> {
+fn pairs<C: FromIterator<(Sym, Sym)>>(values: Vec<(u32, u32)>) -> C {
     values.into_iter().map(|(key, value)| (Sym(key), Sym(value))).collect()
 }
 

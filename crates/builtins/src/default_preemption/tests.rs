@@ -3,7 +3,7 @@
 use std::{cell::Cell, sync::Arc};
 
 use berth_framework::{Explanation, Removal};
-use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Sym};
+use berth_model::{ClusterTable, ObjectKey, PodIdx, PodUid, Sym, ThinVec};
 use proptest::prelude::*;
 
 use super::*;
@@ -92,7 +92,7 @@ impl Fixture {
     }
 }
 
-fn labelled(fixture: &mut Fixture, value: &str) -> Vec<(Sym, Sym)> {
+fn labelled(fixture: &mut Fixture, value: &str) -> ThinVec<(Sym, Sym)> {
     fixture.cluster.labels(&[("app", value)])
 }
 

@@ -1,7 +1,10 @@
 //! Node affinity on five nodes with different labels.
 
 use berth_framework::Code;
-use berth_model::pod::{NodeRules, Requirement};
+use berth_model::{
+    ThinVec,
+    pod::{NodeRules, Requirement},
+};
 
 use super::*;
 use crate::testing::{TestCluster, scores, verdicts};
@@ -38,7 +41,7 @@ fn name_term(cluster: &mut TestCluster, operator: Operator, names: &[&str]) -> N
     NodeTerm { fields: vec![requirement(cluster, "metadata.name", operator, names)], ..NodeTerm::default() }
 }
 
-fn requiring(terms: Vec<NodeTerm>) -> Pod {
+fn requiring(terms: ThinVec<NodeTerm>) -> Pod {
     let node_rules = NodeRules { required: Some(terms), ..NodeRules::default() };
     Pod { node_rules, ..Pod::default() }
 }
@@ -69,7 +72,7 @@ fn operators() {
         ("unheard", Operator::DoesNotExist, &[], "01234"),
     ];
     for (key, operator, values, expected) in cases {
-        let pod = requiring(vec![label_term(&mut cluster, key, operator, values)]);
+        let pod = requiring([label_term(&mut cluster, key, operator, values)].into());
         assert_eq!(passing(&mut NodeAffinity::default(), &cluster, &pod), expected, "{key} {operator:?} {values:?}");
     }
 }
@@ -94,7 +97,7 @@ fn terms_are_alternatives_and_requirements_are_not() {
         (vec![named, ssd], "134"),
     ];
     for (terms, expected) in cases {
-        let pod = requiring(terms);
+        let pod = requiring(terms.into());
         assert_eq!(passing(&mut NodeAffinity::default(), &cluster, &pod), expected, "{:?}", pod.node_rules);
     }
 }
@@ -102,7 +105,7 @@ fn terms_are_alternatives_and_requirements_are_not() {
 #[test]
 fn node_selector_and_terms_must_both_match() {
     let mut cluster = cluster();
-    let mut pod = requiring(vec![label_term(&mut cluster, "disk", Operator::In, &["ssd"])]);
+    let mut pod = requiring([label_term(&mut cluster, "disk", Operator::In, &["ssd"])].into());
     pod.node_rules.selector = Some(cluster.labels(&[("zone", "a")]));
     assert_eq!(verdicts(&mut NodeAffinity::default(), &cluster, &pod), [POD, POD, POD, "", POD]);
 }
@@ -129,7 +132,7 @@ fn pre_filter_names_nodes_where_all_terms_do() {
         (vec![], Ok(None)),
     ];
     for (terms, expected) in cases {
-        let pod = requiring(terms);
+        let pod = requiring(terms.into());
         assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), expected, "{:?}", pod.node_rules);
     }
 }
@@ -139,7 +142,7 @@ fn pre_filter_skips_a_pod_without_rules() {
     let cluster = cluster();
     let mut pod = Pod::default();
     assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), Err(Status::skip()));
-    pod.node_rules.selector = Some(Vec::new());
+    pod.node_rules.selector = Some(ThinVec::new());
     assert_eq!(NodeAffinity::default().pre_filter(&cluster.call(1, &pod)), Ok(None), "an empty selector does not skip");
 }
 
@@ -174,7 +177,7 @@ fn added_affinity_is_looked_up_in_the_table() {
 fn added_affinity_is_checked_first_and_follows_new_symbols() {
     let mut cluster = cluster();
     let mut plugin = with_required(r#"{"key":"disk","operator":"In","values":["tape"]}"#);
-    let pod = requiring(vec![label_term(&mut cluster, "disk", Operator::In, &["ssd"])]);
+    let pod = requiring([label_term(&mut cluster, "disk", Operator::In, &["ssd"])].into());
     assert_eq!(verdicts(&mut plugin, &cluster, &pod), [ADDED; 5]);
     let labels = cluster.labels(&[("disk", "tape")]);
     cluster.edit_node("n5", |node| node.labels = labels);
@@ -188,9 +191,9 @@ fn preferences_add_up() {
         weight,
         term: label_term(&mut cluster, key, Operator::In, &[value]),
     };
-    let terms = vec![preference(30, "disk", "ssd"), preference(20, "zone", "a"), preference(0, "disk", "hdd")];
+    let terms = [preference(30, "disk", "ssd"), preference(20, "zone", "a"), preference(0, "disk", "hdd")];
     let mut pod = Pod::default();
-    pod.node_rules.preferred = Some(terms);
+    pod.node_rules.preferred = Some(terms.into());
     let result = scores(&mut NodeAffinity::default(), &cluster, &pod);
     assert_eq!(result, Ok((vec![0, 30, 0, 50, 0], vec![0, 60, 0, 100, 0])));
 
@@ -206,11 +209,11 @@ fn pre_score_skips_or_fails() {
     let mut cluster = cluster();
     let mut pod = Pod::default();
     assert_eq!(scores(&mut NodeAffinity::default(), &cluster, &pod), Err(Status::skip()));
-    pod.node_rules.preferred = Some(Vec::new());
+    pod.node_rules.preferred = Some(ThinVec::new());
     assert_eq!(scores(&mut NodeAffinity::default(), &cluster, &pod), Ok((vec![0; 5], vec![0; 5])));
     let mut term = label_term(&mut cluster, "disk", Operator::Exists, &[]);
     term.error = Some(".matchExpressions[0]: wrong".to_owned());
-    pod.node_rules.preferred = Some(vec![WeightedNodeTerm { weight: 1, term }]);
+    pod.node_rules.preferred = Some([WeightedNodeTerm { weight: 1, term }].into());
     let status = scores(&mut NodeAffinity::default(), &cluster, &pod).unwrap_err();
     assert_eq!((status.code, status.message().as_str()), (Code::Error, "[0].matchExpressions[0]: wrong"));
     let preferred = pod.node_rules.preferred.as_mut().unwrap();

@@ -1,6 +1,7 @@
 //! NodeResourcesFit on small clusters.
 
 use berth_model::pod::Resources;
+use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -22,10 +23,10 @@ fn half_used() -> (TestCluster, NodeIdx, Sym) {
     let gpu = cluster.sym("example.com/gpu");
     let node = cluster.edit_node("n", |node| {
         node.allocatable =
-            Resources { milli_cpu: 4000, memory: 8 * GI, ephemeral_storage: 10 * GI, scalars: vec![(gpu, 4)] };
+            Resources { milli_cpu: 4000, memory: 8 * GI, ephemeral_storage: 10 * GI, scalars: [(gpu, 4)].into() };
         node.allowed_pods = 2;
     });
-    let used = Resources { milli_cpu: 2000, memory: 4 * GI, ephemeral_storage: 5 * GI, scalars: vec![(gpu, 2)] };
+    let used = Resources { milli_cpu: 2000, memory: 4 * GI, ephemeral_storage: 5 * GI, scalars: [(gpu, 2)].into() };
     cluster.place(node, pod_of(used));
     (cluster, node, gpu)
 }
@@ -33,7 +34,7 @@ fn half_used() -> (TestCluster, NodeIdx, Sym) {
 #[test]
 fn reasons_and_codes() {
     let (cluster, _, gpu) = half_used();
-    let with_gpus = |n, requests| Resources { scalars: vec![(gpu, n)], ..requests };
+    let with_gpus = |n, requests| Resources { scalars: [(gpu, n)].into(), ..requests };
     let disk = |bytes| Resources { ephemeral_storage: bytes, ..Resources::default() };
     let cases = [
         (Resources::default(), ""),
@@ -70,10 +71,10 @@ fn ignored_resources() {
     let request = |scalars| Pod { requests: Resources { scalars, ..Resources::default() }, ..Pod::default() };
     let by_name = r#"{"ignoredResources":["example.com/gpu","hugepages-2Mi"]}"#;
     let by_group = r#"{"ignoredResourceGroups":["example.com"]}"#;
-    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request(vec![(gpu, 9)])), [""]);
-    assert_eq!(verdicts(&mut fit(by_group), &cluster, &request(vec![(gpu, 9)])), [""]);
+    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request([(gpu, 9)].into())), [""]);
+    assert_eq!(verdicts(&mut fit(by_group), &cluster, &request([(gpu, 9)].into())), [""]);
     let expected = "UnschedulableAndUnresolvable: Insufficient hugepages-2Mi";
-    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request(vec![(hugepages, 9)])), [expected], "not extended");
+    assert_eq!(verdicts(&mut fit(by_name), &cluster, &request([(hugepages, 9)].into())), [expected], "not extended");
 }
 
 #[test]
@@ -142,7 +143,7 @@ fn wrong_args_are_refused() {
 fn devices_serve_resources_that_the_node_does_not_have() {
     let (mut cluster, with_gpus, gpu) = half_used();
     let without = cluster.edit_node("without", |node| node.allowed_pods = 10);
-    let pod = Pod { requests: Resources { scalars: vec![(gpu, 100)], ..Resources::default() }, ..Pod::default() };
+    let pod = Pod { requests: Resources { scalars: [(gpu, 100)].into(), ..Resources::default() }, ..Pod::default() };
     let status = |cluster: &TestCluster, node: NodeIdx| {
         let mut plugin = fit("null");
         let rejected = NodeSet::from_iter([node]);
@@ -191,5 +192,47 @@ fn invalid_amounts_do_not_panic() {
     for strategy in ["LeastAllocated", "MostAllocated"] {
         let args = format!(r#"{{"scoringStrategy": {{"type": "{strategy}"}}}}"#);
         assert!(scores(&mut fit(&args), &cluster, &pod).is_ok_and(|(raw, _)| raw.len() == 1), "{strategy}");
+    }
+}
+
+proptest! {
+    /// What a dry run that moves nobody says of one node, an explanation says of all.
+    #[test]
+    fn nodes_of_one_status_are_explained_together(
+        nodes in prop::collection::vec((any::<[i64; 3]>(), any::<[i64; 3]>(), 0..3_i64, 0..3_usize), 1..150),
+        requests in any::<[i64; 3]>(),
+    ) {
+        // Few values, so that all combinations of reasons come.
+        let amounts = |[cpu, memory, scalar]: [i64; 3], name| Resources {
+            milli_cpu: cpu.rem_euclid(4),
+            memory: memory.rem_euclid(4),
+            scalars: [(name, scalar.rem_euclid(4))].into(),
+            ..Resources::default()
+        };
+        let mut cluster = TestCluster::default();
+        let name = cluster.sym("example.com/gpu");
+        for (index, (allocatable, used, allowed_pods, n_pods)) in nodes.iter().enumerate() {
+            let (allocatable, used): ([i64; 3], [i64; 3]) = (*allocatable, *used);
+            let node = cluster.edit_node(&format!("n{index}"), |node| {
+                node.allocatable = amounts(allocatable, name);
+                node.allowed_pods = *allowed_pods;
+            });
+            for _ in 0..*n_pods {
+                cluster.place(node, pod_of(amounts(used, name)));
+            }
+        }
+        let pod = Pod { requests: amounts(requests, name), ..Pod::default() };
+        let rejected: NodeSet = (0..).map(NodeIdx).take(nodes.len()).collect();
+        let mut plugin = fit("null");
+        let cases: Vec<_> = rejected.iter().map(|node| berth_framework::DryRunCase { node, minus: vec![], plus: vec![] }).collect();
+        let alone = plugin.dry_run(&cluster.call(1, &pod), &[], &cases).unwrap();
+        let together = plugin.explain(&cluster.call(1, &pod), &rejected).unwrap();
+        for (node, alone) in rejected.iter().zip(alone) {
+            let mut of_node = together.iter().filter(|explanation| explanation.nodes.contains(node));
+            prop_assert_eq!(of_node.next().map_or_else(Status::success, |it| it.status.clone()), alone);
+            prop_assert!(of_node.next().is_none());
+        }
+        let first: Vec<_> = together.iter().map(|explanation| explanation.nodes.iter().next()).collect();
+        prop_assert!(first.is_sorted());
     }
 }

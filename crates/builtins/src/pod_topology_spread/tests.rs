@@ -4,7 +4,7 @@ mod default_constraints;
 mod properties;
 mod scores;
 
-use berth_model::{NodeIdx, Pod};
+use berth_model::{NodeIdx, Pod, ThinVec};
 use serde_json::{Value, json};
 
 use super::*;
@@ -170,7 +170,7 @@ fn dry_run_removes_and_adds_pods() {
         world.place_web(node, count);
     }
     let pod = world.pod(&web(&json!([hard("zone", 1, &json!({}))])));
-    let other = Pod { labels: Vec::new(), ..pod.clone() };
+    let other = Pod { labels: ThinVec::new(), ..pod.clone() };
     let case = |node, minus: &[u32], plus: &[u32]| DryRunCase {
         node: NodeIdx(node),
         minus: minus.to_vec(),

@@ -161,19 +161,18 @@ impl Attempt {
 
     /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
-        for nodes in [stretch.first, stretch.second] {
-            for (n_before, &node) in nodes.iter().enumerate() {
-                if passing.contains(node) {
-                    self.feasible.insert(node);
-                    self.feasible_order.push(node);
-                    if self.feasible_order.len() >= limit {
-                        self.n_visited += n_before + 1;
-                        return;
-                    }
-                }
+        let n_before = self.feasible_order.len();
+        for mut nodes in [stretch.first, stretch.second] {
+            while !nodes.is_empty() && self.feasible_order.len() < limit {
+                // As many as are wanted: if all of them pass, the last of them is the last that is visited.
+                let n_wanted = limit - self.feasible_order.len();
+                let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
+                self.feasible_order.extend(visited.iter().copied().filter(|node| passing.contains(*node)));
+                self.n_visited += visited.len();
+                nodes = rest;
             }
-            self.n_visited += nodes.len();
         }
+        self.feasible_order.iter().skip(n_before).for_each(|node| self.feasible.insert(*node));
     }
 }
 

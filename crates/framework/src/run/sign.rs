@@ -21,10 +21,10 @@ pub struct Signature(Vec<String>);
 /// `first` is asked before the others. It becomes the plugin that did not sign, so that a profile whose pods are never
 /// signed costs one call for each pod.
 pub fn sign(profile: &mut Profile, pod: &Pod, first: &mut PluginIdx) -> Option<Signature> {
-    let mut fragments = Vec::with_capacity(profile.instances().len());
     if decides(profile, *first) {
         ask(profile, *first, pod)?;
     }
+    let mut fragments = Vec::with_capacity(profile.instances().len());
     for plugin in (0u32..).map(PluginIdx).take(profile.instances().len()) {
         if !decides(profile, plugin) {
             continue;

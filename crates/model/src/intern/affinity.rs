@@ -1,5 +1,7 @@
 //! Spread constraints and inter-pod terms: defaults filled in, selectors merged and sorted.
 
+use thin_vec::ThinVec;
+
 use crate::{
     api,
     pod::{LabelSelector, Operator, PodAffinity, PodTerm, Requirement, SpreadConstraint, WeightedPodTerm},
@@ -36,7 +38,7 @@ fn equals(key: Sym, value: Sym) -> Requirement {
 }
 
 /// `spec.topologySpreadConstraints`; the pod's own values under `matchLabelKeys` become part of the selector.
-pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Interning<'_>) -> Vec<SpreadConstraint> {
+pub(super) fn spread_constraints(pod: &api::Pod, symbols: &mut Interning<'_>) -> ThinVec<SpreadConstraint> {
     let constraints = pod.spec.topology_spread_constraints.iter();
     constraints.map(|constraint| spread_constraint(constraint, &pod.metadata.labels, symbols)).collect()
 }
@@ -79,7 +81,7 @@ fn terms(
     affinity: Option<&api::PodAffinity>,
     namespace: Sym,
     symbols: &mut Interning<'_>,
-) -> (Vec<PodTerm>, Vec<WeightedPodTerm>) {
+) -> (ThinVec<PodTerm>, ThinVec<WeightedPodTerm>) {
     let Some(affinity) = affinity else { return Default::default() };
     let required = affinity.required.iter().map(|it| term(it, namespace, symbols)).collect();
     let preferred = affinity.preferred.iter();

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::Value;
+use thin_vec::ThinVec;
 
 use crate::{
     api,
@@ -23,7 +24,7 @@ const MIGRATED: [(&str, &str); 5] = [
     ("vsphereVolume", "volumePath"),
 ];
 
-pub(super) fn volumes(spec: &api::PodSpec) -> Vec<Volume> {
+pub(super) fn volumes(spec: &api::PodSpec) -> ThinVec<Volume> {
     let sources = spec.volumes.iter().filter_map(|volume| Some((text(volume, "name"), source(volume)?)));
     sources.map(|(name, source)| Volume { name, source }).collect()
 }
@@ -74,7 +75,7 @@ fn flag(source: &Value) -> bool {
     source.get("readOnly").and_then(Value::as_bool).unwrap_or(false)
 }
 
-pub(super) fn resource_claims(pod: &api::Pod) -> Vec<PodClaim> {
+pub(super) fn resource_claims(pod: &api::Pod) -> ThinVec<PodClaim> {
     pod.spec.resource_claims.iter().map(|claim| resource_claim(claim, &pod.status)).collect()
 }
 
@@ -92,8 +93,8 @@ fn resource_claim(claim: &api::PodResourceClaim, status: &api::PodStatus) -> Pod
     PodClaim { name, from_template: true, claim }
 }
 
-pub(super) fn extended_requests(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> Vec<ExtendedRequest> {
-    let mut all = Vec::new();
+pub(super) fn extended_requests(spec: &api::PodSpec, symbols: &mut Interning<'_>) -> ThinVec<ExtendedRequest> {
+    let mut all = ThinVec::new();
     let init = spec.init_containers.iter().map(|container| {
         let is_sidecar = container.restart_policy.as_deref() == Some("Always");
         (container, if is_sidecar { ContainerKind::Sidecar } else { ContainerKind::Init })

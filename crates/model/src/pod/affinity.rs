@@ -1,5 +1,7 @@
 //! What a pod says about other pods: topology spread constraints and inter-pod affinity, interned.
 
+use thin_vec::ThinVec;
+
 use super::{Operator, Requirement};
 use crate::symbols::Sym;
 
@@ -65,13 +67,13 @@ pub struct SpreadConstraint {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodAffinity {
     /// `podAffinity`, required.
-    pub required: Vec<PodTerm>,
+    pub required: ThinVec<PodTerm>,
     /// `podAffinity`, preferred.
-    pub preferred: Vec<WeightedPodTerm>,
+    pub preferred: ThinVec<WeightedPodTerm>,
     /// `podAntiAffinity`, required.
-    pub anti_required: Vec<PodTerm>,
+    pub anti_required: ThinVec<PodTerm>,
     /// `podAntiAffinity`, preferred.
-    pub anti_preferred: Vec<WeightedPodTerm>,
+    pub anti_preferred: ThinVec<WeightedPodTerm>,
 }
 
 impl PodAffinity {

@@ -108,6 +108,8 @@ impl Pod {
 
 #[cfg(test)]
 mod tests {
+    use thin_vec::thin_vec;
+
     use super::*;
     use crate::{
         Sym,
@@ -116,11 +118,12 @@ mod tests {
 
     #[test]
     fn pods_of_one_controller_are_alike() {
-        let first = Pod { uid: "1".into(), name: "web-1".into(), labels: vec![(Sym(20), Sym(21))], ..Pod::default() };
+        let first =
+            Pod { uid: "1".into(), name: "web-1".into(), labels: thin_vec![(Sym(20), Sym(21))], ..Pod::default() };
         let second = Pod { uid: "2".into(), name: "web-2".into(), started_at: Some(1), ..first.clone() };
         assert!(first.is_like(&second));
         assert_eq!(first.shape_hash(), second.shape_hash());
-        let labelled = Pod { labels: vec![(Sym(20), Sym(22))], ..first.clone() };
+        let labelled = Pod { labels: thin_vec![(Sym(20), Sym(22))], ..first.clone() };
         let larger =
             Pod { balanced_requests: crate::pod::Resources { memory: 1, ..Default::default() }, ..first.clone() };
         assert!(!first.is_like(&labelled) && !first.is_like(&larger));
@@ -129,7 +132,7 @@ mod tests {
         assert!(!first.is_same_elsewhere(&second) && !first.is_same_elsewhere(&labelled));
         assert_ne!(first.shape_hash(), labelled.shape_hash());
         let claim = |name: &str| Volume { name: "data".into(), source: VolumeSource::Claim(name.into()) };
-        let [own, other] = ["one", "two"].map(|name| Pod { volumes: vec![claim(name)], ..first.clone() });
+        let [own, other] = ["one", "two"].map(|name| Pod { volumes: thin_vec![claim(name)], ..first.clone() });
         assert!(!own.is_like(&other));
         assert_ne!(own.shape_hash(), other.shape_hash());
     }

@@ -11,38 +11,40 @@ use super::{Returned, Sym, Symbols};
 #[derive(Debug)]
 pub struct Interning<'a> {
     symbols: &'a mut Symbols,
-    used: Vec<Sym>,
 }
 
 impl<'a> Interning<'a> {
     pub(super) fn new(symbols: &'a mut Symbols) -> Self {
-        Self { symbols, used: Vec::new() }
+        debug_assert!(symbols.of_object.is_empty(), "one object is interned at a time");
+        Self { symbols }
     }
 
     /// The symbol of `text`, made if there is none yet. A text of more than a kilobyte gets that of its digest.
     pub fn intern(&mut self, text: &str) -> Sym {
         let sym = self.symbols.enter(text);
         if self.symbols.count(sym) {
-            self.used.push(sym);
+            self.symbols.of_object.push(sym);
         }
         sym
     }
 
     /// What the object must hold as long as it holds its symbols.
     #[must_use]
-    pub fn finish(mut self) -> Uses {
-        let symbols = mem::take(&mut self.used).into_boxed_slice();
-        if symbols.is_empty() {
+    pub fn finish(self) -> Uses {
+        let Symbols { of_object, returned, .. } = &mut *self.symbols;
+        if of_object.is_empty() {
             return Uses::default();
         }
-        Uses(Some(Arc::new(Used { symbols, returned: Arc::clone(&self.symbols.returned) })))
+        let symbols = Box::from(of_object.as_slice());
+        of_object.clear();
+        Uses(Some(Arc::new(Used { symbols, returned: Arc::clone(returned) })))
     }
 }
 
 /// Without [`Interning::finish`] nothing stays in use.
 impl Drop for Interning<'_> {
     fn drop(&mut self) {
-        for sym in mem::take(&mut self.used) {
+        while let Some(sym) = self.symbols.of_object.pop() {
             self.symbols.release(sym);
         }
     }

@@ -10,7 +10,10 @@ use berth_framework::{
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
-use super::{ComponentPlugin, shapes::Way};
+use super::{
+    ComponentPlugin,
+    shapes::{RowAnswers, Way},
+};
 use crate::{
     bindings::points::queueing_hint,
     convert::{lift, lower},
@@ -32,6 +35,16 @@ impl ComponentPlugin {
             })?;
         }
         Ok(())
+    }
+
+    /// What is kept about rows for the pods that share the cycle, if what the plugin says about a row does not change with
+    /// pods.
+    fn row_answers(&mut self, call: &Call<'_>) -> Result<Option<&mut RowAnswers>, Status> {
+        if !self.component.is_blind_to_pods() {
+            return Ok(None);
+        }
+        let Way::In(cycle) = self.enter(call)? else { return Ok(None) };
+        Ok(self.shapes.rows(cycle))
     }
 
     /// Counts an answer with code `Error`, which the plugin gave on purpose.
@@ -95,6 +108,9 @@ impl PreFilter for ComponentPlugin {
 
 impl Filter for ComponentPlugin {
     fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        if self.row_answers(call)?.is_some_and(|answers| answers.filter(candidates)) {
+            return Ok(());
+        }
         let rows = self.take_rows(candidates);
         let answer = self.ask_in_cycle(call, "filter", |context, cycle| {
             let answer = guest(&context.exports.filter)?.call_filter(context.store, cycle, &rows)?;
@@ -105,7 +121,11 @@ impl Filter for ComponentPlugin {
         });
         self.rows = rows;
         if let Some(answer) = answer? {
-            candidates.intersect(&self.answered(Point::Filter, answer)?);
+            let survivors = self.answered(Point::Filter, answer)?;
+            if let Some(answers) = self.row_answers(call)? {
+                answers.keep_verdicts(candidates, &survivors);
+            }
+            candidates.intersect(&survivors);
         }
         Ok(())
     }
@@ -198,6 +218,9 @@ impl PreScore for ComponentPlugin {
 
 impl Score for ComponentPlugin {
     fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        if self.row_answers(call)?.is_some_and(|answers| answers.score(nodes, scores)) {
+            return Ok(());
+        }
         let rows = self.take_rows(nodes);
         let answer = self.ask_in_cycle(call, "score", |context, cycle| {
             let answer = guest(&context.exports.score)?.call_score(context.store, cycle, &rows)?;
@@ -209,7 +232,13 @@ impl Score for ComponentPlugin {
         });
         self.rows = rows;
         match answer? {
-            Some(answer) => scores.extend(self.answered(Point::Score, answer)?),
+            Some(answer) => {
+                let answer = self.answered(Point::Score, answer)?;
+                if let Some(answers) = self.row_answers(call)? {
+                    answers.keep_scores(nodes, &answer);
+                }
+                scores.extend(answer);
+            }
             None => scores.resize(scores.len() + nodes.len(), 0),
         }
         Ok(())
@@ -350,11 +379,19 @@ impl QueueingHint for ComponentPlugin {
 
 impl Sign for ComponentPlugin {
     fn sign(&mut self, pod: &Pod) -> Option<String> {
+        if let Some(Some(signature)) = self.shapes.signature(pod) {
+            return signature.clone();
+        }
         self.pod = Some(pod.uid.clone());
-        let pod = self.lowered(pod);
-        let answer = self
-            .ask("sign", TimeLimit::Call, |context| Ok(guest(&context.exports.sign)?.call_sign(context.store, &pod)?));
-        self.note(answer).flatten()
+        let lowered = self.lowered(pod);
+        let answer = self.ask("sign", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.sign)?.call_sign(context.store, &lowered)?)
+        });
+        let signature = self.note(answer)?;
+        if let Some(kept) = self.shapes.signature(pod) {
+            *kept = Some(signature.clone());
+        }
+        signature
     }
 }
 

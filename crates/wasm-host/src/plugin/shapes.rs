@@ -2,10 +2,11 @@
 //!
 //! A component that exports `reuse` says how far its answers about a pod reach. About pods with which it has nothing to do it is
 //! not called at all. Pods about which its answers follow from nodes' rows share one open cycle while they come one after the
-//! other: the component keeps the state of the last PreFilter only, so a pod of another shape ends the shared cycle.
+//! other: the component keeps the state of the last PreFilter only, so a pod of another shape ends the shared cycle. What a
+//! component that follows neither pods nor what they change said about a row holds as long as the cycle is shared.
 
 use berth_framework::{CycleId, Reach, Status};
-use berth_model::{ColumnData, Delta, Pod};
+use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
 /// Shapes whose reach is kept.
 const CAPACITY: usize = 64;
@@ -34,6 +35,8 @@ struct Shape {
     /// One of the pods. It keeps the symbols of the shape from being freed.
     pod: Pod,
     reach: Reach,
+    /// What Sign said.
+    signature: Option<Option<String>>,
 }
 
 /// A cycle of the instance that several pods use.
@@ -47,6 +50,55 @@ struct SharedCycle {
     pre_score: Option<Result<(), Status>>,
     /// What NormalizeScore makes of scores that are all the first of these numbers.
     normalized: Option<(i64, i64)>,
+    rows: RowAnswers,
+}
+
+/// What a plugin that is blind to pods said about rows.
+#[derive(Debug, Default)]
+pub(super) struct RowAnswers {
+    checked: NodeSet,
+    passing: NodeSet,
+    scored: NodeSet,
+    /// By row.
+    scores: Vec<i64>,
+}
+
+impl RowAnswers {
+    /// Leaves those of the candidates that pass, if the verdict on each is known; whether it is.
+    pub(super) fn filter(&self, candidates: &mut NodeSet) -> bool {
+        let are_known = candidates.is_subset(&self.checked);
+        if are_known {
+            candidates.intersect(&self.passing);
+        }
+        are_known
+    }
+
+    pub(super) fn keep_verdicts(&mut self, checked: &NodeSet, survivors: &NodeSet) {
+        self.checked.union(checked);
+        self.passing.union(survivors);
+    }
+
+    /// Appends the scores of these nodes, if all are known; whether they are.
+    pub(super) fn score(&self, nodes: &NodeSet, scores: &mut Vec<i64>) -> bool {
+        let are_known = nodes.is_subset(&self.scored);
+        if are_known {
+            scores.extend(nodes.iter().map(|node| self.scores.get(node.index()).copied().unwrap_or_default()));
+        }
+        are_known
+    }
+
+    pub(super) fn keep_scores(&mut self, nodes: &NodeSet, scores: &[i64]) {
+        self.scored.union(nodes);
+        let n_rows = nodes.words().len() * 64;
+        if self.scores.len() < n_rows {
+            self.scores.resize(n_rows, 0);
+        }
+        for (node, score) in nodes.iter().zip(scores) {
+            if let Some(kept) = self.scores.get_mut(node.index()) {
+                *kept = *score;
+            }
+        }
+    }
 }
 
 /// How a call about a pod is made.
@@ -104,7 +156,13 @@ impl Shapes {
 
     pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) {
         self.known.truncate(CAPACITY - 1);
-        self.known.insert(0, Shape { hash: pod.shape_hash(), pod: without_json(pod), reach });
+        self.known.insert(0, Shape { hash: pod.shape_hash(), pod: without_json(pod), reach, signature: None });
+    }
+
+    /// The signature of pods like this one, if the plugin was asked about them; `None` if their reach is not known.
+    pub(super) fn signature(&mut self, pod: &Pod) -> Option<&mut Option<Option<String>>> {
+        self.reach(pod)?;
+        self.known.first_mut().map(|shape| &mut shape.signature)
     }
 
     /// The open cycle of pods like this one.
@@ -115,8 +173,15 @@ impl Shapes {
     /// The pods that are alike and come next are asked about in the cycle of `pod`.
     pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) {
         let pod = without_json(pod);
-        self.shared =
-            Some(SharedCycle { cycle, pod, is_over: false, pre_filter: None, pre_score: None, normalized: None });
+        self.shared = Some(SharedCycle {
+            cycle,
+            pod,
+            is_over: false,
+            pre_filter: None,
+            pre_score: None,
+            normalized: None,
+            rows: RowAnswers::default(),
+        });
     }
 
     /// Ends the sharing. Gives back the cycle if its own pod has left.
@@ -155,6 +220,10 @@ impl Shapes {
     pub(super) fn normalized(&mut self, cycle: CycleId) -> Option<&mut Option<(i64, i64)>> {
         self.shared_mut(cycle).map(|shared| &mut shared.normalized)
     }
+
+    pub(super) fn rows(&mut self, cycle: CycleId) -> Option<&mut RowAnswers> {
+        self.shared_mut(cycle).map(|shared| &mut shared.rows)
+    }
 }
 
 fn without_json(pod: &Pod) -> Pod {
@@ -188,6 +257,8 @@ pub(super) fn is_about_pods_only(delta: &Delta) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use berth_model::NodeIdx;
+
     use super::*;
 
     fn pod(uid: &str, priority: i32) -> Pod {
@@ -204,7 +275,11 @@ mod tests {
         shapes.learn(&pod("2", 2), Reach::Cluster);
         assert_eq!(shapes.standing(&pod("4", 1)), Standing::Known(Reach::Nothing));
         assert_eq!(shapes.standing(&pod("5", 2)), Standing::Known(Reach::Cluster));
+        *shapes.signature(&pod("4", 1)).unwrap() = Some(Some("one".to_owned()));
+        assert_eq!(shapes.signature(&pod("5", 2)), Some(&mut None));
+        assert_eq!(shapes.signature(&pod("6", 1)), Some(&mut Some(Some("one".to_owned()))));
         shapes.forget();
+        assert_eq!(shapes.signature(&pod("6", 1)), None);
         assert_eq!(shapes.standing(&pod("6", 1)), Standing::Seen);
     }
 
@@ -222,5 +297,23 @@ mod tests {
         shapes.share(CycleId(3), &pod("1", 1));
         assert_eq!(shapes.stop_sharing(), None, "its pod is still there");
         assert_eq!(shapes.shared_with(&pod("2", 1)), None);
+    }
+
+    #[test]
+    fn answers_about_rows_serve_where_all_are_known() {
+        let set = |rows: &[u32]| {
+            let mut set = NodeSet::default();
+            rows.iter().for_each(|&row| set.insert(NodeIdx(row)));
+            set
+        };
+        let mut rows = RowAnswers::default();
+        rows.keep_verdicts(&set(&[1, 2, 70]), &set(&[2, 70]));
+        let (mut known, mut unknown) = (set(&[1, 70]), set(&[2, 3]));
+        assert!(rows.filter(&mut known) && known == set(&[70]));
+        assert!(!rows.filter(&mut unknown) && unknown == set(&[2, 3]));
+        rows.keep_scores(&set(&[70, 3]), &[30, 7]);
+        let mut scores = vec![1];
+        assert!(rows.score(&set(&[70]), &mut scores) && !rows.score(&set(&[2]), &mut scores));
+        assert_eq!(scores, [1, 7]);
     }
 }

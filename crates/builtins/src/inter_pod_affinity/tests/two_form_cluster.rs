@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use berth_model::{NodeIdx, Pod, api};
+use berth_model::{NodeIdx, Pod, ThinVec, api};
 use serde_json::{Value, json};
 
 use crate::testing::TestCluster;
@@ -36,7 +36,7 @@ pub(super) fn pod(namespace: &str, labels: &[(&str, &str)], affinity: &Value) ->
 
 impl TwoFormCluster {
     pub(super) fn set_node(&mut self, node: u32, labels: api::StringMap) {
-        let mut interned: Vec<_> =
+        let mut interned: ThinVec<_> =
             labels.iter().map(|(key, value)| (self.cluster.sym(key), self.cluster.sym(value))).collect();
         interned.sort_unstable();
         self.cluster.edit_node(&format!("n{node}"), |node| node.labels = interned);

@@ -118,9 +118,10 @@ impl Board {
         self.checked.union(batch);
         self.scored.subtract(batch);
         self.passing.subtract(batch);
+        let mut n_left = batch.len();
         for position in 0..self.filters.len() {
             let Some(reused) = self.filters.get(position).copied() else { break };
-            self.narrow(profile, call, reused.plugin, batch)?;
+            n_left = self.narrow(profile, call, reused.plugin, (batch, n_left))?;
         }
         self.passing.union(batch);
         Ok(())
@@ -128,36 +129,42 @@ impl Board {
 
     /// Asks the plugins whose answers are not kept.
     fn ask(&mut self, profile: &mut Profile, call: &Call<'_>, batch: &mut NodeSet) -> Result<(), Status> {
+        if self.scratch.asked.is_empty() {
+            return Ok(());
+        }
+        let mut n_left = batch.len();
         for position in 0..profile.plugins.at(Point::Filter).len() {
             let Some(&plugin) = profile.plugins.at(Point::Filter).get(position) else { break };
             if self.scratch.asked.contains(plugin) {
-                self.narrow(profile, call, plugin, batch)?;
+                n_left = self.narrow(profile, call, plugin, (batch, n_left))?;
             }
         }
         Ok(())
     }
 
-    /// Asks one plugin which nodes of the batch pass.
+    /// Asks one plugin which nodes of the batch pass. How many nodes the batch has is known before, and told.
     fn narrow(
         &mut self,
         profile: &mut Profile,
         call: &Call<'_>,
         plugin: PluginIdx,
-        batch: &mut NodeSet,
-    ) -> Result<(), Status> {
-        if batch.is_empty() {
-            return Ok(());
+        (batch, n_nodes): (&mut NodeSet, usize),
+    ) -> Result<usize, Status> {
+        if n_nodes == 0 {
+            return Ok(0);
         }
         let before = &mut self.scratch.before;
-        before.clear();
-        before.union(batch);
-        let Some(point) = profile.get(plugin).and_then(|it| it.filter()) else { return Ok(()) };
+        before.copy_from(batch);
+        let Some(point) = profile.get(plugin).and_then(|it| it.filter()) else { return Ok(n_nodes) };
         let answer = Filter::filter(point, call, batch);
         profile.meter().answered(plugin, Point::Filter, code_of(&answer));
-        profile.meter().asked(plugin, Point::Filter, before.len());
+        profile.meter().asked(plugin, Point::Filter, n_nodes);
         answer.map_err(|status| broken(profile, plugin, &status))?;
+        if batch == before {
+            return Ok(n_nodes);
+        }
         batch.intersect(before);
-        Ok(())
+        Ok(batch.len())
     }
 
     /// Scores [`Attempt::feasible`], which [`Self::filter`] found, into [`Attempt::totals`].

@@ -1,0 +1,113 @@
+//! Changes of pods on nodes that an instance has not been told of yet.
+//!
+//! A plugin that is not asked about each pod need not hear of each one at once: it hears of them in one delta, right before
+//! it is asked, or when there are many.
+
+use berth_model::Delta;
+
+/// Items that may wait: a dozen pods, with what they change of their nodes. They share the time limit of one call, which each
+/// pod has to itself otherwise, and hold up the pod whose turn it is.
+const CAPACITY: usize = 64;
+
+/// Deltas about pods alone, in one.
+#[derive(Debug, Default)]
+pub(super) struct PendingChanges {
+    delta: Delta,
+    n_items: usize,
+}
+
+impl PendingChanges {
+    /// Whether there is room for `delta`.
+    pub(super) fn has_room_for(&self, delta: &Delta) -> bool {
+        self.n_items + n_items(delta) <= CAPACITY
+    }
+
+    /// Adds a delta that brings nothing but pods and what pods change, and is not full.
+    pub(super) fn add(&mut self, later: Delta) {
+        debug_assert!(!later.full && later.removed.is_empty() && later.added.is_empty());
+        self.n_items += n_items(&later);
+        let delta = &mut self.delta;
+        (delta.generation, delta.symbols_position) = (later.generation, later.symbols_position);
+        delta.symbols.extend(later.symbols);
+        delta.columns.extend(later.columns);
+        // Of one delta, slots are emptied before pods are placed.
+        if !later.pods_removed.is_empty() {
+            delta.pods_placed.retain(|placed| !later.pods_removed.contains(&placed.idx));
+            delta.pods_removed.extend(later.pods_removed);
+        }
+        delta.pods_placed.extend(later.pods_placed);
+    }
+
+    /// All of it, if there is anything.
+    pub(super) fn take(&mut self) -> Option<Delta> {
+        let delta = (self.n_items > 0).then(|| std::mem::take(&mut self.delta));
+        self.n_items = 0;
+        delta
+    }
+
+    pub(super) fn forget(&mut self) {
+        *self = Self::default();
+    }
+}
+
+fn n_items(delta: &Delta) -> usize {
+    let n_rows: usize = delta.columns.iter().map(|change| change.rows.len()).sum();
+    delta.symbols.len() + n_rows + delta.pods_removed.len() + delta.pods_placed.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use berth_model::{ColumnChange, ColumnData, NodeIdx, PlacedPod, Pod, PodIdx, Sym};
+
+    use super::*;
+
+    fn placed(slot: u32, uid: &str) -> PlacedPod {
+        let pod = Arc::new(Pod { uid: uid.into(), ..Pod::default() });
+        PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod }
+    }
+
+    #[test]
+    fn the_last_pod_of_a_slot_is_delivered() {
+        let mut pending = PendingChanges::default();
+        assert_eq!(pending.take(), None);
+        let one = |slot, uid| Delta {
+            pods_removed: vec![PodIdx(slot)],
+            pods_placed: vec![placed(slot, uid)],
+            ..Delta::default()
+        };
+        for delta in [one(1, "a"), one(2, "b"), one(1, "c")] {
+            pending.add(delta);
+        }
+        pending.add(Delta { pods_removed: vec![PodIdx(2)], generation: 4, symbols_position: 5, ..Delta::default() });
+        let delta = pending.take().unwrap();
+        assert_eq!(delta.pods_placed, [placed(1, "c")]);
+        assert!([1, 2].into_iter().all(|slot| delta.pods_removed.contains(&PodIdx(slot))));
+        assert_eq!((delta.generation, delta.symbols_position), (4, 5));
+        assert_eq!(pending.take(), None);
+    }
+
+    #[test]
+    fn symbols_and_columns_stay_in_order() {
+        let mut pending = PendingChanges::default();
+        let column = |count| ColumnChange { rows: vec![NodeIdx(3)], data: ColumnData::PodCount(vec![count]) };
+        let symbol = |text: &str| (Sym(40), text.to_owned());
+        pending.add(Delta { symbols: vec![symbol("")], columns: vec![column(1)], ..Delta::default() });
+        pending.add(Delta { symbols: vec![symbol("zone-a")], columns: vec![column(2)], ..Delta::default() });
+        let delta = pending.take().unwrap();
+        assert_eq!(delta.symbols, [symbol(""), symbol("zone-a")]);
+        assert_eq!(delta.columns, [column(1), column(2)]);
+    }
+
+    #[test]
+    fn few_may_wait() {
+        let mut pending = PendingChanges::default();
+        let delta = Delta { pods_removed: vec![PodIdx(0); CAPACITY], ..Delta::default() };
+        assert!(pending.has_room_for(&delta));
+        pending.add(delta.clone());
+        assert!(!pending.has_room_for(&delta));
+        pending.forget();
+        assert!(pending.has_room_for(&delta) && pending.take().is_none());
+    }
+}
