@@ -16,6 +16,7 @@ INTERFACES = {
     "score_nodes": "score",
     "score_columns": "score",
     "normalize": "normalize-score",
+    "normalize_columns": "normalize-score",
     "sort_key": "queue-sort",
     "unreserve": "reserve",
     "snapshot": "state",
@@ -68,6 +69,9 @@ def of_c(folder):
 
 def main():
     language, folder = sys.argv[1], pathlib.Path(sys.argv[2])
+    if language == "python":
+        # The SDKs for C and Go do not have it.
+        INTERFACES["reach"] = "reuse"
     exported = re.findall(r"^ *export berth:scheduler/([a-z-]+)@", (folder / "plugin.wit").read_text(), re.MULTILINE)
     for path, number, name, method in {"c": of_c, "go": of_go, "python": of_python}[language](folder):
         interface = INTERFACES.get(method)

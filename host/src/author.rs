@@ -8,6 +8,7 @@ mod cases;
 mod dev;
 mod inspect;
 mod new;
+mod node_plugin;
 mod project;
 mod registry;
 mod script;

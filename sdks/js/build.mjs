@@ -7,8 +7,9 @@ import { createRequire } from "node:module";
 import { basename, dirname, join, resolve } from "node:path";
 import { fileURLToPath } from "node:url";
 
+import { narrow, widen } from "./contract.mjs";
+import { engine } from "./engine.mjs";
 import { linesOf, placeOf } from "./lines.mjs";
-import { widenWords } from "./words.mjs";
 
 const [toolchain, folder, name] = process.argv.slice(2);
 const require = createRequire(join(resolve(toolchain), "package.json"));
@@ -19,7 +20,7 @@ const sdk = dirname(fileURLToPath(import.meta.url));
 const plugin = resolve(folder);
 const build = join(plugin, "build");
 
-/** The contract and the plugin's world, with words of bitmaps as pairs. */
+/** The contract as the build takes it, and the plugin's world. */
 function writeWit() {
   // The contract travels with the SDK; in Berth's own repository it lies at the root.
   const contract = [join(sdk, "wit"), join(sdk, "../../wit")].find(existsSync);
@@ -28,11 +29,7 @@ function writeWit() {
   for (const file of readdirSync(contract).filter((file) => file.endsWith(".wit"))) {
     cpSync(join(contract, file), join(deps, file));
   }
-  const types = join(deps, "types.wit");
-  const text = readFileSync(types, "utf8");
-  const pairs = text.replace("type rows = list<u64>;", "type rows = list<tuple<u32, u32>>;");
-  if (pairs === text || text.includes("tuple<u32, u32>")) throw new Error(`${types}: bitmaps are no list<u64>; this SDK is for another contract`);
-  writeFileSync(types, pairs);
+  narrow(deps);
   cpSync(join(plugin, "plugin.wit"), join(build, "wit/plugin.wit"));
 }
 
@@ -49,7 +46,7 @@ async function bundle() {
     import { serve } from "berth/serve";
     export const {
       lifecycle, sync, cycle, preEnqueue, queueSort, preFilter, filter, postFilter, preScore, score, normalizeScore,
-      reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state,
+      reserve, permit, preBindPreFlight, preBind, bind, postBind, queueingHint, sign, state, reuse,
     } = serve(plugin);
   `;
   const bundled = await esbuild.build({
@@ -93,10 +90,12 @@ const INTERFACES = {
   scoreNodes: "score",
   scoreColumns: "score",
   normalize: "normalize-score",
+  normalizeColumns: "normalize-score",
   sortKey: "queue-sort",
   unreserve: "reserve",
   snapshot: "state",
   restore: "state",
+  reach: "reuse",
   podPlaced: "sync",
   podRemoved: "sync",
 };
@@ -138,8 +137,8 @@ const { component } = await componentize({
   witPath: join(build, "wit"),
   world: "plugin",
   jsSource: text,
-  // The scheduler offers neither WASI nor the asynchronous ABI.
+  // The scheduler offers no WASI.
   stubWasi: true,
-  sync: true,
+  runtimeBytes: engine(resolve(toolchain)),
 }).catch((error) => tell(error, sources));
-writeFileSync(join(build, `${name}.wasm`), widenWords(component));
+writeFileSync(join(build, `${name}.wasm`), widen(component));

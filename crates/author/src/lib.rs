@@ -8,6 +8,7 @@
 mod answers;
 mod case_file;
 mod case_host;
+mod case_text;
 mod conformance;
 mod harness;
 mod measure;

@@ -12,7 +12,7 @@ use berth_plugin_builder::{compiler_flags, componentize};
 use clap::Args;
 use serde::Deserialize;
 
-use super::{inspect::interfaces, project, script};
+use super::{inspect::interfaces, node_plugin, project, script};
 use crate::failure::Usage;
 
 const TARGET: &str = "wasm32-unknown-unknown";
@@ -37,6 +37,11 @@ pub(crate) fn run(build: &Build) -> Result<()> {
             "warning: it exports cycle and not sync, which tells what the names in pods stand for: labels, namespaces and \
              resources read as empty. Export sync as well, unless it looks at none of these"
         );
+    }
+    if !build.dir.join("build.sh").is_file() {
+        for warning in node_plugin::uncalled(&build.dir, has) {
+            eprintln!("warning: {warning}");
+        }
     }
     Ok(())
 }

@@ -164,6 +164,19 @@ mod tests {
     fn a_project_in_rust_names_what_its_sdk_needs() {
         let dependencies = dependencies();
         let names: Vec<&str> = dependencies.lines().filter_map(|line| line.split(' ').next()).collect();
-        assert_eq!(names, ["jiff", "rustc-hash", "serde", "serde_json", "sha2", "thiserror", "wit-bindgen"]);
+        assert_eq!(
+            names,
+            [
+                "jiff",
+                "rustc-hash",
+                "serde",
+                "serde_json",
+                "serde_path_to_error",
+                "sha2",
+                "thin-vec",
+                "thiserror",
+                "wit-bindgen"
+            ]
+        );
     }
 }

@@ -22,7 +22,8 @@ pub(crate) struct Test {
     target: Target,
     /// Files of cases [default: *.cases.yaml and cases.yaml in the plugin's folder]
     cases: Vec<PathBuf>,
-    /// Write the answers that the plugin gives into the files, as the expected ones
+    /// Write the answers that the plugin gives into the files, as the expected ones. The rest of a file stays as
+    /// it is, except where answers come or go: then it is written anew, and of its comments those at the top stay
     #[arg(long)]
     update: bool,
     /// Output for people or for programs
@@ -70,16 +71,26 @@ fn cases_in(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Comments at the top of the file stay; the rest is written anew.
+/// What need not change stays. Where the text cannot be kept, the comments at its top are.
 fn update(file: &Path, cases: &Cases, loaded: &Loaded) -> Result<()> {
     let old = fs::read_to_string(file)?;
-    let head: String = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n")).collect();
     let factory = cases.limited(&loaded.factory);
     let updated = cases.file.updated(&factory, &cases.host(&factory));
     let updated = updated.map_err(|reason| anyhow::anyhow!("{}: {reason}; nothing was written", file.display()))?;
-    let text = serde_saphyr::to_string(&updated)?;
-    fs::write(file, head + &text).with_context(|| format!("writing {}", file.display()))?;
-    eprintln!("{}: {} cases written; read what changed before you keep it", file.display(), cases.file.cases.len());
+    let (text, told) = match cases.file.text_with(&updated, &old) {
+        Some(text) if text == old => {
+            eprintln!("{}: all answers are the same", file.display());
+            return Ok(());
+        }
+        Some(text) => (text, "read what changed before you keep it"),
+        None => {
+            let head = old.lines().take_while(|line| line.starts_with('#')).map(|line| format!("{line}\n"));
+            let text = head.collect::<String>() + &serde_saphyr::to_string(&updated)?;
+            (text, "anew, as answers came or went; read what changed before you keep it")
+        }
+    };
+    fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+    eprintln!("{}: {} cases written; {told}", file.display(), cases.file.cases.len());
     Ok(())
 }
 

@@ -78,6 +78,10 @@ async fn cases_say_what_a_plugin_may_do_and_what_it_is_verified_with() {
     let write = |terms: &str| fs::write(&file, format!("plugin: LoadAware\n{terms}\ncases:{cases}")).expect("a file");
     write("limits: {memory: 32Mi}\ngrants: {reads: [slo.koordinator.sh/v1alpha1/NodeMetric]}");
     project.berth(&["test"]).await;
+    let before = fs::read_to_string(&file).expect("a file");
+    let updated = project.berth(&["test", "--update"]).await.err;
+    assert!(updated.contains("cases.yaml: all answers are the same"), "{updated}");
+    assert_eq!(fs::read_to_string(&file).expect("a file"), before);
     let verified = project.berth(&["verify", "--cases", &path]).await.out;
     assert!(verified.contains("a report of six minutes ago says nothing:\n  ok      answers about"), "{verified}");
     let measured = project.berth(&["bench", "--cases", &path, "--nodes", "50", "-o", "json"]).await.out;

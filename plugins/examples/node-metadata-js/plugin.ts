@@ -3,7 +3,7 @@
 // Arguments: key (required), order ("ascending", the default: higher values score higher; or "descending"), require (nodes
 // without the label are rejected).
 
-import { type Columns, type Node, type Plugin, type Pod, Refusal, rejectUnresolvable } from "berth";
+import { type Columns, type Node, type Plugin, type Pod, Refusal, kept, rejectUnresolvable } from "berth";
 
 // Below what any 32-bit value can score.
 const NO_VALUE = -(2 ** 31) - 1;
@@ -19,6 +19,17 @@ function valueOf(node: Node) {
   if (text === undefined || !/^[+-]?[0-9]+$/.test(text)) return NO_VALUE;
   const value = Number(text);
   return value === (value | 0) ? sign * value : NO_VALUE;
+}
+
+/** 1 to 100 for nodes with a value, 0 for those without. */
+function ranked(scores: Float64Array) {
+  const values = scores.filter((score) => score !== NO_VALUE);
+  const least = values.reduce((a, b) => Math.min(a, b), Infinity);
+  const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
+  return scores.map((score) => {
+    if (score === NO_VALUE) return 0;
+    return least === most ? 100 : 1 + Math.floor((99 * (score - least)) / (most - least));
+  });
 }
 
 const nodeMetadata: Plugin = {
@@ -46,16 +57,7 @@ const nodeMetadata: Plugin = {
 
   scoreColumns: (_pod: Pod, columns: Columns) => columns.scores("value", valueOf),
 
-  /** 1 to 100 for nodes with a value, 0 for those without. */
-  normalize(_pod: Pod, scores: number[]) {
-    const values = scores.filter((score) => score !== NO_VALUE);
-    const least = values.reduce((a, b) => Math.min(a, b), Infinity);
-    const most = values.reduce((a, b) => Math.max(a, b), -Infinity);
-    return scores.map((score) => {
-      if (score === NO_VALUE) return 0;
-      return least === most ? 100 : 1 + Math.floor((99 * (score - least)) / (most - least));
-    });
-  },
+  normalizeColumns: (_pod: Pod, scores: Float64Array) => kept("ranked", scores, ranked),
 };
 
 export default nodeMetadata;

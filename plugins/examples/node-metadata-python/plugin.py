@@ -50,7 +50,10 @@ class NodeMetadata:
     def score_columns(self, pod, columns):
         return columns.scores("value", self.value)
 
-    def normalize(self, pod, scores):
+    def normalize_columns(self, pod, scores):
+        return berth.kept("ranked", scores, self.ranked)
+
+    def ranked(self, scores):
         """1 to 100 for nodes with a value, 0 for those without."""
         different = set(scores)
         values = different - {NO_VALUE}

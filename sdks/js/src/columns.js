@@ -1,8 +1,8 @@
 // The nodes that a call is about, as columns: what filterColumns and scoreColumns are given. index.d.ts has the
 // documentation.
 
-/** How many keys of `flags` and of `scores` are kept: those used last. */
-const KEPT = 16;
+/** How many keys of `flags`, of `scores` and of `kept` are kept: those used last. */
+export const KEPT = 16;
 
 /** Bitmaps of nodes are 32-bit words here, two for each 64-bit word of the contract. */
 const bitsOf = (words) => {
@@ -274,7 +274,7 @@ export class Columns {
   }
 
   scores(key, score) {
-    const make = () => new Column((n) => new BigInt64Array(n), (node) => BigInt(score(node)));
+    const make = () => new Column((n) => new Float64Array(n), score);
     return this.#selection.of(this.#table.columns.kept(`scores ${key}`, this.#table, make));
   }
 

@@ -103,8 +103,8 @@ declare module "berth" {
      * alone; `key` stands for whatever else it depends on. What was said for the 16 keys used last is kept.
      */
     flags(key: string, test: (node: Node) => boolean): Flags;
-    /** The same with an integer for each node: what `scoreColumns` may answer as it is. */
-    scores(key: string, score: (node: Node) => number): BigInt64Array;
+    /** The same with a score for each node: what `scoreColumns` may answer as it is. */
+    scores(key: string, score: (node: Node) => number): Float64Array;
   }
 
   /** A node before or after an event, as `queueingHint` sees it. */
@@ -251,10 +251,12 @@ declare module "berth" {
     configure?(args: any): void;
     /** Null if the node can run the pod. */
     filter?(pod: Pod, node: Node): No;
-    /** An integer from 0 to 100, or any if there is `normalize`. */
+    /** From 0 to 100, or any below 2^53 if there is `normalize`. What stands behind the point is cut off. */
     score?(pod: Pod, node: Node): number;
     /** The scores of all nodes that passed, brought into 0 to 100. */
     normalize?(pod: Pod, scores: number[]): number[];
+    /** The same over a typed array: see `kept` and `defaultNormalize`. */
+    normalizeColumns?(pod: Pod, scores: Float64Array): number[] | Float64Array;
     /**
      * Instead of `filter` for each: the nodes that pass. `filter` still answers why a node was rejected, and dry runs.
      */
@@ -263,8 +265,8 @@ declare module "berth" {
     scoreNodes?(pod: Pod, nodes: Node[]): number[];
     /** The same over columns: the nodes that pass, or something true or false for each. */
     filterColumns?(pod: Pod, columns: Columns): Flags | ArrayLike<boolean | number>;
-    /** One integer for each node. A `BigInt64Array` costs least. */
-    scoreColumns?(pod: Pod, columns: Columns): number[] | BigInt64Array;
+    /** A score for each node. A `Float64Array` costs least. */
+    scoreColumns?(pod: Pod, columns: Columns): number[] | Float64Array;
 
     /** Null lets the pod into activeQ. */
     preEnqueue?(pod: Pod): No;
@@ -297,11 +299,28 @@ declare module "berth" {
     queueingHint?(pod: Pod, event: { resource: string; actions: string[] }, old: any, changed: any): boolean;
     /** What pods with the same answers share. */
     sign?(pod: Pod): string | null;
+    /**
+     * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
+     * number: from such a pod, from the node's own columns, and from what the number stands for; `preFilter` and `preScore` from
+     * the pod and the number alone. "nothing": every node passes and scores 0. "cluster", as without this method: from anything.
+     */
+    reach?(pod: Pod): number | "cluster" | "nothing";
     /** For the next version of this plugin. */
     snapshot?(): string;
     /** Throw a Refusal to refuse it. */
     restore?(snapshot: string): void;
   }
+
+  /**
+   * For `normalizeColumns`: what the function makes of the scores, worked out anew when they differ from those that came with
+   * the key before. `key` stands for whatever else the answer depends on. The 16 keys used last are kept.
+   */
+  function kept(key: string, scores: Float64Array, normalize: (scores: Float64Array) => ArrayLike<number>): Float64Array;
+  /**
+   * For `normalizeColumns`: in proportion to the highest score, which becomes 100; with `reverse` it becomes 0, and 0 becomes
+   * 100. As kube-scheduler's plugins do it, for scores that are not negative.
+   */
+  function defaultNormalize(scores: Float64Array, reverse?: boolean): Float64Array;
 
   /** The node cannot run the pod; evicting pods may help. */
   function reject(reason: string): Rejection;

@@ -7,6 +7,7 @@ import { asking, followsPods, served } from "./plugin.js";
 import { table } from "./table.js";
 
 export { effects } from "./effects.js";
+export { defaultNormalize, kept } from "./normalize.js";
 
 export class Rejection {
   constructor(code, reason) {

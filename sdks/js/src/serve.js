@@ -35,7 +35,7 @@ function effectsOf(answered) {
   return answered;
 }
 
-/** The nodes of a bitmap; its words are pairs of 32 bits, see words.mjs. */
+/** The nodes of a bitmap; its words are pairs of 32 bits, see contract.mjs. */
 const nodesOf = (words) => rowsOf(words).map((row) => table.node(row));
 
 /** What is asked about, as columns. */
@@ -56,20 +56,16 @@ function statusOf(rejection) {
   throw new TypeError(`${rejection} is neither null nor a rejection`);
 }
 
-function checkScores(scores, n) {
-  // As they lie in memory, and integers for sure.
-  if (scores instanceof BigInt64Array) {
-    checkLength(scores, n);
-    return scores;
-  }
-  if (!Array.isArray(scores) || scores.length !== n) throw new TypeError(`${scores} are not ${n} scores`);
-  // A call for each would take longer than all the rest.
-  for (let i = 0; i < n; i++) {
-    const score = scores[i];
-    if ((score | 0) !== score && !Number.isSafeInteger(score)) throw new TypeError(`${score} is no integer score`);
-  }
-  return scores;
+/** Scores as they lie in memory: see scores.mjs. */
+function packed(scores, n) {
+  checkLength(scores, n);
+  const numbers = scores instanceof Float64Array ? scores : new Float64Array(scores);
+  const odd = [NaN, Infinity, -Infinity].find((number) => numbers.includes(number));
+  if (odd !== undefined) throw new TypeError(`${odd} is no score`);
+  return new Int8Array(numbers.buffer, numbers.byteOffset, numbers.byteLength);
 }
+
+const unpacked = ({ buffer, byteOffset, byteLength }) => new Float64Array(buffer, byteOffset, byteLength / 8);
 
 function manifestOf(plugin) {
   const { name, version, columns = [], podJson = false, objects = [], requeue = null } = plugin;
@@ -174,6 +170,12 @@ function stateOf(plugin) {
   };
 }
 
+function reachOf(answered) {
+  if (answered === "cluster" || answered === "nothing") return { tag: answered };
+  if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
+  throw new TypeError(`${answered} is neither "cluster" nor "nothing" nor a number from 0`);
+}
+
 /** How plugins see what events happen to. */
 const SUBJECTS = {
   pod: (raw) => new Pod(raw, table),
@@ -236,16 +238,20 @@ export function serve(plugin) {
         answer(cycle, (pod) => {
           if (plugin.scoreColumns) {
             const columns = columnsOf(rows);
-            return checkScores(plugin.scoreColumns(pod, columns), columns.length);
+            return packed(plugin.scoreColumns(pod, columns), columns.length);
           }
           const nodes = nodesOf(rows);
           const scores = plugin.scoreNodes?.(pod, nodes) ?? nodes.map((node) => plugin.score(pod, node));
-          return checkScores(scores, nodes.length);
+          return packed(scores, nodes.length);
         }),
     },
     normalizeScore: {
-      normalizeScore: (cycle, rows, scores) =>
-        answer(cycle, (pod) => checkScores(plugin.normalize(pod, scores), scores.length)),
+      normalizeScore: (cycle, rows, given) =>
+        answer(cycle, (pod) => {
+          const scores = unpacked(given);
+          if (plugin.normalizeColumns) return packed(plugin.normalizeColumns(pod, scores), scores.length);
+          return packed(plugin.normalize(pod, Array.from(scores)), scores.length);
+        }),
     },
     reserve: {
       reserve: (cycle, row) => answer(cycle, (pod) => check(plugin.reserve(pod, table.node(row)))),
@@ -264,5 +270,6 @@ export function serve(plugin) {
     bind: { bind: at("bind") },
     postBind: { postBind: (cycle, row) => answer(cycle, (pod) => void plugin.postBind(pod, table.node(row))) },
     state: stateOf(plugin),
+    reuse: { reachOf: (cycle) => answer(cycle, (pod) => reachOf(plugin.reach(pod))) },
   };
 }

@@ -32,6 +32,8 @@ The class is made once. It may have:
     score_nodes(self, pod, nodes)    instead of `score` for each: a list of ints.
     filter_columns(self, pod, columns)      the same over columns, see `Columns`: something true or false for each node.
     score_columns(self, pod, columns)       an int for each node: best as `array("q", ...)`.
+    normalize_columns(self, pod, scores)    instead of `normalize`, of scores as a view of 64-bit integers: see `kept` and
+                                     `default_normalize`.
     requeue = [on("Node", "add")]    events that may make a pod schedulable which this plugin rejected; any, without it.
     pod_json = True                  pending pods have their whole `json`.
 
@@ -55,6 +57,11 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
                                      after: `Pod`s, `EventNode`s, or the decoded JSON of an object whose kind stands in
                                      `objects`. None where it does not exist, and for other kinds.
     sign(self, pod)                  a string that pods with the same answers share, or None.
+    reach(self, pod)                 what verdicts and scores follow from, so that the scheduler may keep them for pods that differ
+                                     in their names alone. A number: from such a pod, from the node's own columns, and from
+                                     what the number stands for; `pre_filter` and `pre_score` from the pod and the number alone.
+                                     "nothing": every node passes and scores 0. "cluster", as without this method: from
+                                     anything.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
 Everywhere, `nodes()` and `pods()` show the cluster.
@@ -63,8 +70,8 @@ An exception that a method lets go is a fault: the call traps, the scheduler cou
 plugin that keeps faulting is rolled back or quarantined. To fail one attempt and go on, answer `fail(...)`.
 
 plugin.wit must export an interface for each: pre-enqueue, queue-sort (sort_key), pre-filter, filter, post-filter, pre-score,
-score, normalize-score (normalize), reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind, queueing-hint, sign,
-state (snapshot, restore).
+score, normalize-score (normalize, normalize_columns), reserve, permit, pre-bind-pre-flight, pre-bind, bind, post-bind,
+queueing-hint, sign, reuse (reach), state (snapshot, restore).
 
 Clocks, files, sockets and randomness are not there: a plugin that touches them fails.
 """
@@ -99,6 +106,7 @@ from .columns import (
     label,
 )
 from .guest import ask_extenders, count, dry_run, image_size, log, nodes, now, objects, plugin, pods
+from .normalize import default_normalize, kept
 from .pod import HostPort, Pod
 from .table import EventNode, Node, Taint
 from .views import Columns
@@ -110,6 +118,7 @@ __all__ = [
     "Columns",
     "count",
     "DECLARED_FEATURES",
+    "default_normalize",
     "dry_run",
     "effects",
     "EventNode",
@@ -119,6 +128,7 @@ __all__ = [
     "HostPort",
     "image_size",
     "IMAGES",
+    "kept",
     "label",
     "LABELS",
     "log",

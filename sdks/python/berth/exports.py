@@ -30,6 +30,10 @@ try:
     from wit_world.exports import pre_bind_pre_flight as wit_flight
 except ImportError:
     wit_flight = None
+try:
+    from wit_world.exports import reuse as wit_reuse
+except ImportError:
+    wit_reuse = None
 
 __all__ = [
     "Bind",
@@ -48,6 +52,7 @@ __all__ = [
     "QueueSort",
     "QueueingHint",
     "Reserve",
+    "Reuse",
     "Score",
     "Sign",
     "State",
@@ -256,7 +261,8 @@ class PreScore:
 
 def _packed(scores) -> bytes:
     """Scores as they lie in memory: see scores.py."""
-    return (scores if isinstance(scores, array) and scores.typecode == "q" else array("q", scores)).tobytes()
+    is_packed = isinstance(scores, array | memoryview) and memoryview(scores).format == "q"
+    return (scores if is_packed else array("q", scores)).tobytes()
 
 
 class Score:
@@ -274,7 +280,10 @@ class Score:
 class NormalizeScore:
     @_in_cycle
     def normalize_score(plugin, pod, nodes, scores):
-        return _packed(plugin.normalize(pod, memoryview(scores).cast("q").tolist()))
+        scores = memoryview(scores).cast("q")
+        if hasattr(plugin, "normalize_columns"):
+            return _packed(plugin.normalize_columns(pod, scores))
+        return _packed(plugin.normalize(pod, scores.tolist()))
 
 
 class Reserve:
@@ -351,6 +360,20 @@ class Sign:
     @_about_pod
     def sign(plugin, pod):
         return plugin.sign(pod)
+
+
+class Reuse:
+    @_in_cycle
+    def reach_of(plugin, pod):
+        match plugin.reach(pod):
+            case "cluster":
+                return wit_reuse.Reach_Cluster()
+            case "nothing":
+                return wit_reuse.Reach_Nothing()
+            case int(version) if version >= 0:
+                return wit_reuse.Reach_Row(version)
+            case other:
+                raise TypeError(f"reach gave {other!r}, which is neither 'cluster' nor 'nothing' nor a number from 0")
 
 
 class State:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from .objects import Objects
 from .pod import HostPort, Pod
-from .views import Column, Columns, Selection
+from .views import N_KEPT, Column, Columns, Selection
 
 # Symbols 0 to 10 of every table.
 _WELL_KNOWN = (
@@ -21,9 +21,6 @@ _WELL_KNOWN = (
     "topology.kubernetes.io/region",
     "node.kubernetes.io/unschedulable",
 )
-
-# Of `Columns.flags` and `Columns.scores`, so many keys are kept.
-_N_KEPT = 16
 
 _EFFECTS = {
     "NO_SCHEDULE": "NoSchedule",
@@ -175,7 +172,7 @@ class Table:
             column = Column(read, empty)
             column.refresh(range(len(self.rows)), self.rows)
         self._kept[key] = column
-        if len(self._kept) > _N_KEPT:
+        if len(self._kept) > N_KEPT:
             del self._kept[next(iter(self._kept))]
         return column.values
 

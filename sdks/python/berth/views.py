@@ -14,6 +14,10 @@ _FLAGS = bytes(int(byte == ord("1")) for byte in range(256))
 _DIGITS = b"0" + b"1" * 255
 
 
+N_KEPT = 16
+"""Of `Columns.flags` and `Columns.scores`, and of `kept`, so many keys are kept."""
+
+
 class Selection:
     """A bitmap of nodes: bit `i % 64` of word `i / 64` is row `i`."""
 

@@ -17,6 +17,7 @@
 
 extern crate self as berth_sdk;
 
+mod args;
 mod convert;
 mod exports;
 mod guest;
@@ -30,6 +31,7 @@ pub mod testing;
 #[doc(hidden)]
 pub mod bindings;
 
+pub use args::decode_args;
 pub use berth_framework as framework;
 pub use berth_framework::plugin;
 pub use berth_model as model;

@@ -14,6 +14,8 @@ use berth_framework::{
 use berth_model::{NodeSet, Pod};
 use serde::de::DeserializeOwned;
 
+use crate::args::decode_args;
+
 pub use self::view::{NodeView, PodView};
 
 /// A plugin that looks at one node at a time.
@@ -90,10 +92,7 @@ impl<P: NodePlugin> Configure for PerNode<P> {
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
-        // A profile without `pluginConfig` means the defaults.
-        let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
-        let args = serde_json::from_str(args).map_err(ConfigureError::new)?;
-        Ok(Self { plugin: P::new(args)?, manifest: Self::describe() })
+        Ok(Self { plugin: P::new(decode_args(args)?)?, manifest: Self::describe() })
     }
 }
 

@@ -97,8 +97,7 @@ impl Configure for Coscheduling {
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
-        let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
-        let args: Args = serde_json::from_str(args).map_err(ConfigureError::new)?;
+        let args: Args = berth_sdk::decode_args(args)?;
         if args.permit_waiting_time_seconds == 0 {
             return Err("permitWaitingTimeSeconds: must be greater than zero".into());
         }

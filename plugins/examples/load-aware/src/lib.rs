@@ -85,8 +85,7 @@ impl Configure for LoadAware {
     }
 
     fn configure(args: &str) -> Result<Self, ConfigureError> {
-        let args: Option<Args> = serde_json::from_str(args).map_err(ConfigureError::new)?;
-        Ok(Self { args: args.unwrap_or_default(), loads: Loads::default() })
+        Ok(Self { args: berth_sdk::decode_args(args)?, loads: Loads::default() })
     }
 }
 

@@ -1,6 +1,6 @@
 // Holds columns to the nodes that they are made of, and answers by both.
 
-import { reject } from "berth";
+import { defaultNormalize, kept, reject } from "berth";
 
 function holdToNodes(columns) {
   const { nodes } = columns;
@@ -46,9 +46,28 @@ export default {
   scoreColumns(pod, columns) {
     holdToNodes(columns);
     const score = (count) => (count + pod.priority) % 101;
-    const kept = columns.scores(pod.priority, (node) => score(node.podCount));
+    const own = columns.scores(pod.priority, (node) => score(node.podCount));
     const computed = Array.from(columns.podCount, score);
-    if (computed.some((score, i) => BigInt(score) !== kept[i])) throw new Error("scores that are kept differ");
-    return pod.priority % 2 ? kept : computed;
+    if (computed.some((score, i) => score !== own[i])) throw new Error("scores that are kept differ");
+    // A fraction is cut off.
+    return pod.priority % 2 ? own : computed.map((score) => score + 0.75);
+  },
+
+  normalizeColumns(pod, scores) {
+    const most = Math.max(...scores);
+    for (const reverse of [false, true]) {
+      const normal = defaultNormalize(scores, reverse);
+      for (const [i, score] of scores.entries()) {
+        const expected = most === 0 ? 0 : Math.floor((100 * score) / most);
+        const answered = Math.trunc(normal[i]);
+        if (answered !== (reverse ? 100 - expected : expected)) throw new Error(`${score} of ${most} became ${answered}`);
+      }
+    }
+    const doubled = (scores) => scores.map((score) => 2 * score);
+    const again = kept("doubled", scores, doubled);
+    if (again.some((score, i) => score !== 2 * scores[i])) throw new Error("what is kept belongs to other scores");
+    if (kept("doubled", scores, () => []) !== again) throw new Error("what was kept is gone");
+    if (!scores.every(Number.isInteger)) throw new Error("scores with fractions");
+    return pod.priority % 2 ? defaultNormalize(scores) : Array.from(scores, (score) => Math.min(score, 100));
   },
 };

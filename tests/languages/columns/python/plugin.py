@@ -35,6 +35,19 @@ class Columns:
             raise AssertionError("scores that are kept differ")
         return kept if pod.priority % 2 else list(kept)
 
+    def normalize_columns(self, pod, scores):
+        most = max(scores)
+        for reverse in (False, True):
+            expected = [100 * score // most if most else 0 for score in scores]
+            if list(berth.default_normalize(scores, reverse)) != [100 - it if reverse else it for it in expected]:
+                raise AssertionError(f"{most} as the highest score is not normalised")
+        again = berth.kept("doubled", scores, lambda scores: [2 * score for score in scores])
+        if list(again) != [2 * score for score in scores]:
+            raise AssertionError("what is kept belongs to other scores")
+        if berth.kept("doubled", scores, lambda scores: []) is not again:
+            raise AssertionError("what was kept is gone")
+        return berth.default_normalize(scores) if pod.priority % 2 else scores
+
 
 def hold_to_nodes(columns):
     # Of thousands, some: a call has its time.

@@ -102,6 +102,8 @@ export default {
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 
+  reach: (pod) => ({ 8: 3, 9: "nothing" })[pod.priority] ?? "cluster",
+
   snapshot: () => diary.join("\n"),
 
   restore(snapshot) {

@@ -130,6 +130,9 @@ class Points:
     def sign(self, pod):
         return "twin" if pod.name.startswith("twin") else None
 
+    def reach(self, pod):
+        return {8: 3, 9: "nothing"}.get(pod.priority, "cluster")
+
     def snapshot(self):
         return "\n".join(self.diary).encode()
 

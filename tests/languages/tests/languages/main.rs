@@ -202,6 +202,26 @@ mod columns {
     }
 }
 
+/// componentize-qjs keeps what the engine was given when it was built: seeds and times, left to itself.
+#[test]
+fn two_builds_in_javascript_have_the_same_bytes() {
+    run(LANGUAGES[2], |language| {
+        let example = folder("plugins/examples/node-metadata-js");
+        let build_copy = || -> Result<Vec<u8>> {
+            let copy = tempfile::tempdir()?;
+            for file in ["plugin.ts", "plugin.wit"] {
+                fs::copy(example.join(file), copy.path().join(file))?;
+            }
+            let script = folder("sdks").join(language.folder).join("build.sh");
+            let output = Command::new(script).arg(copy.path()).arg("Built").output()?;
+            ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+            Ok(fs::read(copy.path().join("build/Built.wasm"))?)
+        };
+        ensure!(build_copy()? == build_copy()?, "the bytes differ");
+        Ok(())
+    });
+}
+
 /// `ByPriority` serves whole clusters in other tests.
 #[test]
 fn a_guest_written_by_hand_conforms() {

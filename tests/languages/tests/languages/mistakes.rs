@@ -52,25 +52,34 @@ fn an_action_that_there_is_not_is_told_in_python() {
 /// A line that is one member, in a bundle where the line before ends with a comma.
 #[test]
 fn a_fault_in_a_member_of_one_line_names_that_line() {
-    run(LANGUAGES[2], |language| {
-        let plugin = tempfile::tempdir()?;
-        let source = "export default {\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"name\"],\n  \
-                      score: (_pod, node) => node.absent.length,\n};\n";
-        fs::write(plugin.path().join("plugin.js"), source)?;
-        let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
-        let world = fs::read_to_string(example.join("plugin.wit"))?;
-        let lines = world.lines().filter(|line| !line.contains("/filter@") && !line.contains("/normalize-score@"));
-        fs::write(plugin.path().join("plugin.wit"), lines.collect::<Vec<_>>().join("\n"))?;
-        let script = format!("#!/bin/sh\n{} \"$(dirname \"$0\")\" Mistaken\n", folder("sdks/js/build.sh").display());
-        let file = plugin.path().join("build.sh");
-        fs::write(&file, script)?;
-        fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+    run(LANGUAGES[2], |language| faults_as_it_scores(language, "node.absent.length", "at plugin.js:5 in score"));
+}
 
-        let mut harness = PluginHarness::new(&load("Mistaken", build(plugin.path(), "Mistaken")?)?, "null")?;
-        harness.set_node(&node("a").build());
-        harness.set_node(&node("b").build());
-        let fault = harness.ask(&Pod::default()).err().context("nothing failed")?;
-        ensure!(fault.message().contains("at plugin.js:5 in score"), "{fault:?}");
-        Ok(())
-    });
+#[test]
+fn a_score_that_is_no_number_is_a_fault() {
+    run(LANGUAGES[2], |language| faults_as_it_scores(language, "0 / 0", "TypeError: NaN is no score"));
+}
+
+fn faults_as_it_scores(language: Language, score: &str, told: &str) -> Result<()> {
+    let plugin = tempfile::tempdir()?;
+    let source = format!(
+        "export default {{\n  name: \"Mistaken\",\n  version: \"1\",\n  columns: [\"name\"],\n  \
+                      score: (_pod, node) => {score},\n}};\n"
+    );
+    fs::write(plugin.path().join("plugin.js"), source)?;
+    let example = folder("plugins/examples").join(format!("node-metadata-{}", language.folder));
+    let world = fs::read_to_string(example.join("plugin.wit"))?;
+    let lines = world.lines().filter(|line| !line.contains("/filter@") && !line.contains("/normalize-score@"));
+    fs::write(plugin.path().join("plugin.wit"), lines.collect::<Vec<_>>().join("\n"))?;
+    let script = format!("#!/bin/sh\n{} \"$(dirname \"$0\")\" Mistaken\n", folder("sdks/js/build.sh").display());
+    let file = plugin.path().join("build.sh");
+    fs::write(&file, script)?;
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o755))?;
+
+    let mut harness = PluginHarness::new(&load("Mistaken", build(plugin.path(), "Mistaken")?)?, "null")?;
+    harness.set_node(&node("a").build());
+    harness.set_node(&node("b").build());
+    let fault = harness.ask(&Pod::default()).err().context("nothing failed")?;
+    ensure!(fault.message().contains(told), "{fault:?}");
+    Ok(())
 }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result, ensure};
 use berth_author::PluginHarness;
 use berth_framework::{
     Call, ClusterEvent, DryRun, Effect, EventSubject, Explanation, Failure, HintCall, ObjectRef, PermitVerdict, Plugin,
-    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Removal, Status,
+    PluginFactory as _, Point, PostFilterOutcome, PreFlight, Preemption, Reach, Removal, Status,
 };
 use berth_model::{ClusterTable, Node, NodeIdx, NodeSet, ObjectKey, Pod, api};
 use berth_test_languages::{Language, build, folder, load};
@@ -33,7 +33,23 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
     ensure!(factory.stats().errors(Point::PreFilter) == 1 && factory.stats().errors(Point::PostFilter) == 1);
     binding(&mut scene)?;
     state(&mut scene, &factory)?;
+    if fs::read_to_string(plugin.join("plugin.wit"))?.contains("/reuse@") {
+        reaches(&mut scene)?;
+    }
     some_interfaces_alone(language)
+}
+
+/// The scheduler asks about the second pod of those that differ in their names alone.
+fn reaches(scene: &mut Scene) -> Result<()> {
+    for (priority, expected) in [(7, Reach::Cluster), (8, Reach::Row { version: 3 }), (9, Reach::Nothing)] {
+        let mut reach = Reach::Cluster;
+        for name in ["first", "second"] {
+            let pod = Pod { priority, ..scene.pod(name)? };
+            reach = scene.call(&pod, |plugin, call| Ok(plugin.reach(call)))?;
+        }
+        ensure!(reach == expected, "{reach:?}, expected {expected:?}");
+    }
+    Ok(())
 }
 
 /// What a plugin does not export, it need not have: not even the replica or cycles.

@@ -1,0 +1,84 @@
+//! Methods of a `NodePlugin` that nobody calls: the trait has all of them, and the component what its `export!` line names.
+//!
+//! The sources are read as text, which is how rustfmt leaves them: an `impl` begins and ends at the first column.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// A method that the trait knows, the interface that has it called, and what `export!` calls that.
+struct NodeMethod {
+    name: &'static str,
+    interface: &'static str,
+    export: &'static str,
+}
+
+const METHODS: [NodeMethod; 3] = [
+    NodeMethod { name: "filter", interface: "filter", export: "Filter" },
+    NodeMethod { name: "score", interface: "score", export: "Score" },
+    NodeMethod { name: "normalize", interface: "normalize-score", export: "Normalize" },
+];
+
+/// A warning for each method that a crate's sources have and whose interface the component does not export.
+pub(super) fn uncalled(crate_folder: &Path, exports: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut warnings = Vec::new();
+    for file in rust_files(&crate_folder.join("src")) {
+        // Whatever cannot be read, the compiler has told of.
+        let Ok(text) = fs::read_to_string(&file) else { continue };
+        let place = file.strip_prefix(crate_folder).unwrap_or(&file).display().to_string();
+        for (line, method) in methods_of(&text).filter(|(_, method)| !exports(method.interface)) {
+            let NodeMethod { name, export, .. } = method;
+            warnings.push(format!("{place}:{line}: {name} is never called: the line export! lacks {export}"));
+        }
+    }
+    warnings
+}
+
+fn rust_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).into_iter().flatten();
+    let mut paths: Vec<PathBuf> = entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect();
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            files.extend(rust_files(&path));
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            files.push(path);
+        }
+    }
+    files
+}
+
+/// The methods of all implementations in a file, with their lines.
+fn methods_of(text: &str) -> impl Iterator<Item = (usize, &'static NodeMethod)> {
+    let mut is_inside = false;
+    (1..).zip(text.lines()).filter_map(move |(number, line)| {
+        if line.starts_with("impl") {
+            is_inside = line.contains("NodePlugin for ");
+        } else if line.starts_with('}') {
+            is_inside = false;
+        }
+        let signature = line.strip_prefix("    fn ").filter(|_| is_inside)?;
+        let name = signature.split(['(', '<']).next()?;
+        METHODS.iter().find(|method| method.name == name).map(|method| (number, method))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "berth_sdk::export!(PerNode<Even>: Filter);\n\nimpl NodePlugin for Even {\n    fn filter(&self) {\n    \
+                          }\n\n    fn score(&self) -> i64 {\n        0\n    }\n}\n\nimpl Even {\n    fn normalize(&self) {}\n}\n";
+
+    #[test]
+    fn a_method_that_is_not_exported_is_told_with_its_line() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir_all(folder.path().join("src/parts")).unwrap();
+        fs::write(folder.path().join("src/parts/even.rs"), SOURCE).unwrap();
+        let warnings = uncalled(folder.path(), |interface| interface == "filter");
+        assert_eq!(warnings, ["src/parts/even.rs:7: score is never called: the line export! lacks Score"]);
+        assert!(uncalled(folder.path(), |_| true).is_empty());
+    }
+}

@@ -1,0 +1,77 @@
+// The engine that goes into components, so that a source makes the same component in each build. componentize-qjs keeps the
+// engine as it was when it had run the plugin's module, with the seed of its hash tables and the times of that build. So it
+// is given its own engine with other imports for these: functions with the same parameters, whose answers do not change. In
+// the finished component they are stubs like all of WASI.
+
+import { readFileSync, readdirSync } from "node:fs";
+import { join } from "node:path";
+
+import { IMPORTS, Reader, encodeList, importsOf, mapSections, sections, sized } from "./binary.mjs";
+
+const ENVIRONMENT = "wasi:cli/environment@0.2.0";
+const MONOTONIC = "wasi:clocks/monotonic-clock@0.2.0";
+
+/**
+ * What is imported instead. The build has neither arguments nor a directory: these two leave most of what they are to write
+ * as it was, and a module finds its memory alike in each build.
+ */
+const REPLACED = {
+  "wasi:random/insecure-seed@0.2.9": { "insecure-seed": ["wasi:cli/environment@0.2.9", "get-arguments"] },
+  "wasi:clocks/wall-clock@0.2.0": { now: [ENVIRONMENT, "initial-cwd"] },
+  [MONOTONIC]: { now: [MONOTONIC, "resolution"] },
+};
+
+const MAGIC = Buffer.from([0x00, 0x61, 0x73, 0x6d, 0x01, 0x00, 0x00, 0x00]);
+const CUSTOM = 0;
+const LAST_KIND = 13;
+
+/** The module that begins there, up to the section with which the compiler ends each; null if there is none. */
+function moduleAt(bytes, start) {
+  const reader = new Reader(bytes, start + MAGIC.length);
+  while (!reader.isAtEnd) {
+    const id = reader.byte();
+    const content = reader.take(reader.number());
+    if (id > LAST_KIND || reader.at > bytes.length) return null;
+    if (id === CUSTOM && new Reader(content).text() === "target_features") return bytes.subarray(start, reader.at);
+  }
+  return null;
+}
+
+function importsOfModule(module) {
+  const section = sections(module).find(([id]) => id === IMPORTS);
+  return section ? importsOf(section[1]) : [];
+}
+
+/** Of the engines that componentize-qjs brings, the one without the asynchronous ABI that is made for speed, not for size. */
+function builtIn(bytes) {
+  const found = [];
+  for (let at = bytes.indexOf(MAGIC); at >= 0; at = bytes.indexOf(MAGIC, at + 1)) {
+    const module = moduleAt(bytes, at);
+    const names = module ? importsOfModule(module).map(({ module }) => module) : [];
+    if (names.includes("local:init/module-loader") && !names.includes("$root")) found.push(module);
+  }
+  return found.sort((a, b) => b.length - a.length)[0];
+}
+
+function replaceImports(content) {
+  const imports = importsOf(content).map(({ module, name, description }) => {
+    const [otherModule, otherName] = REPLACED[module]?.[name] ?? [module, name];
+    return Buffer.concat([sized(Buffer.from(otherModule)), sized(Buffer.from(otherName)), description]);
+  });
+  return encodeList(imports);
+}
+
+/** The engine's module, for `runtimeBytes` of componentize-qjs. */
+export function engine(toolchain) {
+  // npm installs what belongs to this machine alone.
+  const packages = join(toolchain, "node_modules/@andreiltd");
+  const files = readdirSync(packages).flatMap((name) => readdirSync(join(packages, name)).map((file) => join(packages, name, file)));
+  const file = files.find((file) => file.endsWith(".node"));
+  const module = file && builtIn(readFileSync(file));
+  const imports = module ? importsOfModule(module) : [];
+  for (const [name, functions] of Object.entries(REPLACED)) {
+    const isThere = imports.some((it) => it.module === name && it.name in functions);
+    if (!isThere) throw new Error(`${file ?? packages}: no engine that imports ${name}; this SDK is for another componentize-qjs`);
+  }
+  return mapSections(module, (id, content) => (id === IMPORTS ? replaceImports(content) : content));
+}

@@ -1,0 +1,55 @@
+//! A plugin's arguments: JSON that is decoded with errors an operator can act on.
+
+use berth_framework::ConfigureError;
+use serde::de::DeserializeOwned;
+
+/// Decodes what `configure` is given. A profile without `pluginConfig`, for which that is `null`, means `{}`.
+///
+/// # Errors
+/// Which field is refused, and why.
+pub fn decode_args<T: DeserializeOwned>(args: &str) -> Result<T, ConfigureError> {
+    let args = if matches!(args.trim(), "" | "null") { "{}" } else { args };
+    let mut decoder = serde_json::Deserializer::from_str(args);
+    let decoded = serde_path_to_error::deserialize(&mut decoder).map_err(|error| {
+        let field = error.path().to_string();
+        let reason = error.into_inner().to_string();
+        let is_named = field == "." || reason.starts_with(&format!("unknown field `{field}`"));
+        ConfigureError::new(if is_named { reason } else { format!("{field}: {reason}") })
+    })?;
+    decoder.end().map_err(ConfigureError::new)?;
+    Ok(decoded)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use serde::Deserialize;
+
+    use super::decode_args;
+
+    #[derive(Debug, Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Args {
+        max: i64,
+        #[serde(default)]
+        weights: BTreeMap<String, Vec<u8>>,
+    }
+
+    #[test]
+    fn an_error_names_the_field() {
+        for (args, reason) in [
+            (r#"{"max": "many"}"#, "max: invalid type: string \"many\", expected i64 at line 1 column 14"),
+            (
+                r#"{"max": 1, "weights": {"cpu": [1, -1]}}"#,
+                "weights.cpu[1]: invalid value: integer `-1`, expected u8 at line 1 column 36",
+            ),
+            (r#"{"min": 1}"#, "unknown field `min`, expected `max` or `weights` at line 1 column 6"),
+            ("null", "missing field `max` at line 1 column 2"),
+        ] {
+            assert_eq!(decode_args::<Args>(args).unwrap_err().to_string(), reason);
+        }
+        let Args { max, weights } = decode_args(r#"{"max": 3}"#).unwrap();
+        assert_eq!((max, weights.len()), (3, 0));
+    }
+}
