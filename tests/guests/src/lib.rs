@@ -14,6 +14,7 @@ mod points;
 mod shows_objects;
 mod slow_hint;
 mod slow_reserve;
+mod traps_at_news;
 
 pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
@@ -28,6 +29,7 @@ pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
 pub use slow_hint::slow_hint;
 pub use slow_reserve::slow_reserve;
+pub use traps_at_news::traps_at_news;
 
 #[cfg(test)]
 mod tests {
@@ -45,6 +47,7 @@ mod tests {
             super::without_cycle(),
             super::slow_hint("SlowHint"),
             super::slow_reserve("SlowReserve"),
+            super::traps_at_news("TrapsAtNews"),
             super::wrong_signature(),
             super::loops_in_describe(),
             super::traps_in_describe(),

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use berth_framework::{Call, DeltaSource, Plugin, PluginFactory, Status};
-use berth_model::{NodeSet, Pod};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 use berth_test_guests::Behavior;
 use berth_testing::{TestCluster, node};
 use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits};
@@ -32,8 +32,17 @@ impl Cluster {
         Self(cluster)
     }
 
+    /// Places a pod on the first node.
+    pub(crate) fn place(&mut self, uid: &str) {
+        self.0.place(NodeIdx(0), Pod { uid: uid.into(), ..Pod::default() });
+    }
+
+    pub(crate) fn table(&self) -> &ClusterTable {
+        self.0.table()
+    }
+
     pub(crate) fn nodes(&self) -> &NodeSet {
-        self.0.table().nodes()
+        self.table().nodes()
     }
 
     /// Filters and scores for a pod that asks for this behavior, as one cycle.

@@ -1,5 +1,7 @@
 //! A fault costs the call and the instance, never the host.
 
+use std::sync::mpsc;
+
 use berth_framework::{Code, DryRunCase, Plugin, PluginFactory as _, Point};
 use berth_model::Pod;
 use berth_test_guests::{ANSWER_ADDRESS, At, Behavior, Fault, answers, in_letters};
@@ -182,7 +184,7 @@ fn one_plugin_faulting_leaves_another_alone() {
 
 #[test]
 fn faults_are_reported_with_the_binary_that_made_them() {
-    let (sender, reports) = std::sync::mpsc::channel();
+    let (sender, reports) = mpsc::channel();
     let faults = FaultSink::new(move |report| drop(sender.send(report)));
     let engine = Engine::new(EngineOptions { faults, ..EngineOptions::default() }).unwrap();
     let binary = Binary::new("ByPriority", berth_test_guests::by_priority().unwrap());
@@ -201,4 +203,26 @@ fn faults_are_reported_with_the_binary_that_made_them() {
     let report = reports.try_recv().unwrap();
     assert_eq!((report.kind, report.reason.as_str()), (FaultKind::WrongAnswer, "answered with a score of 1000"));
     assert!(reports.try_recv().is_err(), "one report a fault");
+}
+
+/// They belong to other pods than the one that the plugin is asked about.
+#[test]
+fn a_fault_in_changes_that_waited_names_no_pod() {
+    let (sender, reports) = mpsc::channel();
+    let faults = FaultSink::new(move |report| drop(sender.send(report)));
+    let engine = Engine::new(EngineOptions { faults, ..EngineOptions::default() }).unwrap();
+    let binary = Binary::new("TrapsAtNews", berth_test_guests::traps_at_news("TrapsAtNews").unwrap());
+    let mut plugin = build(&engine.load(&binary).unwrap());
+    let mut cluster = Cluster::new(1);
+    let pod = Pod { uid: "asked-about".into(), ..Pod::default() };
+    plugin.sync(cluster.cache()).unwrap();
+    assert!(plugin.pre_enqueue().unwrap().pre_enqueue(&pod, cluster.table()).is_success());
+
+    cluster.place("placed");
+    plugin.sync(cluster.cache()).unwrap();
+    assert!(reports.try_recv().is_err(), "it is not told before it is asked something");
+    let status = plugin.pre_enqueue().unwrap().pre_enqueue(&pod, cluster.table());
+    assert!(status.message().contains("trapped in sync"), "{}", status.message());
+    let report = reports.try_recv().unwrap();
+    assert_eq!((report.kind, report.pod), (FaultKind::Trap, None));
 }
