@@ -21,7 +21,7 @@ mod tests;
 
 use berth_framework::{
     Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, Normalize, PreFilter,
-    PreScore, QueueingHint, Score, Sign, Status,
+    PreScore, QueueingHint, Reach, Reuse, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod};
 use serde::Deserialize;
@@ -80,7 +80,7 @@ impl BuiltIn for InterPodAffinity {
     }
 }
 
-plugin!(InterPodAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow);
+plugin!(InterPodAffinity: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow, Reuse);
 
 impl Follow for InterPodAffinity {
     fn follow(&mut self, table: &ClusterTable) {
@@ -106,12 +106,18 @@ impl Sign for InterPodAffinity {
     /// A pod with terms has no signature: it changes the answers for the pods after it. For other pods only namespace and
     /// labels count, which terms of existing pods may match.
     fn sign(&mut self, pod: &Pod) -> Option<String> {
-        let affinity = &pod.affinity;
-        let has_terms = !affinity.required.is_empty()
-            || !affinity.preferred.is_empty()
-            || !affinity.anti_required.is_empty()
-            || !affinity.anti_preferred.is_empty();
-        if has_terms { None } else { signatures::text(&(pod.namespace, &pod.labels)) }
+        if pod.affinity.is_empty() { signatures::text(&(pod.namespace, &pod.labels)) } else { None }
+    }
+}
+
+impl Reuse for InterPodAffinity {
+    /// Where neither the pod nor any pod on a node says anything about other pods, nothing is to be compared.
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        if !call.pod.affinity.is_empty() {
+            return Reach::Cluster;
+        }
+        self.view.follow(call.table);
+        if self.view.existing.is_empty() { Reach::NothingWithoutAffinity } else { Reach::Cluster }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Which plugins' answers about a node hold for later pods that are alike, until the node's row is written.
 //!
 //! Plugins that look at volumes or at devices are asked about each pod that has such things, PodTopologySpread about each pod
-//! with constraints, and InterPodAffinity about every pod.
+//! with constraints. InterPodAffinity (`inter_pod_affinity.rs`) is asked about every pod as soon as a pod on a node says something
+//! about others.
 
 use std::hash::{Hash, Hasher};
 
@@ -86,12 +87,14 @@ impl Reuse for ImageLocality {
 #[cfg(test)]
 mod tests {
     use berth_framework::Status;
-    use berth_model::NodeIdx;
-    use berth_model::pod::Resources;
+    use berth_model::{
+        NodeIdx, Sym,
+        pod::{LabelSelector, PodAffinity, PodTerm, Resources},
+    };
     use serde_json::json;
 
     use super::*;
-    use crate::{built_in::BuiltIn, testing::TestCluster};
+    use crate::{built_in::BuiltIn, inter_pod_affinity::InterPodAffinity, testing::TestCluster};
 
     #[test]
     fn scores_of_images_hold_until_they_spread() {
@@ -119,7 +122,7 @@ mod tests {
         let (call, nodes) = (cluster.call(1, &pod), cluster.call(1, &pod).table.nodes().clone());
         for factory in crate::factories() {
             let mut plugin = factory.build("null").unwrap();
-            if plugin.reach(&call) != Reach::Nothing {
+            if !matches!(plugin.reach(&call), Reach::Nothing | Reach::NothingWithoutAffinity) {
                 continue;
             }
             unconcerned.push(factory.manifest().name.clone());
@@ -138,9 +141,31 @@ mod tests {
             assert!(is_out && !is_scored && !prepares, "{unconcerned:?}");
         }
         unconcerned.sort_unstable();
-        let expected = "DynamicResources NodeAffinity NodeDeclaredFeatures NodeName NodePorts NodeVolumeLimits \
-                        PodTopologySpread VolumeBinding VolumeRestrictions VolumeZone";
+        let expected = "DynamicResources InterPodAffinity NodeAffinity NodeDeclaredFeatures NodeName NodePorts \
+                        NodeVolumeLimits PodTopologySpread VolumeBinding VolumeRestrictions VolumeZone";
         assert_eq!(unconcerned.join(" "), expected);
+    }
+
+    #[test]
+    fn pods_on_nodes_that_say_nothing_of_others_leave_inter_pod_affinity_out() {
+        let mut cluster = TestCluster::default();
+        let node = cluster.edit_node("a", |_| ());
+        let mut plugin = InterPodAffinity::new("null").unwrap();
+        let term = PodTerm {
+            namespaces: vec![Sym::NONE],
+            selector: Some(LabelSelector::default()),
+            topology_key: Sym::HOSTNAME_LABEL,
+            ..PodTerm::default()
+        };
+        let apart = PodAffinity { anti_required: [term].into(), ..PodAffinity::default() };
+        let (plain, apart) = (Pod::default(), Pod { affinity: apart, ..Pod::default() });
+        assert_eq!(plugin.reach(&cluster.call(1, &apart)), Reach::Cluster);
+        cluster.place(node, plain.clone());
+        assert_eq!(plugin.reach(&cluster.call(2, &plain)), Reach::NothingWithoutAffinity);
+        let uid = cluster.place(node, apart);
+        assert_eq!(plugin.reach(&cluster.call(3, &plain)), Reach::Cluster);
+        cluster.remove_pod(&uid);
+        assert_eq!(plugin.reach(&cluster.call(4, &plain)), Reach::NothingWithoutAffinity);
     }
 
     #[test]

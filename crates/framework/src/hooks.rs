@@ -47,6 +47,8 @@ pub enum Reach {
     /// From nothing: the plugin lets such pods pass everywhere, scores all nodes 0, and reserves and prepares nothing,
     /// whatever the cluster holds. It need not be asked.
     Nothing,
+    /// The same as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
+    NothingWithoutAffinity,
 }
 
 /// State that outlives the binary: what a plugin hands to the next binary of its name.

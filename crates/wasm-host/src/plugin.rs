@@ -153,7 +153,7 @@ impl ComponentPlugin {
             return self.begin(call).map(|()| own);
         }
         let reach = match self.shapes.standing(call.pod) {
-            Standing::Known(Reach::Nothing) => return Ok(Way::NotAtAll),
+            Standing::Known(Reach::Nothing | Reach::NothingWithoutAffinity) => return Ok(Way::NotAtAll),
             Standing::Known(reach) => {
                 if let Some(cycle) = self.shapes.shared_with(call.pod) {
                     return Ok(Way::In(cycle));
@@ -171,13 +171,14 @@ impl ComponentPlugin {
                     reuse::Reach::Cluster => Reach::Cluster,
                     reuse::Reach::Row(version) => Reach::Row { version },
                     reuse::Reach::Nothing => Reach::Nothing,
+                    reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
                 };
                 self.shapes.learn(call.pod, reach);
                 reach
             }
         };
         match reach {
-            Reach::Nothing => return Ok(Way::NotAtAll),
+            Reach::Nothing | Reach::NothingWithoutAffinity => return Ok(Way::NotAtAll),
             Reach::Row { .. } if self.component.may_share_cycles() => self.shapes.share(call.cycle, call.pod),
             Reach::Row { .. } | Reach::Cluster => {}
         }
@@ -224,6 +225,9 @@ impl ComponentPlugin {
             return Ok(());
         }
         let is_about_pods_only = is_about_pods_only(&delta);
+        if delta.pods_placed.iter().any(|placed| !placed.pod.affinity.is_empty()) {
+            self.shapes.affinity_came();
+        }
         if !is_about_pods_only || !self.pending.has_room_for(&delta) {
             self.deliver_pending()?;
         }

@@ -171,9 +171,9 @@ function stateOf(plugin) {
 }
 
 function reachOf(answered) {
-  if (answered === "cluster" || answered === "nothing") return { tag: answered };
+  if (["cluster", "nothing", "nothing-without-affinity"].includes(answered)) return { tag: answered };
   if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
-  throw new TypeError(`${answered} is neither "cluster" nor "nothing" nor a number from 0`);
+  throw new TypeError(`${answered} is no kind of reach and no number from 0`);
 }
 
 /** How plugins see what events happen to. */

@@ -370,10 +370,12 @@ class Reuse:
                 return wit_reuse.Reach_Cluster()
             case "nothing":
                 return wit_reuse.Reach_Nothing()
+            case "nothing-without-affinity":
+                return wit_reuse.Reach_NothingWithoutAffinity()
             case int(version) if version >= 0:
                 return wit_reuse.Reach_Row(version)
             case other:
-                raise TypeError(f"reach gave {other!r}, which is neither 'cluster' nor 'nothing' nor a number from 0")
+                raise TypeError(f"reach gave {other!r}, which is no kind of reach and no number from 0")
 
 
 class State:

@@ -100,6 +100,11 @@ impl ExistingTerms {
         self.position = Some(pods.position());
     }
 
+    /// Whether no existing pod has a term that may bear on another.
+    pub(super) fn is_empty(&self) -> bool {
+        self.anti_affinity.terms.is_empty() && self.scored.terms.is_empty()
+    }
+
     /// `sign` is 1 for a pod that was placed on the node, -1 for one that left it.
     fn count(&mut self, pod: &Pod, node: NodeIdx, sign: i64) {
         let affinity = &pod.affinity;

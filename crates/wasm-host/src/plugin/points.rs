@@ -6,7 +6,7 @@
 use berth_framework::{
     Bind, Call, Code, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit,
     PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
-    PreFlight, PreScore, QueueSort, QueueingHint, Reserve, RestoreError, Score, Sign, State, Status,
+    PreFlight, PreScore, QueueSort, QueueingHint, Reach, Reserve, RestoreError, Score, Sign, State, Status,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, Pod};
 
@@ -33,6 +33,16 @@ impl ComponentPlugin {
             self.ask("pre-filter", TimeLimit::Call, |context| {
                 Ok(guest(&context.exports.pre_filter)?.call_pre_filter(context.store, call.cycle.0)?.is_ok())
             })?;
+        }
+        Ok(())
+    }
+
+    /// A pod that says something about others is to be counted in: what the plugin is not asked about without such pods, it is
+    /// asked about now.
+    fn begin_for_affinity(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        if self.enter(call)? == Way::NotAtAll && self.shapes.reach(call.pod) == Some(Reach::NothingWithoutAffinity) {
+            self.ensure_begun(call)?;
+            self.shapes.set_way(call.cycle, Way::In(call.cycle));
         }
         Ok(())
     }
@@ -149,6 +159,9 @@ impl Filter for ComponentPlugin {
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let pods_matter = self.component.manifest.needs.pods_matter();
         let pods = if pods_matter { pods } else { &[] };
+        if pods.iter().any(|pod| !pod.affinity.is_empty()) {
+            self.begin_for_affinity(call)?;
+        }
         let keep = self.shown_pods.n_kept(call, pods);
         let more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
         let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();

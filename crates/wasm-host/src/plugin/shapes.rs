@@ -204,6 +204,12 @@ impl Shapes {
         self.known.clear();
     }
 
+    /// A pod that says something about others is on a node.
+    pub(super) fn affinity_came(&mut self) {
+        self.current = None;
+        self.known.retain(|shape| shape.reach != Reach::NothingWithoutAffinity);
+    }
+
     fn shared_mut(&mut self, cycle: CycleId) -> Option<&mut SharedCycle> {
         self.shared.as_mut().filter(|shared| shared.cycle == cycle)
     }
@@ -281,6 +287,16 @@ mod tests {
         shapes.forget();
         assert_eq!(shapes.signature(&pod("6", 1)), None);
         assert_eq!(shapes.standing(&pod("6", 1)), Standing::Seen);
+    }
+
+    #[test]
+    fn affinity_on_a_node_calls_in_question_what_was_said_without_it() {
+        let mut shapes = Shapes::default();
+        for (priority, reach) in [(1, Reach::NothingWithoutAffinity), (2, Reach::Nothing)] {
+            shapes.learn(&pod("1", priority), reach);
+        }
+        shapes.affinity_came();
+        assert_eq!((shapes.reach(&pod("2", 1)), shapes.reach(&pod("2", 2))), (None, Some(Reach::Nothing)));
     }
 
     #[test]

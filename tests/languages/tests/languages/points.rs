@@ -41,7 +41,9 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
 
 /// The scheduler asks about the second pod of those that differ in their names alone.
 fn reaches(scene: &mut Scene) -> Result<()> {
-    for (priority, expected) in [(7, Reach::Cluster), (8, Reach::Row { version: 3 }), (9, Reach::Nothing)] {
+    let answers =
+        [Reach::Cluster, Reach::Row { version: 3 }, Reach::Nothing, Reach::NothingWithoutAffinity].into_iter();
+    for (priority, expected) in (7..).zip(answers) {
         let mut reach = Reach::Cluster;
         for name in ["first", "second"] {
             let pod = Pod { priority, ..scene.pod(name)? };
