@@ -15,16 +15,22 @@ impl NodeIdx {
 
 /// A set of nodes as a bitmap: bit `i % 64` of word `i / 64` is node `i`. Sets with the same members are equal, however many
 /// of their last words are zero.
+///
+/// What is done with all members costs what the words between the first and the last of them cost: a set of one node is
+/// cheap, wherever that node is.
 #[derive(Clone, Debug, Default)]
 pub struct NodeSet {
     words: Vec<u64>,
+    /// The words before this one are zero. At most `words.len()`.
+    n_zero: usize,
 }
 
 impl PartialEq for NodeSet {
     fn eq(&self, other: &Self) -> bool {
+        let from = self.n_zero.min(other.n_zero);
         let (short, long) = if self.words.len() <= other.words.len() { (self, other) } else { (other, self) };
         let (common, rest) = long.words.split_at(short.words.len());
-        short.words == common && rest.iter().all(|&word| word == 0)
+        short.words.get(from..) == common.get(from..) && rest.iter().all(|&word| word == 0)
     }
 }
 
@@ -34,7 +40,7 @@ impl NodeSet {
     /// The set of a bitmap.
     #[must_use]
     pub fn from_words(words: Vec<u64>) -> Self {
-        Self { words }
+        Self { words, n_zero: 0 }
     }
 
     /// The bitmap; its last words may be zero.
@@ -43,34 +49,67 @@ impl NodeSet {
         &self.words
     }
 
+    /// The words that may be other than zero.
+    #[inline]
+    fn used(&self) -> &[u64] {
+        self.words.get(self.n_zero..).unwrap_or_default()
+    }
+
+    #[inline]
+    fn used_mut(&mut self) -> &mut [u64] {
+        self.words.get_mut(self.n_zero..).unwrap_or_default()
+    }
+
+    /// [`Self::used`], each with the first row that it stands for.
+    #[inline]
+    fn numbered(&self) -> impl Iterator<Item = (NodeIdx, u64)> + '_ {
+        self.used().iter().zip(rows_from(self.n_zero)).map(|(word, first)| (first, *word))
+    }
+
+    #[inline]
+    fn numbered_mut(&mut self) -> impl Iterator<Item = (NodeIdx, &mut u64)> + '_ {
+        let rows = rows_from(self.n_zero);
+        rows.zip(self.used_mut())
+    }
+
     /// Removes every member; the memory stays.
     pub fn clear(&mut self) {
-        self.words.fill(0);
+        self.words.clear();
+        self.n_zero = 0;
     }
 
     /// Makes this set equal to `other`; the memory stays.
     pub fn copy_from(&mut self, other: &NodeSet) {
         self.words.clear();
-        self.words.extend_from_slice(&other.words);
+        self.words.resize(other.n_zero, 0);
+        self.words.extend_from_slice(other.used());
+        self.n_zero = other.n_zero;
     }
 
     /// Adds a node.
     #[inline]
     pub fn insert(&mut self, node: NodeIdx) {
-        let word = node.index() / 64;
-        if let Some(word) = self.words.get_mut(word) {
-            *word |= 1 << (node.0 % 64);
-        } else {
-            self.words.resize(word + 1, 0);
-            self.insert_grown(node);
+        self.insert_word(node.index() / 64, 1 << (node.0 % 64));
+    }
+
+    /// Adds the members that a word stands for.
+    #[inline]
+    fn insert_word(&mut self, at: usize, members: u64) {
+        if let Some(word) = self.words.get_mut(at) {
+            *word |= members;
+            self.n_zero = self.n_zero.min(at);
+        } else if members != 0 {
+            self.insert_behind(at, members);
         }
     }
 
     #[cold]
-    fn insert_grown(&mut self, node: NodeIdx) {
-        if let Some(word) = self.words.last_mut() {
-            *word |= 1 << (node.0 % 64);
+    fn insert_behind(&mut self, at: usize, members: u64) {
+        if self.words.is_empty() {
+            self.n_zero = at;
         }
+        self.words.resize(at, 0);
+        self.words.push(members);
     }
 
     /// Removes a node; nothing happens if it is no member.
@@ -91,27 +130,27 @@ impl NodeSet {
     /// The number of members.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.used().iter().map(|word| word.count_ones() as usize).sum()
     }
 
     /// Whether there is no member.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.words.iter().all(|&word| word == 0)
+        self.used().iter().all(|&word| word == 0)
     }
 
     /// Members in ascending order.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = NodeIdx> + '_ {
-        (0u32..).zip(&self.words).flat_map(|(index, &word)| Bits { word, base: index * 64 })
+        self.numbered().flat_map(rows_of_block)
     }
 
     /// Keeps the members for which `keep` holds.
     #[inline]
     pub fn retain(&mut self, mut keep: impl FnMut(NodeIdx) -> bool) {
-        for (index, word) in (0u32..).zip(&mut self.words) {
+        for (first, word) in self.numbered_mut() {
             let mut kept = *word;
-            for node in (Bits { word: *word, base: index * 64 }) {
+            for node in rows_of_block((first, *word)) {
                 if !keep(node) {
                     kept &= !(1 << (node.0 % 64));
                 }
@@ -124,16 +163,15 @@ impl NodeSet {
     /// and with the members: bit `i` is the row `i` rows behind the first.
     #[inline]
     pub fn retain_in_blocks(&mut self, mut keep: impl FnMut(NodeIdx, u64) -> u64) {
-        for (index, word) in (0u32..).zip(&mut self.words).filter(|(_, word)| **word != 0) {
-            *word &= keep(NodeIdx(index * 64), *word);
+        for (first, word) in self.numbered_mut().filter(|(_, word)| **word != 0) {
+            *word &= keep(first, *word);
         }
     }
 
     /// Each block of 64 rows that has a member: the first row, and the members.
     #[inline]
     pub fn blocks(&self) -> impl Iterator<Item = (NodeIdx, u64)> {
-        let blocks = (0u32..).zip(&self.words).map(|(index, &word)| (NodeIdx(index * 64), word));
-        blocks.filter(|(_, word)| *word != 0)
+        self.numbered().filter(|(_, word)| *word != 0)
     }
 
     /// The members in the block of 64 rows that begins at `first`.
@@ -143,45 +181,95 @@ impl NodeSet {
         self.words.get(first.index() / 64).copied().unwrap_or(0)
     }
 
+    /// Which of up to 64 rows are members: bit `i` stands for `rows[i]`.
+    #[must_use]
+    pub fn bits_of(&self, rows: &[NodeIdx]) -> u64 {
+        debug_assert!(rows.len() <= 64);
+        let Some(first) = first_of_run(rows) else {
+            return rows.iter().rev().fold(0, |bits, row| bits << 1 | u64::from(self.contains(*row)));
+        };
+        let (word, bit) = (first.index() / 64, first.0 % 64);
+        let word_at = |at: usize| self.words.get(at).copied().unwrap_or(0);
+        let behind = if bit == 0 { 0 } else { word_at(word + 1) << (64 - bit) };
+        (word_at(word) >> bit | behind) & low_bits(rows.len())
+    }
+
+    /// Adds those of up to 64 rows whose bit is set: bit `i` stands for `rows[i]`.
+    pub fn insert_bits(&mut self, rows: &[NodeIdx], bits: u64) {
+        debug_assert!(rows.len() <= 64 && bits & !low_bits(rows.len()) == 0);
+        let Some(first) = first_of_run(rows) else {
+            let rows = rows.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+            return rows.for_each(|(_, row)| self.insert(*row));
+        };
+        let (word, bit) = (first.index() / 64, first.0 % 64);
+        self.insert_word(word, bits << bit);
+        if bit != 0 {
+            self.insert_word(word + 1, bits >> (64 - bit));
+        }
+    }
+
     /// Whether no member is also in `other`.
     #[must_use]
     pub fn is_disjoint(&self, other: &NodeSet) -> bool {
-        self.words.iter().zip(&other.words).all(|(word, other)| word & other == 0)
+        let from = self.n_zero.max(other.n_zero);
+        let others = other.words.get(from..).unwrap_or_default();
+        self.words.get(from..).unwrap_or_default().iter().zip(others).all(|(word, other)| word & other == 0)
     }
 
     /// Keeps the members that are also in `other`.
     pub fn intersect(&mut self, other: &NodeSet) {
         let n_common = self.words.len().min(other.words.len());
-        let (common, rest) = self.words.split_at_mut(n_common);
-        for (word, other) in common.iter_mut().zip(&other.words) {
+        self.words.truncate(n_common);
+        let from = self.n_zero.max(other.n_zero).min(n_common);
+        if let Some(gone) = self.words.get_mut(self.n_zero..from) {
+            gone.fill(0);
+        }
+        self.n_zero = from;
+        for (word, other) in self.used_mut().iter_mut().zip(other.words.get(from..).unwrap_or_default()) {
             *word &= other;
         }
-        rest.fill(0);
     }
 
     /// Removes the members of `other`.
     pub fn subtract(&mut self, other: &NodeSet) {
-        for (word, gone) in self.words.iter_mut().zip(&other.words) {
+        let from = self.n_zero.max(other.n_zero);
+        let behind = self.words.get_mut(from..).unwrap_or_default();
+        for (word, gone) in behind.iter_mut().zip(other.words.get(from..).unwrap_or_default()) {
             *word &= !gone;
         }
     }
 
     /// Adds the members of `other`.
     pub fn union(&mut self, other: &NodeSet) {
+        if self.words.is_empty() {
+            return self.copy_from(other);
+        }
         if self.words.len() < other.words.len() {
             self.words.resize(other.words.len(), 0);
         }
-        for (word, more) in self.words.iter_mut().zip(&other.words) {
+        let behind = self.words.get_mut(other.n_zero..).unwrap_or_default();
+        for (word, more) in behind.iter_mut().zip(other.used()) {
             *word |= more;
         }
+        self.n_zero = self.n_zero.min(other.n_zero);
     }
 
     /// Whether every member is also in `other`.
     #[must_use]
     pub fn is_subset(&self, other: &NodeSet) -> bool {
         let (common, rest) = self.words.split_at(self.words.len().min(other.words.len()));
-        common.iter().zip(&other.words).all(|(word, other)| word & !other == 0) && rest.iter().all(|&word| word == 0)
+        let from = self.n_zero.min(common.len());
+        let common = common.get(from..).unwrap_or_default().iter().zip(other.words.get(from..).unwrap_or_default());
+        let is_here = |(word, other): (&u64, &u64)| word & !other == 0;
+        common.into_iter().all(is_here) && rest.iter().all(|&word| word == 0)
     }
+}
+
+/// The first rows of words, from this word on.
+#[inline]
+fn rows_from(word: usize) -> impl Iterator<Item = NodeIdx> {
+    let first = u32::try_from(word).unwrap_or(u32::MAX / 64);
+    (first..).map(|word| NodeIdx(word * 64))
 }
 
 impl FromIterator<NodeIdx> for NodeSet {
@@ -192,6 +280,21 @@ impl FromIterator<NodeIdx> for NodeSet {
         }
         set
     }
+}
+
+/// The first of rows that follow each other without a gap, as most do in the order in which nodes are visited.
+#[inline]
+fn first_of_run(rows: &[NodeIdx]) -> Option<NodeIdx> {
+    let first = *rows.first()?;
+    // No early end, so that several are compared at once.
+    let differs = rows.iter().zip(first.0..).fold(0, |differs, (row, expected)| differs | (row.0 ^ expected));
+    (differs == 0).then_some(first)
+}
+
+/// The last `n` bits.
+#[inline]
+fn low_bits(n: usize) -> u64 {
+    if n == 0 { 0 } else { u64::MAX >> (64 - n) }
 }
 
 /// The members of one block of 64 rows.
@@ -221,7 +324,85 @@ impl Iterator for Bits {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
+
+    #[test]
+    fn bits_stand_for_listed_rows() {
+        let members = [0, 1, 5, 63, 64, 65, 90, 127, 128, 191, 300].map(NodeIdx);
+        let set = NodeSet::from_iter(members);
+        let runs =
+            (0..320).flat_map(|first| [1, 2, 63, 64].map(|n| (first..first + n).map(NodeIdx).collect::<Vec<_>>()));
+        let others = [vec![], vec![NodeIdx(65), NodeIdx(64), NodeIdx(2)], vec![NodeIdx(90), NodeIdx(92), NodeIdx(94)]];
+        for rows in runs.chain(others) {
+            let bits = set.bits_of(&rows);
+            let expected: Vec<NodeIdx> = rows.iter().copied().filter(|row| set.contains(*row)).collect();
+            let of_bits = rows.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1).map(|(_, row)| *row);
+            assert_eq!(of_bits.collect::<Vec<_>>(), expected, "{rows:?}");
+            assert_eq!(bits.count_ones() as usize, expected.len());
+            let mut entered = NodeSet::from_iter([NodeIdx(7)]);
+            entered.insert_bits(&rows, bits);
+            assert_eq!(entered, expected.iter().copied().chain([NodeIdx(7)]).collect());
+            assert_eq!(entered.len(), NodeSet::from_iter(entered.iter()).iter().count());
+        }
+        assert_eq!((set.len(), NodeSet::default().len()), (members.len(), 0));
+    }
+
+    /// Every operation, for sets that begin and end in any word, against a set of the standard library.
+    #[test]
+    fn operations_do_what_they_do_on_other_sets() {
+        let sets: Vec<BTreeSet<u32>> = [
+            &[][..],
+            &[0],
+            &[130, 131],
+            &[64, 65, 300],
+            &[0, 63, 64, 200],
+            &[400],
+            &[300, 400, 500],
+            &[1, 2, 3, 130, 300, 500],
+        ]
+        .map(|rows| rows.iter().copied().collect())
+        .into();
+        let set = |rows: &BTreeSet<u32>| rows.iter().copied().map(NodeIdx).collect::<NodeSet>();
+        let rows = |set: &NodeSet| set.iter().map(|row| row.0).collect::<BTreeSet<u32>>();
+        for (one, other) in sets.iter().flat_map(|one| sets.iter().map(move |other| (one, other))) {
+            let (left, right) = (set(one), set(other));
+            let changed = |change: fn(&mut NodeSet, &NodeSet)| {
+                let mut changed = left.clone();
+                change(&mut changed, &right);
+                assert_eq!(changed.len(), rows(&changed).len());
+                // Whatever it went through, it goes on as others do.
+                changed.insert(NodeIdx(70));
+                assert!(changed.contains(NodeIdx(70)) && changed.iter().any(|row| row.0 == 70));
+                changed.remove(NodeIdx(70));
+                rows(&changed)
+            };
+            let without_70 = |set: BTreeSet<u32>| set.into_iter().filter(|row| *row != 70).collect::<BTreeSet<_>>();
+            assert_eq!(changed(NodeSet::union), without_70(one | other));
+            assert_eq!(changed(NodeSet::intersect), without_70(one & other));
+            assert_eq!(changed(NodeSet::subtract), without_70(one - other));
+            assert_eq!(changed(NodeSet::copy_from), *other);
+            assert_eq!(left.is_subset(&right), one.is_subset(other), "{one:?} {other:?}");
+            assert_eq!(left.is_disjoint(&right), one.is_disjoint(other), "{one:?} {other:?}");
+            assert_eq!(left == right, one == other, "{one:?} {other:?}");
+        }
+        for rows_of_it in &sets {
+            let mut cleared = set(rows_of_it);
+            cleared.clear();
+            assert!(cleared.is_empty() && cleared == NodeSet::default());
+            cleared.insert(NodeIdx(200));
+            cleared.insert(NodeIdx(3));
+            assert_eq!(rows(&cleared), [3, 200].into());
+            let mut few = set(rows_of_it);
+            few.retain(|row| row.0.is_multiple_of(2));
+            assert_eq!(rows(&few), rows_of_it.iter().copied().filter(|row| row.is_multiple_of(2)).collect());
+            few.retain_in_blocks(|first, members| if first.0 == 64 { 0 } else { members });
+            assert!(rows(&few).iter().all(|row| row.is_multiple_of(2) && row / 64 != 1));
+            let of_blocks: BTreeSet<u32> = few.blocks().flat_map(rows_of_block).map(|row| row.0).collect();
+            assert_eq!(of_blocks, rows(&few));
+        }
+    }
 
     #[test]
     fn sets_with_the_same_members_are_equal() {

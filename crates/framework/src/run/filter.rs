@@ -161,18 +161,28 @@ impl Attempt {
 
     /// Enters those nodes of a stretch that are in `passing`, until there are `limit`.
     pub(super) fn take_passing(&mut self, stretch: Stretch<'_>, passing: &NodeSet, limit: usize) {
-        let n_before = self.feasible_order.len();
         for mut nodes in [stretch.first, stretch.second] {
             while !nodes.is_empty() && self.feasible_order.len() < limit {
                 // As many as are wanted: if all of them pass, the last of them is the last that is visited.
                 let n_wanted = limit - self.feasible_order.len();
                 let (visited, rest) = nodes.split_at(n_wanted.min(nodes.len()));
-                self.feasible_order.extend(visited.iter().copied().filter(|node| passing.contains(*node)));
+                visited.chunks(64).for_each(|block| self.take_block(block, passing));
                 self.n_visited += visited.len();
                 nodes = rest;
             }
         }
-        self.feasible_order.iter().skip(n_before).for_each(|node| self.feasible.insert(*node));
+    }
+
+    /// Enters those of up to 64 nodes that are in `passing`.
+    fn take_block(&mut self, block: &[NodeIdx], passing: &NodeSet) {
+        let bits = passing.bits_of(block);
+        self.feasible.insert_bits(block, bits);
+        if bits.count_ones() as usize == block.len() {
+            self.feasible_order.extend_from_slice(block);
+        } else {
+            let passed = block.iter().enumerate().filter(|(at, _)| bits >> at & 1 == 1);
+            self.feasible_order.extend(passed.map(|(_, node)| *node));
+        }
     }
 }
 

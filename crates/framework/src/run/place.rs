@@ -173,9 +173,9 @@ fn n_nodes_to_find(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usi
     num_feasible_nodes_to_find(n_candidates, percentage, search.percentage_of_nodes_to_score)
 }
 
-fn best_node(attempt: &Attempt) -> Result<NodeIdx, Status> {
-    select(&attempt.feasible_order, &attempt.feasible, &attempt.totals)
-        .ok_or_else(|| Status::error("no node has a score"))
+fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
+    let Attempt { feasible_order, feasible, totals, batch, .. } = attempt;
+    select(feasible_order, feasible, totals, batch).ok_or_else(|| Status::error("no node has a score"))
 }
 
 /// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped and

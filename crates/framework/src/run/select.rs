@@ -6,11 +6,10 @@
 
 use berth_model::{NodeIdx, NodeSet, node_set::rows_of_block};
 
-/// The nodes with the highest total. `totals` belongs to the members of `feasible` in ascending order.
-#[must_use]
-pub fn best(feasible: &NodeSet, totals: &[i64]) -> NodeSet {
+/// Enters the nodes with the highest total in `best`. `totals` belongs to the members of `feasible` in ascending order.
+fn find_best(feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) {
     let highest = highest(totals);
-    let mut best = feasible.clone();
+    best.copy_from(feasible);
     let mut rest = totals;
     best.retain_in_blocks(|_, members| {
         let (here, behind) = rest.split_at((members.count_ones() as usize).min(rest.len()));
@@ -18,13 +17,23 @@ pub fn best(feasible: &NodeSet, totals: &[i64]) -> NodeSet {
         if !here.contains(&highest) {
             return 0;
         }
-        if members == u64::MAX {
-            return here.iter().rev().fold(0, |best, total| best << 1 | u64::from(*total == highest));
+        if let Some(here) = here.as_array::<64>() {
+            return equal_bits(here, highest);
         }
         let with_totals = rows_of_block((NodeIdx(0), members)).zip(here);
         with_totals.filter(|(_, total)| **total == highest).fold(0, |best, (row, _)| best | 1 << row.0)
     });
-    best
+}
+
+/// Which of the numbers equal this one: bit `i` stands for `numbers[i]`.
+fn equal_bits(numbers: &[i64; 64], number: i64) -> u64 {
+    let mut equal = [0_u8; 64];
+    equal.iter_mut().zip(numbers).for_each(|(equal, other)| *equal = u8::from(*other == number));
+    // The product has the last bits of eight bytes in its first byte.
+    const GATHER: u64 = 0x0102_0408_1020_4080;
+    let (eights, _) = equal.as_chunks::<8>();
+    let bits = eights.iter().map(|eight| u64::from_le_bytes(*eight).wrapping_mul(GATHER) >> 56);
+    bits.zip(0..).fold(0, |all, (bits, at)| all | bits << (8 * at))
 }
 
 /// The highest of the numbers.
@@ -39,17 +48,16 @@ fn highest(totals: &[i64]) -> i64 {
 /// So many places are looked at one by one before all are listed.
 const N_PLACES_TRIED: usize = 32;
 
-/// The node to take; `None` when nothing is feasible.
-#[must_use]
-pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Option<NodeIdx> {
-    let best = best(feasible, totals);
+/// The node to take; `None` when nothing is feasible. The nodes with the highest total are in `best` afterwards.
+pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) -> Option<NodeIdx> {
+    find_best(feasible, totals, best);
     let mut members = best.iter();
     if let (Some(only), None) = (members.next(), members.next()) {
         return Some(only);
     }
     let node_at = |place: usize| feasible_order.get(place).copied();
     let mut first = PreOrder::over(feasible_order.len()).take(N_PLACES_TRIED).filter_map(node_at);
-    first.find(|node| best.contains(*node)).or_else(|| node_at(first_in_pre_order(&places_of(feasible_order, &best))?))
+    first.find(|node| best.contains(*node)).or_else(|| node_at(first_in_pre_order(&places_of(feasible_order, best))?))
 }
 
 /// A set of places in a list as a bitmap.
@@ -60,9 +68,7 @@ struct Places {
 
 /// Where in the list the members of `nodes` stand.
 fn places_of(list: &[NodeIdx], nodes: &NodeSet) -> Places {
-    let word =
-        |block: &[NodeIdx]| block.iter().rev().fold(0, |word, node| word << 1 | u64::from(nodes.contains(*node)));
-    Places { words: list.chunks(64).map(word).collect(), n_places: list.len() }
+    Places { words: list.chunks(64).map(|block| nodes.bits_of(block)).collect(), n_places: list.len() }
 }
 
 impl Places {
@@ -209,11 +215,15 @@ mod tests {
 
     use super::*;
 
+    fn selected(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Option<NodeIdx> {
+        select(feasible_order, feasible, totals, &mut NodeSet::default())
+    }
+
     #[test]
     fn ties_go_to_the_first_in_pre_order() {
         let order: Vec<NodeIdx> = (0..7).map(NodeIdx).collect();
         let feasible: NodeSet = order.iter().copied().collect();
-        let pick = |totals: [i64; 7]| select(&order, &feasible, &totals).map(|node| node.0);
+        let pick = |totals: [i64; 7]| selected(&order, &feasible, &totals).map(|node| node.0);
         assert_eq!(pick([1, 1, 1, 1, 1, 1, 1]), Some(0));
         assert_eq!(pick([0, 0, 1, 0, 1, 0, 0]), Some(4), "below the left child of the root, before its right child");
         assert_eq!(pick([0, 0, 1, 0, 0, 2, 0]), Some(5));
@@ -235,12 +245,13 @@ mod tests {
             let order: Vec<NodeIdx> = (0..n_nodes).map(|place| NodeIdx(place * 7 % n_nodes.max(1))).collect();
             let order: Vec<NodeIdx> = if n_nodes % 7 == 0 { (0..n_nodes).map(NodeIdx).collect() } else { order };
             let feasible: NodeSet = order.iter().copied().collect();
-            let best = best(&feasible, &scores);
+            let mut best = NodeSet::default();
+            find_best(&feasible, &scores, &mut best);
             let walked = PreOrder::over(order.len()).map(|place| order[place]).find(|node| best.contains(*node));
             prop_assert_eq!(first_in_pre_order(&places_of(&order, &best)).map(|place| order[place]), walked);
             let mut ranking = Ranking::new(&order, &feasible, &scores);
             let ranked: Vec<NodeIdx> = std::iter::from_fn(|| ranking.pop()).collect();
-            prop_assert_eq!(ranked.first().copied(), select(&order, &feasible, &scores));
+            prop_assert_eq!(ranked.first().copied(), selected(&order, &feasible, &scores));
             let totals: Vec<i64> = ranked.iter().map(|node| scores[node.0 as usize]).collect();
             prop_assert!(totals.is_sorted_by(|left, right| left >= right));
             prop_assert_eq!(ranked.iter().copied().collect::<NodeSet>(), feasible);
@@ -251,8 +262,8 @@ mod tests {
     fn places_are_those_of_the_feasible_list() {
         let order = [NodeIdx(9), NodeIdx(2), NodeIdx(5)];
         let feasible: NodeSet = order.iter().copied().collect();
-        assert_eq!(select(&order, &feasible, &[3, 3, 3]), Some(NodeIdx(9)));
-        assert_eq!(select(&order, &feasible, &[3, 3, 1]), Some(NodeIdx(2)));
-        assert_eq!(select(&[], &NodeSet::default(), &[]), None);
+        assert_eq!(selected(&order, &feasible, &[3, 3, 3]), Some(NodeIdx(9)));
+        assert_eq!(selected(&order, &feasible, &[3, 3, 1]), Some(NodeIdx(2)));
+        assert_eq!(selected(&[], &NodeSet::default(), &[]), None);
     }
 }
