@@ -178,7 +178,7 @@ pub(crate) struct PodEntry {
 
 impl From<&PodRef> for PodEntry {
     fn from(pod: &PodRef) -> Self {
-        Self { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.to_string() }
+        Self { namespace: pod.namespace.to_string(), name: pod.name.to_string(), uid: pod.uid.to_string() }
     }
 }
 

@@ -47,9 +47,9 @@ pub(crate) fn decisions(scheduler: &Scheduler, sink: &mut dyn FnMut(Decision)) {
         let score = scored().find(|(idx, _)| Some(*idx) == chosen).map(|(_, total)| *total);
         let runner_up = scored().filter(|(idx, _)| Some(*idx) != chosen).map(|(_, total)| *total).max();
         sink(Decision {
-            namespace: pod.namespace.clone(),
-            name: pod.name.clone(),
-            node: node.clone(),
+            namespace: pod.namespace.to_string(),
+            name: pod.name.to_string(),
+            node: node.to_string(),
             nodes: table.n_nodes(),
             feasible: attempt.feasible.len(),
             score,

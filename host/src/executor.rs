@@ -105,14 +105,16 @@ impl Executor {
     async fn carry_out(&self, PodRequest { pod, request }: PodRequest, dropped_patches: bool) {
         match request {
             Request::Bind { cycle, node } => {
-                debug!(target: V3, pod = pod.name, namespace = pod.namespace, node, "Attempting to bind pod to node");
+                debug!(target: V3, pod = &*pod.name, namespace = &*pod.namespace, node = &*node, "Attempting to bind pod to node");
                 let result = self.counted(ApiCall::PodBinding, self.writer.bind(&target(&pod), &node)).await;
                 match &result {
-                    Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node, "bound"),
+                    Ok(()) => debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, "bound"),
                     Err(error) if is_gone(error) => {
-                        debug!(pod = %pod.name, namespace = %pod.namespace, node, %error, "its pod leaves: no binding");
+                        debug!(pod = %pod.name, namespace = %pod.namespace, node = &*node, %error, "its pod leaves: no binding");
                     }
-                    Err(error) => warn!(pod = %pod.name, namespace = %pod.namespace, node, %error, "binding failed"),
+                    Err(error) => {
+                        warn!(pod = %pod.name, namespace = %pod.namespace, node = &*node, %error, "binding failed")
+                    }
                 }
                 let result = result.map_err(|error| RequestError::new(error.to_string()));
                 if result.is_err() && dropped_patches {
@@ -210,11 +212,11 @@ impl Executor {
                 let _ = self.plugins.send(Message::Faulted { plugin, fault, held }).await;
             }
             Notice::EffectRefused { pod, plugin, effect, count, message } => {
-                let (effect, namespace) = (effect.as_str(), &pod.namespace);
+                let (effect, namespace) = (effect.as_str(), &*pod.namespace);
                 let total = self.metrics.effects_refused_now(&plugin, effect, u64::from(count));
                 // A plugin may ask at every pod: after the first refusal, one line each time the number has doubled.
                 if (total - u64::from(count)).leading_zeros() != total.leading_zeros() {
-                    warn!(%plugin, effect, pod = pod.name, namespace, total, "{message}");
+                    warn!(%plugin, effect, pod = &*pod.name, namespace, total, "{message}");
                 }
                 let refused = AuditEvent::EffectRefused { effect, pod: PodEntry::from(&pod), count, reason: message };
                 self.audit.record(&plugin, By::Plugin, refused);
@@ -269,7 +271,7 @@ fn pass_on_panic<T>(ended: Result<T, JoinError>) -> T {
 }
 
 fn target(pod: &PodRef) -> berth_cluster::PodRef {
-    berth_cluster::PodRef { namespace: pod.namespace.clone(), name: pod.name.clone(), uid: pod.uid.to_string() }
+    berth_cluster::PodRef { namespace: pod.namespace.to_string(), name: pod.name.to_string(), uid: pod.uid.to_string() }
 }
 
 fn new_event(record: EventRecord) -> NewEvent {
@@ -287,11 +289,11 @@ fn new_event(record: EventRecord) -> NewEvent {
 
 fn reference(pod: PodRef) -> ObjectReference {
     ObjectReference {
-        kind: "Pod".to_owned(),
-        api_version: "v1".to_owned(),
+        kind: "Pod".into(),
+        api_version: "v1".into(),
         namespace: pod.namespace,
         name: pod.name,
-        uid: pod.uid.to_string(),
+        uid: pod.uid.shared(),
         resource_version: pod.resource_version,
     }
 }

@@ -11,6 +11,7 @@ mod api_server;
 
 use std::{
     collections::BTreeMap,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -97,7 +98,7 @@ pub fn plugins() -> Vec<String> {
 ///
 /// # Errors
 /// A plugin is missing, or refuses its arguments.
-pub fn default_profile(factories: &[std::sync::Arc<dyn PluginFactory>]) -> Result<Profile> {
+pub fn default_profile(factories: &[Arc<dyn PluginFactory>]) -> Result<Profile> {
     let entry = json!({"schedulerName": SCHEDULER_NAME});
     let config = berth_config::Profile::from_json(Some(&entry), &InTree::new(&berth_builtins::factories()))?;
     config.build(|name, args| {
@@ -115,13 +116,15 @@ struct Stage<'a> {
     tell_time: &'a dyn Fn(Time),
     now: Time,
     figures: EngineFigures,
+    /// Empty between two turns.
+    actions: Vec<Action>,
 }
 
 /// Bindings of pods whose scheduling is measured.
 struct Bound {
     start: Instant,
     /// By pod.
-    placements: Vec<(String, String)>,
+    placements: Vec<(Arc<str>, Arc<str>)>,
     at: Vec<Duration>,
 }
 
@@ -140,7 +143,8 @@ impl<'a> Stage<'a> {
             ..Settings::default()
         };
         let scheduler = Scheduler::new(settings, vec![profile]);
-        Self { scheduler, server: ApiServer::default(), tell_time, now: START, figures: EngineFigures::default() }
+        let (server, figures) = (ApiServer::default(), EngineFigures::default());
+        Self { scheduler, server, tell_time, now: START, figures, actions: Vec::new() }
     }
 
     fn handle(&mut self, event: Event) {
@@ -208,12 +212,12 @@ impl<'a> Stage<'a> {
             n_pods,
             wall,
             threads: cpu.map(|cpu| ("scheduler".to_owned(), cpu)).into_iter().collect(),
+            placements: bound.placements(),
             bound_at: bound.at,
             latencies,
             allocations: allocations.map(|(end, start)| end - start),
             peak_memory: usage::peak_memory("self"),
             engine: Some(self.figures),
-            placements: bound.placements.into_iter().collect(),
         })
     }
 
@@ -236,6 +240,7 @@ impl<'a> Stage<'a> {
             self.change(changes, n_before, bound.len())?;
             if bound.len() >= n_told + TOLD_EVERY {
                 n_told = bound.len();
+                self.scheduler.drain_observations();
                 progress(n_told);
             }
         }
@@ -266,6 +271,7 @@ impl<'a> Stage<'a> {
             self.change(changes, n_before, bound.len())?;
             if bound.len() >= n_told + TOLD_EVERY {
                 n_told = bound.len();
+                self.scheduler.drain_observations();
                 progress(n_told);
             }
         }
@@ -277,14 +283,15 @@ impl<'a> Stage<'a> {
         (self.tell_time)(self.now);
         let start = Instant::now();
         let is_busy = self.scheduler.run(self.now);
-        let actions = self.scheduler.drain_actions();
+        let mut actions = std::mem::take(&mut self.actions);
+        actions.extend(self.scheduler.drain_actions());
         self.figures.cycles += start.elapsed();
         let did_something = is_busy || !actions.is_empty();
         let start = Instant::now();
-        for action in actions {
+        for action in actions.drain(..) {
             self.perform(action, bound)?;
         }
-        self.scheduler.drain_observations();
+        self.actions = actions;
         self.figures.confirming += start.elapsed();
         Ok(did_something)
     }
@@ -359,9 +366,14 @@ impl Bound {
         self.at.len()
     }
 
-    fn put(&mut self, pod: String, node: String) {
+    fn put(&mut self, pod: Arc<str>, node: Arc<str>) {
         self.placements.push((pod, node));
         self.at.push(self.start.elapsed());
+    }
+
+    /// By pod.
+    fn placements(&self) -> BTreeMap<String, String> {
+        self.placements.iter().map(|(pod, node)| (pod.to_string(), node.to_string())).collect()
     }
 
     /// From when each pod was to be created, whether the loop was late with it or not.
@@ -372,7 +384,7 @@ impl Bound {
             .map(|(at, pod)| (pod.as_str(), Duration::from_secs_f64(at as f64 / rate)))
             .collect();
         let latency =
-            |((pod, _), at): (&(String, String), &Duration)| Some(at.saturating_sub(*created.get(pod.as_str())?));
+            |((pod, _), at): (&(Arc<str>, Arc<str>), &Duration)| Some(at.saturating_sub(*created.get(&**pod)?));
         self.placements.iter().zip(&self.at).filter_map(latency).collect()
     }
 }

@@ -7,6 +7,7 @@
 use berth_framework::{Call, ConfigureError, PreScore, Score, Status};
 use berth_model::{Column, NodeIdx, NodeSet};
 use serde::Deserialize;
+use smallvec::SmallVec;
 
 use crate::{
     args,
@@ -58,7 +59,7 @@ impl Score for NodeResourcesBalancedAllocation {
         let table = call.table;
         let used = |name| table.requested().column(name);
         let views = views(&self.resources, &call.pod.balanced_requests, table, used);
-        let (mut with, mut without) = (Vec::new(), Vec::new());
+        let (mut with, mut without) = (SmallVec::<[f64; 4]>::new(), SmallVec::<[f64; 4]>::new());
         let of_row = |node| {
             with.clear();
             without.clear();

@@ -118,14 +118,16 @@ impl PodTopologySpread {
                 None => Ok(constraints),
             };
         }
-        let mut constraints = of_kind(self.default_constraints.get(&table.symbols));
-        if !constraints.is_empty() {
-            let selector = self.default_selector.get(table, pod);
-            if selector.is_empty() {
-                constraints.clear();
-            }
-            constraints.iter_mut().for_each(|constraint| constraint.selector = Some(selector.clone()));
+        let defaults = self.default_constraints.get(&table.symbols);
+        if !defaults.iter().any(|constraint| constraint.is_hard == is_hard) {
+            return Ok(Vec::new());
         }
+        let selector = self.default_selector.get(table, pod);
+        if selector.is_empty() {
+            return Ok(Vec::new());
+        }
+        let mut constraints = of_kind(defaults);
+        constraints.iter_mut().for_each(|constraint| constraint.selector = Some(selector.clone()));
         Ok(constraints)
     }
 

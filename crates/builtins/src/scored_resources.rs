@@ -3,6 +3,7 @@
 
 use berth_model::{ClusterTable, NodeIdx, Sym, cluster_table::at, pod::Resources};
 use serde::Deserialize;
+use smallvec::SmallVec;
 use thiserror::Error;
 
 use crate::row_blocks::{Amounts, Block, is_small};
@@ -95,7 +96,7 @@ pub(crate) fn views<'a>(
     requests: &Resources,
     table: &'a ClusterTable,
     used: impl Fn(Sym) -> &'a [i64],
-) -> Vec<ResourceView<'a>> {
+) -> SmallVec<[ResourceView<'a>; 4]> {
     let view = |resource: &ScoredResource| {
         let name = table.symbols.lookup(&resource.name).filter(|&name| name != Sym::PODS)?;
         let request = requests.get(name);

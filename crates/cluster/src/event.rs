@@ -5,6 +5,7 @@
 //! finds tens of thousands waiting, which is counted: events are a courtesy, and must not hold up scheduling.
 
 use std::{
+    borrow::Cow,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering},
@@ -19,6 +20,7 @@ use post::Poster;
 
 use crate::rate::{RequestRate, Throttle};
 
+mod body;
 mod post;
 mod series;
 #[cfg(test)]
@@ -31,13 +33,13 @@ const QUEUE_LEN: usize = 50_000;
 /// What the event is about. Its resource version counts: the same event about a changed object starts a new series.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct ObjectReference {
-    pub kind: String,
-    pub api_version: String,
+    pub kind: Cow<'static, str>,
+    pub api_version: Cow<'static, str>,
     /// Empty for objects without a namespace.
-    pub namespace: String,
-    pub name: String,
-    pub uid: String,
-    pub resource_version: String,
+    pub namespace: Arc<str>,
+    pub name: Arc<str>,
+    pub uid: Arc<str>,
+    pub resource_version: Arc<str>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -51,9 +53,9 @@ pub enum EventType {
 pub struct NewEvent {
     pub type_: EventType,
     /// `Scheduled`, `FailedScheduling`, ...
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// `Binding`, `Scheduling`, ...
-    pub action: String,
+    pub action: Cow<'static, str>,
     /// The message. Cut off at 1024 bytes.
     pub note: String,
     /// Whether events with other messages are other events. Else they are folded into one, which keeps the first message, as
@@ -62,7 +64,7 @@ pub struct NewEvent {
     pub regarding: ObjectReference,
     pub related: Option<ObjectReference>,
     /// The `schedulerName` of the profile that speaks.
-    pub reporting_controller: String,
+    pub reporting_controller: Arc<str>,
 }
 
 /// Tells events in the background. Cheap to clone; the task behind it ends, once everything queued is sent, when the

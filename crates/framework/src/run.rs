@@ -20,7 +20,7 @@ mod sign;
 #[cfg(test)]
 mod tests;
 
-use std::time::Duration;
+use std::{iter, time::Duration};
 
 use berth_model::{NodeIdx, NodeSet};
 
@@ -35,7 +35,7 @@ pub use self::{
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
-    select::{Ranking, best, select},
+    select::{Ranking, select},
     sign::{Signature, sign},
 };
 use crate::{
@@ -43,21 +43,27 @@ use crate::{
     status::{Code, Status},
 };
 
-/// A set of plugins of one profile.
+/// A set of plugins of one profile. Of a profile with up to 64 plugins it takes no memory of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct PluginBits(Vec<bool>);
+pub struct PluginBits {
+    first: u64,
+    /// The plugins behind the first 64.
+    others: Vec<u64>,
+}
 
 impl PluginBits {
     /// Whether `plugin` is in the set.
     #[must_use]
     pub fn contains(&self, plugin: PluginIdx) -> bool {
-        self.0.get(plugin.index()).copied().unwrap_or(false)
+        let (word, bit) = (plugin.index() / 64, plugin.index() % 64);
+        let word = word.checked_sub(1).map_or(Some(self.first), |at| self.others.get(at).copied());
+        word.is_some_and(|word| word >> bit & 1 == 1)
     }
 
     /// Whether no plugin is in the set.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        !self.0.contains(&true)
+        self.words().all(|word| word == 0)
     }
 
     /// Adds `plugin`; [`PluginIdx::NOBODY`] is in no set and changes nothing.
@@ -65,22 +71,31 @@ impl PluginBits {
         if plugin == PluginIdx::NOBODY {
             return;
         }
-        if plugin.index() >= self.0.len() {
-            self.0.resize(plugin.index() + 1, false);
+        let (word, bit) = (plugin.index() / 64, plugin.index() % 64);
+        if word > self.others.len() {
+            self.others.resize(word, 0);
         }
-        if let Some(slot) = self.0.get_mut(plugin.index()) {
-            *slot = true;
+        let word = word.checked_sub(1).map_or(Some(&mut self.first), |at| self.others.get_mut(at));
+        if let Some(word) = word {
+            *word |= 1 << bit;
         }
     }
 
     /// Empties the set; its buffer stays.
     pub fn clear(&mut self) {
-        self.0.clear();
+        self.first = 0;
+        self.others.clear();
     }
 
     /// The members in the order of the profile.
     pub fn iter(&self) -> impl Iterator<Item = PluginIdx> + '_ {
-        (0u32..).zip(&self.0).filter(|(_, set)| **set).map(|(index, _)| PluginIdx(index))
+        let bits =
+            |(at, word): (u32, u64)| (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| at * 64 + bit);
+        (0..).zip(self.words()).flat_map(bits).map(PluginIdx)
+    }
+
+    fn words(&self) -> impl Iterator<Item = u64> + '_ {
+        iter::once(self.first).chain(self.others.iter().copied())
     }
 }
 

@@ -14,6 +14,12 @@ impl PodUid {
     pub fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// The same to keep.
+    #[must_use]
+    pub fn shared(&self) -> Arc<str> {
+        Arc::clone(&self.0)
+    }
 }
 
 impl Default for PodUid {

@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rustc_hash::FxHashMap;
 use sha2::{Digest as _, Sha256};
 
-use self::journal::Journal;
 pub use self::uses::{Interning, Uses};
+use self::{journal::Journal, uses::UsedSymbols};
 
 /// An interned string. [`Sym::NONE`] stands for an absent value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -91,11 +91,11 @@ pub struct Symbols {
     /// The symbols of the object that is being interned. Kept for the next object.
     of_object: Vec<Sym>,
     /// Empty between two calls of [`Self::take_back`], which exchanges it for what was returned.
-    taken_back: Vec<Box<[Sym]>>,
+    taken_back: Vec<UsedSymbols>,
 }
 
 /// The symbols of [`Uses`] that are gone, on whichever thread that was.
-type Returned = Arc<Mutex<Vec<Box<[Sym]>>>>;
+type Returned = Arc<Mutex<Vec<UsedSymbols>>>;
 
 /// Room for so many returned objects is kept. When many are gone at once, the rest of it is given back.
 const MAX_KEPT: usize = 1 << 10;
@@ -180,6 +180,12 @@ impl Symbols {
     #[must_use]
     pub fn text(&self, sym: Sym) -> &str {
         self.texts.get(sym.index()).map_or("", |text| text)
+    }
+
+    /// [`Self::text`] to keep.
+    #[must_use]
+    pub fn shared_text(&self, sym: Sym) -> Arc<str> {
+        self.texts.get(sym.index()).map_or_else(|| Arc::from(""), Arc::clone)
     }
 
     /// The number of symbols, unused ones included.

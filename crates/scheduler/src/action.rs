@@ -1,6 +1,6 @@
 //! What the scheduler asks the host to do.
 
-use std::{sync::Arc, time::Duration};
+use std::{borrow::Cow, sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
@@ -20,17 +20,17 @@ pub enum Action {
     Notice(Notice),
 }
 
-/// A pod as API calls name it.
+/// A pod as API calls name it. Cloning it is cheap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodRef {
     /// `metadata.namespace`.
-    pub namespace: String,
+    pub namespace: Arc<str>,
     /// `metadata.name`.
-    pub name: String,
+    pub name: Arc<str>,
     /// `metadata.uid`.
     pub uid: PodUid,
     /// Empty when it is not known.
-    pub resource_version: String,
+    pub resource_version: Arc<str>,
 }
 
 /// A write to the API server about one pod.
@@ -50,14 +50,14 @@ pub enum Request {
         /// The attempt that the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
-        node: String,
+        node: Arc<str>,
     },
     /// Have an extender bind the pod; answer with [`crate::Event::BindFinished`].
     BindByExtender {
         /// The attempt that the answer names.
         cycle: CycleId,
         /// `metadata.name` of the node.
-        node: String,
+        node: Arc<str>,
         /// Which extender.
         extender: ExtenderIdx,
     },
@@ -176,7 +176,7 @@ pub enum AttemptOutcome {
     /// It is bound.
     Bound {
         /// `metadata.name` of the node.
-        node: String,
+        node: Arc<str>,
         /// Nodes that were looked at.
         n_evaluated: usize,
         /// Nodes that passed.
@@ -206,13 +206,13 @@ pub struct EventRecord {
     /// `Warning`; else `Normal`.
     pub warning: bool,
     /// Why, in one word, such as `FailedScheduling`.
-    pub reason: String,
+    pub reason: Cow<'static, str>,
     /// What was done or tried, such as `Binding`.
-    pub action: String,
+    pub action: Cow<'static, str>,
     /// The text for people.
     pub note: String,
     /// The profile's `schedulerName`.
-    pub reporting_controller: String,
+    pub reporting_controller: Arc<str>,
 }
 
 /// The severity of a log line.

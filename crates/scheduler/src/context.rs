@@ -1,6 +1,6 @@
 //! What the machines of the scheduler share, lent to one of them at a time, and the steps that need several parts of it.
 
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use berth_cache::Cache;
 use berth_framework::{CycleId, Extenders, PluginIdx, Profile};
@@ -53,16 +53,20 @@ pub(crate) struct Context {
 }
 
 /// An event about a pod, without the pod.
-pub(crate) struct PodEvent<'a> {
+pub(crate) struct PodEvent {
     pub(crate) warning: bool,
-    pub(crate) reason: &'a str,
-    pub(crate) action: &'a str,
+    pub(crate) reason: Cow<'static, str>,
+    pub(crate) action: Cow<'static, str>,
 }
 
-impl PodEvent<'static> {
-    pub(crate) const FAILED_SCHEDULING: Self = Self { warning: true, reason: "FailedScheduling", action: "Scheduling" };
-    pub(crate) const SCHEDULED: Self = Self { warning: false, reason: "Scheduled", action: "Binding" };
-    pub(crate) const PREEMPTED: Self = Self { warning: false, reason: "Preempted", action: "Preempting" };
+impl PodEvent {
+    pub(crate) const FAILED_SCHEDULING: Self = Self::new(true, "FailedScheduling", "Scheduling");
+    pub(crate) const SCHEDULED: Self = Self::new(false, "Scheduled", "Binding");
+    pub(crate) const PREEMPTED: Self = Self::new(false, "Preempted", "Preempting");
+
+    const fn new(warning: bool, reason: &'static str, action: &'static str) -> Self {
+        Self { warning, reason: Cow::Borrowed(reason), action: Cow::Borrowed(action) }
+    }
 }
 
 impl Context {
@@ -157,6 +161,10 @@ impl Context {
         self.cache.table().symbols.text(sym)
     }
 
+    pub(crate) fn shared_text(&self, sym: Sym) -> Arc<str> {
+        self.cache.table().symbols.shared_text(sym)
+    }
+
     /// `namespace/name`.
     pub(crate) fn full_name(&self, pod: &Pod) -> String {
         format!("{}/{}", self.text(pod.namespace), pod.name)
@@ -164,10 +172,10 @@ impl Context {
 
     pub(crate) fn pod_ref(&self, pod: &Pod) -> PodRef {
         PodRef {
-            namespace: self.text(pod.namespace).to_owned(),
-            name: pod.name.to_string(),
+            namespace: self.shared_text(pod.namespace),
+            name: Arc::clone(&pod.name),
             uid: pod.uid.clone(),
-            resource_version: self.pending_pods.resource_version(&pod.uid).to_owned(),
+            resource_version: self.pending_pods.resource_version(&pod.uid),
         }
     }
 
@@ -183,25 +191,25 @@ impl Context {
     }
 
     /// Writes an event about `pod`, reported by its profile.
-    pub(crate) fn pod_event(&mut self, pod: &Pod, event: &PodEvent<'_>, note: String) {
+    pub(crate) fn pod_event(&mut self, pod: &Pod, event: PodEvent, note: String) {
         self.record_event(pod, None, event, note);
     }
 
     /// Writes an event about what happened to `pod` for `preemptor`, whose profile reports it.
     pub(crate) fn preempted_event(&mut self, pod: &Pod, preemptor: &Pod, note: String) {
-        self.record_event(pod, Some(preemptor), &PodEvent::PREEMPTED, note);
+        self.record_event(pod, Some(preemptor), PodEvent::PREEMPTED, note);
     }
 
-    fn record_event(&mut self, pod: &Pod, related: Option<&Pod>, event: &PodEvent<'_>, note: String) {
+    fn record_event(&mut self, pod: &Pod, related: Option<&Pod>, event: PodEvent, note: String) {
         let reported_by = related.unwrap_or(pod).scheduler_name;
         let record = EventRecord {
             regarding: self.pod_ref(pod),
             related: related.map(|related| self.pod_ref(related)),
             warning: event.warning,
-            reason: event.reason.to_owned(),
-            action: event.action.to_owned(),
+            reason: event.reason,
+            action: event.action,
             note,
-            reporting_controller: self.text(reported_by).to_owned(),
+            reporting_controller: self.shared_text(reported_by),
         };
         self.outbox.notice(Notice::Event(record));
     }

@@ -87,7 +87,7 @@ impl Cycle {
         self.n_cycles
     }
 
-    pub(crate) fn batch_metrics(&self) -> &BatchMetrics {
+    pub(crate) fn batch_metrics(&self) -> BatchMetrics {
         self.batching.metrics()
     }
 
@@ -212,7 +212,7 @@ fn is_to_be_tried(pod: &Arc<Pod>, context: &mut Context) -> bool {
     }
     if pod.terminating {
         let note = format!("skip schedule deleting pod: {}", context.full_name(pod));
-        context.pod_event(pod, &PodEvent::FAILED_SCHEDULING, note);
+        context.pod_event(pod, PodEvent::FAILED_SCHEDULING, note);
         return false;
     }
     context.cache.pod(&pod.uid).is_none()

@@ -87,7 +87,7 @@ impl Context {
             (false, _) => AttemptOutcome::Failed { message: message.clone() },
         };
         self.outbox.notice(Notice::Attempted { pod: self.pod_ref(&newest), outcome });
-        self.pod_event(&newest, &PodEvent::FAILED_SCHEDULING, message);
+        self.pod_event(&newest, PodEvent::FAILED_SCHEDULING, message);
         self.patch_failure(&newest, &failure);
     }
 
@@ -104,7 +104,7 @@ impl Context {
                     self.outbox.log(Level::Error, text);
                     is_first = false;
                 }
-                self.pod_event(&pod, &PodEvent::FAILED_SCHEDULING, message);
+                self.pod_event(&pod, PodEvent::FAILED_SCHEDULING, message);
             }
         }
     }

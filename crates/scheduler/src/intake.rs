@@ -167,7 +167,7 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
     let pending = PendingPod::new(Arc::clone(pod), api);
     let resource_version = &api.metadata.resource_version;
     let old = context.pending_pods.insert(pending);
-    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && old.resource_version == *resource_version) {
+    if old.as_ref().is_some_and(|old| !resource_version.is_empty() && *old.resource_version == **resource_version) {
         return;
     }
     if bindings.contains(&pod.uid) {

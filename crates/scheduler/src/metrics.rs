@@ -64,6 +64,33 @@ pub struct BatchMetrics {
     pub flushes: BTreeMap<(String, &'static str), u64>,
 }
 
+/// Counters by profile and by what is counted. Counting takes no memory after the first time.
+#[derive(Clone, Debug)]
+pub(crate) struct ByProfile<What>(BTreeMap<String, BTreeMap<What, u64>>);
+
+impl<What> Default for ByProfile<What> {
+    fn default() -> Self {
+        Self(BTreeMap::new())
+    }
+}
+
+impl<What: Copy + Ord> ByProfile<What> {
+    pub(crate) fn count(&mut self, profile: &str, what: What) {
+        match self.0.get_mut(profile) {
+            Some(counters) => *counters.entry(what).or_default() += 1,
+            None => drop(self.0.insert(profile.to_owned(), BTreeMap::from([(what, 1)]))),
+        }
+    }
+
+    pub(crate) fn totals(&self) -> BTreeMap<(String, What), u64> {
+        let of_profile = |(profile, counters): (&String, &BTreeMap<What, u64>)| {
+            let profile = profile.clone();
+            counters.clone().into_iter().map(move |(what, total)| ((profile.clone(), what), total))
+        };
+        self.0.iter().flat_map(of_profile).collect()
+    }
+}
+
 /// Counters and gauges as they stand.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Metrics {

@@ -1,13 +1,13 @@
 //! What leaves the scheduler: actions in order, measurements, and the time that all of one turn shares.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
 
 use berth_framework::Clock;
 use berth_model::Time;
 
 use crate::{
     action::{Action, Level, Notice, PodRef, PodRequest, Request},
-    metrics::{AttemptResult, Observation},
+    metrics::{AttemptResult, ByProfile, Observation},
 };
 
 /// Where every machine of the scheduler leaves its results.
@@ -16,8 +16,7 @@ pub(crate) struct Outbox {
     now: Time,
     actions: Vec<Action>,
     observations: Vec<Observation>,
-    /// By profile.
-    attempts: BTreeMap<String, BTreeMap<AttemptResult, u64>>,
+    attempts: ByProfile<AttemptResult>,
     /// Times steps that are shorter than a [`Time`] can say.
     clock: Option<Arc<dyn Clock>>,
 }
@@ -74,18 +73,15 @@ impl Outbox {
     }
 
     pub(crate) fn count_attempt(&mut self, profile: &str, result: AttemptResult) {
-        match self.attempts.get_mut(profile) {
-            Some(by_result) => *by_result.entry(result).or_default() += 1,
-            None => drop(self.attempts.insert(profile.to_owned(), BTreeMap::from([(result, 1)]))),
-        }
+        self.attempts.count(profile, result);
     }
 
     pub(crate) fn actions(&self) -> &[Action] {
         &self.actions
     }
 
-    pub(crate) fn take_actions(&mut self) -> Vec<Action> {
-        std::mem::take(&mut self.actions)
+    pub(crate) fn drain_actions(&mut self) -> Drain<'_, Action> {
+        self.actions.drain(..)
     }
 
     pub(crate) fn take_observations(&mut self) -> Vec<Observation> {
@@ -93,10 +89,6 @@ impl Outbox {
     }
 
     pub(crate) fn attempts(&self) -> BTreeMap<(String, AttemptResult), u64> {
-        let of_profile = |(profile, by_result): (&String, &BTreeMap<AttemptResult, u64>)| {
-            let profile = profile.clone();
-            by_result.clone().into_iter().map(move |(result, count)| ((profile.clone(), result), count))
-        };
-        self.attempts.iter().flat_map(of_profile).collect()
+        self.attempts.totals()
     }
 }

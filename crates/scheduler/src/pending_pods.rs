@@ -9,7 +9,7 @@ use rustc_hash::FxHashMap;
 #[derive(Clone, Debug)]
 pub(crate) struct PendingPod {
     pub(crate) pod: Arc<Pod>,
-    pub(crate) resource_version: String,
+    pub(crate) resource_version: Arc<str>,
     pub(crate) generation: i64,
     pub(crate) conditions: Vec<api::Condition>,
     /// The condition that the scheduler asked for since then: the watch has not shown it yet.
@@ -22,7 +22,7 @@ impl PendingPod {
     pub(crate) fn new(pod: Arc<Pod>, api: &api::Pod) -> Self {
         Self {
             pod,
-            resource_version: api.metadata.resource_version.clone(),
+            resource_version: api.metadata.resource_version.as_str().into(),
             generation: api.metadata.generation,
             conditions: api.status.conditions.clone(),
             asked: None,
@@ -85,7 +85,7 @@ impl PendingPods {
     }
 
     /// The `resourceVersion` of the pod; empty when it is not pending.
-    pub(crate) fn resource_version(&self, uid: &str) -> &str {
-        self.0.get(uid).map_or("", |pending| &pending.resource_version)
+    pub(crate) fn resource_version(&self, uid: &str) -> Arc<str> {
+        self.0.get(uid).map_or_else(|| Arc::from(""), |pending| Arc::clone(&pending.resource_version))
     }
 }

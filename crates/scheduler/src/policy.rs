@@ -83,13 +83,13 @@ impl PluginPolicy<'_> {
     /// Asks the PreEnqueue plugins until one closes the gate.
     fn ask_gates(&mut self, pod: &Pod, gated_by: Option<&str>) -> Gate {
         let Some(profile) = self.profiles.get(pod.scheduler_name) else { return Gate::Open };
-        let mut plugins = profile.plugins.at(Point::PreEnqueue).to_vec();
-        plugins.sort_by_key(|&plugin| gated_by != Some(&**profile.name(plugin)));
-        for plugin in plugins {
-            let profile = self.profiles.get(pod.scheduler_name);
-            let is_not_asked = profile.is_some_and(|profile| {
-                profile.is_blind(plugin).is_some() || self.is_held_for(profile.name(plugin), pod)
-            });
+        let plugins = profile.plugins.at(Point::PreEnqueue);
+        let n_plugins = plugins.len();
+        let first = plugins.iter().position(|&plugin| gated_by == Some(&**profile.name(plugin)));
+        for position in first.into_iter().chain((0..n_plugins).filter(|position| Some(*position) != first)) {
+            let Some(profile) = self.profiles.get(pod.scheduler_name) else { continue };
+            let Some(&plugin) = profile.plugins.at(Point::PreEnqueue).get(position) else { continue };
+            let is_not_asked = profile.is_blind(plugin).is_some() || self.is_held_for(profile.name(plugin), pod);
             // The cycle tells the pod what is missing, or that it is held.
             if is_not_asked {
                 continue;

@@ -1,6 +1,6 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
-use std::sync::Arc;
+use std::{sync::Arc, vec::Drain};
 
 use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
@@ -197,8 +197,8 @@ impl Scheduler {
     }
 
     /// What is to be done, in order.
-    pub fn drain_actions(&mut self) -> Vec<Action> {
-        self.context.outbox.take_actions()
+    pub fn drain_actions(&mut self) -> Drain<'_, Action> {
+        self.context.outbox.drain_actions()
     }
 
     /// The same, left where it is.
@@ -235,7 +235,7 @@ impl Scheduler {
             cycles: self.cycle.n_cycles(),
             cycles_with_board: self.cycle.n_with_board(),
             attempts: self.context.outbox.attempts(),
-            batching: self.cycle.batch_metrics().clone(),
+            batching: self.cycle.batch_metrics(),
             queue: self.context.queue.metrics(),
             pending_pods: self.context.queue.pending_pods(),
             cache: self.context.cache.sizes(),

@@ -173,6 +173,7 @@ mod tests {
                 "serde_json",
                 "serde_path_to_error",
                 "sha2",
+                "smallvec",
                 "thin-vec",
                 "thiserror",
                 "wit-bindgen"

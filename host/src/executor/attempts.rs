@@ -17,12 +17,13 @@ const SLOW_SEARCH: Duration = Duration::from_millis(100);
 
 /// One line for each attempt.
 pub(super) fn tell(PodRef { namespace, name: pod, .. }: &PodRef, outcome: AttemptOutcome) {
+    let (namespace, pod) = (&**namespace, &**pod);
     match outcome {
         AttemptOutcome::Bound { node, n_evaluated, n_feasible } => debug!(
             target: V2,
             pod,
             namespace,
-            node,
+            node = &*node,
             evaluatedNodes = n_evaluated,
             feasibleNodes = n_feasible,
             "Successfully bound pod to node"
@@ -87,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_trace_shows_the_steps_that_took_their_share() {
-        let pod = PodRef { namespace: "default".to_owned(), name: "a".to_owned(), ..PodRef::default() };
+        let pod = PodRef { namespace: "default".into(), name: "a".into(), ..PodRef::default() };
         let now = Duration::from_millis(1_795_338_060_718);
         let milliseconds = Duration::from_millis;
         let steps = [("Computing predicates done", milliseconds(120)), ("Prioritizing done", milliseconds(30))];

@@ -66,20 +66,20 @@ impl Executor {
         else {
             return Ok(());
         };
-        info!(victim = name, namespace, node, preemptor = cause.pod.name, "preempted");
+        info!(victim = name, namespace, node, preemptor = &*cause.pod.name, "preempted");
         self.recorder.record(new_event(EventRecord {
             regarding: PodRef {
-                namespace: namespace.clone(),
-                name: name.clone(),
+                namespace: namespace.as_str().into(),
+                name: name.as_str().into(),
                 uid: victim.uid.as_str().into(),
-                resource_version,
+                resource_version: resource_version.into(),
             },
             related: Some(cause.pod.clone()),
             warning: false,
-            reason: "Preempted".to_owned(),
-            action: "Preempting".to_owned(),
+            reason: "Preempted".into(),
+            action: "Preempting".into(),
             note: format!("Preempted by pod {} on node {node}", cause.pod.uid),
-            reporting_controller: cause.scheduler_name.to_owned(),
+            reporting_controller: cause.scheduler_name.into(),
         }));
         Ok(())
     }
@@ -132,10 +132,10 @@ impl Executor {
                     regarding: cause.pod.clone(),
                     related: None,
                     warning,
-                    reason,
-                    action,
+                    reason: reason.into(),
+                    action: action.into(),
                     note,
-                    reporting_controller: cause.scheduler_name.to_owned(),
+                    reporting_controller: cause.scheduler_name.into(),
                 }));
                 Ok(())
             }
@@ -185,7 +185,7 @@ fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
             Some(EffectTarget { verb: "delete", kind, subresource: None, namespace, name })
         }
         Effect::Event { .. } => {
-            let (kind, namespace, name) = ("v1/Pod".to_owned(), pod.namespace.clone(), pod.name.clone());
+            let (kind, namespace, name) = ("v1/Pod".to_owned(), pod.namespace.to_string(), pod.name.to_string());
             Some(EffectTarget { verb: "event", kind, subresource: None, namespace, name })
         }
         Effect::Evict { .. }

@@ -111,7 +111,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
 }
 
 fn action(effects: Vec<Effect>) -> Action {
-    let pod = PodRef { namespace: "default".to_owned(), uid: "u".into(), name: "a".to_owned(), ..PodRef::default() };
+    let pod = PodRef { namespace: "default".into(), uid: "u".into(), name: "a".into(), ..PodRef::default() };
     let request = Request::AwaitedEffects(PluginEffects {
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),

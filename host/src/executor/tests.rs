@@ -77,7 +77,8 @@ impl Bench {
 
     async fn ask(&self, pod: usize, request: Request) {
         let name = format!("pod-{pod}");
-        let pod = PodRef { namespace: "default".to_owned(), uid: name.as_str().into(), name, ..PodRef::default() };
+        let pod =
+            PodRef { namespace: "default".into(), uid: name.as_str().into(), name: name.into(), ..PodRef::default() };
         let action = Action::Pod(PodRequest { pod, request });
         let sent = tokio::time::timeout(DEADLINE, self.actions.send(action)).await;
         assert!(matches!(sent, Ok(Ok(()))), "the executor takes no more actions");
@@ -123,7 +124,7 @@ fn patch_claim_by(plugin: &str, pod: usize) -> Request {
 }
 
 fn bind() -> Request {
-    Request::Bind { cycle: CycleId(1), node: "n1".to_owned() }
+    Request::Bind { cycle: CycleId(1), node: "n1".into() }
 }
 
 /// More than may be open at a time.

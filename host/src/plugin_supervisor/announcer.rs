@@ -4,7 +4,7 @@
 //! from the downward API), that is its pod; elsewhere the namespace `kube-system`, or the one named by `POD_NAMESPACE`, which
 //! is there in any case. The plugin stands in `related`, so that repetitions are folded plugin by plugin.
 
-use std::env;
+use std::{env, sync::Arc};
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
 use berth_framework::PluginVersion;
@@ -116,41 +116,41 @@ impl Announcer {
         self.record(None, EventType::Warning, "ConfigurationRefused", note);
     }
 
-    fn announce(&self, plugin: &str, type_: EventType, reason: &str, note: String) {
+    fn announce(&self, plugin: &str, type_: EventType, reason: &'static str, note: String) {
         let related = ObjectReference {
-            kind: "Plugin".to_owned(),
-            api_version: "berth.dev/v1alpha1".to_owned(),
-            name: plugin.to_owned(),
+            kind: "Plugin".into(),
+            api_version: "berth.dev/v1alpha1".into(),
+            name: plugin.into(),
             ..ObjectReference::default()
         };
         self.record(Some(related), type_, reason, note);
     }
 
-    fn record(&self, related: Option<ObjectReference>, type_: EventType, reason: &str, note: String) {
+    fn record(&self, related: Option<ObjectReference>, type_: EventType, reason: &'static str, note: String) {
         self.recorder.record(NewEvent {
             type_,
-            reason: reason.to_owned(),
-            action: "ManagePlugins".to_owned(),
+            reason: reason.into(),
+            action: "ManagePlugins".into(),
             note,
             regarding: self.regarding.clone(),
             related,
-            reporting_controller: "berth".to_owned(),
+            reporting_controller: "berth".into(),
             note_counts: true,
         });
     }
 }
 
 fn regarding(namespace: Option<String>, pod: Option<String>, uid: Option<String>) -> ObjectReference {
-    let api_version = "v1".to_owned();
+    let api_version = "v1".into();
     match (pod, namespace) {
         (Some(name), Some(namespace)) => {
-            let uid = uid.unwrap_or_default();
-            ObjectReference { kind: "Pod".to_owned(), api_version, namespace, name, uid, ..ObjectReference::default() }
+            let (namespace, name, uid) = (namespace.into(), name.into(), uid.unwrap_or_default().into());
+            ObjectReference { kind: "Pod".into(), api_version, namespace, name, uid, ..ObjectReference::default() }
         }
         // Events about an object without a namespace would land in `default`.
         (_, namespace) => {
-            let name = namespace.unwrap_or_else(|| DEFAULT_NAMESPACE.to_owned());
-            let (kind, namespace) = ("Namespace".to_owned(), name.clone());
+            let name: Arc<str> = namespace.map_or_else(|| DEFAULT_NAMESPACE.into(), Arc::from);
+            let (kind, namespace) = ("Namespace".into(), Arc::clone(&name));
             ObjectReference { kind, api_version, namespace, name, ..ObjectReference::default() }
         }
     }

@@ -222,7 +222,7 @@ impl Simulation {
         for _ in 0..2000 {
             let did = self.scheduler.run(self.now);
             self.check_new_placements();
-            let actions = self.scheduler.drain_actions();
+            let actions: Vec<_> = self.scheduler.drain_actions().collect();
             if !did && actions.is_empty() {
                 return;
             }
@@ -286,7 +286,7 @@ impl Simulation {
                 }
                 self.send(Event::BindFinished { cycle, uid: pod.uid.clone(), result });
                 if let Some(mut bound) = self.pods.get(&*pod.uid).filter(|_| !self.refuses).cloned() {
-                    bound["spec"]["nodeName"] = json!(node);
+                    bound["spec"]["nodeName"] = json!(*node);
                     self.apply_pod(bound);
                 }
             }

@@ -146,7 +146,7 @@ impl Sender {
                 Err(failure) => failure,
             };
             // The event that the series belongs to has expired, or was never stored: tell it anew.
-            if failure.code() == Some(404) && request.action == Action::PatchSeries {
+            if failure.code() == Some(404) && matches!(request.action, Action::PatchSeries(_)) {
                 request.action = Action::Post;
                 continue;
             }
@@ -176,19 +176,18 @@ impl Sender {
 
 fn http_request(request: &Request) -> Result<http::Request<Vec<u8>>, Failure> {
     let (group, version, plural) = ("events.k8s.io", "v1", "events");
-    let namespace = Some(request.namespace.clone());
-    let (method, path, content_type, body) = match request.action {
+    let (method, path, content_type, body) = match &request.action {
         Action::Post => {
-            let path = collection_path(group, version, namespace.as_deref(), plural);
-            (Method::POST, path, "application/json", request.event.to_string())
+            let path = collection_path(group, version, Some(&request.namespace), plural);
+            (Method::POST, path, "application/json", request.event.clone())
         }
-        Action::PatchSeries => {
-            let name = request.name.clone();
+        Action::PatchSeries(series) => {
+            let (namespace, name) = (Some(request.namespace.to_string()), request.name.clone());
             let object =
                 ObjectRef { group: group.into(), version: version.into(), plural: plural.into(), namespace, name };
-            let series = json!({"series": request.event["series"]}).to_string();
+            let patch = json!({ "series": series }).to_string();
             let path = object.path(None).map(|path| path.to_string());
-            (Method::PATCH, path, "application/strategic-merge-patch+json", series)
+            (Method::PATCH, path, "application/strategic-merge-patch+json", patch)
         }
     };
     let bad_request =

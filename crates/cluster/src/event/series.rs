@@ -7,14 +7,16 @@
 //!
 //! Pure: times come in, [`Request`]s go out.
 
-use std::num::NonZeroUsize;
+use std::{borrow::Cow, num::NonZeroUsize, sync::Arc};
 
 use lru::LruCache;
-use serde_json::{Value, json};
 
 use crate::clock::{self, Span, Time};
 
-use super::{EventType, NewEvent, ObjectReference};
+use super::{
+    EventType, NewEvent, ObjectReference,
+    body::{Body, Metadata, Nothing, Reference, Series},
+};
 
 /// A series that has not been added to for this long is over.
 const SERIES_END: Span = Span::from_mins(6);
@@ -30,20 +32,20 @@ const CUT_OFF: &str = " ...";
 const MAX_NAME: usize = 236;
 
 /// A request to the API server about one event.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    pub(super) namespace: String,
+    pub(super) namespace: Arc<str>,
     pub(super) name: String,
     pub(super) action: Action,
-    /// The whole event, for posting.
-    pub(super) event: Value,
+    /// The whole event as JSON, for posting.
+    pub(super) event: String,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Action {
     Post,
     /// Patch the event's series onto the one posted before.
-    PatchSeries,
+    PatchSeries(Series),
 }
 
 /// The latest events, the newest last.
@@ -57,9 +59,9 @@ pub(super) struct SeriesTable {
 #[derive(Debug, PartialEq, Eq, Hash)]
 struct Key {
     type_: EventType,
-    action: String,
-    reason: String,
-    reporting_controller: String,
+    action: Cow<'static, str>,
+    reason: Cow<'static, str>,
+    reporting_controller: Arc<str>,
     regarding: ObjectReference,
     related: Option<ObjectReference>,
     /// Empty where it does not count.
@@ -121,50 +123,32 @@ impl SeriesTable {
     /// The post of a single event, the patch of a series.
     fn request(&self, key: &Key, seen: &SeenEvent) -> Request {
         let regarding = &key.regarding;
-        let namespace = if regarding.namespace.is_empty() { "default" } else { &regarding.namespace };
+        let namespace = if regarding.namespace.is_empty() { Arc::from("default") } else { regarding.namespace.clone() };
         let name = format!("{}.{:x}", cut(&regarding.name, MAX_NAME), seen.first_seen.as_nanosecond());
-        let mut event = json!({
-            "kind": "Event",
-            "apiVersion": "events.k8s.io/v1",
-            "metadata": {"name": name, "namespace": namespace},
-            "eventTime": clock::micros(seen.first_seen),
-            "reportingController": key.reporting_controller,
-            "reportingInstance": format!("{}-{}", key.reporting_controller, self.hostname),
-            "action": key.action,
-            "reason": key.reason,
-            "regarding": reference(regarding),
-            "note": seen.note,
-            "type": match key.type_ {
-                EventType::Normal => "Normal",
-                EventType::Warning => "Warning",
-            },
-            "deprecatedSource": {},
-            "deprecatedFirstTimestamp": null,
-            "deprecatedLastTimestamp": null,
-        });
-        if let Some(related) = &key.related {
-            event["related"] = reference(related);
-        }
-        let mut action = Action::Post;
-        if seen.count > 1 {
-            event["series"] = json!({"count": seen.count, "lastObservedTime": clock::micros(seen.last_seen)});
-            action = Action::PatchSeries;
-        }
-        Request { namespace: namespace.to_owned(), name, action, event }
+        let series =
+            (seen.count > 1).then(|| Series { count: seen.count, last_observed_time: clock::micros(seen.last_seen) });
+        let body = Body {
+            kind: "Event",
+            api_version: "events.k8s.io/v1",
+            metadata: Metadata { name: &name, namespace: &namespace },
+            event_time: &clock::micros(seen.first_seen),
+            series: series.as_ref(),
+            reporting_controller: &key.reporting_controller,
+            reporting_instance: &format!("{}-{}", key.reporting_controller, self.hostname),
+            action: &key.action,
+            reason: &key.reason,
+            regarding: regarding.into(),
+            related: key.related.as_ref().map(Reference::from),
+            note: &seen.note,
+            type_: key.type_.as_str(),
+            deprecated_source: Nothing::default(),
+            deprecated_first_timestamp: None,
+            deprecated_last_timestamp: None,
+        };
+        let event = body.to_json();
+        let action = series.map_or(Action::Post, Action::PatchSeries);
+        Request { namespace, name, action, event }
     }
-}
-
-/// The API leaves empty fields out.
-fn reference(object: &ObjectReference) -> Value {
-    let fields = [
-        ("kind", &object.kind),
-        ("namespace", &object.namespace),
-        ("name", &object.name),
-        ("uid", &object.uid),
-        ("apiVersion", &object.api_version),
-        ("resourceVersion", &object.resource_version),
-    ];
-    fields.into_iter().filter(|(_, value)| !value.is_empty()).map(|(key, value)| (key, value.as_str())).collect()
 }
 
 /// The note as the API takes it.
@@ -182,6 +166,8 @@ fn cut(text: &str, max: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
     fn time(text: &str) -> Time {
@@ -212,9 +198,17 @@ mod tests {
         <[Request; 1]>::try_from(requests).unwrap().into_iter().next().unwrap()
     }
 
-    fn series(request: &Request) -> (u64, &str) {
-        let series = &request.event["series"];
-        (series["count"].as_u64().unwrap(), series["lastObservedTime"].as_str().unwrap())
+    fn event(request: &Request) -> Value {
+        serde_json::from_str(&request.event).unwrap()
+    }
+
+    fn series(request: &Request) -> (u32, &str) {
+        let Action::PatchSeries(Series { count, last_observed_time }) = &request.action else {
+            panic!("{request:?}");
+        };
+        let posted = &event(request)["series"];
+        assert_eq!(*posted, json!({"count": count, "lastObservedTime": last_observed_time}));
+        (*count, last_observed_time)
     }
 
     #[test]
@@ -223,9 +217,9 @@ mod tests {
         let mut table = SeriesTable::new("vm".into());
         for note in ["one", "two"] {
             let posted = only(table.observe(told(note), time("03:12:04.6")));
-            assert_eq!((posted.action, &posted.event["note"]), (Action::Post, &json!(note)));
+            assert_eq!((&posted.action, &event(&posted)["note"]), (&Action::Post, &json!(note)));
         }
-        assert_eq!(only(table.observe(told("one"), time("03:12:05"))).action, Action::PatchSeries);
+        assert_eq!(series(&only(table.observe(told("one"), time("03:12:05")))).0, 2);
     }
 
     #[test]
@@ -245,7 +239,7 @@ mod tests {
             "note": "0/2 nodes are available.", "type": "Warning",
             "deprecatedSource": {}, "deprecatedFirstTimestamp": null, "deprecatedLastTimestamp": null,
         });
-        assert_eq!((posted.action, posted.event), (Action::Post, expected));
+        assert_eq!((&posted.action, event(&posted)), (&Action::Post, expected));
     }
 
     #[test]
@@ -253,9 +247,9 @@ mod tests {
         let mut table = SeriesTable::new("vm".into());
         let first = only(table.observe(failed("105", "one"), time("03:00:00")));
         let second = only(table.observe(failed("105", "another note"), time("03:00:10")));
-        assert_eq!((second.action, &second.name), (Action::PatchSeries, &first.name));
+        assert_eq!(second.name, first.name);
         assert_eq!(series(&second), (2, "2026-11-21T03:00:10.000000Z"));
-        assert_eq!(second.event["note"], "one");
+        assert_eq!(event(&second)["note"], "one");
         assert_eq!(table.observe(failed("105", "one"), time("03:00:20")), []);
         assert_eq!(series(&table.refresh()[0]), (3, "2026-11-21T03:00:20.000000Z"));
     }
@@ -293,8 +287,8 @@ mod tests {
         table.observe(failed("2", "repeated too"), time("03:00:04"));
         let requests = table.observe(failed("3", "one too many"), time("03:00:05"));
         let [last, posted] = <[Request; 2]>::try_from(requests).unwrap();
-        assert_eq!((last.action, series(&last)), (Action::PatchSeries, (3, "2026-11-21T03:00:03.000000Z")));
-        assert_eq!((posted.action, &posted.event["note"]), (Action::Post, &json!("one too many")));
+        assert_eq!(series(&last), (3, "2026-11-21T03:00:03.000000Z"));
+        assert_eq!((&posted.action, &event(&posted)["note"]), (&Action::Post, &json!("one too many")));
         assert_eq!(only(table.observe(failed("1", "repeated"), time("03:00:06")).split_off(1)).action, Action::Post);
     }
 
@@ -310,23 +304,23 @@ mod tests {
     #[test]
     fn a_related_object_is_named_and_makes_another_series() {
         let mut table = SeriesTable::new("vm".into());
-        let mut event = failed("104", "Preempted by pod 2 on node n1");
-        table.observe(event.clone(), time("03:00:00"));
-        event.related = Some(ObjectReference { uid: "2".into(), name: "mid-1".into(), ..event.regarding.clone() });
-        let posted = only(table.observe(event.clone(), time("03:00:01")));
+        let mut told = failed("104", "Preempted by pod 2 on node n1");
+        table.observe(told.clone(), time("03:00:00"));
+        told.related = Some(ObjectReference { uid: "2".into(), name: "mid-1".into(), ..told.regarding.clone() });
+        let posted = only(table.observe(told, time("03:00:01")));
         let expected = json!({
             "kind": "Pod", "namespace": "default", "name": "mid-1", "uid": "2", "apiVersion": "v1",
             "resourceVersion": "104",
         });
-        assert_eq!((posted.action, &posted.event["related"]), (Action::Post, &expected));
+        assert_eq!((&posted.action, &event(&posted)["related"]), (&Action::Post, &expected));
     }
 
     #[test]
     fn an_event_about_a_node_goes_to_the_default_namespace() {
-        let mut event = failed("1", "m");
-        event.regarding.namespace.clear();
-        let posted = only(SeriesTable::new("vm".into()).observe(event, time("03:00:00")));
-        assert_eq!(posted.namespace, "default");
-        assert!(posted.event["regarding"].get("namespace").is_none());
+        let mut told = failed("1", "m");
+        told.regarding.namespace = "".into();
+        let posted = only(SeriesTable::new("vm".into()).observe(told, time("03:00:00")));
+        assert_eq!(*posted.namespace, *"default");
+        assert!(event(&posted)["regarding"].get("namespace").is_none());
     }
 }

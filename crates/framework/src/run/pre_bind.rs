@@ -59,7 +59,8 @@ pub fn pre_bind_pre_flight(profile: &mut Profile, call: &Call<'_>, node: NodeIdx
 
 fn ask_pre_flight(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<PreFlights, Refusal> {
     let mut flights = PreFlights::default();
-    for plugin in profile.plugins.at(Point::PreBind).to_vec() {
+    for position in 0..profile.plugins.at(Point::PreBind).len() {
+        let Some(&plugin) = profile.plugins.at(Point::PreBind).get(position) else { break };
         let answer = match profile.get(plugin).and_then(|plugin| plugin.pre_bind_pre_flight()) {
             Some(point) => {
                 let answer = point.pre_bind_pre_flight(call, node);

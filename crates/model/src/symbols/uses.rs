@@ -5,6 +5,8 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
+use smallvec::SmallVec;
+
 use super::{Returned, Sym, Symbols};
 
 /// Interns the strings of one object.
@@ -35,7 +37,7 @@ impl<'a> Interning<'a> {
         if of_object.is_empty() {
             return Uses::default();
         }
-        let symbols = Box::from(of_object.as_slice());
+        let symbols = UsedSymbols::from_slice(of_object);
         of_object.clear();
         Uses(Some(Arc::new(Used { symbols, returned: Arc::clone(returned) })))
     }
@@ -55,9 +57,12 @@ impl Drop for Interning<'_> {
 #[derive(Clone, Debug, Default)]
 pub struct Uses(Option<Arc<Used>>);
 
+/// Most pods have no more than fit in here.
+pub(super) type UsedSymbols = SmallVec<[Sym; 8]>;
+
 #[derive(Debug)]
 struct Used {
-    symbols: Box<[Sym]>,
+    symbols: UsedSymbols,
     returned: Returned,
 }
 

@@ -15,6 +15,9 @@ const LEFTOVER_PERIOD: u64 = 30_000;
 static POD_ADDED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodAdd"));
 static POD_UPDATED: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("UnschedulablePodUpdate"));
 
+/// The label under which metrics count pods whose backoff is over.
+static BACKOFF_COMPLETE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("BackoffComplete"));
+
 impl Queue {
     /// A pending pod appeared. One that is known already, waiting or in flight, stays as it is.
     pub fn add(&mut self, pod: Arc<Pod>, now: Time, policy: &mut dyn Policy) {
@@ -126,10 +129,9 @@ impl Queue {
 
     /// Time passed: pods whose backoff is over become ready, and pods that waited too long are tried again.
     pub fn flush(&mut self, now: Time, policy: &mut dyn Policy) {
-        let label: Arc<str> = Arc::from("BackoffComplete");
         for uid in self.places.backoff_over(now) {
             if let Some((record, _)) = self.take(&uid) {
-                self.enter_active_ungated(record, &label, now, policy);
+                self.enter_active_ungated(record, &BACKOFF_COMPLETE, now, policy);
             }
         }
         if now >= self.next_leftover_flush {

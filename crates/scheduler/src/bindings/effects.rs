@@ -126,7 +126,7 @@ fn carry_out_one(
         }
         Effect::Nominate { uid, node } => nominate(context, peers, &uid, node.unwrap_or_default()),
         Effect::Event { warning, reason, action, note } => {
-            context.pod_event(pod, &PodEvent { warning, reason: &reason, action: &action }, note);
+            context.pod_event(pod, PodEvent { warning, reason: reason.into(), action: action.into() }, note);
         }
         Effect::Evict { uid, .. } if peers.preempt(&uid, pod, plugin) => {}
         Effect::Bind => {

@@ -354,7 +354,7 @@ impl Binding {
     }
 
     fn request_extender(mut self, extender: ExtenderIdx, context: &mut Context) -> Step {
-        let node = context.text(self.node).to_owned();
+        let node = context.shared_text(self.node);
         let request = Request::BindByExtender { cycle: self.cycle(), node, extender };
         context.outbox.request(context.pod_ref(self.pod()), request);
         self.stage = Stage::ExtenderBind { extender };
@@ -407,7 +407,7 @@ impl Binding {
     }
 
     fn request_binding(mut self, plugin: PluginIdx, context: &mut Context) -> Step {
-        let node = context.text(self.node).to_owned();
+        let node = context.shared_text(self.node);
         let pod = context.pod_ref(self.pod());
         context.outbox.request(pod, Request::Bind { cycle: self.cycle(), node });
         self.stage = Stage::BindRequest { plugin };
@@ -484,12 +484,12 @@ impl Binding {
         assumed.settled();
         let pod = &record.pod;
         let Choice { n_evaluated, n_feasible, .. } = choice;
-        let outcome = AttemptOutcome::Bound { node: context.text(node).to_owned(), n_evaluated, n_feasible };
+        let outcome = AttemptOutcome::Bound { node: context.shared_text(node), n_evaluated, n_feasible };
         context.outbox.notice(Notice::Attempted { pod: context.pod_ref(pod), outcome });
         let (namespace, node) = (context.text(pod.namespace), context.text(node));
         // Every pod has this note: `format!` would grow it piece by piece.
         let note = ["Successfully assigned ", namespace, "/", &pod.name, " to ", node].concat();
-        context.pod_event(pod, &PodEvent::SCHEDULED, note);
+        context.pod_event(pod, PodEvent::SCHEDULED, note);
         context.end_cycle(pod.scheduler_name, choice.cycle);
         context.count_attempt(pod.scheduler_name, AttemptResult::Scheduled, choice.started);
         let now = context.outbox.now();

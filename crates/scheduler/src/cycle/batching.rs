@@ -13,7 +13,7 @@ use berth_framework::{
 use berth_model::{ClusterTable, NodeIdx, Pod, Sym, Time};
 use rustc_hash::FxHashMap;
 
-use crate::metrics::BatchMetrics;
+use crate::metrics::{BatchMetrics, ByProfile};
 
 /// Rankings that are older than this are not used, in milliseconds.
 const MAX_AGE: u64 = 500;
@@ -24,7 +24,10 @@ pub(crate) struct Batching {
     open: Option<Batch>,
     /// By profile, the plugin that gave the previous pod no signature. It is asked first.
     last_unsigned: FxHashMap<Sym, PluginIdx>,
-    metrics: BatchMetrics,
+    /// Pods that were placed, and whether the hint named their node.
+    attempts: ByProfile<&'static str>,
+    /// Batches that ended or did not begin, and why.
+    flushes: ByProfile<&'static str>,
 }
 
 #[derive(Debug)]
@@ -42,8 +45,8 @@ struct Batch {
 }
 
 impl Batching {
-    pub(crate) fn metrics(&self) -> &BatchMetrics {
-        &self.metrics
+    pub(crate) fn metrics(&self) -> BatchMetrics {
+        BatchMetrics { attempts: self.attempts.totals(), flushes: self.flushes.totals() }
     }
 
     pub(crate) fn sign(&mut self, profile: &mut Profile, pod: &Pod, cycle: CycleId) -> Option<Signature> {
@@ -97,7 +100,7 @@ impl Batching {
         if attempt.hint == HintOutcome::NotFull {
             self.flush(&profile.scheduler_name, "node_not_full");
         }
-        *self.metrics.attempts.entry((profile.scheduler_name.clone(), result)).or_default() += 1;
+        self.attempts.count(&profile.scheduler_name, result);
         let last = table.name(node);
         if let Some(batch) = self.open.as_mut().filter(|_| attempt.hint == HintOutcome::Used) {
             (batch.cycle, batch.last) = (cycle, last);
@@ -133,7 +136,7 @@ impl Batching {
     /// What the attempt found is of no use for the next pod: kube-scheduler counts this as a flush, too
     /// (`StoreScheduleResults` in `pkg/scheduler/framework/runtime/batch.go`).
     fn not_opened(&mut self, scheduler_name: &str, reason: &'static str) {
-        *self.metrics.flushes.entry((scheduler_name.to_owned(), reason)).or_default() += 1;
+        self.flushes.count(scheduler_name, reason);
     }
 
     fn flush(&mut self, scheduler_name: &str, reason: &'static str) {

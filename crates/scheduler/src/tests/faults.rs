@@ -20,7 +20,7 @@ fn fault(bench: &mut Bench, digest: u8, pod: Option<&str>) -> Option<u64> {
     let (plugin, reason) = ("Fake".to_owned(), "trapped in filter".to_owned());
     let (took, pod) = (Duration::from_millis(3), pod.map(|name| PodUid::from(format!("uid-{name}"))));
     bench.event(Event::PluginFaulted { plugin, digest: Digest::new([digest; 32]), reason, took, pod });
-    let held = bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+    let held = bench.scheduler.drain_actions().find_map(|action| match action {
         Action::Notice(Notice::PluginFaulted { held, .. }) => Some(held),
         _ => None,
     });

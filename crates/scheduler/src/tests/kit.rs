@@ -433,7 +433,7 @@ impl Bench {
             rounds += 1;
             assert!(rounds < 1000, "the scheduler never rests");
         }
-        let actions = self.scheduler.drain_actions();
+        let actions: Vec<_> = self.scheduler.drain_actions().collect();
         self.actions.extend(actions.iter().cloned());
         actions
     }
@@ -450,7 +450,9 @@ impl Bench {
 /// Pod and node of every binding asked for.
 pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
     let bind = |action: &Action| match action {
-        Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => Some((pod.name.clone(), node.clone())),
+        Action::Pod(PodRequest { pod, request: Request::Bind { node, .. } }) => {
+            Some((pod.name.to_string(), node.to_string()))
+        }
         _ => None,
     };
     actions.iter().filter_map(bind).collect()
@@ -459,7 +461,7 @@ pub(super) fn binds(actions: &[Action]) -> Vec<(String, String)> {
 /// Reason and note of every event.
 pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
     let event = |action: &Action| match action {
-        Action::Notice(Notice::Event(event)) => Some((event.reason.clone(), event.note.clone())),
+        Action::Notice(Notice::Event(event)) => Some((event.reason.to_string(), event.note.clone())),
         _ => None,
     };
     actions.iter().filter_map(event).collect()
@@ -469,7 +471,7 @@ pub(super) fn events(actions: &[Action]) -> Vec<(String, String)> {
 pub(super) fn bind_finished(actions: &[Action], name: &str, result: Result<(), &str>) -> Event {
     let result = result.map_err(RequestError::new);
     let sent = actions.iter().rev().find_map(|action| match action {
-        Action::Pod(PodRequest { pod, request: Request::Bind { cycle, .. } }) if pod.name == name => {
+        Action::Pod(PodRequest { pod, request: Request::Bind { cycle, .. } }) if *pod.name == *name => {
             Some((*cycle, pod.uid.clone()))
         }
         _ => None,

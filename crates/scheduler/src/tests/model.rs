@@ -152,7 +152,8 @@ impl World {
     }
 
     fn carry_out(&mut self) {
-        for action in self.bench.scheduler.drain_actions() {
+        let actions: Vec<_> = self.bench.scheduler.drain_actions().collect();
+        for action in actions {
             match action {
                 Action::Pod(PodRequest { pod, request: Request::Bind { cycle, node } }) => {
                     let answers = self.answers;

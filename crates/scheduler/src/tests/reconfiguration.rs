@@ -148,7 +148,7 @@ fn an_instance_that_was_prepared_for_other_arguments_is_not_taken() {
         grants: None,
     };
     bench.event(ready);
-    let preparation = bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+    let preparation = bench.scheduler.drain_actions().find_map(|action| match action {
         Action::PreparePlugin(preparation) => Some(*preparation),
         _ => None,
     });
@@ -156,8 +156,8 @@ fn an_instance_that_was_prepared_for_other_arguments_is_not_taken() {
     let profile = bench.of(&[("Fake", "1", "{}")]);
     bench.reconfigure(vec![profile]);
     bench.event(Event::PluginPrepared(prepared));
-    let swapped = |action: &Action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Ok(()), .. }));
-    assert!(bench.scheduler.drain_actions().iter().any(swapped));
+    let swapped = |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Ok(()), .. }));
+    assert!(bench.scheduler.drain_actions().any(swapped));
     assert_eq!(factory.n_built(), 2, "one for the arguments before, one for those of now");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "2");
 }

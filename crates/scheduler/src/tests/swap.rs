@@ -10,7 +10,7 @@ use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, StatusCha
 fn ready(bench: &mut Bench, version: &str, works: bool) -> Result<String, String> {
     let factory = Factory::new(version, &bench.script, works);
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
-    let swapped = bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+    let swapped = bench.scheduler.drain_actions().find_map(|action| match action {
         Action::Notice(Notice::PluginSwapped { version, result, .. }) => Some(result.map(|()| version.version)),
         _ => None,
     });
@@ -141,7 +141,7 @@ fn state_goes_from_one_binary_to_the_next() {
     bench.script(|script| script.refuse_state = true);
     let factory = Factory::new("3", &bench.script, true);
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
-    let actions = bench.scheduler.drain_actions();
+    let actions: Vec<_> = bench.scheduler.drain_actions().collect();
     let lines: Vec<_> = actions.iter().filter(|action| matches!(action, Action::Notice(Notice::Log { .. }))).collect();
     assert!(format!("{lines:?}").contains("without the state of the binary before it: too old"), "{lines:?}");
     assert_eq!(bench.scheduler.plugins()[0].1[0].version, "3");
@@ -174,7 +174,7 @@ fn all_profiles_change_over_or_none() {
     bench.event(Event::PluginReady { name: "Fake".to_owned(), scheduler_names: None, factory, grants: None });
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
-        bench.scheduler.drain_actions().into_iter().filter(
+        bench.scheduler.drain_actions().filter(
             |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no more"),
         );
     assert_eq!(refused.count(), 2);
@@ -182,7 +182,7 @@ fn all_profiles_change_over_or_none() {
 
 /// What is to be prepared for the next swap, if anything.
 fn preparation(bench: &mut Bench) -> Option<crate::Preparation> {
-    bench.scheduler.drain_actions().into_iter().find_map(|action| match action {
+    bench.scheduler.drain_actions().find_map(|action| match action {
         Action::PreparePlugin(preparation) => Some(*preparation),
         _ => None,
     })
@@ -238,7 +238,7 @@ fn a_preparation_that_fails_leaves_the_old_binary() {
     bench.event(Event::PluginPrepared(failed));
     assert_eq!(versions(&bench), ["1", "1"]);
     let refused =
-        bench.scheduler.drain_actions().into_iter().filter(
+        bench.scheduler.drain_actions().filter(
             |action| matches!(action, Action::Notice(Notice::PluginSwapped { result: Err(reason), .. }) if reason.to_string() == "no thread"),
         );
     assert_eq!(refused.count(), 2);

@@ -44,7 +44,7 @@ fn slow_searches(actions: &[Action]) -> Vec<(String, Vec<&'static str>)> {
     let slow = |action: &Action| match action {
         Action::Notice(Notice::SlowSearch { pod, total, steps }) => {
             assert!(steps.iter().map(|(_, duration)| *duration).sum::<Duration>() <= *total);
-            Some((pod.name.clone(), steps.iter().map(|(step, _)| *step).collect()))
+            Some((pod.name.to_string(), steps.iter().map(|(step, _)| *step).collect()))
         }
         _ => None,
     };
@@ -78,7 +78,7 @@ fn each_attempt_says_what_became_of_the_pod() {
     let sent = bench.settle();
     assert_eq!(outcomes(&sent), []);
     bench.event(bind_finished(&sent, "a", Ok(())));
-    let node = super::kit::binds(&sent)[0].1.clone();
+    let node = super::kit::binds(&sent)[0].1.as_str().into();
     assert_eq!(outcomes(&bench.settle()), [AttemptOutcome::Bound { node, n_evaluated: 2, n_feasible: 2 }]);
     bench.apply(pod("b", 2));
     let sent = bench.settle();
