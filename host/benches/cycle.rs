@@ -107,7 +107,7 @@ impl BenchCluster {
         let all = (0, usize::MAX);
         run::filter(&mut self.profile, &call, all, &NominatedPods::default(), &mut self.attempt).expect("filter");
         run::score(&mut self.profile, &call, &mut self.attempt).expect("score");
-        let chosen = run::select(&self.attempt.feasible_order, &self.attempt.feasible, &self.attempt.totals);
+        let chosen = self.attempt.choose();
         self.profile.end_cycle(CycleId(self.cycle));
         assert!(chosen.is_some(), "the pod fits somewhere");
         chosen

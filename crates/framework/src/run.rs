@@ -1,7 +1,7 @@
 //! Runs the plugins of a profile on one pod: a scheduling cycle without queue, cache or effects.
 //!
 //! [`place`] is the whole way from a pod to a node: [`pre_filter`], [`list_candidates`], [`filter`], then either [`score`]
-//! and [`select`], or, when no node passed, [`explain`]. All of them write into one [`Attempt`], which keeps every
+//! and [`Attempt::choose`], or, when no node passed, [`explain`]. All of them write into one [`Attempt`], which keeps every
 //! intermediate result until the next cycle reuses its buffers.
 
 mod bind;
@@ -35,7 +35,7 @@ pub use self::{
     pre_bind::{PreBindRun, PreFlights, pre_bind, pre_bind_again, pre_bind_pre_flight},
     pre_filter::{PreFilterAnswer, PreFilterOutcome, Restriction, pre_filter},
     score::{PluginScores, score},
-    select::{Ranking, select},
+    select::Ranking,
     sign::{Signature, sign},
 };
 use crate::{
@@ -159,6 +159,13 @@ impl Attempt {
     #[must_use]
     pub fn plugin_scores(&self) -> &[PluginScores] {
         self.scores.get(..self.n_scored).unwrap_or_default()
+    }
+
+    /// The node to take of [`Self::feasible`]; `None` if it is empty. Among equal [totals](Self::totals) its place in
+    /// [`Self::feasible_order`] decides, as in kube-scheduler.
+    pub fn choose(&mut self) -> Option<NodeIdx> {
+        let Self { feasible_order, feasible, totals, batch, .. } = self;
+        select::select(feasible_order, feasible, totals, batch)
     }
 
     fn clear_scores(&mut self) {

@@ -107,7 +107,7 @@ impl ScenarioCluster {
         }
         assert!(!attempt.feasible_order.is_empty(), "{}: the pod fits somewhere", self.scenario.plugin);
         run::score(profile, &call, attempt).expect("score");
-        let node = run::select(&attempt.feasible_order, &attempt.feasible, &attempt.totals).expect("a node");
+        let node = attempt.choose().expect("a node");
         if !profile.plugins.at(Point::Bind).is_empty() {
             run::bind(profile, &call, node).expect("bind");
         }

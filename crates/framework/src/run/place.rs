@@ -4,7 +4,7 @@ use berth_model::{NodeIdx, sampling::num_feasible_nodes_to_find};
 
 use super::{
     Attempt, Board, Boards, Diagnosis, NominatedPods, PreFilterOutcome, explain, extend, filter, filter_one,
-    list_candidates, pre_filter, score, select,
+    list_candidates, pre_filter, score,
 };
 use crate::{extender::Extenders, plugin::Point, points::Call, profile::Profile, status::Status};
 
@@ -174,8 +174,7 @@ fn n_nodes_to_find(profile: &Profile, search: &NodeSearch<'_>, n_candidates: usi
 }
 
 fn best_node(attempt: &mut Attempt) -> Result<NodeIdx, Status> {
-    let Attempt { feasible_order, feasible, totals, batch, .. } = attempt;
-    select(feasible_order, feasible, totals, batch).ok_or_else(|| Status::error("no node has a score"))
+    attempt.choose().ok_or_else(|| Status::error("no node has a score"))
 }
 
 /// The node that the hint names, if the node of the pod before is full. If a plugin breaks here, the hint is dropped and

@@ -49,7 +49,12 @@ fn highest(totals: &[i64]) -> i64 {
 const N_PLACES_TRIED: usize = 32;
 
 /// The node to take; `None` when nothing is feasible. The nodes with the highest total are in `best` afterwards.
-pub fn select(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64], best: &mut NodeSet) -> Option<NodeIdx> {
+pub(super) fn select(
+    feasible_order: &[NodeIdx],
+    feasible: &NodeSet,
+    totals: &[i64],
+    best: &mut NodeSet,
+) -> Option<NodeIdx> {
     find_best(feasible, totals, best);
     let mut members = best.iter();
     if let (Some(only), None) = (members.next(), members.next()) {
@@ -118,12 +123,12 @@ fn first_in_pre_order(places: &Places) -> Option<usize> {
 }
 
 /// The feasible nodes from best to worst, in the order in which Kubernetes' heap of scores yields them: the first is the
-/// one that [`select`] takes; equal nodes after it come in the order that Go's `container/heap` leaves them in.
+/// one that [`Attempt::choose`](super::Attempt::choose) takes; equal nodes after it come in the order that Go's `container/heap` leaves them in.
 #[derive(Clone, Debug, Default)]
 pub struct Ranking<Node = NodeIdx>(Vec<(i64, Node)>);
 
 impl Ranking {
-    /// The arguments are those of [`select`].
+    /// The arguments are those of an [`Attempt`](super::Attempt).
     #[must_use]
     pub fn new(feasible_order: &[NodeIdx], feasible: &NodeSet, totals: &[i64]) -> Self {
         let mut by_row = vec![0; feasible.iter().last().map_or(0, |node| node.index() + 1)];
