@@ -15,8 +15,8 @@ use crate::{
     node_affinity::NodeAffinity, node_declared_features::NodeDeclaredFeatures, node_name::NodeName,
     node_ports::NodePorts, node_resources_balanced_allocation::NodeResourcesBalancedAllocation,
     node_resources_fit::NodeResourcesFit, node_unschedulable::NodeUnschedulable, node_volume_limits::NodeVolumeLimits,
-    taint_toleration::TaintToleration, volume_binding::VolumeBinding, volume_restrictions::VolumeRestrictions,
-    volume_zone::VolumeZone,
+    scheduling_gates::SchedulingGates, taint_toleration::TaintToleration, volume_binding::VolumeBinding,
+    volume_restrictions::VolumeRestrictions, volume_zone::VolumeZone,
 };
 
 const ROW: Reach = Reach::Row { version: 0 };
@@ -46,6 +46,7 @@ macro_rules! with_part {
 }
 
 with_part!(
+    SchedulingGates: |pod: &Pod| !pod.scheduling_gates.is_empty() => Reach::Cluster,
     NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW,
     NodePorts: |pod: &Pod| !pod.host_ports.is_empty() => ROW,
     NodeDeclaredFeatures: |pod: &Pod| !pod.required_features.is_empty() => ROW,
@@ -128,21 +129,22 @@ mod tests {
             unconcerned.push(factory.manifest().name.clone());
             let is_out = match plugin.pre_filter() {
                 Some(point) => point.pre_filter(&call) == Err(Status::skip()),
-                None => {
+                None => plugin.filter().is_none_or(|point| {
                     let mut passing = nodes.clone();
-                    plugin.filter().unwrap().filter(&call, &mut passing).unwrap();
+                    point.filter(&call, &mut passing).unwrap();
                     passing == nodes
-                }
+                }),
             };
+            let is_gated = plugin.pre_enqueue().is_some_and(|it| !it.pre_enqueue(&pod, call.table).is_success());
             let is_scored =
                 plugin.pre_score().is_some_and(|point| point.pre_score(&call, &nodes) != Err(Status::skip()));
             let prepares =
                 plugin.pre_bind_pre_flight().is_some_and(|it| it.pre_bind_pre_flight(&call, NodeIdx(0)).is_ok());
-            assert!(is_out && !is_scored && !prepares, "{unconcerned:?}");
+            assert!(is_out && !is_gated && !is_scored && !prepares, "{unconcerned:?}");
         }
         unconcerned.sort_unstable();
         let expected = "DynamicResources InterPodAffinity NodeAffinity NodeDeclaredFeatures NodeName NodePorts \
-                        NodeVolumeLimits PodTopologySpread VolumeBinding VolumeRestrictions VolumeZone";
+                        NodeVolumeLimits PodTopologySpread SchedulingGates VolumeBinding VolumeRestrictions VolumeZone";
         assert_eq!(unconcerned.join(" "), expected);
     }
 

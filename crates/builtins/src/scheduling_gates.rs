@@ -27,7 +27,7 @@ impl BuiltIn for SchedulingGates {
     }
 }
 
-plugin!(SchedulingGates: PreEnqueue, QueueingHint);
+plugin!(SchedulingGates: PreEnqueue, QueueingHint; Reuse);
 
 impl PreEnqueue for SchedulingGates {
     fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {

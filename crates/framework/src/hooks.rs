@@ -44,8 +44,8 @@ pub enum Reach {
         /// Stands for all else that answers follow from. Answers of another version are forgotten.
         version: u64,
     },
-    /// From nothing: the plugin lets such pods pass everywhere, scores all nodes 0, and reserves and prepares nothing,
-    /// whatever the cluster holds. It need not be asked.
+    /// From nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0, and reserves and
+    /// prepares nothing, whatever the cluster holds. It need not be asked.
     Nothing,
     /// The same as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
     NothingWithoutAffinity,

@@ -32,6 +32,9 @@ use crate::{
     limits::WhenNotAsked,
 };
 
+/// The cycle in which a component is told of a pod that has no cycle yet. The scheduler counts its own from 1 on.
+const BEFORE_CYCLES: CycleId = CycleId(0);
+
 /// A component behind the framework's traits.
 pub(crate) struct ComponentPlugin {
     component: Arc<LoadedComponent>,
@@ -164,17 +167,7 @@ impl ComponentPlugin {
             Standing::New => return self.begin(call).map(|()| own),
             Standing::Seen => {
                 self.begin(call)?;
-                let reach = self.ask("reach-of", TimeLimit::Call, |context| {
-                    Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, call.cycle.0)?)
-                });
-                let reach = match reach? {
-                    reuse::Reach::Cluster => Reach::Cluster,
-                    reuse::Reach::Row(version) => Reach::Row { version },
-                    reuse::Reach::Nothing => Reach::Nothing,
-                    reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
-                };
-                self.shapes.learn(call.pod, reach);
-                reach
+                self.learn_reach(call.cycle, call.pod)?
             }
         };
         match reach {
@@ -183,6 +176,41 @@ impl ComponentPlugin {
             Reach::Row { .. } | Reach::Cluster => {}
         }
         Ok(own)
+    }
+
+    /// How far answers about the pod of a cycle that has begun reach, and those about pods like it.
+    fn learn_reach(&mut self, cycle: CycleId, pod: &Pod) -> Result<Reach, Status> {
+        let reach = self.ask("reach-of", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.reuse)?.call_reach_of(context.store, cycle.0)?)
+        });
+        let reach = match reach? {
+            reuse::Reach::Cluster => Reach::Cluster,
+            reuse::Reach::Row(version) => Reach::Row { version },
+            reuse::Reach::Nothing => Reach::Nothing,
+            reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
+        };
+        self.shapes.learn(pod, reach);
+        Ok(reach)
+    }
+
+    /// Whether the plugin has nothing to do with a pod that is not in a cycle. It is asked in a cycle of its own, once for
+    /// pods that are alike.
+    fn has_nothing_to_do(&mut self, pod: &Pod) -> Result<bool, Status> {
+        if !self.component.indices.has_reuse() {
+            return Ok(false);
+        }
+        let reach = match self.shapes.standing(pod) {
+            Standing::New => return Ok(false),
+            Standing::Known(reach) => reach,
+            Standing::Seen => {
+                self.stop_sharing();
+                self.tell(BEFORE_CYCLES, pod)?;
+                let reach = self.learn_reach(BEFORE_CYCLES, pod);
+                self.end(BEFORE_CYCLES);
+                reach?
+            }
+        };
+        Ok(matches!(reach, Reach::Nothing | Reach::NothingWithoutAffinity))
     }
 
     /// The instance will hear of another pod than those that share a cycle.
@@ -200,12 +228,16 @@ impl ComponentPlugin {
 
     fn begin(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.stop_sharing();
-        let pod = self.lowered(call.pod);
-        self.ask("begin", TimeLimit::Call, |context| {
-            Ok(guest(&context.exports.cycle)?.call_begin(context.store, call.cycle.0, &pod)?)
-        })?;
+        self.tell(call.cycle, call.pod)?;
         self.begun.push(call.cycle);
         Ok(())
+    }
+
+    fn tell(&mut self, cycle: CycleId, pod: &Pod) -> Result<(), Status> {
+        let pod = self.lowered(pod);
+        self.ask("begin", TimeLimit::Call, |context| {
+            Ok(guest(&context.exports.cycle)?.call_begin(context.store, cycle.0, &pod)?)
+        })
     }
 
     fn end(&mut self, cycle: CycleId) {

@@ -76,8 +76,12 @@ impl ComponentPlugin {
 
 impl PreEnqueue for ComponentPlugin {
     fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
-        self.stop_sharing();
         self.pod = Some(pod.uid.clone());
+        match self.has_nothing_to_do(pod) {
+            Ok(true) => return Status::success(),
+            Ok(false) => self.stop_sharing(),
+            Err(status) => return status,
+        }
         let pod = self.lowered(pod);
         let answer = self.ask("pre-enqueue", TimeLimit::Call, |context| {
             let answer = guest(&context.exports.pre_enqueue)?.call_pre_enqueue(context.store, &pod)?;
@@ -356,14 +360,21 @@ impl PreBind for ComponentPlugin {
 
 impl Bind for ComponentPlugin {
     fn bind(&mut self, call: &Call<'_>, node: NodeIdx) -> Result<Vec<Effect>, Status> {
-        let answer = self.ask_in_cycle(call, "bind", |context, cycle| {
-            let answer = guest(&context.exports.bind)?.call_bind(context.store, cycle, node.0)?;
+        let Way::In(cycle) = self.enter(call)? else { return Err(Status::skip()) };
+        if let Some(Some(answer)) = self.shapes.bind(cycle) {
+            return answer.clone();
+        }
+        let answer = self.ask("bind", TimeLimit::Call, |context| {
+            let answer = guest(&context.exports.bind)?.call_bind(context.store, cycle.0, node.0)?;
             match lift::outcome(answer, context.limits)? {
                 Ok(effects) => Ok(Ok(lift::effects(effects, context.limits)?)),
                 Err(status) => Ok(Err(status)),
             }
         })?;
-        self.answered(Point::Bind, answer.unwrap_or_else(|| Err(Status::skip())))
+        if let Some(kept) = self.shapes.bind(cycle).filter(|_| is_kept(&answer)) {
+            *kept = Some(answer.clone());
+        }
+        self.answered(Point::Bind, answer)
     }
 }
 

@@ -5,7 +5,7 @@
 //! other: the component keeps the state of the last PreFilter only, so a pod of another shape ends the shared cycle. What a
 //! component that follows neither pods nor what they change said about a row holds as long as the cycle is shared.
 
-use berth_framework::{CycleId, Reach, Status};
+use berth_framework::{CycleId, Effect, Reach, Status};
 use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
 /// Shapes whose reach is kept.
@@ -16,6 +16,9 @@ const N_REMEMBERED: usize = 256;
 
 /// The answer of PreFilter.
 type PreFilterAnswer = Result<Option<Vec<String>>, Status>;
+
+/// The answer of Bind.
+type BindAnswer = Result<Vec<Effect>, Status>;
 
 /// What is kept for one instance.
 #[derive(Debug, Default)]
@@ -48,6 +51,7 @@ struct SharedCycle {
     is_over: bool,
     pre_filter: Option<PreFilterAnswer>,
     pre_score: Option<Result<(), Status>>,
+    bind: Option<BindAnswer>,
     /// What NormalizeScore makes of scores that are all the first of these numbers.
     normalized: Option<(i64, i64)>,
     rows: RowAnswers,
@@ -179,6 +183,7 @@ impl Shapes {
             is_over: false,
             pre_filter: None,
             pre_score: None,
+            bind: None,
             normalized: None,
             rows: RowAnswers::default(),
         });
@@ -221,6 +226,10 @@ impl Shapes {
 
     pub(super) fn pre_score(&mut self, cycle: CycleId) -> Option<&mut Option<Result<(), Status>>> {
         self.shared_mut(cycle).map(|shared| &mut shared.pre_score)
+    }
+
+    pub(super) fn bind(&mut self, cycle: CycleId) -> Option<&mut Option<BindAnswer>> {
+        self.shared_mut(cycle).map(|shared| &mut shared.bind)
     }
 
     pub(super) fn normalized(&mut self, cycle: CycleId) -> Option<&mut Option<(i64, i64)>> {
