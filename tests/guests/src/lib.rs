@@ -15,6 +15,7 @@ mod shows_objects;
 mod slow_hint;
 mod slow_reserve;
 mod traps_at_news;
+mod unconcerned;
 
 pub use answers::{ANSWER_ADDRESS, answers, in_letters};
 pub use by_priority::{Behavior, always, by_priority, by_priority_named, wants_pod_json};
@@ -30,6 +31,7 @@ pub use shows_objects::{hears_of, shows_objects};
 pub use slow_hint::slow_hint;
 pub use slow_reserve::slow_reserve;
 pub use traps_at_news::traps_at_news;
+pub use unconcerned::unconcerned;
 
 #[cfg(test)]
 mod tests {
@@ -48,6 +50,7 @@ mod tests {
             super::slow_hint("SlowHint"),
             super::slow_reserve("SlowReserve"),
             super::traps_at_news("TrapsAtNews"),
+            super::unconcerned("Unconcerned"),
             super::wrong_signature(),
             super::loops_in_describe(),
             super::traps_in_describe(),

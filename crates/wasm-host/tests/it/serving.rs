@@ -61,3 +61,24 @@ fn a_pod_as_json_is_shown_to_those_who_asked_for_it() {
         assert_eq!(factory.stats().custom().get("whole").copied(), n_shown);
     }
 }
+
+/// Pods that are alike, of which the first is always shown: a pod unlike all others is not worth the question.
+#[test]
+fn a_plugin_that_has_nothing_to_do_with_pods_is_not_asked_to_let_them_in() {
+    let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
+    let factory = engine().load(&binary).unwrap();
+    let mut plugin = build(&factory);
+    let cluster = Cluster::new(1);
+    plugin.sync(cluster.cache()).unwrap();
+    let mut enters = |uid: &str, priority| {
+        let pod = Pod { uid: uid.into(), priority, ..Pod::default() };
+        plugin.pre_enqueue().unwrap().pre_enqueue(&pod, cluster.table()).is_success()
+    };
+    assert!(enters("a", 1));
+    let n_calls = factory.stats().calls();
+    assert!(enters("b", 1), "it would trap now");
+    assert_eq!(factory.stats().calls(), n_calls + 3, "begin, reach-of and end");
+    assert!((0..10).all(|number| enters(&format!("c{number}"), 1)));
+    assert_eq!(factory.stats().calls(), n_calls + 3);
+    assert!(!enters("d", 2), "it is asked about another shape");
+}

@@ -1,0 +1,35 @@
+//! A plugin that pods are no concern of.
+
+use anyhow::Result;
+
+use crate::encode;
+
+/// The plugin of this name for PreEnqueue, which lets in the first pod that it is asked about and traps at the second. It says
+/// that it has nothing to do with any pod.
+///
+/// # Errors
+/// The text does not assemble.
+pub fn unconcerned(name: &str) -> Result<Vec<u8>> {
+    let items = [
+        "export berth:scheduler/lifecycle@0.1.0",
+        "export berth:scheduler/sync@0.1.0",
+        "export berth:scheduler/cycle@0.1.0",
+        "export berth:scheduler/pre-enqueue@0.1.0",
+        "export berth:scheduler/reuse@0.1.0",
+    ];
+    encode::component(&items, &[], &encode::module(name, "", FUNCTIONS))
+}
+
+const FUNCTIONS: &str = r#"
+  (global $asked (mut i32) (i32.const 0))
+  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32))
+  (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32))
+  (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
+  (func (export "berth:scheduler/reuse@0.1.0#reach-of") (param $cycle i64) (result i32)
+    ;; The third case, which holds nothing.
+    (i32.store8 (i32.const 2048) (i32.const 2))
+    (i32.const 2048))
+  (func (export "berth:scheduler/pre-enqueue@0.1.0#pre-enqueue") (param $pod i32) (result i32)
+    (if (global.get $asked) (then (unreachable)))
+    (global.set $asked (i32.const 1))
+    (call $ok (i32.const 0) (i32.const 0)))"#;
