@@ -45,7 +45,6 @@ macro_rules! export_cycle {
     (Sign $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (State $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     (Follow $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
-    (Reuse $($rest:ident)*) => { $crate::export_cycle!($($rest)*); };
     ($($in_cycle:ident)+) => { $crate::export_interface!(cycle); };
 }
 
