@@ -51,7 +51,7 @@ async fn demo(arguments: Demo) -> Result<()> {
     let kubeconfig = Kubeconfig::new(arguments.keep);
     sandbox::write_kubeconfig(&server, &kubeconfig.0)?;
     let connection = sandbox::connection(&kubeconfig.0).await?;
-    let client = connection.client.clone();
+    let client = connection.client();
     let (decided, mut decisions) = mpsc::unbounded_channel();
     let session = Session::start(connection, plan, &arguments.scheduling, Some(decided)).await?;
     let n_pods = pods.len();

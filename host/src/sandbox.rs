@@ -42,7 +42,7 @@ async fn serve(arguments: options::Sandbox) -> Result<()> {
     write_kubeconfig(&sandbox, &arguments.kubeconfig)?;
     let connection = connection(&arguments.kubeconfig).await?;
     let nodes: Vec<Value> = berth_sandbox::nodes(arguments.nodes, usize::from(arguments.zones)).collect();
-    create(&connection.client, nodes, "nodes", CREATES).await?;
+    create(&connection.client(), nodes, "nodes", CREATES).await?;
     sandbox.faults().add(faults).context("--faults")?;
     let session = match plan {
         Some(plan) => Some(Session::start(connection, plan, &arguments.scheduling, None).await?),

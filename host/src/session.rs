@@ -7,7 +7,7 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use axum::Router;
-use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer, observed};
+use berth_cluster::{Client, Connection, EventRecorder, Kinds, Renewal, RequestRate, Writer};
 use berth_config::{Overrides, Settings};
 use berth_framework::Profile;
 use berth_scheduler::{Event, Scheduler};
@@ -116,7 +116,7 @@ impl Plan {
 impl Outside {
     fn new(connection: Connection, settings: &Settings, audit: AuditLog) -> Self {
         let metrics = Arc::new(Metrics::new());
-        let client = observed(connection.client, Arc::new(ClientMetrics::new(&connection.server, &metrics)));
+        let client = connection.observed_client(Arc::new(ClientMetrics::new(&connection.server, &metrics)));
         let limits = &settings.client_connection;
         let rate = RequestRate { per_second: limits.qps, burst: limits.burst };
         let writer = Writer::new(client.clone()).with_rate(rate);

@@ -6,6 +6,7 @@
 use std::{
     ffi::OsString,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use http::{HeaderValue, header::USER_AGENT};
@@ -15,7 +16,10 @@ use kube::{
 };
 use tracing::{info, warn};
 
-use crate::transport::{self, Http2};
+use crate::{
+    observe::{RequestObserver, observed},
+    transport::{Http2, Transport, transport},
+};
 
 pub use error::{ConnectError, Origin};
 pub use renewal::{Renewal, RenewalError, connect_for_long};
@@ -39,10 +43,10 @@ pub struct ConnectOptions {
     pub user_agent: String,
 }
 
-/// A client, and what it was made from.
+/// The way to an API server, and what names it.
 #[derive(Clone)]
 pub struct Connection {
-    pub client: Client,
+    transport: Transport,
     pub origin: Origin,
     /// The API server's address.
     pub server: String,
@@ -50,12 +54,30 @@ pub struct Connection {
 
 impl std::fmt::Debug for Connection {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { client: _, origin, server } = self;
+        let Self { transport: _, origin, server } = self;
         f.debug_struct("Connection").field("origin", origin).field("server", server).finish_non_exhaustive()
     }
 }
 
-/// Makes a client from the first of these that is there: the file named in the options, the files named by
+impl Connection {
+    /// A new client.
+    ///
+    /// Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn client(&self) -> Client {
+        self.transport.clone().into_client()
+    }
+
+    /// A new client; `observer` hears of its requests, watches included.
+    ///
+    /// Must be called inside a tokio runtime.
+    #[must_use]
+    pub fn observed_client(&self, observer: Arc<dyn RequestObserver>) -> Client {
+        observed(self.transport.clone(), observer).into_client()
+    }
+}
+
+/// Connects to the first of these that is there: the file named in the options, the files named by
 /// `KUBECONFIG`, the service account of the pod that this runs in (unless a context is named), `~/.kube/config`.
 ///
 /// Reads files and may run the credential plugin that a kubeconfig names, but sends no request.
@@ -111,12 +133,12 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    let client = transport::client(&config, http2).map_err(|source| {
+    let transport = transport(&config, http2).map_err(|source| {
         let plugin = plugin.map(|command| format!("credential plugin {command}: ")).unwrap_or_default();
         ConnectError::Client { origin: origin.clone(), reason: plugin + &error::one_line(&source) }
     })?;
     info!(%origin, server, "connecting to the cluster");
-    Ok(Connection { client, origin, server })
+    Ok(Connection { transport, origin, server })
 }
 
 fn parse_server(server: &str, origin: &Origin) -> Result<http::Uri, ConnectError> {

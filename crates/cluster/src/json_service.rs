@@ -15,7 +15,7 @@ use kube::{
 
 use crate::{
     api_error::Failure,
-    transport::{self, Http2},
+    transport::{Http2, transport},
 };
 
 /// Where the service is and how it is to be trusted. Data is base64 and wins over files; what is empty is not given.
@@ -91,7 +91,7 @@ impl JsonService {
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
         let mut config = config.map_err(|error| failed(error.to_string()))?;
         config.connect_timeout = Some(timeout);
-        let client = transport::client(&config, Http2::of_process()).map_err(|error| failed(error.to_string()))?;
+        let client = transport(&config, Http2::of_process()).map_err(|error| failed(error.to_string()))?.into_client();
         Ok(Self { client, url, timeout })
     }
 

@@ -38,7 +38,7 @@ pub use kinds::{KindRef, Kinds};
 pub use kube::Client;
 pub use leader_election::{ElectionSettings, Elector, Leadership, LeadershipLost};
 pub use object::{ObjectRef, PodRef};
-pub use observe::{RequestObserver, observed};
+pub use observe::RequestObserver;
 pub use rate::RequestRate;
 pub use review::{AccessReviewer, Caller, ResourceRequest, ReviewError};
 pub use server_info::{ResourceAccess, ServerInfo, ServerInfoError, has_access, server_info};

@@ -6,8 +6,10 @@ use std::{
 };
 
 use http::Request;
-use kube::{Client, client::Body};
+use kube::client::Body;
 use tower::service_fn;
+
+use crate::transport::Transport;
 
 /// Hears of each request once its answer begins. Must not block.
 pub trait RequestObserver: Send + Sync + 'static {
@@ -15,23 +17,19 @@ pub trait RequestObserver: Send + Sync + 'static {
     fn answered(&self, method: &str, code: Option<u16>, duration: Duration);
 }
 
-/// The same client; `observer` hears of its requests, watches included.
-///
-/// Must be called inside a tokio runtime.
-#[must_use]
-pub fn observed(client: Client, observer: Arc<dyn RequestObserver>) -> Client {
-    let namespace = client.default_namespace().to_owned();
-    let service = service_fn(move |request: Request<Body>| {
-        let (client, observer) = (client.clone(), Arc::clone(&observer));
+/// The same; `observer` hears of each request, watches included.
+pub(crate) fn observed(transport: Transport, observer: Arc<dyn RequestObserver>) -> Transport {
+    let beneath = transport.clone();
+    transport.with_service(service_fn(move |request: Request<Body>| {
+        let (beneath, observer) = (beneath.clone(), Arc::clone(&observer));
         async move {
             let method = request.method().clone();
             let began = Instant::now();
-            let answer = client.send(request).await;
+            let answer = beneath.send(request).await;
             observer.answered(method.as_str(), answer.as_ref().ok().map(|it| it.status().as_u16()), began.elapsed());
             answer
         }
-    });
-    Client::new(service, namespace)
+    }))
 }
 
 #[cfg(test)]
@@ -54,9 +52,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn each_request_is_heard_of_with_its_answer() {
-        let (client, mut server) = test_server::server();
+        let (transport, mut server) = test_server::transport();
         let heard = Arc::new(Heard::default());
-        let writer = Writer::new(observed(client, heard.clone()));
+        let writer = Writer::new(observed(transport, heard.clone()).into_client());
         let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
         let bound = tokio::spawn(async move { writer.bind(&pod, "n1").await });
         server.next().await.lose();

@@ -2,13 +2,15 @@
 
 use bytes::Bytes;
 use http::{Method, Request, Response, Version};
-use http_body_util::{BodyExt, Full, channel, combinators::UnsyncBoxBody};
+use http_body_util::{BodyExt, Full, channel};
 use kube::{Client, client::Body};
 use serde_json::Value;
 use tokio::sync::{mpsc, oneshot};
 use tower::BoxError;
 
-type Reply = Result<Response<UnsyncBoxBody<Bytes, BoxError>>, BoxError>;
+use crate::transport::{Answer, Transport};
+
+type Reply = Result<Answer, BoxError>;
 
 /// The server's side of a client made by [`server`].
 pub(crate) struct Server {
@@ -31,6 +33,11 @@ pub(crate) struct Call {
 pub(crate) struct Stream(channel::Sender<Bytes, BoxError>);
 
 pub(crate) fn server() -> (Client, Server) {
+    let (transport, server) = transport();
+    (transport.into_client(), server)
+}
+
+pub(crate) fn transport() -> (Transport, Server) {
     let (sender, calls) = mpsc::unbounded_channel();
     let service = tower::service_fn(move |request: Request<Body>| {
         let sender = sender.clone();
@@ -41,7 +48,7 @@ pub(crate) fn server() -> (Client, Server) {
             answer.await.unwrap_or_else(|_| Err("connection reset by peer".into()))
         }
     });
-    (Client::new(service, "default"), Server { calls })
+    (Transport::new(service, "default"), Server { calls })
 }
 
 impl Server {

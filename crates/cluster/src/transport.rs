@@ -9,8 +9,12 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, Uri};
-use hyper::rt::{Read, Write};
+use http::{Request, Response, Uri};
+use http_body_util::{BodyExt as _, combinators::UnsyncBoxBody};
+use hyper::{
+    body::Bytes,
+    rt::{Read, Write},
+};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector};
 use hyper_timeout::TimeoutConnector;
 use hyper_util::{
@@ -25,12 +29,12 @@ use hyper_util::{
 };
 use kube::{
     Client, Config,
-    client::{Body, ClientBuilder, ConfigExt as _},
+    client::{Body, ConfigExt as _},
 };
 use rustls::{ClientConfig, pki_types::ServerName};
 use tower::{
-    BoxError, Service, service_fn,
-    util::{BoxCloneSyncService, MapErr, MapResponse, option_layer},
+    BoxError, Service, ServiceBuilder, ServiceExt as _, service_fn,
+    util::{BoxCloneSyncService, MapErr, MapResponse},
 };
 use tower_http::decompression::DecompressionLayer;
 use x509_parser::parse_x509_certificate;
@@ -89,11 +93,57 @@ impl Connection for Box<dyn Socket> {
 /// Opens sockets: to the server, or to a proxy that leads there.
 type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 
-/// A client for the server that `config` names. Its timeouts, proxy, certificates and headers count, its `default_retry` does
+/// An answer, whose body may go on for hours.
+pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
+
+/// What takes a request and gives its answer. Services are stacked before a [`Client`] is made of them: a client queues each
+/// request for a task of its own, which is one more change between threads for each that lies on another.
+#[derive(Clone)]
+pub(crate) struct Transport {
+    service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,
+    default_namespace: String,
+    /// The end of the client's own certificate, if it has one.
+    valid_until: Option<Time>,
+}
+
+impl Transport {
+    pub(crate) fn new<S>(service: S, default_namespace: &str) -> Self
+    where
+        S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
+        let service = BoxCloneSyncService::new(service);
+        Self { service, default_namespace: default_namespace.to_owned(), valid_until: None }
+    }
+
+    pub(crate) async fn send(self, request: Request<Body>) -> Result<Answer, BoxError> {
+        self.service.oneshot(request).await
+    }
+
+    /// The same server behind another service.
+    pub(crate) fn with_service<S>(self, service: S) -> Self
+    where
+        S: Service<Request<Body>, Response = Answer, Error = BoxError> + Clone + Send + Sync + 'static,
+        S::Future: Send + 'static,
+    {
+        Self { service: BoxCloneSyncService::new(service), ..self }
+    }
+
+    pub(crate) fn valid_until(&self) -> Option<Time> {
+        self.valid_until
+    }
+
+    /// Must be called inside a tokio runtime.
+    pub(crate) fn into_client(self) -> Client {
+        Client::new(self.service, self.default_namespace)
+    }
+}
+
+/// The way to the server that `config` names. Its timeouts, proxy, certificates and headers count, its `default_retry` does
 /// not. May run a credential plugin.
 ///
 /// Must be called inside a tokio runtime.
-pub(crate) fn client(config: &Config, http2: Http2) -> Result<Client, TransportError> {
+pub(crate) fn transport(config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     let mut connector = boxed(http_connector());
     if let Some(proxy) = &config.proxy_url {
         connector = match proxy.scheme_str() {
@@ -157,13 +207,13 @@ fn https_connector(
     Ok(HttpsConnector::new(connector, tls, false, Arc::new(resolver)))
 }
 
-/// The whole client, over sockets that `connector` opens.
-fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Client, TransportError> {
+/// All of it, over sockets that `connector` opens.
+fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Transport, TransportError> {
     // The plugin that a kubeconfig names may run here.
     let auth_layer = config.auth_layer()?;
     let mut tls = config.rustls_client_config()?;
     tls.alpn_protocols = http2.application_protocols();
-    let expires = config.auth_info.exec.as_ref().and_then(|_| expiry(&tls));
+    let valid_until = config.auth_info.exec.as_ref().and_then(|_| expiry(&tls));
     let mut connector = TimeoutConnector::new(https_connector(connector, tls, config)?);
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_read_timeout(config.read_timeout);
@@ -182,13 +232,14 @@ fn over(connector: Connector, config: &Config, http2: Http2) -> Result<Client, T
         client.request(request)
     });
 
-    let gzip = DecompressionLayer::new().gzip(!config.disable_compression);
-    let client = ClientBuilder::new(MapErr::new(http, BoxError::from), &config.default_namespace)
-        .with_layer(&config.extra_headers_layer()?)
-        .with_layer(&option_layer(auth_layer))
-        .with_layer(&gzip)
-        .with_layer(&config.base_uri_layer());
-    Ok(client.with_valid_until(expires).build())
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().gzip(!config.disable_compression))
+        .option_layer(auth_layer)
+        .layer(config.extra_headers_layer()?)
+        .service(MapErr::new(http, BoxError::from));
+    let service = service.map_response(|answer| answer.map(|body| body.map_err(Into::into).boxed_unsync()));
+    Ok(Transport { valid_until, ..Transport::new(service.map_err(Into::into), &config.default_namespace) })
 }
 
 /// Whether the request is one of those that every pod needs: its binding, its status, its events. They have a connection of

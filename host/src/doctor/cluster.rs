@@ -31,8 +31,9 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
             return findings.problem(Area::Cluster, chain(&error), fix);
         }
     };
+    let client = connection.client();
     let server = connection.server;
-    match server_info(&connection.client).await {
+    match server_info(&client).await {
         Err(error) => {
             let fix = "is the address right, and can this machine reach it?";
             return findings.problem(Area::Cluster, format!("{server}: {}", chain(&error)), fix);
@@ -42,7 +43,7 @@ pub(super) async fn look(doctor: &Doctor, setup: Option<&Setup>, findings: &mut 
             clocks(facts.seconds_ahead, findings);
         }
     }
-    rights(&connection.client, &needed(setup), findings).await;
+    rights(&client, &needed(setup), findings).await;
 }
 
 fn clocks(seconds_ahead: Option<i64>, findings: &mut Findings) {

@@ -99,7 +99,7 @@ async fn client(server: &str) -> berth_cluster::Client {
     );
     std::fs::write(&path, kubeconfig).expect("a file");
     let options = ConnectOptions { kubeconfig: Some(path), ..ConnectOptions::default() };
-    berth_cluster::connect(&options).await.expect("a client").client
+    berth_cluster::connect(&options).await.expect("a client").client()
 }
 
 fn patch_claim(pod: usize) -> Request {

@@ -102,7 +102,7 @@ pub(super) async fn reviewer(kubeconfig: Option<&Path>, flag: &str) -> Result<Op
         ..ConnectOptions::default()
     };
     let connection = connect(&options).await.map_err(|error| Usage(format!("{flag}: {}", chain(&error))))?;
-    Ok(Some(AccessReviewer::new(connection.client)))
+    Ok(Some(AccessReviewer::new(connection.client())))
 }
 
 /// Lets a request through, or answers why not.

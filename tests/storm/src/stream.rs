@@ -62,7 +62,7 @@ impl PodStream {
     /// `pod` makes the pod of a name and a number.
     pub async fn start(kubeconfig: &Path, rate: u32, pod: fn(&str, u64) -> Value) -> Result<Self> {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
-        let client = connect(&options).await?.client;
+        let client = connect(&options).await?.client();
         let records = Arc::new(Mutex::new(PodRecords::default()));
         let is_over = Arc::new(AtomicBool::new(false));
         let (sink, events) = mpsc::channel(4096);

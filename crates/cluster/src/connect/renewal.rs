@@ -12,11 +12,11 @@ use std::{
 };
 
 use http::{Request, StatusCode};
-use kube::{Client, client::Body, config::Kubeconfig};
+use kube::{client::Body, config::Kubeconfig};
 use tokio::sync::Notify;
 use tower::service_fn;
 
-use crate::clock;
+use crate::{clock, transport::Transport};
 
 use super::{ConnectError, ConnectOptions, Connection, Environment, Origin, connect_in, read};
 
@@ -32,7 +32,7 @@ pub struct Renewal {
     /// The API server's address.
     server: String,
     origin: Origin,
-    current: Arc<RwLock<Client>>,
+    current: Arc<RwLock<Transport>>,
     refused: Arc<Notify>,
 }
 
@@ -67,9 +67,8 @@ impl std::fmt::Debug for Renewal {
 /// # Errors
 /// As for [`super::connect`].
 pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, Renewal), ConnectError> {
-    let Connection { client, origin, server } = connect_in(options, Environment::of_process()).await?;
-    let namespace = client.default_namespace().to_owned();
-    let current = Arc::new(RwLock::new(client));
+    let Connection { transport, origin, server } = connect_in(options, Environment::of_process()).await?;
+    let current = Arc::new(RwLock::new(transport.clone()));
     let refused = Arc::new(Notify::new());
     let renewal = Renewal {
         options: options.clone(),
@@ -78,18 +77,18 @@ pub async fn connect_for_long(options: &ConnectOptions) -> Result<(Connection, R
         current: Arc::clone(&current),
         refused: Arc::clone(&refused),
     };
-    let service = service_fn(move |request: Request<Body>| {
-        let client = current.read().unwrap_or_else(PoisonError::into_inner).clone();
+    let transport = transport.with_service(service_fn(move |request: Request<Body>| {
+        let current = current.read().unwrap_or_else(PoisonError::into_inner).clone();
         let refused = Arc::clone(&refused);
         async move {
-            let answer = client.send(request).await;
-            if answer.as_ref().is_ok_and(|answer| answer.status() == StatusCode::UNAUTHORIZED) {
+            let answer = current.send(request).await?;
+            if answer.status() == StatusCode::UNAUTHORIZED {
                 refused.notify_one();
             }
-            answer
+            Ok(answer)
         }
-    });
-    Ok((Connection { client: Client::new(service, namespace), origin, server }, renewal))
+    }));
+    Ok((Connection { transport, origin, server }, renewal))
 }
 
 impl Renewal {
@@ -112,18 +111,18 @@ impl Renewal {
     /// # Errors
     /// They cannot be used, or name another cluster: the client before goes on.
     pub async fn renew(&self) -> Result<(), RenewalError> {
-        let Connection { client, server, .. } = connect_in(&self.options, Environment::of_process()).await?;
+        let Connection { transport, server, .. } = connect_in(&self.options, Environment::of_process()).await?;
         if server != self.server {
             let (origin, old) = (self.origin.clone(), self.server.clone());
             return Err(RenewalError::OtherServer { origin, old, new: server });
         }
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = client;
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = transport;
         Ok(())
     }
 
     /// Waits until a certificate that a credential plugin gave is about to run out; for ever if there is none.
     pub async fn runs_out(&self) {
-        let until = *self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
+        let until = self.current.read().unwrap_or_else(PoisonError::into_inner).valid_until();
         let Some(until) = until else { return std::future::pending().await };
         let left = Duration::try_from(until.duration_since(clock::now())).unwrap_or_default();
         tokio::time::sleep(left.saturating_sub(EARLY).max(EARLY / 2)).await;

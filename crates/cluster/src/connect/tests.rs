@@ -104,7 +104,7 @@ async fn the_end_of_a_credential_plugins_certificate_is_known() {
     );
     let path = file(&dir, &kubeconfig("https://k:6443", &plugin));
     let connection = connect_in(&at(&path), Environment::default()).await.unwrap();
-    let until = connection.client.valid_until().map(|until| until.to_string());
+    let until = connection.transport.valid_until().map(|until| until.to_string());
     assert_eq!(until.as_deref(), Some("2040-05-06T00:00:00Z"));
 }
 
@@ -164,7 +164,7 @@ async fn a_client_speaks_plain_http_with_token_and_user_agent() {
     assert_eq!(connection.origin, Origin::File(path));
     assert_eq!(connection.server, format!("http://{address}/"));
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
-    assert_eq!(Writer::new(connection.client).bind(&pod, "n1").await, Ok(()));
+    assert_eq!(Writer::new(connection.client()).bind(&pod, "n1").await, Ok(()));
 }
 
 /// As client-go does: only lists are long enough for the API server to compress them.
@@ -188,7 +188,7 @@ async fn answers_may_be_compressed_unless_the_kubeconfig_says_no() {
     let uncompressed = text.replace("cluster: {server", "cluster: {disable-compression: true, server");
     for (text, expected) in [(text, "compressed"), (uncompressed, "plain")] {
         let dir = TempDir::new().unwrap();
-        let client = connect(&at(&file(&dir, &text))).await.unwrap().client;
+        let client = connect(&at(&file(&dir, &text))).await.unwrap().client();
         let request = http::Request::get("/api/v1/nodes").body(Vec::new()).unwrap();
         assert_eq!(client.request_text(request).await.unwrap(), expected);
     }
@@ -217,7 +217,7 @@ async fn a_client_goes_on_with_the_credentials_of_now() {
     let path = file(&dir, &kubeconfig(&server, "token: old"));
     let (connection, renewal) = connect_for_long(&at(&path)).await.unwrap();
     assert_eq!(renewal.files(), std::slice::from_ref(&path));
-    let writer = Writer::new(connection.client);
+    let writer = Writer::new(connection.client());
     let pod = PodRef { namespace: "default".into(), name: "a".into(), uid: "1".into() };
     writer.bind(&pod, "n1").await.unwrap_err();
     assert_eq!(seen.recv().await.unwrap(), "Bearer old");

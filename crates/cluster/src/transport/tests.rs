@@ -149,6 +149,10 @@ impl Relay {
     }
 }
 
+fn client(config: &Config, http2: Http2) -> Result<Client, TransportError> {
+    transport(config, http2).map(Transport::into_client)
+}
+
 #[tokio::test]
 async fn http2_is_spoken_over_tls_where_both_sides_have_it() {
     let server = Server::start_with_tls(&["h2", "http/1.1"]).await;

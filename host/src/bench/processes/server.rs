@@ -77,7 +77,7 @@ impl Server {
             }
             Self::Cluster(kubeconfig) => (kubeconfig.clone(), None),
         };
-        let client = sandbox::connection(&kubeconfig).await?.client;
+        let client = sandbox::connection(&kubeconfig).await?.client();
         if let Self::Cluster(kubeconfig) = self {
             refuse_nodes(&client, kubeconfig).await?;
         }

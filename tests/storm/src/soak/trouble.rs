@@ -63,7 +63,7 @@ pub(crate) struct ForeignPods {
 impl ForeignPods {
     pub(crate) async fn new(kubeconfig: &Path) -> Result<Self> {
         let options = ConnectOptions { kubeconfig: Some(kubeconfig.to_owned()), ..ConnectOptions::default() };
-        Ok(Self { creator: Creator::new(connect(&options).await?.client), n_made: 0 })
+        Ok(Self { creator: Creator::new(connect(&options).await?.client()), n_made: 0 })
     }
 
     /// One more, unless there are enough.
