@@ -36,25 +36,26 @@ compare_with_row!(NodeUnschedulable, TaintToleration, NodeResourcesBalancedAlloc
 
 /// Implements Reuse for plugins that look at one part of the pod, and reach so far with a pod that has it.
 macro_rules! with_part {
-    ($($plugin:ident: $is_there:expr => $reach:expr),* $(,)?) => {
+    ($($plugin:ident: $is_there:expr => $reach:expr, else $other:expr),* $(,)?) => {
         $(impl Reuse for $plugin {
             fn reach(&mut self, call: &Call<'_>) -> Reach {
-                if ($is_there)(call.pod) { $reach } else { Reach::Nothing }
+                if ($is_there)(call.pod) { $reach } else { $other }
             }
         })*
     };
 }
 
 with_part!(
-    SchedulingGates: |pod: &Pod| !pod.scheduling_gates.is_empty() => Reach::Cluster,
-    NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW,
-    NodePorts: |pod: &Pod| !pod.host_ports.is_empty() => ROW,
-    NodeDeclaredFeatures: |pod: &Pod| !pod.required_features.is_empty() => ROW,
+    SchedulingGates: |pod: &Pod| !pod.scheduling_gates.is_empty() => Reach::Cluster, else Reach::Nothing,
+    NodeName: |pod: &Pod| !pod.node_name.is_none() => ROW, else Reach::Nothing,
+    NodePorts: |pod: &Pod| !pod.host_ports.is_empty() => ROW, else Reach::Nothing,
+    NodeDeclaredFeatures: |pod: &Pod| !pod.required_features.is_empty() => ROW, else Reach::Nothing,
     DynamicResources: |pod: &Pod| !pod.resource_claims.is_empty() || !pod.extended_requests.is_empty() => Reach::Cluster,
-    VolumeRestrictions: has_volumes => Reach::Cluster,
-    NodeVolumeLimits: has_volumes => Reach::Cluster,
-    VolumeBinding: has_volumes => Reach::Cluster,
-    VolumeZone: has_volumes => Reach::Cluster,
+        else Reach::Nothing,
+    VolumeRestrictions: has_volumes => Reach::Cluster, else Reach::NothingAnywhere,
+    NodeVolumeLimits: has_volumes => Reach::Cluster, else Reach::NothingAnywhere,
+    VolumeBinding: has_volumes => Reach::Cluster, else Reach::Nothing,
+    VolumeZone: has_volumes => Reach::Cluster, else Reach::Nothing,
 );
 
 fn has_volumes(pod: &Pod) -> bool {
@@ -123,7 +124,7 @@ mod tests {
         let (call, nodes) = (cluster.call(1, &pod), cluster.call(1, &pod).table.nodes().clone());
         for factory in crate::factories() {
             let mut plugin = factory.build("null").unwrap();
-            if !matches!(plugin.reach(&call), Reach::Nothing | Reach::NothingWithoutAffinity) {
+            if !plugin.reach(&call).is_nothing() {
                 continue;
             }
             unconcerned.push(factory.manifest().name.clone());

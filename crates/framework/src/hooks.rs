@@ -47,8 +47,22 @@ pub enum Reach {
     /// From nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0, and reserves and
     /// prepares nothing, whatever the cluster holds. It need not be asked.
     Nothing,
-    /// The same as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
+    /// The same, and pods like it that are on nodes make no difference to any of its answers: a component need not hear of
+    /// them.
+    NothingAnywhere,
+    /// As [`Self::Nothing`], as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
     NothingWithoutAffinity,
+}
+
+impl Reach {
+    /// Whether the plugin has nothing to do with the pod as things are.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        match self {
+            Self::Nothing | Self::NothingAnywhere | Self::NothingWithoutAffinity => true,
+            Self::Cluster | Self::Row { .. } => false,
+        }
+    }
 }
 
 /// State that outlives the binary: what a plugin hands to the next binary of its name.

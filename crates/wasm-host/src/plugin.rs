@@ -156,7 +156,7 @@ impl ComponentPlugin {
             return self.begin(call).map(|()| own);
         }
         let reach = match self.shapes.standing(call.pod) {
-            Standing::Known(Reach::Nothing | Reach::NothingWithoutAffinity) => return Ok(Way::NotAtAll),
+            Standing::Known(reach) if reach.is_nothing() => return Ok(Way::NotAtAll),
             Standing::Known(reach) => {
                 if let Some(cycle) = self.shapes.shared_with(call.pod) {
                     return Ok(Way::In(cycle));
@@ -170,10 +170,11 @@ impl ComponentPlugin {
                 self.learn_reach(call.cycle, call.pod)?
             }
         };
-        match reach {
-            Reach::Nothing | Reach::NothingWithoutAffinity => return Ok(Way::NotAtAll),
-            Reach::Row { .. } if self.component.may_share_cycles() => self.shapes.share(call.cycle, call.pod),
-            Reach::Row { .. } | Reach::Cluster => {}
+        if reach.is_nothing() {
+            return Ok(Way::NotAtAll);
+        }
+        if matches!(reach, Reach::Row { .. }) && self.component.may_share_cycles() {
+            self.shapes.share(call.cycle, call.pod);
         }
         Ok(own)
     }
@@ -187,6 +188,7 @@ impl ComponentPlugin {
             reuse::Reach::Cluster => Reach::Cluster,
             reuse::Reach::Row(version) => Reach::Row { version },
             reuse::Reach::Nothing => Reach::Nothing,
+            reuse::Reach::NothingAnywhere => Reach::NothingAnywhere,
             reuse::Reach::NothingWithoutAffinity => Reach::NothingWithoutAffinity,
         };
         self.shapes.learn(pod, reach);
@@ -210,7 +212,7 @@ impl ComponentPlugin {
                 reach?
             }
         };
-        Ok(matches!(reach, Reach::Nothing | Reach::NothingWithoutAffinity))
+        Ok(reach.is_nothing())
     }
 
     /// The instance will hear of another pod than those that share a cycle.
@@ -250,12 +252,13 @@ impl ComponentPlugin {
 
     fn apply(&mut self, source: &dyn DeltaSource) -> Result<(), Status> {
         let Replica { generation, symbols_position } = self.replica;
-        let delta = source.delta_since(&self.component.manifest.needs, generation, symbols_position);
+        let mut delta = source.delta_since(&self.component.manifest.needs, generation, symbols_position);
         let reached = Replica { generation: delta.generation, symbols_position: delta.symbols_position };
         if delta.is_empty() {
             self.replica = reached;
             return Ok(());
         }
+        delta.pods_placed.retain(|placed| !self.shapes.is_no_matter_anywhere(&placed.pod));
         let is_about_pods_only = is_about_pods_only(&delta);
         if delta.pods_placed.iter().any(|placed| !placed.pod.affinity.is_empty()) {
             self.shapes.affinity_came();
@@ -291,12 +294,14 @@ impl ComponentPlugin {
         }
         let is_full = delta.full;
         let portions = delta.into_portions();
-        let is_long = is_full || portions.len() > 1;
-        let (begun, whole_time) = (thread_time(), self.component.limits.once_an_instance());
+        // Asking for the time of a thread is a system call, which what comes with every pod does without.
+        let began = (is_full || portions.len() > 1).then(thread_time);
+        let whole_time = self.component.limits.once_an_instance();
         for portion in portions {
             let portion = lower::delta(portion);
-            let left = whole_time.saturating_sub(thread_time().saturating_sub(begun));
-            let limit = if is_long { TimeLimit::Left(left) } else { TimeLimit::Call };
+            let limit = began.map_or(TimeLimit::Call, |began| {
+                TimeLimit::Left(whole_time.saturating_sub(thread_time().saturating_sub(began)))
+            });
             self.call("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
         }
         Ok(())

@@ -302,10 +302,11 @@ declare module "berth" {
     /**
      * What verdicts and scores follow from, so that the scheduler may keep them for pods that differ in their names alone. A
      * number: from such a pod, from the node's own columns, and from what the number stands for; `preFilter` and `preScore` from
-     * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-without-affinity": they do as long as no
-     * pod on a node has inter-pod affinity or anti-affinity. "cluster", as without this method: from anything.
+     * the pod and the number alone. "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
+     * difference either, and `pods()` may lack them; "nothing-without-affinity": as "nothing" as long as no pod on a node has
+     * inter-pod affinity or anti-affinity. "cluster", as without this method: from anything.
      */
-    reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-without-affinity";
+    reach?(pod: Pod): number | "cluster" | "nothing" | "nothing-anywhere" | "nothing-without-affinity";
     /** For the next version of this plugin. */
     snapshot?(): string;
     /** Throw a Refusal to refuse it. */

@@ -171,7 +171,7 @@ function stateOf(plugin) {
 }
 
 function reachOf(answered) {
-  if (["cluster", "nothing", "nothing-without-affinity"].includes(answered)) return { tag: answered };
+  if (["cluster", "nothing", "nothing-anywhere", "nothing-without-affinity"].includes(answered)) return { tag: answered };
   if (Number.isSafeInteger(answered) && answered >= 0) return { tag: "row", val: answered };
   throw new TypeError(`${answered} is no kind of reach and no number from 0`);
 }

@@ -60,9 +60,10 @@ and at the other extension points, where `no` is None for yes or `reject(...)`, 
     reach(self, pod)                 what verdicts and scores follow from, so that the scheduler may keep them for pods that differ
                                      in their names alone. A number: from such a pod, from the node's own columns, and from
                                      what the number stands for; `pre_filter` and `pre_score` from the pod and the number alone.
-                                     "nothing": every node passes and scores 0; "nothing-without-affinity": they do as long as no
-                                     pod on a node has inter-pod affinity or anti-affinity. "cluster", as without this method:
-                                     from anything.
+                                     "nothing": every node passes and scores 0; "nothing-anywhere": such pods on nodes make no
+                                     difference either, and `pods()` may lack them; "nothing-without-affinity": as "nothing" as
+                                     long as no pod on a node has inter-pod affinity or anti-affinity. "cluster", as without this
+                                     method: from anything.
     snapshot(self), restore(self, snapshot)     bytes for the next version. Raise ValueError to refuse them.
 
 Everywhere, `nodes()` and `pods()` show the cluster.

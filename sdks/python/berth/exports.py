@@ -370,6 +370,8 @@ class Reuse:
                 return wit_reuse.Reach_Cluster()
             case "nothing":
                 return wit_reuse.Reach_Nothing()
+            case "nothing-anywhere":
+                return wit_reuse.Reach_NothingAnywhere()
             case "nothing-without-affinity":
                 return wit_reuse.Reach_NothingWithoutAffinity()
             case int(version) if version >= 0:

@@ -180,6 +180,7 @@ impl<T: HasGuest> reuse::Guest for T {
             Reach::Cluster => reuse::Reach::Cluster,
             Reach::Row { version } => reuse::Reach::Row(version),
             Reach::Nothing => reuse::Reach::Nothing,
+            Reach::NothingAnywhere => reuse::Reach::NothingAnywhere,
             Reach::NothingWithoutAffinity => reuse::Reach::NothingWithoutAffinity,
         }
     }

@@ -1,11 +1,11 @@
-//! A plugin that pods are no concern of.
+//! A plugin that no pod concerns, wherever it is.
 
 use anyhow::Result;
 
 use crate::encode;
 
-/// The plugin of this name for PreEnqueue, which lets in the first pod that it is asked about and traps at the second. It says
-/// that it has nothing to do with any pod.
+/// The plugin of this name for PreEnqueue, which lets in the first pod that it is asked about and traps at the second. It follows
+/// pods, says that none makes a difference to it, and traps if it hears of one on a node afterwards.
 ///
 /// # Errors
 /// The text does not assemble.
@@ -21,13 +21,20 @@ pub fn unconcerned(name: &str) -> Result<Vec<u8>> {
 }
 
 const FUNCTIONS: &str = r#"
+  ;; In the manifest: it follows pods.
+  (data (i32.const 280) "\01")
   (global $asked (mut i32) (i32.const 0))
-  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32))
+  (global $has_said (mut i32) (i32.const 0))
+  (func (export "berth:scheduler/sync@0.1.0#apply") (param $delta i32)
+    ;; The number of placed pods.
+    (if (i32.and (global.get $has_said) (i32.ne (i32.load offset=72 (local.get $delta)) (i32.const 0)))
+      (then (unreachable))))
   (func (export "berth:scheduler/cycle@0.1.0#begin") (param $parameters i32))
   (func (export "berth:scheduler/cycle@0.1.0#end") (param $cycle i64))
   (func (export "berth:scheduler/reuse@0.1.0#reach-of") (param $cycle i64) (result i32)
-    ;; The third case, which holds nothing.
-    (i32.store8 (i32.const 2048) (i32.const 2))
+    ;; The fourth case, which holds nothing.
+    (i32.store8 (i32.const 2048) (i32.const 3))
+    (global.set $has_said (i32.const 1))
     (i32.const 2048))
   (func (export "berth:scheduler/pre-enqueue@0.1.0#pre-enqueue") (param $pod i32) (result i32)
     (if (global.get $asked) (then (unreachable)))

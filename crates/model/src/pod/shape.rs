@@ -26,8 +26,10 @@ impl Pod {
             && self.is_like_elsewhere(other)
     }
 
+    /// Whether the two [are alike](Self::is_like), but for the nodes that they name.
+    #[must_use]
     #[expect(clippy::too_many_lines, reason = "two lines for each field")]
-    fn is_like_elsewhere(&self, other: &Pod) -> bool {
+    pub fn is_like_elsewhere(&self, other: &Pod) -> bool {
         // Every field is named, so that a new one finds its way here.
         let Pod {
             uid: _,

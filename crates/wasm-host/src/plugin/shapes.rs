@@ -158,6 +158,16 @@ impl Shapes {
         self.known.first().map(|shape| shape.reach)
     }
 
+    /// Whether the plugin has said that pods like this one, on nodes, make no difference to it.
+    pub(super) fn is_no_matter_anywhere(&self, placed: &Pod) -> bool {
+        let mut unheeded = self.known.iter().filter(|shape| shape.reach == Reach::NothingAnywhere).peekable();
+        if unheeded.peek().is_none() {
+            return false;
+        }
+        let hash = placed.shape_hash();
+        unheeded.any(|shape| shape.hash == hash && shape.pod.is_like_elsewhere(placed))
+    }
+
     pub(super) fn learn(&mut self, pod: &Pod, reach: Reach) {
         self.known.truncate(CAPACITY - 1);
         self.known.insert(0, Shape { hash: pod.shape_hash(), pod: without_json(pod), reach, signature: None });
@@ -306,6 +316,18 @@ mod tests {
         }
         shapes.affinity_came();
         assert_eq!((shapes.reach(&pod("2", 1)), shapes.reach(&pod("2", 2))), (None, Some(Reach::Nothing)));
+    }
+
+    #[test]
+    fn pods_on_nodes_are_left_out_where_their_like_are_no_matter_anywhere() {
+        let mut shapes = Shapes::default();
+        for (priority, reach) in [(1, Reach::Nothing), (2, Reach::NothingAnywhere)] {
+            shapes.learn(&pod("1", priority), reach);
+        }
+        let placed = |priority| Pod { node_name: berth_model::Sym(40), ..pod("2", priority) };
+        assert_eq!([1, 2, 3].map(|priority| shapes.is_no_matter_anywhere(&placed(priority))), [false, true, false]);
+        shapes.forget();
+        assert!(!shapes.is_no_matter_anywhere(&placed(2)));
     }
 
     #[test]

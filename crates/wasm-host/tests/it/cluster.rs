@@ -33,8 +33,8 @@ impl Cluster {
     }
 
     /// Places a pod on the first node.
-    pub(crate) fn place(&mut self, uid: &str) {
-        self.0.place(NodeIdx(0), Pod { uid: uid.into(), ..Pod::default() });
+    pub(crate) fn place(&mut self, pod: Pod) {
+        self.0.place(NodeIdx(0), pod);
     }
 
     pub(crate) fn table(&self) -> &ClusterTable {

@@ -218,7 +218,7 @@ fn a_fault_in_changes_that_waited_names_no_pod() {
     plugin.sync(cluster.cache()).unwrap();
     assert!(plugin.pre_enqueue().unwrap().pre_enqueue(&pod, cluster.table()).is_success());
 
-    cluster.place("placed");
+    cluster.place(Pod { uid: "placed".into(), ..Pod::default() });
     plugin.sync(cluster.cache()).unwrap();
     assert!(reports.try_recv().is_err(), "it is not told before it is asked something");
     let status = plugin.pre_enqueue().unwrap().pre_enqueue(&pod, cluster.table());

@@ -1,5 +1,6 @@
 //! A plugin that behaves.
 
+use berth_framework::Plugin;
 use berth_model::Pod;
 use berth_test_guests::Behavior;
 use berth_wasm_host::Binary;
@@ -81,4 +82,25 @@ fn a_plugin_that_has_nothing_to_do_with_pods_is_not_asked_to_let_them_in() {
     assert!((0..10).all(|number| enters(&format!("c{number}"), 1)));
     assert_eq!(factory.stats().calls(), n_calls + 3);
     assert!(!enters("d", 2), "it is asked about another shape");
+}
+
+#[test]
+fn a_plugin_does_not_hear_of_pods_on_nodes_that_make_no_difference_to_it() {
+    let binary = Binary::new("Unconcerned", berth_test_guests::unconcerned("Unconcerned").unwrap());
+    let factory = engine().load(&binary).unwrap();
+    let pod = |uid: &str, priority| Pod { uid: uid.into(), priority, ..Pod::default() };
+    // Of two pods that are alike the second one is worth the question. The last one is shown, with what came before it.
+    let told_of = |placed: Pod| {
+        let (mut cluster, mut plugin) = (Cluster::new(1), build(&factory));
+        let enters = |plugin: &mut dyn Plugin, cluster: &Cluster, pod: &Pod| {
+            plugin.sync(cluster.cache()).unwrap();
+            plugin.pre_enqueue().unwrap().pre_enqueue(pod, cluster.table()).message().to_owned()
+        };
+        assert_eq!(["a", "b"].map(|uid| enters(&mut *plugin, &cluster, &pod(uid, 1))), ["", ""]);
+        cluster.place(placed);
+        enters(&mut *plugin, &cluster, &pod("c", 2))
+    };
+    let (left_out, heard_of) = (told_of(pod("placed", 1)), told_of(pod("placed", 3)));
+    assert!(left_out.contains("trapped in pre-enqueue"), "{left_out}");
+    assert!(heard_of.contains("trapped in sync"), "{heard_of}");
 }

@@ -102,7 +102,8 @@ export default {
 
   sign: (pod) => (pod.name.startsWith("twin") ? "twin" : null),
 
-  reach: (pod) => ({ 8: 3, 9: "nothing", 10: "nothing-without-affinity" })[pod.priority] ?? "cluster",
+  reach: (pod) =>
+    ({ 8: 3, 9: "nothing", 10: "nothing-without-affinity", 11: "nothing-anywhere" })[pod.priority] ?? "cluster",
 
   snapshot: () => diary.join("\n"),
 

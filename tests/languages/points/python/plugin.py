@@ -131,7 +131,9 @@ class Points:
         return "twin" if pod.name.startswith("twin") else None
 
     def reach(self, pod):
-        return {8: 3, 9: "nothing", 10: "nothing-without-affinity"}.get(pod.priority, "cluster")
+        return {8: 3, 9: "nothing", 10: "nothing-without-affinity", 11: "nothing-anywhere"}.get(
+            pod.priority, "cluster"
+        )
 
     def snapshot(self):
         return "\n".join(self.diary).encode()

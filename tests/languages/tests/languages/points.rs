@@ -41,8 +41,8 @@ pub(crate) fn every_point_answers(language: Language) -> Result<()> {
 
 /// The scheduler asks about the second pod of those that differ in their names alone.
 fn reaches(scene: &mut Scene) -> Result<()> {
-    let answers =
-        [Reach::Cluster, Reach::Row { version: 3 }, Reach::Nothing, Reach::NothingWithoutAffinity].into_iter();
+    let nothing = [Reach::Nothing, Reach::NothingWithoutAffinity, Reach::NothingAnywhere];
+    let answers = [Reach::Cluster, Reach::Row { version: 3 }].into_iter().chain(nothing);
     for (priority, expected) in (7..).zip(answers) {
         let mut reach = Reach::Cluster;
         for name in ["first", "second"] {
