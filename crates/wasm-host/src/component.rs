@@ -17,6 +17,7 @@ use crate::{
     host_state::HostState,
     limits::Limits,
     stats::PluginStats,
+    ticker::Ticker,
 };
 
 /// What all instances of a component share.
@@ -26,6 +27,7 @@ pub(crate) struct LoadedComponent {
     pub(crate) indices: ExportIndices,
     pub(crate) limits: Limits,
     pub(crate) clock: Arc<Clock>,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) stats: Arc<PluginStats>,
     /// Of the plugin, whichever binary serves.
     pub(crate) budget: Arc<Budget>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use wasmtime::{Trap, UpdateDeadline};
 
-use crate::clock::{TICK, ticks};
+use crate::ticker::{TICK, ticks};
 
 /// Processor time that the calling thread has used since it began.
 #[cfg(unix)]

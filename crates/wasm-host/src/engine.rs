@@ -1,7 +1,6 @@
-//! The wasmtime engine that all plugins share, and the thread that measures their time.
+//! The wasmtime engine that all plugins share.
 //!
-//! A call is bounded by its processor time, at which it looks at each epoch. Epochs advance every [`TICK`]; the thread that advances them ends once the
-//! engine and everything made from it is gone. Components are compiled on the thread that calls [`Engine::load`], which
+//! A call is bounded by its processor time, at which it looks at each epoch of the [`Ticker`]. Components are compiled on the thread that calls [`Engine::load`], which
 //! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread; those that are no part of the
 //! program are compiled in a process of their own, if there is one for it.
 
@@ -9,7 +8,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError, RwLock},
-    thread,
     time::Duration,
 };
 
@@ -20,12 +18,13 @@ use crate::{
     artefacts::{ArtefactError, Artefacts},
     bindings::HostSide,
     budget::Budget,
-    clock::{Clock, TICK},
+    clock::Clock,
     compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
     host_state::HostState,
     limits::Limits,
     settings,
+    ticker::Ticker,
 };
 
 /// What a file may take before it runs.
@@ -84,6 +83,7 @@ pub(crate) struct Shared {
     pub(crate) wasmtime: wasmtime::Engine,
     pub(crate) linker: Linker<HostState>,
     pub(crate) clock: Arc<Clock>,
+    pub(crate) ticker: Arc<Ticker>,
     pub(crate) artefacts: Option<Artefacts>,
     pub(crate) compiler: Option<CompilerProcess>,
     pub(crate) faults: FaultSink,
@@ -141,13 +141,14 @@ impl Engine {
         let mut linker = Linker::new(&wasmtime);
         HostSide::add_to_linker::<_, HasSelf<HostState>>(&mut linker, |state| state)
             .map_err(|error| EngineError::Wasmtime(error.to_string()))?;
-        let clock = Arc::new(Clock::default());
-        spawn_ticker(&wasmtime, Arc::clone(&clock)).map_err(EngineError::Ticker)?;
+        let clock = Arc::new(Clock::new());
+        let ticker = Arc::new(Ticker::start(&wasmtime).map_err(EngineError::Ticker)?);
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
         let EngineOptions { limits, plugin_limits, faults, compiler, files, denied, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
         let (files, denied, budgets) = (RwLock::new(files), RwLock::new(denied), Mutex::default());
-        let shared = Shared { wasmtime, linker, clock, artefacts, compiler, faults, limits, budgets, files, denied };
+        let shared =
+            Shared { wasmtime, linker, clock, ticker, artefacts, compiler, faults, limits, budgets, files, denied };
         Ok(Self { shared: Arc::new(shared) })
     }
 
@@ -182,17 +183,4 @@ impl Engine {
     pub(crate) fn shared(&self) -> &Shared {
         &self.shared
     }
-}
-
-fn spawn_ticker(engine: &wasmtime::Engine, clock: Arc<Clock>) -> std::io::Result<()> {
-    let engine = engine.weak();
-    let tick = move || {
-        while let Some(engine) = engine.upgrade() {
-            engine.increment_epoch();
-            clock.tick();
-            drop(engine);
-            thread::sleep(TICK);
-        }
-    };
-    thread::Builder::new().name("plugin-epochs".to_owned()).spawn(tick).map(drop)
 }

@@ -46,7 +46,7 @@ pub(crate) fn guest<T>(interface: &Option<T>) -> Result<&T, CallError> {
 
 impl Instance {
     pub(crate) fn new(component: &LoadedComponent) -> Result<Self, LoadError> {
-        let LoadedComponent { pre, indices, limits, clock, stats, name, .. } = component;
+        let LoadedComponent { pre, indices, limits, clock, ticker, stats, name, .. } = component;
         let state = HostState::new(name.clone(), limits, clock.clone(), stats.clone());
         let mut store = Store::new(pre.engine(), state);
         store.limiter(|state| &mut state.meter);
@@ -54,7 +54,7 @@ impl Instance {
         store.epoch_deadline_callback(|mut context| context.data_mut().time.at_tick());
         store.data_mut().time = CallTime::new(limits.once_an_instance());
         store.set_epoch_deadline(1);
-        let instance = match pre.instantiate(&mut store) {
+        let instance = match ticker.during(|| pre.instantiate(&mut store)) {
             Ok(instance) => instance,
             Err(error) => {
                 let fault = Fault::new(CallError::Wasm(error), "instantiation", store.data().traces(), Duration::ZERO);
@@ -75,7 +75,7 @@ impl Instance {
         limit: TimeLimit,
         ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Fault> {
-        let LoadedComponent { limits, stats, .. } = component;
+        let LoadedComponent { limits, ticker, stats, .. } = component;
         let timeout = match limit {
             TimeLimit::Call => limits.call_timeout,
             TimeLimit::PostFilter => limits.post_filter_timeout,
@@ -87,7 +87,8 @@ impl Instance {
         let state = self.store.data_mut();
         (state.time, state.last_words) = (CallTime::new(timeout), None);
         let started = Instant::now();
-        let answer = ask(CallContext { store: &mut self.store, exports: &self.exports, limits });
+        let context = CallContext { store: &mut self.store, exports: &self.exports, limits };
+        let answer = ticker.during(|| ask(context));
         let elapsed = started.elapsed();
         stats.record_call(elapsed, self.store.data().meter.memory());
         let used = self.store.data().time.used(elapsed);

@@ -31,6 +31,7 @@ mod precompiled;
 mod settings;
 mod stats;
 pub mod threads;
+mod ticker;
 
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError, NotAdmitted};

@@ -83,11 +83,23 @@ impl Engine {
         let points = indices.points();
         let budget = shared.budget_of(name);
         let name = Arc::from(name);
-        let clock = Arc::clone(&shared.clock);
+        let (clock, ticker) = (Arc::clone(&shared.clock), Arc::clone(&shared.ticker));
         let (manifest, stats) = (Manifest::default(), Arc::default());
         let faults = shared.faults.clone();
-        let mut loaded =
-            LoadedComponent { pre, indices, limits, clock, stats, budget, faults, name, manifest, points, digest };
+        let mut loaded = LoadedComponent {
+            pre,
+            indices,
+            limits,
+            clock,
+            ticker,
+            stats,
+            budget,
+            faults,
+            name,
+            manifest,
+            points,
+            digest,
+        };
         loaded.manifest = describe(&loaded)?;
         Ok(ComponentFactory::new(loaded, is_from_artefact, is_embedded))
     }
