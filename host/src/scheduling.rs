@@ -37,9 +37,6 @@ pub(crate) const EVENTS_BOUND: usize = 512;
 /// Bindings, patches and events of some hundred pods.
 pub(crate) const ACTIONS_BOUND: usize = 1024;
 
-/// Events taken between two cycles, so that a storm of events cannot hold up pods that could be placed.
-const EVENTS_PER_TURN: usize = 512;
-
 /// Gauges are cheap, but need not follow each pod.
 const GAUGES_EVERY: Duration = Duration::from_secs(1);
 
@@ -126,8 +123,12 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
     let mut stopping = false;
     let mut n_turns = 0_u32;
     loop {
-        parts.health.beat(Instant::now());
-        for _ in 0..EVENTS_PER_TURN {
+        let turn = Instant::now();
+        parts.health.beat(turn);
+        for _ in 0..Scheduler::EVENTS_PER_TURN {
+            if turn.elapsed() >= Scheduler::TURN {
+                break;
+            }
             match parts.events.try_recv() {
                 Ok(event) => take(&mut parts, event, &mut stopping),
                 Err(mpsc::error::TryRecvError::Empty) => break,

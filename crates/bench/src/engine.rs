@@ -8,6 +8,7 @@
 //! same. Where pods come at a rate it is told the time that there is.
 
 mod api_server;
+mod storms;
 
 use std::{
     collections::BTreeMap,
@@ -25,9 +26,10 @@ use serde_json::{Value, json};
 
 use self::api_server::ApiServer;
 use crate::{
+    figures::StormFigures,
     run::{Conditions, EngineFigures, Run, Runner},
     usage,
-    workload::{Changes, SCHEDULER_NAME, Scene},
+    workload::{Changes, Cluster, SCHEDULER_NAME, Scene},
 };
 
 /// Between two calls of the hearer of progress.
@@ -85,6 +87,10 @@ impl Runner for Engine<'_> {
         let mut stage = Stage::new((self.profile)()?, &self.tell_time, conditions);
         stage.set_up(&scene)?;
         stage.play(&scene, conditions, progress)
+    }
+
+    fn storms(&mut self, conditions: &Conditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
+        self.all_storms(conditions, cluster)
     }
 }
 

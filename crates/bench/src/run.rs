@@ -2,9 +2,12 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 
-use crate::workload::{Scene, Workload};
+use crate::{
+    figures::StormFigures,
+    workload::{Cluster, Scene, Workload},
+};
 
 /// Takes a scene through a scheduler.
 pub trait Runner {
@@ -16,6 +19,14 @@ pub trait Runner {
     /// # Errors
     /// The scheduler cannot be started, or a pod was not placed.
     fn run(&mut self, scene: Scene, conditions: &Conditions, progress: &mut dyn FnMut(usize)) -> Result<Run>;
+
+    /// Has storms of events come down on the cluster, each on a fresh scheduler.
+    ///
+    /// # Errors
+    /// The scheduler cannot be made, or a pod was not placed. Only the engine sees single events.
+    fn storms(&mut self, _conditions: &Conditions, _cluster: &Cluster) -> Result<Vec<StormFigures>> {
+        bail!("--storms measures the scheduling core: leave --through out")
+    }
 }
 
 /// How a workload is run.

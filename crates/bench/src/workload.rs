@@ -5,6 +5,7 @@
 //! so that two runs do the same: as many pods as scheduler_perf's thresholds let pass in that time.
 
 mod affinity;
+mod cluster;
 mod devices;
 mod list;
 mod nodes;
@@ -15,6 +16,7 @@ mod volumes;
 use std::{fmt, str::FromStr};
 
 pub use self::{
+    cluster::Cluster,
     list::WORKLOADS,
     scene::{Change, Changes, Pods, Scene},
 };

@@ -27,6 +27,9 @@ pub trait Reuse {
     /// How far the plugin's answers about the pod reach. A native plugin is asked in each cycle after PreFilter, and about
     /// scores after PreScore; a component before PreFilter, once for pods that are alike, as `wit/reuse.wit` says, and these
     /// must have the same signature. Must cost little.
+    ///
+    /// Whatever the answer: when a node or another pod changes, QueueingHint is asked about one of several waiting pods that
+    /// are alike.
     fn reach(&mut self, call: &Call<'_>) -> Reach;
 }
 

@@ -13,6 +13,7 @@ mod nominator;
 mod occurrence;
 mod places;
 mod policy;
+mod pool;
 mod queue;
 mod record;
 mod registrations;

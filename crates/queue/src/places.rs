@@ -1,9 +1,6 @@
 //! Where waiting pods are: activeQ, backoffQ and the pool of unschedulable pods, each in its order.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
+use std::collections::BTreeMap;
 
 use berth_model::{PodUid, Time};
 use rustc_hash::FxHashMap;
@@ -11,6 +8,7 @@ use rustc_hash::FxHashMap;
 use crate::{
     backoff::{is_over, over_at},
     metrics::{PendingPods, SubQueue},
+    pool::{GroupId, Pool},
     record::QueuedPod,
 };
 
@@ -45,9 +43,7 @@ pub(crate) struct Places {
     active: BTreeMap<(SortKey, Arrival), PodUid>,
     backoff: BTreeMap<(Time, SortKey, Arrival), PodUid>,
     error_backoff: BTreeMap<(Time, Arrival), PodUid>,
-    unschedulable: BTreeMap<Arrival, PodUid>,
-    /// Of the pool, the pods that each plugin rejected: an event is looked at only for those whom it may concern.
-    by_rejector: FxHashMap<Arc<str>, BTreeSet<Arrival>>,
+    unschedulable: Pool,
     n_gated: usize,
     arrivals: Arrival,
 }
@@ -76,10 +72,7 @@ impl Places {
             Place::Active(key, arrival) => self.active.remove(&(key, arrival)),
             Place::Backoff(expiry, key, arrival) => self.backoff.remove(&(expiry, key, arrival)),
             Place::ErrorBackoff(expiry, arrival) => self.error_backoff.remove(&(expiry, arrival)),
-            Place::Unschedulable(arrival) => {
-                self.unlist_rejectors(&record, arrival);
-                self.unschedulable.remove(&arrival)
-            }
+            Place::Unschedulable(arrival) => self.unschedulable.remove(arrival, &record),
         };
         debug_assert_eq!(listed.as_deref(), Some(uid), "a waiting pod is listed in its place");
         self.n_gated -= usize::from(record.gated_by.is_some());
@@ -97,10 +90,8 @@ impl Places {
                 drop(self.error_backoff.insert((expiry, arrival), uid.clone()));
             }
             Place::Unschedulable(arrival) => {
-                for plugin in record.rejected_by() {
-                    self.by_rejector.entry(Arc::clone(plugin)).or_default().insert(arrival);
-                }
-                drop(self.unschedulable.insert(arrival, uid.clone()));
+                let pods = &self.pods;
+                self.unschedulable.insert(arrival, &record, |uid| pods.get(uid).map(|pod| &pod.record));
             }
         }
         self.n_gated += usize::from(record.gated_by.is_some());
@@ -118,33 +109,45 @@ impl Places {
         self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)
     }
 
-    /// The unschedulable pods, gated ones among them, in the order of their arrival.
-    pub(crate) fn pool(&self) -> Vec<PodUid> {
-        self.unschedulable.values().cloned().collect()
+    /// The unschedulable pods, gated ones among them.
+    pub(crate) fn pool(&self) -> &Pool {
+        &self.unschedulable
     }
 
-    /// Of the pool, the pods that one of these plugins rejected, in the order of their arrival.
-    pub(crate) fn pool_rejected_by<'a>(&self, plugins: impl Iterator<Item = &'a str>) -> Vec<PodUid> {
-        let mut arrivals: Vec<Arrival> =
-            plugins.filter_map(|plugin| self.by_rejector.get(plugin)).flatten().copied().collect();
-        arrivals.sort_unstable();
-        arrivals.dedup();
-        arrivals.iter().filter_map(|arrival| self.unschedulable.get(arrival)).cloned().collect()
+    /// The same with their records, in the order of their arrival.
+    pub(crate) fn in_pool(&self) -> impl Iterator<Item = (Arrival, &QueuedPod)> {
+        self.recorded(self.unschedulable.iter())
     }
 
-    fn unlist_rejectors(&mut self, record: &QueuedPod, arrival: Arrival) {
-        for plugin in record.rejected_by() {
-            if let Some(arrivals) = self.by_rejector.get_mut(plugin) {
-                arrivals.remove(&arrival);
-                if arrivals.is_empty() {
-                    self.by_rejector.remove(plugin);
-                }
-            }
+    /// The pods of a group of the pool, in the order of their arrival.
+    pub(crate) fn group(&self, group: GroupId) -> impl Iterator<Item = (Arrival, &QueuedPod)> {
+        self.recorded(self.unschedulable.members(group))
+    }
+
+    fn recorded<'a>(
+        &'a self,
+        pods: impl Iterator<Item = (Arrival, &'a PodUid)>,
+    ) -> impl Iterator<Item = (Arrival, &'a QueuedPod)> {
+        pods.filter_map(|(arrival, uid)| {
+            let pod = self.pods.get(uid);
+            debug_assert!(pod.is_some(), "pod {uid} is in the pool and has no place");
+            pod.map(|pod| (arrival, &pod.record))
+        })
+    }
+
+    /// Whether the pod stands in this group of the pool.
+    pub(crate) fn is_in_group(&self, uid: &str, group: GroupId) -> bool {
+        match self.pods.get(uid).map(|pod| pod.place) {
+            Some(Place::Unschedulable(arrival)) => self.unschedulable.group_of(arrival) == Some(group),
+            Some(Place::Active(..) | Place::Backoff(..) | Place::ErrorBackoff(..)) | None => false,
         }
     }
 
-    pub(crate) fn pool_is_empty(&self) -> bool {
-        self.unschedulable.is_empty()
+    /// Of the pool, the pods that the plugin rejected, in the order of their arrival.
+    pub(crate) fn rejected_by(&self, plugin: &str) -> Vec<PodUid> {
+        let groups = self.unschedulable.groups_rejected_by(std::iter::once(plugin));
+        let pods: BTreeMap<_, _> = groups.into_iter().flat_map(|group| self.unschedulable.members(group)).collect();
+        pods.into_values().cloned().collect()
     }
 
     /// Pods whose backoff is over, soonest first.

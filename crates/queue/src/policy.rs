@@ -17,6 +17,10 @@ pub trait Policy {
     /// Whether `occurrence` is worth another attempt of a pod that `plugin` rejected. Asked only for events for which
     /// the plugin registered.
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool;
+
+    /// Whether [`Self::hint`] of that plugin says the same for all pods that [are alike](Pod::is_like), but for one that
+    /// `occurrence` happened to.
+    fn hints_alike(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool;
 }
 
 /// The answer of PreEnqueue.

@@ -103,7 +103,7 @@ impl Queue {
     /// When [`Queue::flush`] next has something to do.
     #[must_use]
     pub fn next_wakeup(&self) -> Option<Time> {
-        let leftover = (!self.places.pool_is_empty()).then_some(self.next_leftover_flush);
+        let leftover = (!self.places.pool().is_empty()).then_some(self.next_leftover_flush);
         self.places.next_backoff_over().into_iter().chain(leftover).min()
     }
 

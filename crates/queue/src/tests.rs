@@ -15,12 +15,13 @@ use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, S
 struct Fake {
     gate: bool,
     hint: bool,
+    hints_alike: bool,
     hints_asked: usize,
 }
 
 impl Default for Fake {
     fn default() -> Self {
-        Self { gate: false, hint: true, hints_asked: 0 }
+        Self { gate: false, hint: true, hints_alike: false, hints_asked: 0 }
     }
 }
 
@@ -36,6 +37,10 @@ impl Policy for Fake {
     fn hint(&mut self, _plugin: &Arc<str>, _pod: &Pod, _occurrence: &Occurrence) -> bool {
         self.hints_asked += 1;
         self.hint
+    }
+
+    fn hints_alike(&mut self, _plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+        self.hints_alike
     }
 }
 
@@ -214,4 +219,20 @@ fn a_nomination_in_memory_outlives_updates_without_one() {
     assert_eq!(queue.nominator().pods_on(Sym(77)).iter().map(|pod| pod.priority).collect::<Vec<_>>(), [3]);
     let _gone = queue.delete("p");
     assert!(queue.nominator().is_empty());
+}
+
+#[test]
+fn of_pods_that_are_alike_one_is_asked_about() {
+    for (hint, hints_alike, hints_asked) in [(false, true, 2), (true, true, 2), (false, false, 5), (true, false, 5)] {
+        let (mut queue, mut policy) = (queue(), Fake { hint, hints_alike, ..Fake::default() });
+        for (uid, priority) in [("a", 1), ("b", 2), ("c", 1), ("d", 1), ("e", 2)] {
+            queue.add(pod(uid, priority), NOON, &mut policy);
+        }
+        while let Some(record) = queue.pop(NOON) {
+            fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+        }
+        queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON + 100, &mut policy);
+        assert_eq!(policy.hints_asked, hints_asked);
+        assert_eq!(queue.pending_pods().unschedulable, if hint { 0 } else { 5 });
+    }
 }

@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Manifest, Plugin, PluginIdx, Point, Status};
+use berth_framework::{ClusterEvent, Code, EventSubject, HintCall, Hook, Manifest, Plugin, PluginIdx, Point, Status};
 use berth_model::{OwnerId, Pod, Sym, Time};
 use berth_queue::{Gate, Occurrence, Policy, Subject, matches};
 
@@ -185,6 +185,18 @@ impl Policy for PluginPolicy<'_> {
             return by_priority;
         }
         plugin.queue_sort().map_or(by_priority, |point| point.sort_key(pod, queued_at))
+    }
+
+    /// Plugins with Reuse promise it of nodes and of other pods. Of objects, one that is there for a single pod may tell it from
+    /// its like.
+    fn hints_alike(&mut self, plugin: &str, pod: &Pod, occurrence: &Occurrence) -> bool {
+        let is_promised = match occurrence.subject {
+            Subject::Node { .. } | Subject::Pod { .. } => true,
+            Subject::Object { .. } | Subject::Cluster => false,
+        };
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| is_promised) else { return false };
+        let plugin = profile.find(plugin).and_then(|plugin| profile.get(plugin));
+        plugin.is_some_and(|plugin| plugin.hook(Hook::Reuse).is_some())
     }
 
     fn hint(&mut self, plugin: &Arc<str>, pod: &Pod, occurrence: &Occurrence) -> bool {

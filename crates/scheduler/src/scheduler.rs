@@ -1,6 +1,6 @@
 //! The scheduler's parts, and its borders: events in, cycles, actions out. It only routes.
 
-use std::{sync::Arc, vec::Drain};
+use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::Cache;
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
@@ -39,6 +39,12 @@ pub struct Scheduler {
 }
 
 impl Scheduler {
+    /// Events to be handled between two cycles at most, so that a storm of them does not hold up pods that could be placed.
+    pub const EVENTS_PER_TURN: usize = 512;
+
+    /// How long events are handled between two cycles, but for the last one: some concern thousands of pods.
+    pub const TURN: Duration = Duration::from_millis(5);
+
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {

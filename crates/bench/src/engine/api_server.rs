@@ -56,7 +56,7 @@ impl ApiServer {
         }
     }
 
-    fn delete(&mut self, object: &Value) -> Result<Event> {
+    pub(super) fn delete(&mut self, object: &Value) -> Result<Event> {
         let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
         Ok(match object["kind"].as_str() {
             Some("Node") => Event::NodeDeleted { name: text("name") },

@@ -55,3 +55,10 @@ fn pods_that_come_at_a_rate_are_all_bound_and_timed() {
     assert_eq!((run.n_pods, run.latencies.len(), run.bound_at.len()), (50, 50, 50));
     assert!(run.wall >= Duration::from_millis(24), "{:?}", run.wall);
 }
+
+#[test]
+fn a_pod_that_can_be_placed_is_placed_in_each_turn_of_a_storm() {
+    let storms = Engine::native().storms(&CONDITIONS, &Cluster::new(60, 1200)).unwrap();
+    let n_events: Vec<usize> = storms.iter().map(|storm| storm.events).collect();
+    assert_eq!(n_events, [60, 60, 60, 1200, 120, 1200]);
+}

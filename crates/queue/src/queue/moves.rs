@@ -6,7 +6,13 @@ use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Time};
 
 use super::{Queue, requeue::QueueingStrategy};
-use crate::{occurrence::Occurrence, places::Place, policy::Policy, record::QueuedPod};
+use crate::{
+    occurrence::{Occurrence, Subject},
+    places::{Arrival, Place},
+    policy::Policy,
+    pool::GroupId,
+    record::QueuedPod,
+};
 
 /// Milliseconds between two searches for pods that have waited too long.
 const LEFTOVER_PERIOD: u64 = 30_000;
@@ -79,23 +85,82 @@ impl Queue {
         if !occurrence.is_wildcard() && !self.hears(&occurrence.event) {
             return;
         }
-        let affected = if occurrence.is_wildcard() {
-            self.places.pool()
+        let moving = if occurrence.is_wildcard() {
+            self.moved_by_wildcard(occurrence, concerned, policy)
         } else {
-            self.places.pool_rejected_by(self.registrations.hearing(&occurrence.event))
+            self.moved_by(occurrence, concerned, policy)
         };
-        for uid in affected {
-            let Some((record, _)) = self.places.get(&uid) else {
-                debug_assert!(false, "pod {uid} is in the pool and has no place");
-                continue;
-            };
-            if !concerned(&record.pod) || !self.opens_gate(record, occurrence) {
-                continue;
-            }
-            let strategy = self.strategy(record, occurrence, policy);
+        for (_, uid, strategy) in moving {
             self.move_if(&uid, strategy, &occurrence.label, now, policy);
         }
         self.in_flight.record(occurrence);
+    }
+
+    /// The pods that the event moves, in the order of their arrival. Of a group whose pods get the same answers the first one
+    /// is asked about.
+    fn moved_by(
+        &self,
+        occurrence: &Occurrence,
+        concerned: impl Fn(&Pod) -> bool,
+        policy: &mut dyn Policy,
+    ) -> Vec<(Arrival, PodUid, QueueingStrategy)> {
+        let mut moved = Vec::new();
+        for group in self.places.pool().groups_rejected_by(self.registrations.hearing(&occurrence.event)) {
+            let mut of_all = None;
+            for (arrival, record) in self.places.group(group).filter(|(_, record)| concerned(&record.pod)) {
+                let strategy = of_all.unwrap_or_else(|| self.strategy_if_open(record, occurrence, policy));
+                if of_all.is_none() && self.goes_for_all(record, group, occurrence, policy) {
+                    of_all = Some(strategy);
+                }
+                if strategy != QueueingStrategy::Skip {
+                    moved.push((arrival, record.pod.uid.clone(), strategy));
+                } else if of_all.is_some() {
+                    break;
+                }
+            }
+        }
+        moved.sort_unstable_by_key(|(arrival, ..)| *arrival);
+        moved
+    }
+
+    fn moved_by_wildcard(
+        &self,
+        occurrence: &Occurrence,
+        concerned: impl Fn(&Pod) -> bool,
+        policy: &mut dyn Policy,
+    ) -> Vec<(Arrival, PodUid, QueueingStrategy)> {
+        let pool = self.places.in_pool().filter(|(_, record)| concerned(&record.pod));
+        let strategies =
+            pool.map(|(at, record)| (at, record.pod.uid.clone(), self.strategy_if_open(record, occurrence, policy)));
+        strategies.collect()
+    }
+
+    fn strategy_if_open(
+        &self,
+        record: &QueuedPod,
+        occurrence: &Occurrence,
+        policy: &mut dyn Policy,
+    ) -> QueueingStrategy {
+        if self.opens_gate(record, occurrence) {
+            self.strategy(record, occurrence, policy)
+        } else {
+            QueueingStrategy::Skip
+        }
+    }
+
+    /// Whether the event means to every pod of a group what it means to this one.
+    fn goes_for_all(
+        &self,
+        record: &QueuedPod,
+        group: GroupId,
+        occurrence: &Occurrence,
+        policy: &mut dyn Policy,
+    ) -> bool {
+        let is_about_one = match &occurrence.subject {
+            Subject::Pod { old, new } => old.iter().chain(new).any(|pod| self.places.is_in_group(&pod.uid, group)),
+            Subject::Cluster | Subject::Node { .. } | Subject::Object { .. } => false,
+        };
+        !is_about_one && record.rejected_by().all(|plugin| policy.hints_alike(plugin, &record.pod, occurrence))
     }
 
     /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
@@ -122,7 +187,7 @@ impl Queue {
     /// the reason in metrics.
     pub fn retry_rejected_by(&mut self, plugin: &str, label: &str, now: Time, policy: &mut dyn Policy) {
         let label: Arc<str> = Arc::from(label);
-        for uid in self.places.pool_rejected_by(std::iter::once(plugin)) {
+        for uid in self.places.rejected_by(plugin) {
             self.move_if(&uid, QueueingStrategy::AfterBackoff, &label, now, policy);
         }
     }
@@ -142,16 +207,13 @@ impl Queue {
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
         let timeout = Occurrence::wildcard("UnschedulableTimeout", None);
-        for uid in self.places.pool() {
-            let Some((record, _)) = self.places.get(&uid) else {
-                debug_assert!(false, "pod {uid} is in the pool and has no place");
-                continue;
-            };
-            let is_due = now.since(record.queued_at) > self.settings.max_in_unschedulable_pool;
-            if is_due
-                && record.gated_by.is_none()
-                && let Some((mut record, _)) = self.take(&uid)
-            {
+        let is_due = |record: &QueuedPod| {
+            now.since(record.queued_at) > self.settings.max_in_unschedulable_pool && record.gated_by.is_none()
+        };
+        let due = self.places.in_pool().filter(|(_, record)| is_due(record));
+        let due: Vec<PodUid> = due.map(|(_, record)| record.pod.uid.clone()).collect();
+        for uid in due {
+            if let Some((mut record, _)) = self.take(&uid) {
                 record.was_flushed = true;
                 self.place(record, QueueingStrategy::AfterBackoff, &timeout.label, now, policy);
             }

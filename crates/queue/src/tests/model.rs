@@ -7,7 +7,7 @@ use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Sym, Time};
 use proptest::prelude::*;
 
-use super::reference::{Answers, Happening, PLUGINS, Place, Reference, Why};
+use super::reference::{Answers, Happening, PLUGINS, Place, Reference, Why, kind};
 use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject};
 
 /// Pods that come and go; few enough that they meet.
@@ -88,6 +88,10 @@ impl Policy for Answers {
         let event = all.into_iter().find(|event| event.label() == &*occurrence.label).expect("one of those");
         Answers::hint(self, plugin, number(pod), event)
     }
+
+    fn hints_alike(&mut self, plugin: &str, _pod: &Pod, _occurrence: &Occurrence) -> bool {
+        Answers::hints_alike(plugin)
+    }
 }
 
 fn number(pod: &Pod) -> u8 {
@@ -96,7 +100,8 @@ fn number(pod: &Pod) -> u8 {
 
 fn pod(number: u8, priority: i8) -> Arc<Pod> {
     let uid = PodUid::from(number.to_string());
-    Arc::new(Pod { uid, priority: i32::from(priority), ..Pod::default() })
+    let owner = Sym(u32::from(kind(number)));
+    Arc::new(Pod { uid, priority: i32::from(priority), labels: [(owner, owner)].into(), ..Pod::default() })
 }
 
 fn event(happening: Happening) -> ClusterEvent {

@@ -1,0 +1,122 @@
+//! How long a storm of events holds up a pod that could be placed.
+//!
+//! The scheduling thread takes in [`Scheduler::EVENTS_PER_TURN`] events at most, and no longer than [`Scheduler::TURN`], before it
+//! looks for a pod again. A storm is as many turns as its events need, and in each a pod of high priority comes that fits.
+
+use std::{
+    io::{self, Write as _},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Result, ensure};
+use berth_scheduler::{Event, Scheduler};
+use serde_json::{Value, json};
+
+use super::{Bound, Engine, Stage};
+use crate::{figures::StormFigures, run::Conditions, workload::Cluster};
+
+/// What comes down on the scheduler.
+struct Storm {
+    name: &'static str,
+    events: fn(&mut Stage<'_>, &Cluster) -> Result<Vec<Event>>,
+}
+
+const STORMS: [Storm; 6] = [
+    Storm {
+        name: "all nodes report that they are alive",
+        events: |stage, cluster| stage.changed(&cluster.nodes, |_| ()),
+    },
+    Storm {
+        name: "all nodes get a label",
+        events: |stage, cluster| {
+            stage.changed(&cluster.nodes, |node| node["metadata"]["labels"]["example.com/new"] = json!("yes"))
+        },
+    },
+    Storm {
+        name: "all nodes get larger",
+        events: |stage, cluster| {
+            stage.changed(&cluster.nodes, |node| node["status"]["allocatable"]["cpu"] = json!("5"))
+        },
+    },
+    Storm { name: "all placed pods are listed again", events: |stage, cluster| stage.changed(&cluster.placed, |_| ()) },
+    Storm {
+        name: "all pods that fit nowhere get a label",
+        events: |stage, cluster| {
+            stage.changed(&cluster.unschedulable, |pod| pod["metadata"]["labels"]["example.com/new"] = json!("yes"))
+        },
+    },
+    Storm {
+        name: "a namespace with all placed pods is deleted",
+        events: |stage, cluster| cluster.placed.iter().map(|pod| stage.server.delete(pod)).collect(),
+    },
+];
+
+impl Engine<'_> {
+    /// Has each storm come down on a cluster of its own.
+    pub(super) fn all_storms(&mut self, conditions: &Conditions, cluster: &Cluster) -> Result<Vec<StormFigures>> {
+        let storms = STORMS.iter().map(|storm| {
+            writeln!(io::stderr(), "{}", storm.name)?;
+            let mut stage = Stage::new((self.profile)()?, &self.tell_time, conditions);
+            stage.settle(cluster)?;
+            stage.weather(storm, cluster)
+        });
+        storms.collect()
+    }
+}
+
+impl Stage<'_> {
+    /// Takes the cluster in, and tries the pods that fit nowhere.
+    fn settle(&mut self, cluster: &Cluster) -> Result<()> {
+        (self.tell_time)(self.now);
+        for object in cluster.nodes.iter().chain(&cluster.placed) {
+            self.create(object)?;
+        }
+        self.handle(Event::Synced);
+        for pod in &cluster.unschedulable {
+            self.create(pod)?;
+        }
+        while self.turn(&mut Bound::new())? {}
+        Ok(())
+    }
+
+    /// What the watch shows once `change` has been done to each of the objects.
+    fn changed(&mut self, objects: &[Value], change: fn(&mut Value)) -> Result<Vec<Event>> {
+        let changed = objects.iter().map(|object| {
+            let mut object = object.clone();
+            change(&mut object);
+            self.server.create(&object)
+        });
+        changed.collect()
+    }
+
+    fn weather(&mut self, storm: &Storm, cluster: &Cluster) -> Result<StormFigures> {
+        let events = (storm.events)(self, cluster)?;
+        let (n_events, mut events) = (events.len(), events.into_iter());
+        let (mut bound, mut longest, began) = (Bound::new(), Duration::ZERO, Instant::now());
+        for index in 0.. {
+            if events.len() == 0 {
+                break;
+            }
+            let urgent = self.server.create(&Cluster::urgent(index))?;
+            let start = Instant::now();
+            self.handle(urgent);
+            for event in events.by_ref().take(Scheduler::EVENTS_PER_TURN) {
+                self.handle(event);
+                if start.elapsed() >= Scheduler::TURN {
+                    break;
+                }
+            }
+            // It comes first: nothing else has its priority.
+            self.turn(&mut bound)?;
+            longest = longest.max(start.elapsed());
+            ensure!(bound.len() == index + 1, "{}: the pod of high priority was not placed", storm.name);
+            self.scheduler.drain_observations();
+        }
+        Ok(StormFigures {
+            storm: storm.name.to_owned(),
+            events: n_events,
+            all_millis: began.elapsed().as_secs_f64() * 1e3,
+            longest_millis: longest.as_secs_f64() * 1e3,
+        })
+    }
+}

@@ -1,0 +1,130 @@
+//! The pool of unschedulable pods, gated ones among them.
+//!
+//! Pods of one controller are rejected alike: they stand in one group, so that what an event means to them is asked once.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use berth_model::PodUid;
+use rustc_hash::FxHashMap;
+
+use crate::{places::Arrival, record::QueuedPod};
+
+/// Counts groups.
+pub(crate) type GroupId = u64;
+
+/// Pods that [are alike](berth_model::Pod::is_like), rejected by the same plugins.
+#[derive(Debug)]
+struct Group {
+    shape: u64,
+    members: BTreeMap<Arrival, PodUid>,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    pods: BTreeMap<Arrival, GroupId>,
+    groups: FxHashMap<GroupId, Group>,
+    by_shape: FxHashMap<u64, Vec<GroupId>>,
+    /// An event is looked at only for those whom it may concern.
+    by_rejector: FxHashMap<Arc<str>, BTreeSet<GroupId>>,
+    n_groups: GroupId,
+}
+
+impl Pool {
+    pub(crate) fn len(&self) -> usize {
+        self.pods.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.pods.is_empty()
+    }
+
+    /// All pods, in the order of their arrival.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (Arrival, &PodUid)> {
+        self.pods.iter().filter_map(|(arrival, group)| Some((*arrival, self.groups.get(group)?.members.get(arrival)?)))
+    }
+
+    pub(crate) fn group_of(&self, arrival: Arrival) -> Option<GroupId> {
+        self.pods.get(&arrival).copied()
+    }
+
+    /// The groups that one of these plugins rejected.
+    pub(crate) fn groups_rejected_by<'a>(&self, plugins: impl Iterator<Item = &'a str>) -> BTreeSet<GroupId> {
+        plugins.filter_map(|plugin| self.by_rejector.get(plugin)).flatten().copied().collect()
+    }
+
+    /// The pods of a group, in the order of their arrival.
+    pub(crate) fn members(&self, group: GroupId) -> impl Iterator<Item = (Arrival, &PodUid)> {
+        let members = self.groups.get(&group).map(|group| &group.members);
+        members.into_iter().flatten().map(|(arrival, uid)| (*arrival, uid))
+    }
+
+    /// Adds a pod. `record_of` knows those that are there.
+    pub(crate) fn insert<'a>(
+        &mut self,
+        arrival: Arrival,
+        record: &QueuedPod,
+        record_of: impl Fn(&PodUid) -> Option<&'a QueuedPod>,
+    ) {
+        let shape = record.pod.shape_hash();
+        let alike = self.by_shape.get(&shape).into_iter().flatten().find(|group| {
+            let first = self.groups.get(group).and_then(|group| group.members.values().next());
+            first.and_then(&record_of).is_some_and(|first| is_rejected_alike(first, record))
+        });
+        let id = alike.copied().unwrap_or_else(|| self.found(shape, record));
+        if let Some(group) = self.groups.get_mut(&id) {
+            group.members.insert(arrival, record.pod.uid.clone());
+        }
+        self.pods.insert(arrival, id);
+    }
+
+    fn found(&mut self, shape: u64, record: &QueuedPod) -> GroupId {
+        self.n_groups += 1;
+        let id = self.n_groups;
+        self.groups.insert(id, Group { shape, members: BTreeMap::new() });
+        self.by_shape.entry(shape).or_default().push(id);
+        for plugin in record.rejected_by() {
+            self.by_rejector.entry(Arc::clone(plugin)).or_default().insert(id);
+        }
+        id
+    }
+
+    /// Takes out the pod that came with this number.
+    pub(crate) fn remove(&mut self, arrival: Arrival, record: &QueuedPod) -> Option<PodUid> {
+        let id = self.pods.remove(&arrival)?;
+        let group = self.groups.get_mut(&id)?;
+        let uid = group.members.remove(&arrival);
+        if group.members.is_empty() {
+            let shape = group.shape;
+            self.dissolve(id, shape, record);
+        }
+        uid
+    }
+
+    fn dissolve(&mut self, id: GroupId, shape: u64, last: &QueuedPod) {
+        self.groups.remove(&id);
+        if let Some(groups) = self.by_shape.get_mut(&shape) {
+            groups.retain(|group| *group != id);
+            if groups.is_empty() {
+                self.by_shape.remove(&shape);
+            }
+        }
+        for plugin in last.rejected_by() {
+            if let Some(groups) = self.by_rejector.get_mut(plugin) {
+                groups.remove(&id);
+                if groups.is_empty() {
+                    self.by_rejector.remove(plugin);
+                }
+            }
+        }
+    }
+}
+
+fn is_rejected_alike(one: &QueuedPod, other: &QueuedPod) -> bool {
+    one.rejectors == other.rejectors
+        && one.pending == other.pending
+        && one.gated_by == other.gated_by
+        && one.pod.is_like(&other.pod)
+}
