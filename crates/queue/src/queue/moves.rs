@@ -106,16 +106,19 @@ impl Queue {
     ) -> Vec<(Arrival, PodUid, QueueingStrategy)> {
         let mut moved = Vec::new();
         for group in self.places.pool().groups_rejected_by(self.registrations.hearing(&occurrence.event)) {
-            let mut of_all = None;
-            for (arrival, record) in self.places.group(group).filter(|(_, record)| concerned(&record.pod)) {
-                let strategy = of_all.unwrap_or_else(|| self.strategy_if_open(record, occurrence, policy));
-                if of_all.is_none() && self.goes_for_all(record, group, occurrence, policy) {
-                    of_all = Some(strategy);
+            let mut pods = self.places.group(group).filter(|(_, record)| concerned(&record.pod)).peekable();
+            let Some((_, first)) = pods.peek() else { continue };
+            if self.goes_for_all(first, group, occurrence, policy) {
+                let strategy = self.strategy_if_open(first, occurrence, policy);
+                if strategy != QueueingStrategy::Skip {
+                    moved.extend(pods.map(|(arrival, record)| (arrival, record.pod.uid.clone(), strategy)));
                 }
+                continue;
+            }
+            for (arrival, record) in pods {
+                let strategy = self.strategy_if_open(record, occurrence, policy);
                 if strategy != QueueingStrategy::Skip {
                     moved.push((arrival, record.pod.uid.clone(), strategy));
-                } else if of_all.is_some() {
-                    break;
                 }
             }
         }
