@@ -8,12 +8,10 @@ use rustc_hash::FxHashMap;
 use crate::{
     backoff::{is_over, over_at},
     metrics::{PendingPods, SubQueue},
-    pool::{GroupId, Pool},
+    pool::{Arrival, GroupId, Pool},
     record::QueuedPod,
 };
 
-/// Counts every pod that enters a place; breaks ties.
-pub(crate) type Arrival = u64;
 /// What a QueueSort plugin says; smaller keys come first.
 pub(crate) type SortKey = (i64, i64);
 

@@ -10,7 +10,10 @@ use std::{
 use berth_model::PodUid;
 use rustc_hash::FxHashMap;
 
-use crate::{places::Arrival, record::QueuedPod};
+use crate::record::QueuedPod;
+
+/// Counts every pod that enters a place of the queue; breaks ties.
+pub(crate) type Arrival = u64;
 
 /// Counts groups.
 pub(crate) type GroupId = u64;

@@ -8,9 +8,9 @@ use berth_model::{Pod, PodUid, Time};
 use super::{Queue, requeue::QueueingStrategy};
 use crate::{
     occurrence::{Occurrence, Subject},
-    places::{Arrival, Place},
+    places::Place,
     policy::Policy,
-    pool::GroupId,
+    pool::{Arrival, GroupId},
     record::QueuedPod,
 };
 
