@@ -225,7 +225,10 @@ impl Symbols {
         }
         let Some(slot) = self.texts.get_mut(index) else { return };
         if **slot != *text && !slot.is_empty() {
-            self.by_text.remove(slot);
+            // The text may have another number by now, announced before.
+            if self.by_text.get(slot) == Some(&sym) {
+                self.by_text.remove(slot);
+            }
             self.n_sweeps += 1;
         }
         let text: Arc<str> = Arc::from(text);

@@ -67,6 +67,18 @@ fn a_replica_that_missed_too_much_is_told_everything() {
     assert_eq!(replica.len(), symbols.texts.len());
 }
 
+/// A replica is told what each number stands for now, in the order of numbers and not of events.
+#[test]
+fn a_text_that_moved_to_a_lower_number_is_found_there() {
+    for next in ["x", ""] {
+        let mut replica = Symbols::default();
+        replica.announce(Sym(30), "b");
+        replica.announce(Sym(20), "b");
+        replica.announce(Sym(30), next);
+        assert_eq!(replica.lookup("b"), Some(Sym(20)));
+    }
+}
+
 #[test]
 fn symbols_in_use_and_held_ones_stay() {
     let mut symbols = Symbols::default();
