@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, HintCall, PreFilter,
+    Call, ClusterEvent, ConfigureError, DryRunCase, EventSubject, Explanation, Filter, Follow, HintCall, PreFilter,
     QueueingHint, Status,
 };
 use berth_model::{ClusterTable, Column, NodeIdx, NodeSet, ObjectView, Pod, Sym};
@@ -77,7 +77,17 @@ impl BuiltIn for VolumeZone {
     }
 }
 
-plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Reuse);
+plugin!(VolumeZone: PreFilter, Filter, QueueingHint, Sign; Follow, Reuse);
+
+impl Follow for VolumeZone {
+    /// Decoding as many claims and volumes as a large cluster has takes longer than a call about one pod may.
+    fn follow(&mut self, table: &ClusterTable) {
+        let objects = table.objects();
+        self.claims.refresh(objects);
+        self.volumes.refresh(objects);
+        self.classes.refresh(objects);
+    }
+}
 
 /// Why the volume of a claim is unknown.
 #[derive(Debug, thiserror::Error)]
@@ -162,10 +172,7 @@ fn values(text: &str) -> Option<BTreeSet<String>> {
 
 impl PreFilter for VolumeZone {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
-        let objects = call.table.objects();
-        self.claims.refresh(objects);
-        self.volumes.refresh(objects);
-        self.classes.refresh(objects);
+        self.follow(call.table);
         let mut required = Vec::new();
         for claim in storage::named_claims(call.pod) {
             let namespace = storage::namespace(call.pod, &call.table.symbols);
