@@ -62,7 +62,7 @@ fn n_workers(n_processors: usize) -> usize {
     (n_processors / 4).clamp(1, 4)
 }
 
-/// Runs `work` on a tokio runtime. Its threads only move bytes: plugins run elsewhere.
+/// Runs `work` on a tokio runtime. Its threads only move bytes: plugins and credential plugins run elsewhere.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T>>) -> Result<T> {
     block_on_runtime(&mut tokio::runtime::Builder::new_multi_thread(), work)
 }

@@ -66,8 +66,8 @@ pub struct Measure {
     #[arg(long, value_name = "DIR")]
     pub curves: Option<PathBuf>,
     /// Instead of workloads, measure how long storms of events hold up a pod that could be placed: all nodes change, all pods
-    /// are listed again, a namespace is deleted; with 5,000 nodes, 50,000 pods on them, and two for each node that fit nowhere
-    #[arg(long, conflicts_with_all = ["curves", "workloads"])]
+    /// are listed again, a namespace is deleted; by default with 5,000 nodes, 50,000 pods on them, and two for each node that fit nowhere
+    #[arg(long, conflicts_with_all = ["curves", "workloads", "pods", "rate", "rounds", "size", "shapes", "compare", "placements"])]
     pub storms: bool,
 }
 
@@ -151,7 +151,7 @@ fn storms(measure: &Measure, runner: &mut dyn Runner) -> Result<()> {
         serde_json::to_writer_pretty(&mut out, &storms)?;
         return Ok(writeln!(out)?);
     }
-    let heading = ["STORM", "EVENTS", "ALL MS", "A POD WAITS AT MOST MS"].map(str::to_owned);
+    let heading = ["STORM", "EVENTS", "ALL MS", "LONGEST TURN MS"].map(str::to_owned);
     let rows = storms.iter().map(|storm| {
         let StormFigures { storm, events, all_millis, longest_millis } = storm;
         [storm.clone(), events.to_string(), format!("{all_millis:.0}"), format!("{longest_millis:.1}")]

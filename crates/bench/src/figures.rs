@@ -35,11 +35,13 @@ pub struct Subject {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StormFigures {
+    /// What happened.
     pub storm: String,
+    /// How often.
     pub events: usize,
     /// Milliseconds for all events, and for a pod in each turn of the scheduler.
     pub all_millis: f64,
-    /// The longest time in milliseconds that a pod waited which could be placed.
+    /// The longest turn in milliseconds: events, and the pod that comes next.
     pub longest_millis: f64,
 }
 

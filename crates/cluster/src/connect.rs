@@ -14,6 +14,7 @@ use kube::{
     Client, Config,
     config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
 };
+use tokio::task::spawn_blocking;
 use tracing::{info, warn};
 
 use crate::{
@@ -133,7 +134,10 @@ async fn connect_in(options: &ConnectOptions, environment: Environment) -> Resul
     }
     let server = config.cluster_url.to_string();
     let plugin = config.auth_info.exec.as_ref().and_then(|exec| exec.command.clone());
-    let transport = transport(&config, http2).map_err(|source| {
+    // A credential plugin may run here, for seconds: not on a thread that others need.
+    let made = spawn_blocking(move || transport(&config, http2)).await;
+    let made = made.unwrap_or_else(|ended| std::panic::resume_unwind(ended.into_panic()));
+    let transport = made.map_err(|source| {
         let plugin = plugin.map(|command| format!("credential plugin {command}: ")).unwrap_or_default();
         ConnectError::Client { origin: origin.clone(), reason: plugin + &error::one_line(&source) }
     })?;

@@ -17,7 +17,7 @@ pub trait RequestObserver: Send + Sync + 'static {
     fn answered(&self, method: &str, code: Option<u16>, duration: Duration);
 }
 
-/// The same; `observer` hears of each request, watches included.
+/// A transport whose requests `observer` hears of, watches included.
 pub(crate) fn observed(transport: Transport, observer: Arc<dyn RequestObserver>) -> Transport {
     let beneath = transport.clone();
     transport.with_service(service_fn(move |request: Request<Body>| {

@@ -96,8 +96,8 @@ type Connector = BoxCloneSyncService<Uri, Box<dyn Socket>, BoxError>;
 /// An answer, whose body may go on for hours.
 pub(crate) type Answer = Response<UnsyncBoxBody<Bytes, BoxError>>;
 
-/// What takes a request and gives its answer. Services are stacked before a [`Client`] is made of them: a client queues each
-/// request for a task of its own, which is one more change between threads for each that lies on another.
+/// What takes a request and gives its answer. A [`Client`] hands requests to a background task of its own; with clients around
+/// clients each request would pass one such task for each. So services are stacked here, and one client is made of them.
 #[derive(Clone)]
 pub(crate) struct Transport {
     service: BoxCloneSyncService<Request<Body>, Answer, BoxError>,

@@ -50,8 +50,8 @@ pub enum Reach {
     /// From nothing: the plugin lets such pods into the queue and pass everywhere, scores all nodes 0, and reserves and
     /// prepares nothing, whatever the cluster holds. It need not be asked.
     Nothing,
-    /// The same, and pods like it that are on nodes make no difference to any of its answers: a component need not hear of
-    /// them.
+    /// The same, and pods like it that are on nodes make no difference to any of its answers, now and as long as the plugin
+    /// lives: a component need not hear of them.
     NothingAnywhere,
     /// As [`Self::Nothing`], as long as no pod on a node has inter-pod affinity or anti-affinity, preferred or required.
     NothingWithoutAffinity,

@@ -112,7 +112,7 @@ impl Places {
         &self.unschedulable
     }
 
-    /// The same with their records, in the order of their arrival.
+    /// The unschedulable pods with their records, in the order of their arrival.
     pub(crate) fn in_pool(&self) -> impl Iterator<Item = (Arrival, &QueuedPod)> {
         self.recorded(self.unschedulable.iter())
     }

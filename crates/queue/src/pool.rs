@@ -71,7 +71,7 @@ impl Pool {
         record: &QueuedPod,
         record_of: impl Fn(&PodUid) -> Option<&'a QueuedPod>,
     ) {
-        let shape = record.pod.shape_hash();
+        let shape = shape_of(record);
         let alike = self.by_shape.get(&shape).into_iter().flatten().find(|group| {
             let first = self.groups.get(group).and_then(|group| group.members.values().next());
             first.and_then(&record_of).is_some_and(|first| is_rejected_alike(first, record))
@@ -123,6 +123,11 @@ impl Pool {
             }
         }
     }
+}
+
+/// Equal for pods of one group, and seldom for others.
+fn shape_of(record: &QueuedPod) -> u64 {
+    record.pod.shape_hash() ^ u64::from(record.pod.nominated_node_name.0) << 32
 }
 
 fn is_rejected_alike(one: &QueuedPod, other: &QueuedPod) -> bool {

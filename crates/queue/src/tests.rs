@@ -236,3 +236,20 @@ fn of_pods_that_are_alike_one_is_asked_about() {
         assert_eq!(queue.pending_pods().unschedulable, if hint { 0 } else { 5 });
     }
 }
+
+#[test]
+fn an_event_of_a_pod_is_asked_about_each_of_its_like() {
+    let (mut queue, mut policy) = (queue(), Fake { hint: false, hints_alike: true, ..Fake::default() });
+    for uid in ["a", "b", "c"] {
+        queue.add(pod(uid, 1), NOON, &mut policy);
+    }
+    while let Some(record) = queue.pop(NOON) {
+        fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    }
+    for (uid, hints_asked) in [("b", 3), ("elsewhere", 4)] {
+        let subject = Subject::Pod { old: None, new: Some(pod(uid, 1)) };
+        let event = Arc::new(Occurrence::new("Node", ClusterEvent::ADD, subject));
+        queue.move_all(&event, |_| true, NOON + 100, &mut policy);
+        assert_eq!(policy.hints_asked, hints_asked);
+    }
+}

@@ -194,7 +194,10 @@ impl Policy for PluginPolicy<'_> {
             Subject::Node { .. } | Subject::Pod { .. } => true,
             Subject::Object { .. } | Subject::Cluster => false,
         };
-        let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| is_promised) else { return false };
+        // Without an owner each pod is held for itself.
+        let are_held_apart = pod.owner.is_none() && !self.isolation.is_empty();
+        let can_say = is_promised && !are_held_apart;
+        let Some(profile) = self.profiles.get_mut(pod.scheduler_name).filter(|_| can_say) else { return false };
         let plugin = profile.find(plugin).and_then(|plugin| profile.get(plugin));
         plugin.is_some_and(|plugin| plugin.hook(Hook::Reuse).is_some())
     }

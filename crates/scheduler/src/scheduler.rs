@@ -42,7 +42,8 @@ impl Scheduler {
     /// Events to be handled between two cycles at most, so that a storm of them does not hold up pods that could be placed.
     pub const EVENTS_PER_TURN: usize = 512;
 
-    /// How long events are handled between two cycles, but for the last one: some concern thousands of pods.
+    /// After so long between two cycles no further event is handled. One event alone may take longer: some concern thousands of
+    /// pods.
     pub const TURN: Duration = Duration::from_millis(5);
 
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].

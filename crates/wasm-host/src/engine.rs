@@ -1,6 +1,6 @@
 //! The wasmtime engine that all plugins share.
 //!
-//! A call is bounded by its processor time, at which it looks at each epoch of the [`Ticker`]. Components are compiled on the thread that calls [`Engine::load`], which
+//! A call may use so much processor time, and looks at that at each epoch of the [`Ticker`]. Components are compiled on the thread that calls [`Engine::load`], which
 //! takes about 1 ms for each kilobyte, so the caller must not be the scheduling thread; those that are no part of the
 //! program are compiled in a process of their own, if there is one for it.
 

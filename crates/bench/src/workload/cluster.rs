@@ -10,6 +10,7 @@ const UNSCHEDULABLE_PER_NODE: usize = 2;
 /// What there is before a storm.
 #[derive(Debug)]
 pub struct Cluster {
+    /// Alike but for their names.
     pub nodes: Vec<Value>,
     /// On the nodes, in one namespace.
     pub placed: Vec<Value>,
@@ -18,6 +19,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// With so many nodes, and so many pods on them.
     #[must_use]
     pub fn new(n_nodes: usize, n_placed: usize) -> Self {
         Self {

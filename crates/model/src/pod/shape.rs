@@ -104,6 +104,10 @@ impl Pod {
         (affinity.required.len(), affinity.anti_required.len()).hash(&mut hasher);
         (affinity.preferred.len(), affinity.anti_preferred.len(), self.topology_spread.len()).hash(&mut hasher);
         (&self.volumes, &self.resource_claims).hash(&mut hasher);
+        // Pods of a DaemonSet differ in the node that they are for.
+        for requirement in self.node_rules.required.iter().flatten().flat_map(|term| &term.fields) {
+            requirement.values.hash(&mut hasher);
+        }
         hasher.finish()
     }
 }

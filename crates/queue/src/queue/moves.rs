@@ -163,7 +163,9 @@ impl Queue {
             Subject::Pod { old, new } => old.iter().chain(new).any(|pod| self.places.is_in_group(&pod.uid, group)),
             Subject::Cluster | Subject::Node { .. } | Subject::Object { .. } => false,
         };
-        !is_about_one && record.rejected_by().all(|plugin| policy.hints_alike(plugin, &record.pod, occurrence))
+        let pod = &record.pod;
+        let hears = |plugin: &&Arc<str>| self.registrations.hears(pod.scheduler_name, plugin, &occurrence.event);
+        !is_about_one && record.rejected_by().filter(hears).all(|plugin| policy.hints_alike(plugin, pod, occurrence))
     }
 
     /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
