@@ -15,7 +15,7 @@ pub use self::resource_table::ResourceTable;
 use self::row_journal::RowJournal;
 use crate::{
     api::StringMap,
-    delta::{ColumnChange, ColumnData, Delta, PlacedPod},
+    delta::{ColumnChange, ColumnData, Delta, PlacedPod, Usage},
     label_table::LabelTable,
     node::Node,
     node_set::{NodeIdx, NodeSet},
@@ -404,6 +404,22 @@ impl ClusterTable {
         put(&mut self.non_zero_memory, node, memory);
         let pods = at(&self.pod_counts, node) + sign;
         put(&mut self.pod_counts, node, pods);
+    }
+
+    /// New values of what the pods on a node use.
+    pub fn set_usage(&mut self, usage: &Usage) {
+        let node = usage.node;
+        self.row_journal.record(node);
+        if let Some(requested) = &usage.requested {
+            self.requested.set_row(node, requested);
+        }
+        if let Some(non_zero) = usage.non_zero_requested {
+            put(&mut self.non_zero_cpu, node, non_zero.milli_cpu);
+            put(&mut self.non_zero_memory, node, non_zero.memory);
+        }
+        if let Some(count) = usage.pod_count {
+            put(&mut self.pod_counts, node, count);
+        }
     }
 
     /// Whether some sum of `node` is the largest number, and may have lost what went beyond it. Nothing can be taken away

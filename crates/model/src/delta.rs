@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::{
     api::StringMap,
     node_set::NodeIdx,
-    pod::{HostPort, Pod, Taint},
+    pod::{HostPort, NonZero, Pod, Resources, Taint},
     pod_table::PodIdx,
     symbols::Sym,
 };
@@ -271,6 +271,9 @@ impl Delta {
     /// rows, and pods after the objects that they name.
     #[must_use]
     pub fn into_portions(mut self) -> Vec<Delta> {
+        if self.is_small() {
+            return vec![self];
+        }
         let (symbols, objects) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.objects));
         let pods = std::mem::take(&mut self.pods_placed);
         let mut portions = Portions::new(&mut self);
@@ -286,6 +289,29 @@ impl Delta {
         }
         portions.finish()
     }
+
+    /// Whether one portion takes all of it.
+    fn is_small(&self) -> bool {
+        let n_items = self.symbols.len() + self.objects.len() + self.pods_placed.len();
+        let texts = self.symbols.iter().map(|(_, text)| text.len());
+        let n_bytes = texts
+            .chain(self.objects.iter().map(ObjectChange::n_bytes))
+            .chain(self.pods_placed.iter().map(PlacedPod::n_bytes));
+        n_items < AT_ONCE && n_bytes.sum::<usize>() < BYTES_AT_ONCE
+    }
+}
+
+/// What the pods on a node use, as new values of some columns.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// The row.
+    pub node: NodeIdx,
+    /// See [`Column::Requested`].
+    pub requested: Option<Resources>,
+    /// See [`Column::NonZeroRequested`].
+    pub non_zero_requested: Option<NonZero>,
+    /// See [`Column::PodCount`].
+    pub pod_count: Option<i64>,
 }
 
 /// Portions of a delta in the making.

@@ -30,7 +30,9 @@ pub mod time;
 pub mod toleration;
 
 pub use cluster_table::ClusterTable;
-pub use delta::{Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns};
+pub use delta::{
+    Column, ColumnChange, ColumnData, Columns, Delta, Lists, ObjectChange, PlacedPod, ResourceColumns, Usage,
+};
 pub use digest::{BinaryId, Digest, DigestError};
 pub use node::Node;
 pub use node_set::{NodeIdx, NodeSet};

@@ -14,6 +14,7 @@ use crate::{
     bindings::points::{
         bind, cycle, filter, lifecycle, normalize_score, permit, post_bind, post_filter, pre_bind, pre_bind_pre_flight,
         pre_enqueue, pre_filter, pre_score, queue_sort, queueing_hint, reserve, reuse, score, sign, state, sync,
+        sync_pods,
     },
     host_state::HostState,
 };
@@ -93,6 +94,7 @@ interfaces! {
     sign: "berth:scheduler/sign" => Sign,
     state: "berth:scheduler/state",
     reuse: "berth:scheduler/reuse",
+    sync_pods: "berth:scheduler/sync-pods",
 }
 
 /// Points that are called within a cycle.
@@ -115,6 +117,10 @@ impl ExportIndices {
         self.sync.is_some()
     }
 
+    pub(crate) fn has_sync_pods(&self) -> bool {
+        self.sync_pods.is_some()
+    }
+
     pub(crate) fn has_state(&self) -> bool {
         self.state.is_some()
     }
@@ -131,6 +137,10 @@ impl ExportIndices {
         if self.lifecycle.is_none() {
             let because = "every plugin must export";
             return Err(LoadError::Missing { interface: "berth:scheduler/lifecycle", because });
+        }
+        if self.sync.is_none() && self.has_sync_pods() {
+            let because = "`sync-pods` is there beside";
+            return Err(LoadError::Missing { interface: "berth:scheduler/sync", because });
         }
         let points = self.points();
         let has_cycles = CYCLE_POINTS.into_iter().any(|point| points.contains(point)) || self.has_reuse();

@@ -5,6 +5,7 @@
 //! every call, those outside of cycles included; a plugin that is not called hears of pods later.
 
 mod pending;
+mod placed_shapes;
 mod points;
 mod shapes;
 mod shown_pods;
@@ -19,11 +20,15 @@ use berth_model::{Delta, NodeSet, Pod, PodUid};
 
 use self::{
     pending::PendingChanges,
+    placed_shapes::PlacedShapes,
     shapes::{Shapes, Standing, Way, is_about_pods_only},
     shown_pods::ShownPods,
 };
 use crate::{
-    bindings::{points::reuse, types},
+    bindings::{
+        points::{reuse, sync_pods::AlikePod},
+        types,
+    },
     component::LoadedComponent,
     convert::{lower, on_one_line},
     cpu_time::thread_time,
@@ -47,6 +52,7 @@ pub(crate) struct ComponentPlugin {
     /// Cycles that the instance knows the pod of.
     begun: Vec<CycleId>,
     shapes: Shapes,
+    placed_shapes: PlacedShapes,
     shown_pods: ShownPods,
     /// The pod that the present or last call is about.
     pod: Option<PodUid>,
@@ -75,6 +81,7 @@ impl ComponentPlugin {
             pending: PendingChanges::default(),
             begun: Vec::new(),
             shapes: Shapes::default(),
+            placed_shapes: PlacedShapes::default(),
             shown_pods: ShownPods::default(),
             pod: None,
             last_fault: String::new(),
@@ -115,6 +122,7 @@ impl ComponentPlugin {
         self.pending.forget();
         self.begun.clear();
         self.shapes = Shapes::default();
+        self.placed_shapes.forget();
         self.shown_pods.forget();
         self.last_fault = format!("{} {fault}", self.component.title());
         self.component.tell(fault, self.pod.clone());
@@ -289,6 +297,14 @@ impl ComponentPlugin {
     }
 
     fn deliver(&mut self, delta: Delta) -> Result<(), Status> {
+        if self.component.indices.has_sync_pods()
+            && let Some(usage) = lower::only_usage(&delta)
+        {
+            return self.call("set-usage", TimeLimit::Call, |context| {
+                let guest = guest(&context.exports.sync_pods)?;
+                Ok(guest.call_set_usage(context.store, delta.generation, &usage)?)
+            });
+        }
         if delta.full {
             self.component.stats.record_resync();
         }
@@ -297,14 +313,28 @@ impl ComponentPlugin {
         // Asking for the time of a thread is a system call, which what comes with every pod does without.
         let began = (is_full || portions.len() > 1).then(thread_time);
         let whole_time = self.component.limits.once_an_instance();
-        for portion in portions {
+        for mut portion in portions {
+            let alike = self.take_alike(&mut portion);
             let portion = lower::delta(portion);
-            let limit = began.map_or(TimeLimit::Call, |began| {
-                TimeLimit::Left(whole_time.saturating_sub(thread_time().saturating_sub(began)))
-            });
-            self.call("sync", limit, |context| Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?))?;
+            let limit = || {
+                began.map_or(TimeLimit::Call, |began| {
+                    TimeLimit::Left(whole_time.saturating_sub(thread_time().saturating_sub(began)))
+                })
+            };
+            self.call("sync", limit(), |context| {
+                Ok(guest(&context.exports.sync)?.call_apply(context.store, &portion)?)
+            })?;
+            if !alike.is_empty() {
+                self.call("place", limit(), |context| {
+                    Ok(guest(&context.exports.sync_pods)?.call_place(context.store, &alike)?)
+                })?;
+            }
         }
         Ok(())
+    }
+
+    fn take_alike(&mut self, portion: &mut Delta) -> Vec<AlikePod> {
+        if self.component.indices.has_sync_pods() { self.placed_shapes.take_alike(portion) } else { Vec::new() }
     }
 
     /// The pod as this plugin may see it.

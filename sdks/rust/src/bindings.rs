@@ -49,6 +49,11 @@ interface!(
     "package berth:sdk; world lifecycle { export berth:scheduler/lifecycle@0.1.0; }"
 );
 interface!(sync, "berth:sdk/sync", "package berth:sdk; world sync { export berth:scheduler/sync@0.1.0; }");
+interface!(
+    sync_pods,
+    "berth:sdk/sync-pods",
+    "package berth:sdk; world sync-pods { export berth:scheduler/sync-pods@0.1.0; }"
+);
 interface!(cycle, "berth:sdk/cycle", "package berth:sdk; world cycle { export berth:scheduler/cycle@0.1.0; }");
 interface!(
     pre_enqueue,

@@ -8,7 +8,7 @@ use berth_framework::{
 };
 use berth_model::{
     Column, ColumnChange, ColumnData, Delta, Lists, NodeIdx, NodeSet, ObjectChange, PlacedPod, Pod, PodIdx, PodUid,
-    ResourceColumns, Sym, Uses,
+    ResourceColumns, Sym, Usage, Uses,
     pod::{
         HostPort, NodeRules, NodeTerm, NonZero, Operator, Requirement, Resources, Taint, TaintEffect, Toleration,
         TolerationOperator, WeightedNodeTerm,
@@ -20,6 +20,7 @@ use crate::bindings::{
     permit::exports::berth::scheduler::permit as wit_permit,
     post_filter::exports::berth::scheduler::post_filter as wit_post_filter, shared::berth::scheduler::host,
     shared::berth::scheduler::types as wit, sync::exports::berth::scheduler::sync as wit_sync,
+    sync_pods::exports::berth::scheduler::sync_pods,
 };
 
 mod event_subject;
@@ -73,7 +74,7 @@ pub(crate) fn pod(pod: wit::Pod) -> Pod {
         required_features: syms(pod.required_features),
         requests: resources(pod.requests),
         placed_requests: resources(pod.placed_requests),
-        placed_non_zero: NonZero { milli_cpu: pod.placed_non_zero.milli_cpu, memory: pod.placed_non_zero.memory },
+        placed_non_zero: non_zero(pod.placed_non_zero),
         scoring_requests: resources(pod.scoring_requests),
         balanced_requests: resources(pod.balanced_requests),
         json: pod.json.map(Arc::from),
@@ -164,6 +165,32 @@ fn taint(taint: wit::Taint) -> Taint {
 
 fn placed_pod(placed: wit_sync::PlacedPod) -> PlacedPod {
     PlacedPod { idx: PodIdx(placed.slot), node: NodeIdx(placed.node), pod: Arc::new(pod(placed.pod)) }
+}
+
+/// A pod that is like one that the replica holds.
+pub(crate) fn alike_pod(like: &Pod, alike: sync_pods::AlikePod) -> PlacedPod {
+    let pod = Pod {
+        uid: PodUid::from(alike.uid),
+        name: Arc::from(alike.name),
+        node_name: Sym(alike.node_name),
+        nominated_node_name: Sym(alike.nominated_node_name),
+        started_at: alike.started_at,
+        ..like.clone()
+    };
+    PlacedPod { idx: PodIdx(alike.slot), node: NodeIdx(alike.node), pod: Arc::new(pod) }
+}
+
+pub(crate) fn usage(usage: sync_pods::Usage) -> Usage {
+    Usage {
+        node: NodeIdx(usage.node),
+        requested: usage.requested.map(resources),
+        non_zero_requested: usage.non_zero_requested.map(non_zero),
+        pod_count: usage.pod_count,
+    }
+}
+
+fn non_zero(amounts: wit::NonZero) -> NonZero {
+    NonZero { milli_cpu: amounts.milli_cpu, memory: amounts.memory }
 }
 
 fn object(object: wit_sync::Object) -> ObjectChange {

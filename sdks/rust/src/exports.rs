@@ -29,6 +29,7 @@ use crate::{
         sign::exports::berth::scheduler::sign,
         state::exports::berth::scheduler::state,
         sync::exports::berth::scheduler::sync,
+        sync_pods::exports::berth::scheduler::sync_pods,
     },
     convert,
     guest::HasGuest,
@@ -59,6 +60,17 @@ impl<T: HasGuest> lifecycle::Guest for T {
 impl<T: HasGuest> sync::Guest for T {
     fn apply(delta: sync::Delta) {
         T::with(|guest| guest.apply(&convert::delta(delta)));
+    }
+}
+
+impl<T: HasGuest> sync_pods::Guest for T {
+    fn place(pods: Vec<sync_pods::AlikePod>) {
+        T::with(|guest| guest.place_alike(pods));
+    }
+
+    fn set_usage(generation: u64, usage: Vec<sync_pods::Usage>) {
+        let usage = usage.into_iter().map(convert::usage);
+        T::with(|guest| guest.set_usage(generation, usage));
     }
 }
 

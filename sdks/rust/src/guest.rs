@@ -3,7 +3,9 @@
 use berth_framework::{
     Call, ClusterEvent, Configure, ConfigureError, CycleId, EventSubject, HintCall, Manifest, Plugin, Status,
 };
-use berth_model::{ClusterTable, Delta, Pod, Time};
+use berth_model::{ClusterTable, Delta, Pod, PodIdx, Time, Usage};
+
+use crate::{bindings::sync_pods::exports::berth::scheduler::sync_pods::AlikePod, convert};
 
 /// What a component holds between calls.
 #[derive(Debug)]
@@ -47,6 +49,29 @@ impl Guest {
 
     pub(crate) fn apply(&mut self, delta: &Delta) {
         self.table.apply(delta);
+        if let Some(plugin) = &mut self.plugin {
+            plugin.follow(&self.table);
+        }
+    }
+
+    /// Places pods that are like others on nodes.
+    pub(crate) fn place_alike(&mut self, pods: Vec<AlikePod>) {
+        #[expect(clippy::expect_used, reason = "the contract says that it is there")]
+        let like = |alike: &AlikePod| self.table.pods().get(PodIdx(alike.like)).expect("a pod in the slot").0;
+        let pods_placed = pods.into_iter().map(|alike| convert::alike_pod(like(&alike), alike)).collect();
+        let delta = Delta {
+            generation: self.table.generation(),
+            symbols_position: self.table.symbols_position(),
+            pods_placed,
+            ..Delta::default()
+        };
+        self.apply(&delta);
+    }
+
+    /// New values of what pods on nodes use.
+    pub(crate) fn set_usage(&mut self, generation: u64, usage: impl Iterator<Item = Usage>) {
+        usage.for_each(|usage| self.table.set_usage(&usage));
+        self.table.set_generation(generation);
         if let Some(plugin) = &mut self.plugin {
             plugin.follow(&self.table);
         }

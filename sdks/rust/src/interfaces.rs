@@ -52,15 +52,25 @@ macro_rules! export_cycle {
 #[doc(hidden)]
 #[macro_export]
 macro_rules! export_sync {
-    ((sync) $($rest:ident)*) => { $crate::export_interface!(sync); };
+    ((sync) $($rest:ident)*) => { $crate::export_both_syncs!(); };
     (()) => {};
-    (() PreFilter $($rest:ident)*) => { $crate::export_interface!(sync); };
-    (() Filter $($rest:ident)*) => { $crate::export_interface!(sync); };
-    (() PostFilter $($rest:ident)*) => { $crate::export_interface!(sync); };
-    (() PreScore $($rest:ident)*) => { $crate::export_interface!(sync); };
-    (() Score $($rest:ident)*) => { $crate::export_interface!(sync); };
-    (() Normalize $($rest:ident)*) => { $crate::export_interface!(sync); };
+    (() PreFilter $($rest:ident)*) => { $crate::export_both_syncs!(); };
+    (() Filter $($rest:ident)*) => { $crate::export_both_syncs!(); };
+    (() PostFilter $($rest:ident)*) => { $crate::export_both_syncs!(); };
+    (() PreScore $($rest:ident)*) => { $crate::export_both_syncs!(); };
+    (() Score $($rest:ident)*) => { $crate::export_both_syncs!(); };
+    (() Normalize $($rest:ident)*) => { $crate::export_both_syncs!(); };
     (() $other:ident $($rest:ident)*) => { $crate::export_sync!(() $($rest)*); };
+}
+
+/// `sync`, with what comes after its deltas.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! export_both_syncs {
+    () => {
+        $crate::export_interface!(sync);
+        $crate::export_interface!(sync_pods);
+    };
 }
 
 /// The interface of a trait. `EndCycle` and `Follow` are called through `cycle` and `sync`.

@@ -21,6 +21,9 @@ use crate::bindings::{
 };
 
 mod pod_parts;
+mod usage;
+
+pub(crate) use self::usage::only_usage;
 
 /// The pod's record; with the whole object only for those who asked for it.
 pub(crate) fn pod(pod: &Pod, with_json: bool) -> types::Pod {

@@ -1,0 +1,137 @@
+//! Pods on nodes that an instance is told of by what tells them from another pod that it knows.
+//!
+//! Each list and each text of a pod costs a call of the component's allocator, even if it is empty. Of a pod that is like another one
+//! on a node two texts are left.
+
+use std::sync::Arc;
+
+use berth_model::{Delta, PlacedPod, Pod, PodIdx};
+use rustc_hash::FxHashMap;
+
+use crate::bindings::points::sync_pods::AlikePod;
+
+/// Shapes that pods are told apart from.
+const CAPACITY: usize = 1024;
+
+/// One placed pod of each shape that the instance holds.
+#[derive(Debug, Default)]
+pub(super) struct PlacedShapes {
+    /// By what [`Pod::shape_hash`] gives for the shape. The slot may have been given to a pod of another shape since.
+    slots: FxHashMap<u64, PodIdx>,
+    /// What the instance holds in these slots.
+    pods: FxHashMap<PodIdx, Arc<Pod>>,
+}
+
+impl PlacedShapes {
+    /// Takes those pods out of a delta that the instance gets next which are like a pod that it holds, or gets in this delta.
+    pub(super) fn take_alike(&mut self, delta: &mut Delta) -> Vec<AlikePod> {
+        if delta.full {
+            self.forget();
+        }
+        for slot in &delta.pods_removed {
+            self.pods.remove(slot);
+        }
+        for placed in &delta.pods_placed {
+            self.pods.remove(&placed.idx);
+        }
+        let mut alike = Vec::new();
+        delta.pods_placed.retain(|placed| match self.like(placed) {
+            Some(like) => {
+                alike.push(difference(placed, like));
+                false
+            }
+            None => true,
+        });
+        alike
+    }
+
+    /// The slot of a pod that is like this one. If there is none, this one becomes it.
+    fn like(&mut self, placed: &PlacedPod) -> Option<PodIdx> {
+        let hash = placed.pod.shape_hash();
+        if let Some(&slot) = self.slots.get(&hash)
+            && self.pods.get(&slot).is_some_and(|pod| pod.is_like_elsewhere(&placed.pod))
+        {
+            return Some(slot);
+        }
+        if self.slots.len() == CAPACITY || self.pods.len() == CAPACITY {
+            self.forget();
+        }
+        self.slots.insert(hash, placed.idx);
+        self.pods.insert(placed.idx, Arc::clone(&placed.pod));
+        None
+    }
+
+    pub(super) fn forget(&mut self) {
+        self.slots.clear();
+        self.pods.clear();
+    }
+}
+
+fn difference(placed: &PlacedPod, like: PodIdx) -> AlikePod {
+    let PlacedPod { idx, node, pod } = placed;
+    AlikePod {
+        slot: idx.0,
+        node: node.0,
+        like: like.0,
+        uid: pod.uid.to_string(),
+        name: pod.name.to_string(),
+        node_name: pod.node_name.0,
+        nominated_node_name: pod.nominated_node_name.0,
+        started_at: pod.started_at,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use berth_model::NodeIdx;
+
+    use super::*;
+
+    fn placed(slot: u32, uid: &str, priority: i32) -> PlacedPod {
+        let pod = Arc::new(Pod { uid: uid.into(), priority, ..Pod::default() });
+        PlacedPod { idx: PodIdx(slot), node: NodeIdx(0), pod }
+    }
+
+    /// The slots of whole pods, and those of the others with the slot of the pod that they are like.
+    fn taken(shapes: &mut PlacedShapes, mut delta: Delta) -> (Vec<u32>, Vec<(u32, u32)>) {
+        let alike = shapes.take_alike(&mut delta).into_iter().map(|pod| (pod.slot, pod.like)).collect();
+        (delta.pods_placed.iter().map(|placed| placed.idx.0).collect(), alike)
+    }
+
+    fn delta(removed: &[u32], pods_placed: &[PlacedPod]) -> Delta {
+        let pods_removed = removed.iter().copied().map(PodIdx).collect();
+        Delta { pods_removed, pods_placed: pods_placed.to_vec(), ..Delta::default() }
+    }
+
+    #[test]
+    fn pods_are_told_by_their_like_that_are_there() {
+        let mut shapes = PlacedShapes::default();
+        let first = delta(&[], &[placed(0, "a", 1), placed(1, "b", 2), placed(2, "c", 1)]);
+        assert_eq!(taken(&mut shapes, first), (vec![0, 1], vec![(2, 0)]));
+        assert_eq!(taken(&mut shapes, delta(&[5], &[placed(5, "d", 2)])), (vec![], vec![(5, 1)]));
+        // The first one of its shape leaves, and its slot goes to a pod of the other.
+        let moved = delta(&[0, 6], &[placed(6, "e", 1), placed(0, "f", 2)]);
+        assert_eq!(taken(&mut shapes, moved), (vec![6], vec![(0, 1)]));
+        assert_eq!(taken(&mut shapes, delta(&[], &[placed(7, "g", 1)])), (vec![], vec![(7, 6)]));
+        let full = Delta { full: true, ..delta(&[], &[placed(0, "a", 1)]) };
+        assert_eq!(taken(&mut shapes, full), (vec![0], vec![]));
+    }
+
+    #[test]
+    fn a_pod_that_changes_is_not_like_itself() {
+        let mut shapes = PlacedShapes::default();
+        taken(&mut shapes, delta(&[], &[placed(0, "a", 1)]));
+        assert_eq!(taken(&mut shapes, delta(&[0], &[placed(0, "a", 1)])), (vec![0], vec![]));
+        // Nor like a pod whose slot it takes without its having been named.
+        assert_eq!(taken(&mut shapes, delta(&[], &[placed(1, "b", 1), placed(0, "c", 2)])), (vec![1, 0], vec![]));
+    }
+
+    #[test]
+    fn shapes_are_bounded() {
+        let mut shapes = PlacedShapes::default();
+        for slot in 0..3000 {
+            taken(&mut shapes, delta(&[], &[placed(slot, "a", i32::try_from(slot).unwrap())]));
+            assert!(shapes.slots.len() <= CAPACITY && shapes.pods.len() <= CAPACITY);
+        }
+    }
+}
