@@ -181,8 +181,11 @@ impl ComponentPlugin {
         if reach.is_nothing() {
             return Ok(Way::NotAtAll);
         }
-        if matches!(reach, Reach::Row { .. }) && self.component.may_share_cycles() {
-            self.shapes.share(call.cycle, call.pod);
+        if matches!(reach, Reach::Row { .. })
+            && self.component.may_share_cycles()
+            && let Some(unused) = self.shapes.share(call.cycle, call.pod)
+        {
+            self.end(unused);
         }
         Ok(own)
     }
@@ -213,7 +216,6 @@ impl ComponentPlugin {
             Standing::New => return Ok(false),
             Standing::Known(reach) => reach,
             Standing::Seen => {
-                self.stop_sharing();
                 self.tell(BEFORE_CYCLES, pod)?;
                 let reach = self.learn_reach(BEFORE_CYCLES, pod);
                 self.end(BEFORE_CYCLES);
@@ -223,13 +225,6 @@ impl ComponentPlugin {
         Ok(reach.is_nothing())
     }
 
-    /// The instance will hear of another pod than those that share a cycle.
-    fn stop_sharing(&mut self) {
-        if let Some(cycle) = self.shapes.stop_sharing() {
-            self.end(cycle);
-        }
-    }
-
     /// Tells the instance the pod of the cycle, unless it knows it.
     fn ensure_begun(&mut self, call: &Call<'_>) -> Result<(), Status> {
         self.pod = Some(call.pod.uid.clone());
@@ -237,7 +232,6 @@ impl ComponentPlugin {
     }
 
     fn begin(&mut self, call: &Call<'_>) -> Result<(), Status> {
-        self.stop_sharing();
         self.tell(call.cycle, call.pod)?;
         self.begun.push(call.cycle);
         Ok(())
@@ -278,8 +272,8 @@ impl ComponentPlugin {
             self.pending.add(delta);
         } else {
             if !is_about_pods_only {
-                self.stop_sharing();
-                self.shapes.forget();
+                let unused = self.shapes.forget();
+                unused.into_iter().for_each(|cycle| self.end(cycle));
             }
             self.deliver(delta)?;
         }

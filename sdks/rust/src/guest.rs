@@ -1,5 +1,7 @@
 //! One plugin inside a component: the replica, the open cycles, and the plugin itself.
 
+use std::collections::BTreeMap;
+
 use berth_framework::{
     Call, ClusterEvent, Configure, ConfigureError, CycleId, EventSubject, HintCall, Manifest, Plugin, Status,
 };
@@ -14,12 +16,11 @@ pub struct Guest {
     configure: fn(&str) -> Result<Box<dyn Plugin>, ConfigureError>,
     plugin: Option<Box<dyn Plugin>>,
     table: ClusterTable,
-    cycles: Vec<OpenCycle>,
+    cycles: BTreeMap<CycleId, OpenCycle>,
 }
 
 #[derive(Debug)]
 struct OpenCycle {
-    id: CycleId,
     pod: Pod,
     /// Those that its dry runs have named.
     tried: Vec<Pod>,
@@ -34,7 +35,7 @@ impl Guest {
             configure: |args| P::configure(args).map(|plugin| Box::new(plugin) as Box<dyn Plugin>),
             plugin: None,
             table: ClusterTable::default(),
-            cycles: Vec::new(),
+            cycles: BTreeMap::new(),
         }
     }
 
@@ -78,12 +79,11 @@ impl Guest {
     }
 
     pub(crate) fn begin(&mut self, cycle: CycleId, pod: Pod) {
-        self.cycles.retain(|open| open.id != cycle);
-        self.cycles.push(OpenCycle { id: cycle, pod, tried: Vec::new() });
+        self.cycles.insert(cycle, OpenCycle { pod, tried: Vec::new() });
     }
 
     pub(crate) fn end(&mut self, cycle: CycleId) {
-        self.cycles.retain(|open| open.id != cycle);
+        self.cycles.remove(&cycle);
         if let Some(plugin) = &mut self.plugin {
             plugin.end_cycle(cycle);
         }
@@ -141,7 +141,7 @@ impl Guest {
         cycle: CycleId,
         answer: impl FnOnce(&mut dyn Plugin, &Call<'_>, &mut Vec<Pod>) -> Result<R, Status>,
     ) -> Result<R, Status> {
-        let Some(OpenCycle { pod, tried, .. }) = self.cycles.iter_mut().find(|open| open.id == cycle) else {
+        let Some(OpenCycle { pod, tried }) = self.cycles.get_mut(&cycle) else {
             return Err(Status::error("called outside a cycle"));
         };
         let Some(plugin) = &mut self.plugin else {

@@ -79,7 +79,7 @@ impl PreEnqueue for ComponentPlugin {
         self.pod = Some(pod.uid.clone());
         match self.has_nothing_to_do(pod) {
             Ok(true) => return Status::success(),
-            Ok(false) => self.stop_sharing(),
+            Ok(false) => {}
             Err(status) => return status,
         }
         let pod = self.lowered(pod);
@@ -389,7 +389,6 @@ impl PostBind for ComponentPlugin {
 
 impl QueueingHint for ComponentPlugin {
     fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
-        self.stop_sharing();
         self.pod = Some(call.pod.uid.clone());
         let (pod, event) = (self.lowered(call.pod), lower::cluster_event(call.event));
         let subject = lower::event_subject(&call.subject, |pod| self.lowered(pod));

@@ -1,8 +1,7 @@
-//! What a component said about pods that are alike, and the cycle that they share.
+//! What a component said about pods that are alike, and the cycles that they share.
 //!
 //! A component that exports `reuse` says how far its answers about a pod reach. About pods with which it has nothing to do it is
-//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle while they come one after the
-//! other: the component keeps the state of the last PreFilter only, so a pod of another shape ends the shared cycle. What a
+//! not called at all. Pods about which its answers follow from nodes' rows share one open cycle for each shape. What a
 //! component that follows neither pods nor what they change said about a row holds as long as the cycle is shared.
 
 use berth_framework::{CycleId, Effect, Reach, Status};
@@ -10,6 +9,9 @@ use berth_model::{ColumnData, Delta, NodeSet, Pod};
 
 /// Shapes whose reach is kept.
 const CAPACITY: usize = 64;
+
+/// Shapes whose pods share a cycle. Answers about rows are kept for each.
+const MAX_SHARED: usize = 16;
 
 /// Hashes remembered of shapes of which one pod came.
 const N_REMEMBERED: usize = 256;
@@ -29,7 +31,8 @@ pub(super) struct Shapes {
     seen: Vec<u64>,
     /// How calls in the cycle that was asked about last are made.
     current: Option<(CycleId, Way)>,
-    shared: Option<SharedCycle>,
+    /// The one that was used last comes first.
+    shared: Vec<SharedCycle>,
 }
 
 #[derive(Debug)]
@@ -46,6 +49,7 @@ struct Shape {
 #[derive(Debug)]
 struct SharedCycle {
     cycle: CycleId,
+    hash: u64,
     pod: Pod,
     /// Its own pod has left the scheduler.
     is_over: bool,
@@ -180,43 +184,50 @@ impl Shapes {
     }
 
     /// The open cycle of pods like this one.
-    pub(super) fn shared_with(&self, pod: &Pod) -> Option<CycleId> {
-        self.shared.as_ref().filter(|shared| shared.pod.is_like(pod)).map(|shared| shared.cycle)
+    pub(super) fn shared_with(&mut self, pod: &Pod) -> Option<CycleId> {
+        if let Some(first) = self.shared.first().filter(|first| first.pod.is_like(pod)) {
+            return Some(first.cycle);
+        }
+        if self.shared.len() < 2 {
+            return None;
+        }
+        let hash = pod.shape_hash();
+        let at = self.shared.iter().position(|shared| shared.hash == hash && shared.pod.is_like(pod))?;
+        self.shared.get_mut(..=at)?.rotate_right(1);
+        self.shared.first().map(|shared| shared.cycle)
     }
 
-    /// The pods that are alike and come next are asked about in the cycle of `pod`.
-    pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) {
-        let pod = without_json(pod);
-        self.shared = Some(SharedCycle {
+    /// The pods that are alike and come later are asked about in the cycle of `pod`. Gives back the cycle that was used least
+    /// lately, if it makes room for this one and its own pod has left.
+    #[must_use]
+    pub(super) fn share(&mut self, cycle: CycleId, pod: &Pod) -> Option<CycleId> {
+        let unused = if self.shared.len() == MAX_SHARED { self.shared.pop() } else { None };
+        let shared = SharedCycle {
             cycle,
-            pod,
+            hash: pod.shape_hash(),
+            pod: without_json(pod),
             is_over: false,
             pre_filter: None,
             pre_score: None,
             bind: None,
             normalized: None,
             rows: RowAnswers::default(),
-        });
+        };
+        self.shared.insert(0, shared);
+        unused.filter(|shared| shared.is_over).map(|shared| shared.cycle)
     }
 
-    /// Ends the sharing. Gives back the cycle if its own pod has left.
-    #[must_use]
-    pub(super) fn stop_sharing(&mut self) -> Option<CycleId> {
-        self.current = None;
-        self.shared.take().filter(|shared| shared.is_over).map(|shared| shared.cycle)
-    }
-
-    /// The pod of the cycle leaves; whether others still use the cycle.
+    /// The pod of the cycle leaves; whether others may still use the cycle.
     pub(super) fn outlives(&mut self, cycle: CycleId) -> bool {
-        let shared = self.shared.as_mut().filter(|shared| shared.cycle == cycle);
-        shared.map(|shared| shared.is_over = true).is_some()
+        self.shared_mut(cycle).map(|shared| shared.is_over = true).is_some()
     }
 
-    /// Forgets what the plugin said about pods. The sharing is to be stopped before.
-    pub(super) fn forget(&mut self) {
-        debug_assert!(self.shared.is_none());
+    /// Forgets what the plugin said about pods. Gives back the shared cycles whose own pods have left.
+    #[must_use]
+    pub(super) fn forget(&mut self) -> Vec<CycleId> {
         self.current = None;
         self.known.clear();
+        self.shared.drain(..).filter(|shared| shared.is_over).map(|shared| shared.cycle).collect()
     }
 
     /// A pod that says something about others is on a node.
@@ -226,7 +237,7 @@ impl Shapes {
     }
 
     fn shared_mut(&mut self, cycle: CycleId) -> Option<&mut SharedCycle> {
-        self.shared.as_mut().filter(|shared| shared.cycle == cycle)
+        self.shared.iter_mut().find(|shared| shared.cycle == cycle)
     }
 
     /// The answers that were given in a cycle, if others share it.
@@ -303,7 +314,7 @@ mod tests {
         *shapes.signature(&pod("4", 1)).unwrap() = Some(Some("one".to_owned()));
         assert_eq!(shapes.signature(&pod("5", 2)), Some(&mut None));
         assert_eq!(shapes.signature(&pod("6", 1)), Some(&mut Some(Some("one".to_owned()))));
-        shapes.forget();
+        assert_eq!(shapes.forget(), []);
         assert_eq!(shapes.signature(&pod("6", 1)), None);
         assert_eq!(shapes.standing(&pod("6", 1)), Standing::Seen);
     }
@@ -326,24 +337,39 @@ mod tests {
         }
         let placed = |priority| Pod { node_name: berth_model::Sym(40), ..pod("2", priority) };
         assert_eq!([1, 2, 3].map(|priority| shapes.is_no_matter_anywhere(&placed(priority))), [false, true, false]);
-        shapes.forget();
+        assert_eq!(shapes.forget(), []);
         assert!(!shapes.is_no_matter_anywhere(&placed(2)));
     }
 
     #[test]
-    fn a_shared_cycle_ends_when_its_pod_has_left_and_no_other_comes() {
+    fn pods_of_each_shape_share_a_cycle_which_outlives_its_pod() {
         let mut shapes = Shapes::default();
-        let cycle = CycleId(1);
-        shapes.share(cycle, &pod("1", 1));
-        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(cycle));
-        assert_eq!(shapes.shared_with(&pod("3", 2)), None);
-        *shapes.pre_filter(cycle).unwrap() = Some(Ok(None));
-        assert!(shapes.pre_filter(CycleId(2)).is_none());
-        assert!(!shapes.outlives(CycleId(2)) && shapes.outlives(cycle));
-        assert_eq!(shapes.stop_sharing(), Some(cycle));
-        shapes.share(CycleId(3), &pod("1", 1));
-        assert_eq!(shapes.stop_sharing(), None, "its pod is still there");
-        assert_eq!(shapes.shared_with(&pod("2", 1)), None);
+        let [first, second] = [CycleId(1), CycleId(2)];
+        assert_eq!(shapes.share(first, &pod("1", 1)), None);
+        assert_eq!(shapes.share(second, &pod("2", 2)), None);
+        assert_eq!(shapes.shared_with(&pod("3", 1)), Some(first));
+        assert_eq!(shapes.shared_with(&pod("4", 2)), Some(second));
+        assert_eq!(shapes.shared_with(&pod("5", 3)), None);
+        *shapes.pre_filter(first).unwrap() = Some(Ok(None));
+        assert!(shapes.pre_filter(CycleId(3)).is_none() && shapes.pre_filter(second).unwrap().is_none());
+        assert!(!shapes.outlives(CycleId(3)) && shapes.outlives(first));
+        assert_eq!(shapes.forget(), [first], "the other pod is still there");
+        assert_eq!(shapes.shared_with(&pod("3", 1)), None);
+    }
+
+    #[test]
+    fn the_cycle_that_was_used_least_lately_makes_room() {
+        let mut shapes = Shapes::default();
+        let numbers = (1..).take(MAX_SHARED);
+        for (cycle, priority) in (1..).zip(numbers) {
+            assert_eq!(shapes.share(CycleId(cycle), &pod("1", priority)), None);
+            assert!(shapes.outlives(CycleId(cycle)));
+        }
+        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(CycleId(1)));
+        assert_eq!(shapes.share(CycleId(100), &pod("3", 0)), Some(CycleId(2)));
+        assert_eq!(shapes.shared_with(&pod("2", 2)), None);
+        assert_eq!(shapes.shared_with(&pod("2", 1)), Some(CycleId(1)));
+        assert_eq!(shapes.shared_with(&pod("4", 0)), Some(CycleId(100)));
     }
 
     #[test]
