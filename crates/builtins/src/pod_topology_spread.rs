@@ -19,8 +19,8 @@ mod soft;
 mod tests;
 
 use berth_framework::{
-    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, HintCall, Normalize, PreFilter, PreScore,
-    QueueingHint, Reach, Reuse, Score, Sign, Status,
+    Call, ClusterEvent, ConfigureError, DryRunCase, Explanation, Filter, Follow, HintCall, Normalize, PreFilter,
+    PreScore, QueueingHint, Reach, Reuse, Score, Sign, Status,
 };
 use berth_model::{ClusterTable, Column, NodeSet, Pod, pod::SpreadConstraint};
 use thiserror::Error;
@@ -84,7 +84,14 @@ impl BuiltIn for PodTopologySpread {
     }
 }
 
-plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Reuse);
+plugin!(PodTopologySpread: PreFilter, Filter, PreScore, Score, Normalize, QueueingHint, Sign; Follow, Reuse);
+
+impl Follow for PodTopologySpread {
+    /// Decoding as many Services and ReplicaSets as a large cluster has takes longer than a call about one pod may.
+    fn follow(&mut self, table: &ClusterTable) {
+        self.default_selector.refresh(table);
+    }
+}
 
 /// The selector of one of the pod's own constraints does not parse. The API server refuses such pods.
 #[derive(Debug, Error)]

@@ -124,7 +124,8 @@ impl DefaultSelector {
         LabelSelector { requirements, error: None }
     }
 
-    fn refresh(&mut self, table: &ClusterTable) {
+    /// Decodes what has changed.
+    pub(super) fn refresh(&mut self, table: &ClusterTable) {
         let objects = table.objects();
         let were_freed = self.sweeps.has_changed(&table.symbols);
         if self.services.refresh(objects) || were_freed {

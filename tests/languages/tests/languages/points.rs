@@ -175,7 +175,9 @@ fn queueing_gates(scene: &mut Scene) -> Result<()> {
 
 fn queueing(scene: &mut Scene) -> Result<()> {
     queueing_gates(scene)?;
-    let (free, twin) = (scene.pod("free")?, scene.pod("twin-1")?);
+    let free = scene.pod("free")?;
+    // What a plugin with `reuse` signs goes for all pods that differ in their names alone.
+    let twin = Pod { priority: 6, ..scene.pod("twin-1")? };
     let key = point!(scene.harness.plugin(), queue_sort).sort_key(&free, 1_700_000_000_123);
     ensure!(key == (-7, 1_700_000_000_123), "{key:?}");
     let signatures = [&free, &twin].map(|pod| scene.harness.plugin().sign().and_then(|point| point.sign(pod)));
