@@ -22,6 +22,9 @@ use crate::{
     instance::{TimeLimit, guest},
 };
 
+/// Dry runs in one call, which may take only so long. Preemption tries a tenth of the nodes.
+const CASES_AT_ONCE: usize = 512;
+
 impl ComponentPlugin {
     /// PreFilter comes before PostFilter in every cycle that the instance knows of: it is asked now if it was not, as it has
     /// nothing to do with the pod.
@@ -167,23 +170,30 @@ impl Filter for ComponentPlugin {
             self.begin_for_affinity(call)?;
         }
         let keep = self.shown_pods.n_kept(call, pods);
-        let more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
-        let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
-        let keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
-        let answer = self.ask_in_cycle(call, "dry-run", |context, cycle| {
-            let guest = guest(&context.exports.filter)?;
-            let answer = guest.call_dry_run(context.store, cycle, keep, &more, &lowered)?;
-            let statuses = match lift::outcome(answer, context.limits)? {
-                Ok(statuses) => statuses,
-                Err(status) => return Ok(Err(status)),
-            };
-            check_length("statuses", statuses.len(), cases.len())?;
-            let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
-            Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
-        })?;
-        let Some(answer) = answer else { return Ok(vec![Status::success(); cases.len()]) };
-        self.shown_pods.remember(call, pods);
-        let statuses = self.answered(Point::Filter, answer)?;
+        let mut more: Vec<_> = pods.iter().skip(keep).map(|pod| self.lowered(pod)).collect();
+        let mut keep = u32::try_from(keep).map_err(|error| Status::error(error.to_string()))?;
+        let n_cases = cases.len();
+        let mut statuses = Vec::with_capacity(n_cases);
+        for cases in cases.chunks(CASES_AT_ONCE) {
+            let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
+            let answer = self.ask_in_cycle(call, "dry-run", |context, cycle| {
+                let guest = guest(&context.exports.filter)?;
+                let answer = guest.call_dry_run(context.store, cycle, keep, &more, &lowered)?;
+                let statuses = match lift::outcome(answer, context.limits)? {
+                    Ok(statuses) => statuses,
+                    Err(status) => return Ok(Err(status)),
+                };
+                check_length("statuses", statuses.len(), cases.len())?;
+                let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
+                Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
+            })?;
+            let Some(answer) = answer else { return Ok(vec![Status::success(); n_cases]) };
+            statuses.extend(self.answered(Point::Filter, answer)?);
+            // The component knows all pods from here on.
+            keep = u32::try_from(pods.len()).map_err(|error| Status::error(error.to_string()))?;
+            more.clear();
+            self.shown_pods.remember(call, pods);
+        }
         statuses.iter().for_each(|status| self.count_error(Point::Filter, status));
         Ok(statuses)
     }
