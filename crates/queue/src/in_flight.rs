@@ -1,69 +1,121 @@
 //! Pods in the middle of an attempt, and what happened meanwhile.
+//!
+//! An attempt may wait at Permit for minutes, so what is kept for it is bounded: one activation a pod, and of the cluster's
+//! events the latest [`MAX_EVENTS`] and [`MAX_BYTES`]. A pod that missed events is tried again after its backoff if its
+//! attempt fails, as if one of them had concerned it.
 
 use berth_model::PodUid;
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
-    sync::Arc,
+    sync::{Arc, LazyLock},
 };
 
 use rustc_hash::FxHashMap;
 
 use crate::occurrence::Occurrence;
 
-/// The log of occurrences since the oldest attempt began.
+/// Events that are kept for all attempts under way together. Pods that are not held at Permit see a handful.
+pub(crate) const MAX_EVENTS: usize = 8_192;
+
+/// Bytes of the objects that these events hold: a few thousand pods as they usually are.
+pub(crate) const MAX_BYTES: usize = 32 << 20;
+
+/// The label under which metrics count activations.
+pub(crate) static FORCE_ACTIVATE: LazyLock<Arc<str>> = LazyLock::new(|| Arc::from("ForceActivate"));
+
+/// The attempts under way, and the log of occurrences since the oldest of them began.
 #[derive(Debug, Default)]
 pub(crate) struct InFlight {
-    /// Position in the log at which each attempt began.
-    since: FxHashMap<PodUid, u64>,
+    attempts: FxHashMap<PodUid, Attempt>,
     begun: BTreeSet<(u64, PodUid)>,
     events: VecDeque<Arc<Occurrence>>,
+    /// Bytes that the events hold.
+    bytes: usize,
     /// Position of the first event that is still held.
     first: u64,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Attempt {
+    /// Position in the log at which it began.
+    since: u64,
+    /// The pod was activated since.
+    is_activated: bool,
+}
+
+/// What happened since an attempt began.
+#[derive(Debug, Default)]
+pub(crate) struct Meanwhile {
+    pub(crate) events: Vec<Arc<Occurrence>>,
+    /// The pod was activated, or events are not kept any more: it is tried again, whatever the events that are left say.
+    pub(crate) tries_again: bool,
 }
 
 impl InFlight {
     /// `false` when the pod is in flight already.
     pub(crate) fn begin(&mut self, uid: &PodUid) -> bool {
-        if self.since.contains_key(uid) {
+        if self.attempts.contains_key(uid) {
             return false;
         }
-        let position = self.first + self.events.len() as u64;
-        self.since.insert(uid.clone(), position);
-        self.begun.insert((position, uid.clone()));
+        let since = self.end_of_log();
+        self.attempts.insert(uid.clone(), Attempt { since, is_activated: false });
+        self.begun.insert((since, uid.clone()));
         true
     }
 
     pub(crate) fn contains(&self, uid: &str) -> bool {
-        self.since.contains_key(uid)
+        self.attempts.contains_key(uid)
     }
 
     pub(crate) fn record(&mut self, occurrence: &Arc<Occurrence>) {
-        if !self.since.is_empty() {
-            self.events.push_back(Arc::clone(occurrence));
+        if self.attempts.is_empty() {
+            return;
+        }
+        self.bytes += occurrence.bytes();
+        self.events.push_back(Arc::clone(occurrence));
+        while self.events.len() > MAX_EVENTS || self.bytes > MAX_BYTES {
+            self.drop_first();
         }
     }
 
-    /// Everything that happened since the attempt began.
-    pub(crate) fn events_since(&self, uid: &str) -> Vec<Arc<Occurrence>> {
-        let Some(&since) = self.since.get(uid) else { return Vec::new() };
+    /// Nothing happens if the pod is not in flight. However often it is activated, one entry is kept.
+    pub(crate) fn activate(&mut self, uid: &str) {
+        if let Some(attempt) = self.attempts.get_mut(uid) {
+            attempt.is_activated = true;
+        }
+    }
+
+    /// What happened since the attempt began.
+    pub(crate) fn meanwhile(&self, uid: &str) -> Meanwhile {
+        let Some(&Attempt { since, is_activated }) = self.attempts.get(uid) else { return Meanwhile::default() };
         let skip = usize::try_from(since.saturating_sub(self.first)).unwrap_or(usize::MAX);
-        self.events.iter().skip(skip).cloned().collect()
+        let events = self.events.iter().skip(skip).cloned().collect();
+        Meanwhile { events, tries_again: is_activated || since < self.first }
     }
 
     /// The attempt is over; events that no attempt can ask for are dropped. Nothing happens if the pod is not in flight: an
     /// attempt is over before PreBind, and the pod leaves the scheduler later.
     pub(crate) fn end(&mut self, uid: &str) {
-        let Some((uid, since)) = self.since.remove_entry(uid) else { return };
-        self.begun.remove(&(since, uid));
-        let needed = self.begun.first().map_or(self.first + self.events.len() as u64, |(position, _)| *position);
+        let Some((uid, attempt)) = self.attempts.remove_entry(uid) else { return };
+        self.begun.remove(&(attempt.since, uid));
+        let needed = self.begun.first().map_or_else(|| self.end_of_log(), |(position, _)| *position);
         while self.first < needed {
-            self.events.pop_front();
-            self.first += 1;
+            self.drop_first();
         }
     }
 
+    fn end_of_log(&self) -> u64 {
+        self.first + self.events.len() as u64
+    }
+
+    fn drop_first(&mut self) {
+        let bytes = self.events.pop_front().map_or(0, |occurrence| occurrence.bytes());
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.first += 1;
+    }
+
     pub(crate) fn n_pods(&self) -> usize {
-        self.since.len()
+        self.attempts.len()
     }
 
     /// How many events are held, by label.
@@ -71,6 +123,10 @@ impl InFlight {
         let mut by_label = BTreeMap::new();
         for event in &self.events {
             *by_label.entry(Arc::clone(&event.label)).or_default() += 1;
+        }
+        let n_activated = self.attempts.values().filter(|attempt| attempt.is_activated).count();
+        if n_activated > 0 {
+            *by_label.entry(Arc::clone(&FORCE_ACTIVATE)).or_default() += n_activated;
         }
         by_label
     }

@@ -83,13 +83,41 @@ impl Occurrence {
         OccurrenceKind::new(resource, actions).occurrence(subject)
     }
 
-    /// An event that concerns every waiting pod, or with `pod` that one, whoever rejected it.
-    pub(crate) fn wildcard(label: &str, pod: Option<Arc<Pod>>) -> Self {
-        let subject = pod.map_or(Subject::Cluster, |pod| Subject::Pod { old: None, new: Some(pod) });
-        Self { event: Arc::new(ClusterEvent::new("*", ClusterEvent::ALL)), subject, label: Arc::from(label) }
+    /// An event that concerns every waiting pod, whichever plugin rejected it.
+    pub(crate) fn wildcard(label: &str) -> Self {
+        let event = Arc::new(ClusterEvent::new("*", ClusterEvent::ALL));
+        Self { event, subject: Subject::Cluster, label: Arc::from(label) }
+    }
+
+    /// About how many bytes the event keeps that may be nowhere else by now: both states of its object.
+    pub(crate) fn bytes(&self) -> usize {
+        let objects = match &self.subject {
+            Subject::Cluster => 0,
+            Subject::Pod { old, new } => old.iter().chain(new).map(|pod| pod_bytes(pod)).sum(),
+            Subject::Node { old, new } => old.iter().chain(new).map(|node| node_bytes(node)).sum(),
+            Subject::Object { old, new, .. } => old.iter().chain(new).map(|json| json.len()).sum(),
+        };
+        size_of::<Self>() + objects
     }
 
     pub(crate) fn is_wildcard(&self) -> bool {
         self.event.resource == "*" && self.event.actions == ClusterEvent::ALL
     }
+}
+
+/// What one symbol of an object stands for: the text, and the entry of a list that names it.
+const SYMBOL_BYTES: usize = 128;
+
+/// A name that is no symbol, such as that of a volume or a claim.
+const NAME_BYTES: usize = 256;
+
+fn pod_bytes(pod: &Pod) -> usize {
+    let n_names = pod.volumes.len() + pod.resource_claims.len() + pod.scheduling_gates.len();
+    let json = pod.json.as_ref().map_or(0, |json| json.len());
+    size_of::<Pod>() + pod.uses.n_symbols() * SYMBOL_BYTES + n_names * NAME_BYTES + json
+}
+
+fn node_bytes(node: &Node) -> usize {
+    let annotations: usize = node.annotations.iter().map(|(key, value)| key.len() + value.len()).sum();
+    size_of::<Node>() + node.uses.n_symbols() * SYMBOL_BYTES + annotations
 }

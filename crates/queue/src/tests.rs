@@ -3,12 +3,15 @@
 mod model;
 mod reference;
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use berth_framework::ClusterEvent;
 use berth_model::{Pod, PodUid, Sym, Time};
 
-use crate::{Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject};
+use crate::{
+    Failure, Gate, Occurrence, PluginEvents, Policy, Queue, QueuedPod, Settings, SubQueue, Subject,
+    in_flight::{MAX_BYTES, MAX_EVENTS},
+};
 
 /// Gates what it is told to, sorts by priority and age, and answers every hint alike.
 #[derive(Debug)]
@@ -192,6 +195,43 @@ fn activation_needs_no_event() {
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff), "activated in flight: after its backoff");
     queue.activate(&[PodUid::from("p")], NOON, &mut policy);
     assert_eq!(place_of(&queue, "p"), Some(SubQueue::Active));
+}
+
+/// A plugin may activate a pod any number of times while it holds it at Permit.
+#[test]
+fn a_pod_in_flight_is_activated_once() {
+    let (mut queue, mut policy) = (queue(), Fake::default());
+    queue.add(pod("p", 0), NOON, &mut policy);
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
+    for _ in 0..10 {
+        queue.activate(&vec![PodUid::from("p"); 1024], NOON, &mut policy);
+    }
+    assert_eq!(queue.metrics().in_flight_events, BTreeMap::from([(Arc::from("ForceActivate"), 1)]));
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    assert_eq!(place_of(&queue, "p"), Some(SubQueue::Backoff));
+    assert!(queue.metrics().in_flight_events.is_empty());
+}
+
+#[test]
+fn a_pod_that_is_held_for_long_keeps_so_many_events_and_no_more() {
+    let (mut queue, mut policy) = (queue(), Fake { hint: false, ..Fake::default() });
+    queue.add(pod("held", 0), NOON, &mut policy);
+    let record = queue.pop(Time(u64::MAX)).expect("it is ready");
+    let n_kept = |queue: &Queue| queue.metrics().in_flight_events.values().sum::<usize>();
+    for _ in 0..MAX_EVENTS + 100 {
+        queue.move_all(&node_event(ClusterEvent::ADD), |_| true, NOON, &mut policy);
+    }
+    assert_eq!(n_kept(&queue), MAX_EVENTS);
+    let large = Arc::new(Pod { json: Some(vec![b' '; 1 << 20].into()), ..Pod::default() });
+    let subject = Subject::Pod { old: None, new: Some(large) };
+    let event = Arc::new(Occurrence::new(Occurrence::NODE, ClusterEvent::ADD, subject));
+    for _ in 0..100 {
+        queue.move_all(&event, |_| true, NOON, &mut policy);
+    }
+    assert_eq!(n_kept(&queue), (MAX_BYTES >> 20) - 1, "they hold a megabyte each, and a little more");
+    // No hint of the events that are left says yes, but one of those that are gone may have.
+    fail(&mut queue, record, rejected_by("Fit"), NOON, &mut policy);
+    assert_eq!(place_of(&queue, "held"), Some(SubQueue::Backoff));
 }
 
 #[test]

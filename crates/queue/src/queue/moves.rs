@@ -7,6 +7,7 @@ use berth_model::{Pod, PodUid, Time};
 
 use super::{Queue, requeue::QueueingStrategy};
 use crate::{
+    in_flight::FORCE_ACTIVATE,
     occurrence::{Occurrence, Subject},
     places::Place,
     policy::Policy,
@@ -171,19 +172,14 @@ impl Queue {
     /// Moves these pods to activeQ without waiting for their backoff. A pod in flight is tried again after backoff if its
     /// attempt fails.
     pub fn activate(&mut self, uids: &[PodUid], now: Time, policy: &mut dyn Policy) {
-        let label: Arc<str> = Arc::from("ForceActivate");
         for uid in uids {
             match self.take(uid) {
                 Some((record, place @ Place::Active(..))) => self.put(record, place),
-                Some((record, Place::Unschedulable(_))) => self.enter_active(record, &label, now, policy),
+                Some((record, Place::Unschedulable(_))) => self.enter_active(record, &FORCE_ACTIVATE, now, policy),
                 Some((record, Place::Backoff(..) | Place::ErrorBackoff(..))) => {
-                    self.enter_active_ungated(record, &label, now, policy);
+                    self.enter_active_ungated(record, &FORCE_ACTIVATE, now, policy);
                 }
-                None if self.is_in_flight(uid) => {
-                    let pod = Pod { uid: uid.clone(), ..Pod::default() };
-                    self.in_flight.record(&Arc::new(Occurrence::wildcard(&label, Some(Arc::new(pod)))));
-                }
-                None => {}
+                None => self.in_flight.activate(uid),
             }
         }
     }
@@ -211,7 +207,7 @@ impl Queue {
     }
 
     fn flush_leftover(&mut self, now: Time, policy: &mut dyn Policy) {
-        let timeout = Occurrence::wildcard("UnschedulableTimeout", None);
+        let timeout = Occurrence::wildcard("UnschedulableTimeout");
         let is_due = |record: &QueuedPod| {
             now.since(record.queued_at) > self.settings.max_in_unschedulable_pool && record.gated_by.is_none()
         };

@@ -5,11 +5,7 @@ use std::sync::Arc;
 use berth_model::{Pod, Time};
 
 use super::Queue;
-use crate::{
-    occurrence::{Occurrence, Subject},
-    policy::Policy,
-    record::QueuedPod,
-};
+use crate::{in_flight::Meanwhile, occurrence::Occurrence, policy::Policy, record::QueuedPod};
 
 /// The plugins that rejected the pod. None: the attempt failed with an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -62,9 +58,10 @@ impl Queue {
             record.consecutive_errors += 1;
         }
         let uid = record.pod.uid.clone();
-        let events = self.in_flight.events_since(&uid);
+        let Meanwhile { events, tries_again } = self.in_flight.meanwhile(&uid);
         let strategy = if record.is_rejected() {
-            events.iter().map(|event| self.strategy(&record, event, policy)).max().unwrap_or(QueueingStrategy::Skip)
+            let least = if tries_again { QueueingStrategy::AfterBackoff } else { QueueingStrategy::Skip };
+            events.iter().map(|event| self.strategy(&record, event, policy)).fold(least, Ord::max)
         } else {
             QueueingStrategy::AfterBackoff
         };
@@ -99,11 +96,7 @@ impl Queue {
             return QueueingStrategy::AfterBackoff;
         }
         if occurrence.is_wildcard() {
-            return if concerns(&occurrence.subject, &record.pod) {
-                QueueingStrategy::AfterBackoff
-            } else {
-                QueueingStrategy::Skip
-            };
+            return QueueingStrategy::AfterBackoff;
         }
         let Some(plugins) = self.registrations.of(record.pod.scheduler_name) else {
             return QueueingStrategy::AfterBackoff;
@@ -126,14 +119,5 @@ impl Queue {
             }
         }
         strategy
-    }
-}
-
-/// Whether a wildcard event is about every pod, or about this one.
-fn concerns(subject: &Subject, pod: &Pod) -> bool {
-    match subject {
-        Subject::Cluster => true,
-        Subject::Pod { new, .. } => new.as_ref().is_none_or(|new| new.uid == pod.uid),
-        Subject::Node { .. } | Subject::Object { .. } => false,
     }
 }

@@ -95,6 +95,11 @@ pub(crate) fn effects(effects: Vec<types::Effect>, limits: &Limits) -> Result<Ve
     if effects.len() > limits.list_items {
         return Err(Refused(format!("{} effects (limit {})", effects.len(), limits.list_items)));
     }
+    let n_named: usize = effects.iter().map(n_named).sum();
+    if n_named > limits.list_items {
+        let limit = limits.list_items;
+        return Err(Refused(format!("{n_named} pods to activate and objects to wait for (limit {limit})")));
+    }
     effects.into_iter().map(|effect| self::effect(effect, limits)).collect()
 }
 
@@ -223,9 +228,6 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
             Effect::Reject { uid, reason: text("a reason", reason, limits)? }
         }
         types::Effect::Activate(uids) => {
-            if uids.len() > limits.list_items {
-                return Err(Refused(format!("{} pods to activate (limit {})", uids.len(), limits.list_items)));
-            }
             uids.iter().try_for_each(|uid| names::uid(uid))?;
             Effect::Activate { uids }
         }
@@ -241,9 +243,6 @@ fn effect(effect: types::Effect, limits: &Limits) -> Result<Effect, Refused> {
         }
         types::Effect::Wait(types::Wait { objects, timeout_ms, timeout_message }) => {
             let timeout_message = text("a time-out's message", timeout_message, limits)?;
-            if objects.len() > limits.list_items {
-                return Err(Refused(format!("a wait for {} objects (limit {})", objects.len(), limits.list_items)));
-            }
             let objects = objects.into_iter().map(object_ref).collect::<Result<_, _>>()?;
             Effect::Wait { objects, timeout_ms: timeout_ms.min(MAX_WAIT_MS), timeout_message }
         }
@@ -264,6 +263,23 @@ fn body(body: Vec<u8>) -> Result<Vec<u8>, Refused> {
         return Err(Refused(format!("an object of {} bytes (limit {MAX_BODY_BYTES})", body.len())));
     }
     Ok(body)
+}
+
+/// How many pods or objects an effect lists.
+fn n_named(effect: &types::Effect) -> usize {
+    match effect {
+        types::Effect::Activate(uids) => uids.len(),
+        types::Effect::Wait(wait) => wait.objects.len(),
+        types::Effect::Bind
+        | types::Effect::Patch(_)
+        | types::Effect::Create(_)
+        | types::Effect::Delete(_)
+        | types::Effect::Evict(_)
+        | types::Effect::Allow(_)
+        | types::Effect::Reject(_)
+        | types::Effect::Nominate(_)
+        | types::Effect::Event(_) => 0,
+    }
 }
 
 /// What a component wants to know about nodes as they would be.
@@ -317,6 +333,16 @@ mod tests {
             requeue: None,
         };
         self::manifest(manifest, &Limits::default())
+    }
+
+    #[test]
+    fn an_answer_names_so_many_pods_and_no_more() {
+        let limits = Limits::default();
+        let activate = |n: usize| types::Effect::Activate(vec!["uid".to_owned(); n]);
+        let half = limits.list_items / 2;
+        assert_eq!(effects(vec![activate(half), activate(half)], &limits).unwrap().len(), 2);
+        let refused = effects(vec![activate(half), activate(half), activate(1)], &limits).unwrap_err();
+        assert_eq!(refused.0, "1025 pods to activate and objects to wait for (limit 1024)");
     }
 
     /// Each would be kept for every node, of every instance.
