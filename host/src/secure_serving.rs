@@ -2,6 +2,7 @@
 //! authorities of clients, `lookup` those that the cluster names, `access` says who may ask for what. The paths are those of `endpoints`.
 
 mod access;
+mod answers;
 mod certificates;
 pub(crate) mod client;
 mod lookup;

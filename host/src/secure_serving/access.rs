@@ -7,11 +7,10 @@
 //! client causes only so many questions (`review_rate`).
 
 use std::{
-    collections::{BTreeMap, HashMap},
-    hash::Hash,
+    collections::BTreeMap,
     net::IpAddr,
     path::Path,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -25,10 +24,14 @@ use axum::{
 };
 use berth_cluster::{AccessReviewer, Caller, ConnectOptions, ResourceRequest, ReviewError, connect};
 use serde_json::json;
-use sha2::{Digest as _, Sha256};
 use tracing::warn;
 
-use super::{FrontProxy, PeerAddress, SecureServing, certificates::Peer, review_rate::ReviewRate};
+use super::{
+    FrontProxy, PeerAddress, SecureServing,
+    answers::{Answers, Question},
+    certificates::Peer,
+    review_rate::ReviewRate,
+};
 use crate::{
     failure::{Usage, chain},
     user_agent::USER_AGENT,
@@ -36,8 +39,8 @@ use crate::{
 
 const MASTERS: &str = "system:masters";
 
-/// Answers that are remembered at the same time; beyond that, the oldest are asked for anew.
-const MAX_ANSWERS: usize = 4096;
+/// The paths that are served are short; each byte of a path is in the question to the API server, and in its audit log.
+const MAX_PATH: usize = 1024;
 
 /// The name of whoever was let through; in the request for those who answer it.
 #[derive(Clone, Debug)]
@@ -56,15 +59,10 @@ struct Inner {
     rights: Option<AccessReviewer>,
     authorized_ttl: Duration,
     unauthorized_ttl: Duration,
-    /// By the digest of a token: tokens themselves are not kept.
-    callers: Answers<[u8; 32], Option<Caller>>,
-    verdicts: Answers<(String, String, String), bool>,
+    callers: Answers<Option<Caller>>,
+    verdicts: Answers<bool>,
     rate: ReviewRate,
 }
-
-/// What the API server answered a moment ago.
-#[derive(Debug)]
-struct Answers<K, V>(Mutex<HashMap<K, (Instant, V)>>);
 
 #[derive(Debug)]
 enum Denial {
@@ -72,8 +70,10 @@ enum Denial {
     Forbidden {
         user: String,
     },
-    /// The client has asked for too much that nobody knows.
+    /// The client has asked for too much that is not known.
     TooMany,
+    /// No endpoint has a path of that length.
+    TooLong,
     Unanswered,
 }
 
@@ -87,8 +87,8 @@ impl Gate {
             rights: reviewer(serving.authorization_kubeconfig.as_deref(), "--authorization-kubeconfig").await?,
             authorized_ttl: serving.authorized_ttl,
             unauthorized_ttl: serving.unauthorized_ttl,
-            callers: Answers(Mutex::default()),
-            verdicts: Answers(Mutex::default()),
+            callers: Answers::default(),
+            verdicts: Answers::default(),
             rate: ReviewRate::default(),
         })))
     }
@@ -131,6 +131,9 @@ impl Inner {
         method: &Method,
         path: &str,
     ) -> Result<RequestUser, Denial> {
+        if path.len() > MAX_PATH {
+            return Err(Denial::TooLong);
+        }
         let caller = self.caller((peer, address), headers).await;
         if self.is_open(path) && !matches!(caller, Err(Denial::Unauthenticated)) {
             return Ok(RequestUser(caller.unwrap_or_else(|_| Caller::anonymous()).name().to_owned()));
@@ -152,14 +155,14 @@ impl Inner {
         let (Some(token), Some(reviewer)) = (token.filter(|token| !token.is_empty()), &self.tokens) else {
             return Ok(Caller::anonymous());
         };
-        let key: [u8; 32] = Sha256::digest(token.as_bytes()).into();
-        let known = self.callers.get(&key, |_| self.token_ttl);
-        let caller = match known {
+        let question = Question::new(&[token]);
+        let caller = match self.callers.get(question, Instant::now()) {
             Some(caller) => caller,
             None => {
                 self.count_question(address)?;
                 let caller = reviewer.authenticate(token).await.map_err(|error| unanswered(&error))?;
-                self.callers.put(key, caller.clone());
+                let bytes = caller.as_ref().map_or(0, |caller| caller.key().len());
+                self.callers.put(question, caller.clone(), bytes, Instant::now(), self.token_ttl);
                 caller
             }
         };
@@ -173,9 +176,8 @@ impl Inner {
     async fn may(&self, (caller, address): (&Caller, IpAddr), method: &Method, path: &str) -> Result<bool, Denial> {
         let Some(reviewer) = &self.rights else { return Ok(false) };
         let verb = method.as_str().to_lowercase();
-        let key = (caller.key(), verb.clone(), path.to_owned());
-        let ttl = |may: &bool| if *may { self.authorized_ttl } else { self.unauthorized_ttl };
-        if let Some(may) = self.verdicts.get(&key, ttl) {
+        let question = Question::new(&[&caller.key(), &verb, path]);
+        if let Some(may) = self.verdicts.get(question, Instant::now()) {
             return Ok(may);
         }
         self.count_question(address)?;
@@ -187,7 +189,8 @@ impl Inner {
             None => reviewer.may_use(caller, &verb, path).await,
         };
         let may = may.map_err(|error| unanswered(&error))?;
-        self.verdicts.put(key, may);
+        let ttl = if may { self.authorized_ttl } else { self.unauthorized_ttl };
+        self.verdicts.put(question, may, 0, Instant::now(), ttl);
         Ok(may)
     }
 
@@ -196,8 +199,9 @@ impl Inner {
             Some(prefix) => path.starts_with(prefix),
             None => path == open,
         };
-        // Orders are for nobody without a name, whatever the paths say.
-        !path.starts_with("/admin/") && self.open_paths.iter().any(is_it)
+        // Orders, and the names of all pods, are for callers whom the API server lets, whatever the paths say.
+        let is_guarded = path.starts_with("/admin/") || path == "/metrics/resources";
+        !is_guarded && self.open_paths.iter().any(is_it)
     }
 }
 
@@ -241,22 +245,6 @@ fn unanswered(error: &ReviewError) -> Denial {
     Denial::Unanswered
 }
 
-impl<K: Eq + Hash, V: Clone> Answers<K, V> {
-    fn get(&self, key: &K, ttl: impl Fn(&V) -> Duration) -> Option<V> {
-        let answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (since, value) = answers.get(key)?;
-        (since.elapsed() < ttl(value)).then(|| value.clone())
-    }
-
-    fn put(&self, key: K, value: V) {
-        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if answers.len() >= MAX_ANSWERS {
-            answers.clear();
-        }
-        answers.insert(key, (Instant::now(), value));
-    }
-}
-
 impl Denial {
     /// A `Status`, as every component of Kubernetes answers.
     fn answer(self, method: &Method, path: &str) -> Response {
@@ -270,6 +258,10 @@ impl Denial {
             Self::TooMany => {
                 let message = "too many unknown tokens or paths: try again later".to_owned();
                 (StatusCode::TOO_MANY_REQUESTS, "TooManyRequests", message)
+            }
+            Self::TooLong => {
+                let message = format!("no path here is longer than {MAX_PATH} bytes");
+                (StatusCode::URI_TOO_LONG, "RequestURITooLong", message)
             }
             Self::Unanswered => {
                 let message = "the API server could not be asked who may do this".to_owned();
@@ -304,13 +296,15 @@ mod tests {
 
     #[tokio::test]
     async fn open_paths_are_for_everybody_and_the_rest_for_masters() {
-        let gate = gate(&["/healthz", "/open/*", "/admin/*"]).await;
+        let gate = gate(&["/healthz", "/open/*", "/admin/*", "/metrics/*"]).await;
         let named = |group: &str| Some(Caller::named("ada".to_owned(), vec![group.to_owned()]));
         for (path, is_open) in [
             ("/healthz", true),
             ("/open/door", true),
             ("/admin/plugins", false),
             ("/healthz/ping", false),
+            ("/metrics/slis", true),
+            ("/metrics/resources", false),
             ("/healthzz", false),
             ("/metrics", false),
         ] {
@@ -357,12 +351,12 @@ mod tests {
         assert_eq!(proxy.caller("front", &headers), Some(expected.with_details(Some("7".to_owned()), extra)));
     }
 
-    #[test]
-    fn answers_hold_for_their_time_only() {
-        let answers = Answers(Mutex::default());
-        answers.put("ada", true);
-        assert_eq!(answers.get(&"ada", |_| Duration::from_secs(60)), Some(true));
-        assert_eq!(answers.get(&"ada", |_| Duration::ZERO), None);
-        assert_eq!(answers.get(&"eve", |_| Duration::from_secs(60)), None);
+    #[tokio::test]
+    async fn a_path_that_is_too_long_is_refused_unasked() {
+        let gate = gate(&["/open/*"]).await;
+        let masters = Some(Caller::named("ada".to_owned(), vec![MASTERS.to_owned()]));
+        let path = |length: usize| format!("/open/{}", "x".repeat(length));
+        assert!(admits(&gate, masters.clone(), &path(MAX_PATH - 6)).await);
+        assert!(!admits(&gate, masters, &path(MAX_PATH - 5)).await);
     }
 }

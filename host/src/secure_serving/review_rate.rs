@@ -1,9 +1,10 @@
 //! How many questions to the API server the requests of one client may cause: each unknown token and each path that a caller
-//! has not asked for lately is one. Known answers cost nothing.
+//! has not asked for lately is one. Known answers cost nothing. The addresses of one IPv6 network of 64 bits are one client:
+//! a machine has as many of them as it likes.
 
 use std::{
     collections::HashMap,
-    net::IpAddr,
+    net::{IpAddr, Ipv6Addr},
     sync::{Mutex, PoisonError},
     time::Instant,
 };
@@ -14,8 +15,11 @@ const PER_SECOND: f64 = 5.0;
 /// At once: a scraper or an operator that begins.
 const BURST: f64 = 20.0;
 
-/// Addresses that are counted at the same time.
-const MAX_ADDRESSES: usize = 1024;
+/// Clients that are counted at the same time.
+const MAX_CLIENTS: usize = 1024;
+
+/// The bits of an IPv6 address that name its network.
+const IPV6_NETWORK: u128 = !0 << 64;
 
 #[derive(Debug, Default)]
 pub(super) struct ReviewRate(Mutex<HashMap<IpAddr, Bucket>>);
@@ -30,19 +34,28 @@ struct Bucket {
 impl ReviewRate {
     /// Whether a request from this address may cause one more question.
     pub(super) fn admits(&self, address: IpAddr, now: Instant) -> bool {
+        let client = client_of(address);
         let mut buckets = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if buckets.len() >= MAX_ADDRESSES {
+        if buckets.len() >= MAX_CLIENTS {
             // A full bucket is as good as none.
             buckets.retain(|_, bucket| bucket.left_at(now) < BURST);
         }
-        if buckets.len() >= MAX_ADDRESSES && !buckets.contains_key(&address) {
+        if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(&client) {
             return false;
         }
-        let bucket = buckets.entry(address).or_insert(Bucket { left: BURST, then: now });
+        let bucket = buckets.entry(client).or_insert(Bucket { left: BURST, then: now });
         let left = bucket.left_at(now);
         let is_admitted = left >= 1.0;
         *bucket = Bucket { left: if is_admitted { left - 1.0 } else { left }, then: now };
         is_admitted
+    }
+}
+
+/// The address by which a client is counted.
+fn client_of(address: IpAddr) -> IpAddr {
+    match address.to_canonical() {
+        IpAddr::V4(address) => IpAddr::V4(address),
+        IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & IPV6_NETWORK)),
     }
 }
 
@@ -70,12 +83,25 @@ mod tests {
     }
 
     #[test]
+    fn a_network_of_ipv6_addresses_is_one_client() {
+        let (rate, now) = (ReviewRate::default(), Instant::now());
+        let admits = |address: &str| rate.admits(address.parse().expect("an address"), now);
+        let network = |last: u32| admits(&format!("2001:db8:1:2:{:x}::{last:x}", last % 7));
+        assert_eq!((0..100).filter(|last| network(*last)).count(), 20);
+        assert!(admits("2001:db8:1:3::1"), "that is another network");
+        // An IPv4 client on a socket for both is counted by its own address.
+        assert_eq!((0..30).filter(|_| admits("::ffff:192.0.2.1")).count(), 20);
+        assert!(!admits("192.0.2.1"));
+        assert!(admits("::ffff:192.0.2.2"));
+    }
+
+    #[test]
     fn so_many_addresses_are_counted_and_those_that_are_quiet_are_forgotten() {
         let (rate, start) = (ReviewRate::default(), Instant::now());
         let n_admitted = |range: std::ops::Range<u32>, now| {
             range.filter(|last| rate.admits(IpAddr::V4(Ipv4Addr::from_bits(*last)), now)).count()
         };
-        assert_eq!(n_admitted(0..2000, start), MAX_ADDRESSES);
+        assert_eq!(n_admitted(0..2000, start), MAX_CLIENTS);
         assert_eq!(n_admitted(2000..2010, start + Duration::from_secs(1)), 10);
     }
 }
