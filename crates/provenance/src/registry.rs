@@ -38,6 +38,10 @@ pub(crate) const MAX_MANIFEST: u64 = 4 << 20;
 /// Of a token, or of what a registry says about an error.
 const MAX_MESSAGE: u64 = 64 << 10;
 
+/// Docker's registry, and the host that gives tokens for it (<https://docs.docker.com/docker-hub/>).
+const DOCKER_HUB: &str = "docker.io";
+const DOCKER_HUB_TOKENS: &str = "auth.docker.io";
+
 /// What an operator says of a registry.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RegistryOptions {
@@ -51,6 +55,8 @@ pub struct RegistryOptions {
     pub ca_file: Option<PathBuf>,
     /// Credentials, as `docker login` writes them.
     pub pull_secret_file: Option<PathBuf>,
+    /// The host that gives tokens for these credentials, with its port if that is not 443. `None`: the registry itself.
+    pub token_service: Option<String>,
 }
 
 /// Speaks to registries. Cheap to clone.
@@ -107,6 +113,11 @@ pub enum RegistryError {
     Digest { what: String, actual: Digest },
     #[error("sends {what} with {problem}")]
     Unusable { what: String, problem: String },
+    #[error(
+        "wants the credentials for {registry} sent to {named}, which is another host and not its tokenService in registries: \
+         they were not sent"
+    )]
+    TokenService { registry: String, named: String },
     #[error("cannot be asked, as the credentials cannot be read: {0}")]
     Credentials(#[from] CredentialsError),
 }
@@ -233,7 +244,7 @@ impl Registries {
     fn request(&self, at: &Endpoint, method: Method, path: &str) -> Result<http::request::Builder, RegistryError> {
         let scheme = &self.transport(&at.host).scheme;
         // The name of Docker's registry is not that of its API.
-        let host = if at.host == "docker.io" { "registry-1.docker.io" } else { &at.host };
+        let host = if at.host == DOCKER_HUB { "registry-1.docker.io" } else { &at.host };
         let uri: Result<Uri, _> = format!("{scheme}://{host}/v2/{}/{path}", at.repository).parse();
         let uri = uri.map_err(|error| RegistryError::Unreachable(error.to_string()))?;
         Ok(Request::builder().method(method).uri(uri))
@@ -305,8 +316,11 @@ impl Registries {
         if let Some(service) = service {
             uri = format!("{uri}&service={}", encoded(&service));
         }
-        let mut request = Request::get(uri);
+        let uri: Uri =
+            uri.parse().map_err(|_| RegistryError::Unreachable(format!("names a token service {realm:?}")))?;
+        let mut request = Request::get(uri.clone());
         if let Some(basic) = credentials.as_ref().and_then(basic) {
+            self.check_token_service(at, &uri)?;
             request = request.header(header::AUTHORIZATION, basic);
         }
         let what = format!("a token for {scope} from {realm}");
@@ -321,6 +335,17 @@ impl Registries {
             .map_err(|error| RegistryError::Unreachable(error.to_string()))?;
         value.set_sensitive(true);
         Ok(Some(value))
+    }
+
+    /// The registry, or whoever answers in its place, chooses where tokens come from. Credentials go to the registry itself, or
+    /// where the operator says.
+    fn check_token_service(&self, at: &Endpoint, realm: &Uri) -> Result<(), RegistryError> {
+        let configured = self.shared.options.get(&at.host).and_then(|registry| registry.token_service.as_deref());
+        let expected = configured.or((at.host == DOCKER_HUB).then_some(DOCKER_HUB_TOKENS)).unwrap_or(&at.host);
+        let named = realm.authority().map(|authority| authority.as_str().to_ascii_lowercase()).unwrap_or_default();
+        let with_port = |host: &str| if host.contains(':') { host.to_owned() } else { format!("{host}:443") };
+        let is_expected = with_port(&named) == with_port(&expected.to_ascii_lowercase());
+        if is_expected { Ok(()) } else { Err(RegistryError::TokenService { registry: at.host.clone(), named }) }
     }
 
     fn credentials(&self, at: &Endpoint) -> Result<Option<Credentials>, RegistryError> {

@@ -61,6 +61,9 @@ pub(crate) struct RegistryAccess {
     /// Credentials, as `docker login` writes them [default: those of `docker login`]
     #[arg(long, value_name = "FILE")]
     credentials: Option<PathBuf>,
+    /// The host that the credentials are sent to for a token [default: the registry]
+    #[arg(long, value_name = "HOST")]
+    token_service: Option<String>,
 }
 
 impl RegistryAccess {
@@ -70,6 +73,7 @@ impl RegistryAccess {
             plain_http: self.plain_http,
             ca_file: self.ca_file.clone(),
             pull_secret_file: self.credentials.clone().or_else(docker_config),
+            token_service: self.token_service.clone(),
             ..RegistryOptions::default()
         };
         Registries::new(vec![options], None).map_err(|error| Usage(chain(&error)).into())

@@ -159,8 +159,8 @@ pub(crate) fn pull_cache(artifacts: Option<&Path>) -> Result<Option<Cache>, Cach
 }
 
 fn registry(settings: &RegistrySettings) -> RegistryOptions {
-    let RegistrySettings { host, mirrors, plain_http, ca_file, pull_secret_file } = settings.clone();
-    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file }
+    let RegistrySettings { host, mirrors, plain_http, ca_file, pull_secret_file, token_service } = settings.clone();
+    RegistryOptions { host, mirrors, plain_http, ca_file, pull_secret_file, token_service }
 }
 
 fn source_rule(rule: &SignatureRule, signers: &[Signer]) -> SourceRule {

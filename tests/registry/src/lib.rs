@@ -40,6 +40,8 @@ pub struct Behaviour {
     pub redirects: bool,
     /// A name and a password, for which a token is given.
     pub credentials: Option<(String, String)>,
+    /// The host that gives tokens, if it is not the registry itself.
+    pub token_service: Option<String>,
 }
 
 #[derive(Debug, Default)]
@@ -141,7 +143,8 @@ async fn answer(State((state, address)): State<(Shared, SocketAddr)>, request: R
         return if is_told { StatusCode::BAD_REQUEST.into_response() } else { bytes(blob) };
     }
     if contents.behaviour.credentials.is_some() && text(&parts.headers, header::AUTHORIZATION) != Some(TOKEN) {
-        let challenge = format!(r#"Bearer realm="http://{address}/token",service="test""#);
+        let tokens = contents.behaviour.token_service.clone().unwrap_or_else(|| address.to_string());
+        let challenge = format!(r#"Bearer realm="http://{tokens}/token",service="test""#);
         return (StatusCode::UNAUTHORIZED, [(header::WWW_AUTHENTICATE, challenge)]).into_response();
     }
     let Some(path) = path.strip_prefix("/v2/") else { return StatusCode::NOT_FOUND.into_response() };

@@ -35,6 +35,8 @@ pub struct RegistrySettings {
     pub ca_file: Option<PathBuf>,
     /// Credentials, as `docker login` writes them and Secrets of the type `kubernetes.io/dockerconfigjson` hold them.
     pub pull_secret_file: Option<PathBuf>,
+    /// The host that these credentials are sent to for a token, if it is not the registry itself.
+    pub token_service: Option<String>,
 }
 
 /// Somebody whose signature may count.

@@ -125,6 +125,33 @@ async fn a_token_is_asked_for_with_the_pull_secret_and_redirects_are_followed() 
 }
 
 #[tokio::test]
+async fn credentials_go_to_the_token_service_that_fits_the_registry() {
+    let (registry, other) = (TestRegistry::start().await.unwrap(), TestRegistry::start().await.unwrap());
+    pushed(&registry, "zone:1", b"component").await;
+    let credentials = Some(("berth".to_owned(), "secret".to_owned()));
+    registry.behave(|it| (it.credentials, it.token_service) = (credentials.clone(), Some(other.host())));
+    other.behave(|it| it.credentials = credentials);
+    let dir = tempfile::tempdir().unwrap();
+    let secret = dir.path().join("config.json");
+    let text = format!(r#"{{"auths":{{"{}":{{"username":"berth","password":"secret"}}}}}}"#, registry.host());
+    fs::write(&secret, text).unwrap();
+    let with_service = |token_service| {
+        let secret = Some(secret.clone());
+        puller(vec![RegistryOptions { pull_secret_file: secret, token_service, ..options(&registry) }], None)
+    };
+    let name = reference(&registry, "zone:1");
+    let error = failure(&with_service(None), &name).await;
+    for part in [registry.host(), other.host(), "tokenService".to_owned()] {
+        assert!(error.contains(&part), "{error}");
+    }
+    assert_eq!(other.take_requests(), [""; 0], "nobody else is sent the credentials");
+    assert_eq!(pulled(&with_service(Some(other.host())), &name).await.component, b"component");
+    // Without credentials there is nothing to give away.
+    failure(&puller(vec![options(&registry)], None), &name).await;
+    assert!(other.take_requests().contains(&"GET /token".to_owned()));
+}
+
+#[tokio::test]
 async fn mirrors_are_asked_first_and_the_registry_when_they_have_nothing() {
     let (registry, mirror) = (TestRegistry::start().await.unwrap(), TestRegistry::start().await.unwrap());
     let name = reference(&registry, "zone:1");
