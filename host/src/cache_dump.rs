@@ -24,9 +24,6 @@ use self::{
     node::NodeDump,
 };
 
-/// Where the scheduling thread is asked for a dump.
-pub(crate) type DumpRequests = mpsc::Receiver<oneshot::Sender<Dump>>;
-
 /// Cache and queue at one moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Dump {
@@ -113,19 +110,19 @@ impl std::fmt::Display for PodName {
     }
 }
 
-/// Waits for SIGUSR2 from here on; the future answers it, and never ends.
+/// Waits for SIGUSR2 from here on; the future answers it, and never ends. `scheduling` leads to the scheduling thread.
 ///
 /// # Errors
 /// The signal cannot be listened for.
-pub(crate) fn on_signal(
+pub(crate) fn on_signal<View: From<oneshot::Sender<Dump>> + Send>(
     client: Client,
-    scheduling: mpsc::Sender<oneshot::Sender<Dump>>,
+    scheduling: mpsc::Sender<View>,
 ) -> Result<impl Future<Output = ()> + Send> {
     let mut signals = signal(SignalKind::user_defined2()).context("listening for SIGUSR2")?;
     Ok(async move {
         while signals.recv().await.is_some() {
             let (answer, dump) = oneshot::channel();
-            let asked = scheduling.send(answer).await.is_ok();
+            let asked = scheduling.send(View::from(answer)).await.is_ok();
             match dump.await {
                 Ok(dump) if asked => report(&client, &dump).await,
                 Ok(_) | Err(_) => warn!("no dump: the scheduling thread has ended"),

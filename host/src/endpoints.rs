@@ -5,12 +5,12 @@ use std::{net::SocketAddr, sync::Arc};
 use anyhow::{Context as _, Result};
 use axum::{
     Router,
+    body::Body,
     extract::State,
     http::header,
     response::{IntoResponse, Response},
     routing::get,
 };
-use berth_cluster::Client;
 use tokio::net::TcpListener;
 use tracing::info;
 
@@ -24,15 +24,14 @@ pub(crate) mod about;
 pub(crate) mod debug;
 mod pprof;
 mod probes;
-mod resources;
+pub(crate) mod resources;
 
 /// What is served whichever way.
-pub(crate) fn routes(metrics: &Arc<Metrics>, health: &Health, client: &Client) -> Router {
+pub(crate) fn routes(metrics: &Arc<Metrics>, health: &Health) -> Router {
     Router::new()
         .route("/metrics", get(render))
         .route("/metrics/slis", get(render_slis))
         .with_state(Arc::clone(metrics))
-        .merge(resources::routes(health, client))
         .merge(probes::routes(health, metrics))
 }
 
@@ -61,7 +60,7 @@ async fn render_slis(State(metrics): State<Arc<Metrics>>) -> impl IntoResponse {
     prometheus_text(metrics.render_slis())
 }
 
-fn prometheus_text(text: String) -> Response {
+fn prometheus_text(text: impl Into<Body>) -> Response {
     const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
-    ([(header::CONTENT_TYPE, TEXT)], text).into_response()
+    ([(header::CONTENT_TYPE, TEXT)], text.into()).into_response()
 }

@@ -32,6 +32,7 @@ mod options;
 mod pack;
 mod plugin_command;
 mod plugin_supervisor;
+mod pod_copies;
 mod progress;
 mod rbac;
 mod reload;

@@ -22,11 +22,11 @@ use tokio::{
 };
 
 use crate::{
-    cache_dump::{Dump, DumpRequests},
     clock,
     decision::{Decision, decisions},
     health::Health,
     metrics::Metrics,
+    pod_copies::View,
     tasks::{EndedEarly, panic_if_asked},
     watching::Wish,
 };
@@ -60,8 +60,8 @@ pub(crate) struct Parts {
     pub faults: std_mpsc::Receiver<FaultReport>,
     /// Where to say why each pod went where it went; `None` when nobody asks.
     pub decisions: Option<mpsc::UnboundedSender<Decision>>,
-    /// Who wants to see cache and queue.
-    pub dumps: DumpRequests,
+    /// Requests for copies of cache and queue.
+    pub views: mpsc::Receiver<View>,
     /// What swaps took since the last cycle: the next one was late by that.
     pub pause: Duration,
     /// Hears of plugins that come later, which may want other kinds of objects watched, and of other profiles.
@@ -135,8 +135,9 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
                 Err(mpsc::error::TryRecvError::Disconnected) => return parts.scheduler.outstanding(),
             }
         }
-        while let Ok(answer) = parts.dumps.try_recv() {
-            dump(&parts.scheduler, answer);
+        // One a turn: each copies every pod.
+        if let Ok(view) = parts.views.try_recv() {
+            view.answer(&parts.scheduler);
         }
         let worked = backlog.is_empty() && cycle(&mut parts);
         take_faults(&mut parts);
@@ -162,11 +163,6 @@ fn run(mut parts: Parts, runtime: &Handle) -> usize {
             return parts.scheduler.outstanding();
         }
     }
-}
-
-fn dump(scheduler: &Scheduler, answer: oneshot::Sender<Dump>) {
-    // Whoever asked may have left.
-    let _ = answer.send(Dump::of(scheduler));
 }
 
 fn take(parts: &mut Parts, event: Event, stopping: &mut bool) {
@@ -252,7 +248,7 @@ fn send(actions: &mpsc::Sender<Action>, backlog: &mut VecDeque<Action>) -> bool 
 /// Why the thread goes on.
 enum Woken {
     Event(Event),
-    Dump(oneshot::Sender<Dump>),
+    View(View),
     /// Something is due, or the executor has room.
     Due,
     /// No event can come any more.
@@ -265,18 +261,18 @@ fn wait(parts: &mut Parts, runtime: &Handle, blocked: bool, stopping: &mut bool)
         Some(due) if !blocked => Duration::from_millis(due.0.saturating_sub(clock::now().0)).min(GAUGES_EVERY),
         Some(_) | None => GAUGES_EVERY,
     };
-    let Parts { events, actions, dumps, .. } = parts;
+    let Parts { events, actions, views, .. } = parts;
     let woken = runtime.block_on(async {
         tokio::select! {
             event = events.recv() => event.map_or(Woken::Closed, Woken::Event),
-            Some(answer) = dumps.recv() => Woken::Dump(answer),
+            Some(view) = views.recv() => Woken::View(view),
             _ = actions.reserve(), if blocked => Woken::Due,
             () = tokio::time::sleep(idle) => Woken::Due,
         }
     });
     match woken {
         Woken::Event(event) => take(parts, event, stopping),
-        Woken::Dump(answer) => dump(&parts.scheduler, answer),
+        Woken::View(view) => view.answer(&parts.scheduler),
         Woken::Due => {}
         Woken::Closed => return false,
     }

@@ -33,7 +33,7 @@ use crate::{
     endpoints::{
         self,
         about::{self, About},
-        debug,
+        debug, resources,
     },
     executor::Executor,
     extenders::HttpExtenders,
@@ -178,7 +178,8 @@ impl Session {
         let Outside { client, metrics, recorder, .. } = &outside;
         let health = Health::new();
         let mut tasks = Tasks::default();
-        let routes = endpoints::routes(metrics, &health, client);
+        let (ask_for_view, views) = mpsc::channel(1);
+        let routes = (endpoints::routes(metrics, &health), resources::routes(&health, ask_for_view.clone()));
         let admin = admin::routes(plugins.inbox.0.clone());
         serve(scheduling, &running, (routes, admin), &mut tasks).await?;
         let extenders = HttpExtenders::connect(&settings.extenders, &health).await?;
@@ -193,8 +194,7 @@ impl Session {
         executor.api_calls = scheduling.counts_api_calls.then(|| metrics.count_api_calls());
         tasks.spawn("the executor", executor.run(to_do));
         let watch_plan = WatchPlan::new(plugins.inventory.settle_pod_json(), &profiles, extenders.as_deref());
-        let (ask_for_dump, dumps) = mpsc::channel(1);
-        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_dump)?);
+        tasks.spawn("the listener for SIGUSR2", cache_dump::on_signal(client.clone(), ask_for_view)?);
         let (wishes, later) = mpsc::unbounded_channel();
         let reload = Reload {
             source,
@@ -219,7 +219,7 @@ impl Session {
             plugins: plugins.engine.clone(),
             faults,
             decisions,
-            dumps,
+            views,
             pause: Duration::ZERO,
             wishes,
         })?;
@@ -311,12 +311,12 @@ async fn write_events(recorder: &EventRecorder) {
     }
 }
 
-/// Serves what the options ask for: over HTTP `routes` alone, over HTTPS with what is told of the process and with `admin`,
-/// which the Unix socket serves in any case.
+/// Serves what the options ask for: over HTTP `routes` alone, over HTTPS with what is told of the process, of `resources`, and
+/// with `admin`, which the Unix socket serves in any case.
 async fn serve(
     scheduling: &Scheduling,
     running: &RunningConfiguration,
-    (routes, admin): (Router, Router),
+    ((routes, resources), admin): ((Router, Router), Router),
     tasks: &mut Tasks,
 ) -> Result<()> {
     match OwnersSocket::bind(&scheduling.admin_socket.clone().unwrap_or_else(socket::default_path)) {
@@ -329,7 +329,8 @@ async fn serve(
         Err(error) => info!(reason = chain(&error), "plugins cannot be steered from this machine"),
     }
     if let Some(address) = scheduling.metrics_address {
-        let serving = endpoints::serve(address, routes.clone().merge(admin::refusing_routes())).await?;
+        let plain = routes.clone().merge(admin::refusing_routes()).merge(resources::refusing_routes());
+        let serving = endpoints::serve(address, plain).await?;
         tasks.spawn("the server of the endpoints", serving);
     }
     if let Some(secure) = &scheduling.secure_serving {
@@ -339,7 +340,7 @@ async fn serve(
             flags: secure.flags.clone(),
             started: Instant::now(),
         });
-        let serving = secure.serve(routes.merge(about).merge(debug).merge(admin)).await?;
+        let serving = secure.serve(routes.merge(resources).merge(about).merge(debug).merge(admin)).await?;
         tasks.spawn("the server of HTTPS", serving);
     }
     Ok(())

@@ -78,8 +78,10 @@ impl Intake {
             remove_pod(replaced, bindings, context);
         }
         if matches!(api.status.phase.as_str(), "Succeeded" | "Failed") {
-            self.pod_deleted(namespace, name, pod.uid.clone(), bindings, context);
-        } else if pod.node_name.is_none() {
+            return self.pod_deleted(namespace, name, pod.uid.clone(), bindings, context);
+        }
+        context.pod_limits.set(&pod.uid, api);
+        if pod.node_name.is_none() {
             pending_pod_applied(api, &pod, bindings, context);
         } else {
             assigned_pod_applied(&pod, bindings, context);
@@ -233,6 +235,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
         context.also_handling(&PENDING_POD_DELETED);
     }
     context.preemptions.forget(&uid);
+    context.pod_limits.remove(&uid);
     context.queue.delete(&uid);
     if bindings.contains(&uid) {
         bindings.send(uid, Input::Deleted, context);

@@ -26,6 +26,7 @@ mod isolation;
 mod metrics;
 mod outbox;
 mod pending_pods;
+mod pod_limits;
 mod policy;
 mod preemptions;
 mod preparation;

@@ -77,6 +77,11 @@ impl PendingPods {
         self.0.remove(uid)
     }
 
+    /// All of them, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Pod>> {
+        self.0.values().map(|pending| &pending.pod)
+    }
+
     /// All of them, by uid.
     pub(crate) fn sorted(&self) -> Vec<Arc<Pod>> {
         let mut pods: Vec<_> = self.0.values().map(|pending| Arc::clone(&pending.pod)).collect();

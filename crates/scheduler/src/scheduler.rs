@@ -2,9 +2,9 @@
 
 use std::{sync::Arc, time::Duration, vec::Drain};
 
-use berth_cache::Cache;
+use berth_cache::{Cache, CachedPod};
 use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
-use berth_model::{PodUid, Time};
+use berth_model::{Pod, PodUid, Time, requests::Requests};
 use berth_queue::Queue;
 
 use crate::{
@@ -19,6 +19,7 @@ use crate::{
     metrics::{Metrics, Observation},
     outbox::Outbox,
     pending_pods::PendingPods,
+    pod_limits::PodLimits,
     policy::UnaskedGates,
     preemptions::Preemptions,
     preparation::Swap,
@@ -54,6 +55,7 @@ impl Scheduler {
             queue: Queue::new(settings.queue),
             profiles: Profiles::default(),
             pending_pods: PendingPods::default(),
+            pod_limits: PodLimits::default(),
             preemptions: Preemptions::default(),
             gate_failures: GateFailures::default(),
             outbox: Outbox::default(),
@@ -268,6 +270,14 @@ impl Scheduler {
     #[must_use]
     pub fn queue(&self) -> &Queue {
         &self.context.queue
+    }
+
+    /// The pods that are known, with what they are limited to: those on nodes, and those that wait for a node of a profile.
+    pub fn pods(&self) -> impl Iterator<Item = (&Arc<Pod>, Option<&Arc<Requests>>)> {
+        let Context { cache, pending_pods, pod_limits, .. } = &self.context;
+        // An assumed pod is pending for the API server; the cache has the node that it goes to.
+        let pending = pending_pods.iter().filter(|pod| cache.pod(&pod.uid).is_none());
+        cache.pods().map(CachedPod::pod).chain(pending).map(|pod| (pod, pod_limits.get(&pod.uid)))
     }
 
     /// The last attempt, with every plugin's answers.

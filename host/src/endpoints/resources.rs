@@ -1,130 +1,162 @@
 //! `/metrics/resources`: what each pod requests and is limited to (`pkg/scheduler/metrics/resources/resources.go`).
 //!
-//! The scheduler keeps no limits of pods, so they are listed for each answer, one pod in memory at a time. A replica that does
-//! not lead shows none, as kube-scheduler.
+//! It names every pod and node, so it is served over HTTPS alone, to callers whom the API server lets. The scheduling thread
+//! copies what it knows of pods for one answer at a time; the text is made elsewhere and answers every request for
+//! [`KEPT_FOR`]. The API server is not asked. A replica that does not lead shows none, as kube-scheduler.
 
-use std::{
-    fmt::Write as _,
-    time::{Duration, Instant},
-};
+use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use axum::{
     Router,
+    body::Bytes,
     extract::State,
     http::StatusCode,
     response::{IntoResponse as _, Response},
-    routing::get,
+    routing::{any, get},
 };
-use berth_cluster::{Client, WatchEvent, Watches, spawn_watches};
-use berth_model::{
-    api::{Pod, ResourceList},
-    quantity::Quantity,
-    requests::{Options, pod_limits, pod_requests},
+use tokio::{
+    sync::{Mutex, mpsc, oneshot},
+    task::spawn_blocking,
+    time::{Instant, timeout},
 };
-use tokio::sync::mpsc;
 
 use super::prometheus_text;
-use crate::health::Health;
+use crate::{
+    health::Health,
+    pod_copies::{PodCopies, PodCopy, View},
+};
 
-/// The longest that the list may take.
-const LIST_TIMEOUT: Duration = Duration::from_secs(60);
+/// The path that is served.
+const PATH: &str = "/metrics/resources";
+
+/// One answer serves all requests for so long. Scrapers ask every 15 s or more rarely.
+const KEPT_FOR: Duration = Duration::from_secs(5);
+
+/// The scheduling thread copies its pods between two turns of its loop.
+const COPY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What a resource's amount is counted in, beside CPU.
 const BYTES: [&str; 3] = ["memory", "storage", "ephemeral-storage"];
 
-pub(super) fn routes(health: &Health, client: &Client) -> Router {
-    Router::new().route("/metrics/resources", get(answer)).with_state((health.clone(), client.clone()))
+/// Makes the answers. Cheap to clone.
+#[derive(Clone, Debug)]
+struct Resources {
+    health: Health,
+    views: mpsc::Sender<View>,
+    /// Locked while an answer is made, so that one is made at a time.
+    kept: Arc<Mutex<Option<(Instant, Bytes)>>>,
 }
 
-async fn answer(State((health, client)): State<(Health, Client)>) -> Response {
-    if !health.is_leading() {
+/// For callers who may see every pod. `views` leads to the scheduling thread.
+pub(crate) fn routes(health: &Health, views: mpsc::Sender<View>) -> Router {
+    let resources = Resources { health: health.clone(), views, kept: Arc::default() };
+    Router::new().route(PATH, get(answer)).with_state(resources)
+}
+
+/// For a server that cannot tell who asks.
+pub(crate) fn refusing_routes() -> Router {
+    Router::new().route(PATH, any(elsewhere))
+}
+
+async fn elsewhere() -> Response {
+    let text = "/metrics/resources names every pod: it is served over HTTPS alone, by `berth kube-scheduler --secure-port`, to \
+                callers who may `get` this path\n";
+    (StatusCode::NOT_FOUND, text).into_response()
+}
+
+async fn answer(State(resources): State<Resources>) -> Response {
+    if !resources.health.is_leading() {
         return prometheus_text(String::new());
     }
-    match listed(&client).await {
-        Some(tables) => prometheus_text(tables.text()),
-        None => (StatusCode::SERVICE_UNAVAILABLE, "the API server lists no pods\n").into_response(),
+    match resources.text().await {
+        Some(text) => prometheus_text(text),
+        None => (StatusCode::SERVICE_UNAVAILABLE, "the scheduling thread shows no pods in time\n").into_response(),
     }
 }
 
-/// `None` if there is no whole list in time.
-async fn listed(client: &Client) -> Option<Tables> {
-    let (sink, mut events) = mpsc::channel(256);
-    let watches = spawn_watches(client, Watches { pods: true, ..Watches::default() }, &sink);
-    let mut tables = Tables::default();
-    let until = Instant::now() + LIST_TIMEOUT;
-    let complete = loop {
-        match tokio::time::timeout_at(until.into(), events.recv()).await.ok().flatten() {
-            Some(WatchEvent::PodApplied(pod)) => tables.add(&pod),
-            Some(WatchEvent::PodsSynced) => break Some(tables),
-            // Changes after the list.
-            Some(
-                WatchEvent::PodDeleted(_)
-                | WatchEvent::NodeApplied(_)
-                | WatchEvent::NodeDeleted(_)
-                | WatchEvent::NodesSynced
-                | WatchEvent::ObjectApplied { .. }
-                | WatchEvent::ObjectDeleted { .. }
-                | WatchEvent::Synced { .. }
-                | WatchEvent::Forbidden { .. },
-            ) => {}
-            None => break None,
+impl Resources {
+    async fn text(&self) -> Option<Bytes> {
+        let mut kept = self.kept.lock().await;
+        if let Some((made_at, text)) = &*kept
+            && made_at.elapsed() < KEPT_FOR
+        {
+            return Some(text.clone());
         }
-    };
-    watches.shutdown().await;
-    complete
+        let (answer, pods) = oneshot::channel();
+        let copied = async {
+            self.views.send(View::Pods(answer)).await.ok()?;
+            pods.await.ok()
+        };
+        let pods = timeout(COPY_TIMEOUT, copied).await.ok().flatten()?;
+        let text = spawn_blocking(move || Bytes::from(text_of(pods))).await.ok()?;
+        *kept = Some((Instant::now(), text.clone()));
+        // An answer is as large as the cluster: it does not stay when there is no next request.
+        let slot = Arc::clone(&self.kept);
+        tokio::spawn(async move {
+            tokio::time::sleep(KEPT_FOR).await;
+            drop(slot.lock().await.take_if(|(made_at, _)| made_at.elapsed() >= KEPT_FOR));
+        });
+        Some(text)
+    }
+}
+
+/// What a metric shows of a pod.
+#[derive(Clone, Copy, Debug)]
+enum Amounts {
+    Limits,
+    Requests,
+}
+
+impl Amounts {
+    fn of<'a>(self, pod: &PodCopy<'a>) -> Vec<(&'a str, i64)> {
+        match self {
+            Self::Limits => pod.limits(),
+            Self::Requests => pod.requests(),
+        }
+    }
 }
 
 /// The lines of both metrics.
-#[derive(Debug, Default)]
-struct Tables {
-    limits: Vec<String>,
-    requests: Vec<String>,
-}
-
-impl Tables {
-    fn add(&mut self, pod: &Pod) {
-        lines(pod, "kube_pod_resource_limit", &pod_limits(pod), &mut self.limits);
-        lines(pod, "kube_pod_resource_request", &pod_requests(pod, &Options::default()), &mut self.requests);
-    }
-
-    fn text(mut self) -> String {
-        let mut text = String::new();
-        for (name, what, lines) in [
-            ("kube_pod_resource_limit", "Resources limit for", &mut self.limits),
-            ("kube_pod_resource_request", "Resources requested by", &mut self.requests),
-        ] {
-            lines.sort_unstable();
-            if lines.is_empty() {
-                continue;
-            }
-            // Writing to a string cannot fail.
-            let _ = writeln!(
-                text,
-                "# HELP {name} [STABLE] {what} workloads on the cluster, broken down by pod. This shows the resource usage \
-                 the scheduler and kubelet expect per pod for resources along with the unit for the resource if any.\n\
-                 # TYPE {name} gauge"
-            );
-            for line in lines.iter() {
-                let _ = writeln!(text, "{line}");
-            }
+fn text_of(pods: PodCopies) -> String {
+    let pods = pods.sorted();
+    let mut text = String::new();
+    for (name, what, amounts) in [
+        ("kube_pod_resource_limit", "Resources limit for", Amounts::Limits),
+        ("kube_pod_resource_request", "Resources requested by", Amounts::Requests),
+    ] {
+        let before = text.len();
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "# HELP {name} [STABLE] {what} workloads on the cluster, broken down by pod. This shows the resource usage \
+             the scheduler and kubelet expect per pod for resources along with the unit for the resource if any.\n\
+             # TYPE {name} gauge"
+        );
+        let without_lines = text.len();
+        for pod in pods.iter() {
+            write_lines(&mut text, name, &pod, amounts.of(&pod));
         }
-        text
+        if text.len() == without_lines {
+            text.truncate(before);
+        }
     }
+    text
 }
 
-fn lines(pod: &Pod, metric: &str, amounts: &ResourceList, lines: &mut Vec<String>) {
-    let (metadata, spec) = (&pod.metadata, &pod.spec);
-    let priority = spec.priority.map(|priority| priority.to_string()).unwrap_or_default();
-    for (resource, amount) in amounts.iter().filter(|(_, amount)| !amount.is_zero()) {
-        lines.push(format!(
-            "{metric}{{namespace={:?},node={:?},pod={:?},priority={priority:?},resource={resource:?},scheduler={:?},unit={:?}}} {}",
-            metadata.namespace,
-            spec.node_name,
-            metadata.name,
-            spec.scheduler_name,
+fn write_lines(text: &mut String, metric: &str, pod: &PodCopy<'_>, amounts: Vec<(&str, i64)>) {
+    for (resource, amount) in amounts {
+        // Writing to a string cannot fail.
+        let _ = writeln!(
+            text,
+            "{metric}{{namespace={:?},node={:?},pod={:?},priority=\"{}\",resource={resource:?},scheduler={:?},unit={:?}}} {}",
+            pod.namespace(),
+            pod.node(),
+            pod.name(),
+            pod.priority(),
+            pod.scheduler(),
             unit(resource),
             value(resource, amount),
-        ));
+        );
     }
 }
 
@@ -137,12 +169,12 @@ fn unit(resource: &str) -> &'static str {
     }
 }
 
-fn value(resource: &str, amount: &Quantity) -> String {
+/// CPU comes in thousandths.
+fn value(resource: &str, amount: i64) -> String {
     if resource != "cpu" {
-        return amount.value().to_string();
+        return amount.to_string();
     }
-    let milli = amount.milli_value();
-    let text = format!("{}.{:03}", milli / 1000, milli % 1000);
+    let text = format!("{}.{:03}", amount / 1000, amount % 1000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
@@ -151,26 +183,28 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::pod_copies;
 
-    #[test]
-    fn a_pod_is_shown_as_kube_scheduler_shows_it() {
-        let pod = json!({
-            "metadata": {"name": "ok", "namespace": "default"},
+    fn pod(name: &str) -> serde_json::Value {
+        json!({
+            "metadata": {"name": name, "namespace": "default", "uid": name},
             "spec": {
                 "nodeName": "n1", "schedulerName": "default-scheduler", "priority": 0,
                 "containers": [{"name": "c", "resources": {
                     "requests": {"cpu": "1500m", "memory": "1Gi", "example.com/gpu": "0"}, "limits": {"cpu": "2"},
                 }}],
             },
-        });
-        let mut tables = Tables::default();
-        tables.add(&serde_json::from_value(pod).expect("a pod"));
+        })
+    }
+
+    #[test]
+    fn a_pod_is_shown_as_kube_scheduler_shows_it() {
         let labels = |resource: &str, unit: &str| {
             format!(
                 "{{namespace=\"default\",node=\"n1\",pod=\"ok\",priority=\"0\",resource=\"{resource}\",scheduler=\"default-scheduler\",unit=\"{unit}\"}}"
             )
         };
-        let text = tables.text();
+        let text = text_of(pod_copies::tests::of([pod("ok")]));
         let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let expected = [
             format!("kube_pod_resource_limit{} 2", labels("cpu", "cores")),
@@ -179,6 +213,7 @@ mod tests {
         ];
         assert_eq!(lines, expected);
         assert!(text.starts_with("# HELP kube_pod_resource_limit [STABLE] Resources limit for workloads"), "{text}");
+        assert_eq!(text_of(pod_copies::tests::of([])), "");
     }
 
     #[test]
@@ -191,5 +226,28 @@ mod tests {
         ] {
             assert_eq!(unit(resource), expected, "{resource}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn any_number_of_requests_costs_the_scheduling_thread_one_copy() {
+        let (views, mut asked) = mpsc::channel(1);
+        let resources = Resources { health: Health::new(), views, kept: Arc::default() };
+        let requests: Vec<_> = (0..200).map(|_| tokio::spawn(answer(State(resources.clone())))).collect();
+        let Some(View::Pods(sink)) = asked.recv().await else { panic!("pods are asked for") };
+        sink.send(pod_copies::tests::of([pod("ok")])).expect("it is waited for");
+        for request in requests {
+            assert_eq!(request.await.expect("no panic").status(), StatusCode::OK);
+        }
+        assert!(asked.try_recv().is_err(), "one copy serves them all");
+        tokio::time::sleep(2 * KEPT_FOR).await;
+        assert!(resources.kept.lock().await.is_none(), "the answer is not kept for long");
+    }
+
+    #[tokio::test]
+    async fn a_server_that_cannot_tell_who_asks_says_where_it_is() {
+        let response = elsewhere().await;
+        assert_eq!(response.status(), StatusCode::NOT_FOUND);
+        let body = axum::body::to_bytes(response.into_body(), 1024).await.expect("a body");
+        assert!(String::from_utf8_lossy(&body).contains("over HTTPS alone"));
     }
 }

@@ -78,7 +78,7 @@ impl Bench {
         }
     }
 
-    fn certificate(&self) -> AuthInfo {
+    pub(crate) fn certificate(&self) -> AuthInfo {
         let file = |name: &str| Some(self.dir.join(name).display().to_string());
         AuthInfo { client_certificate: file("client.crt"), client_key: file("client.key"), ..AuthInfo::default() }
     }

@@ -78,3 +78,27 @@ fn ever_new_texts_keep_a_flat_memory() {
     );
     assert_eq!(table.symbols.lookup("registry/p0:0"), None);
 }
+
+#[test]
+fn limits_of_pods_are_known_as_long_as_the_pods_are() {
+    let mut bench = Bench::with_nodes(1, 4);
+    let with_limits = |name: &str, node: &str| {
+        let mut pod = pod_maker(name, 1).on(node).json();
+        pod["spec"]["schedulerName"] = "berth".into();
+        pod["spec"]["containers"][0]["resources"]["limits"] = json!({"cpu": "2", "example.com/gpu": "1"});
+        serde_json::from_value(pod).expect("a pod")
+    };
+    bench.apply(with_limits("placed", "n0"));
+    bench.apply(with_limits("waits", ""));
+    bench.apply(pod_maker("without", 1).build());
+    let limits = |bench: &Bench| {
+        let known = bench.scheduler.pods().filter_map(|(pod, limits)| Some((pod.name.to_string(), limits?.milli_cpu)));
+        let mut known: Vec<_> = known.collect();
+        known.sort();
+        (bench.scheduler.pods().count(), known)
+    };
+    assert_eq!(limits(&bench), (3, vec![("placed".to_owned(), 2000), ("waits".to_owned(), 2000)]));
+    bench.apply(pod_maker("placed", 1).on("n0").build());
+    bench.delete("waits");
+    assert_eq!(limits(&bench), (2, vec![]));
+}
