@@ -33,6 +33,7 @@ use crate::{
     audit::{AuditEvent, AuditLog, By, PodEntry},
     extenders::HttpExtenders,
     klog::V3,
+    log_rate,
     metrics::{ApiCall, ApiCallMetrics, Metrics},
     plugin_supervisor::Message,
 };
@@ -223,12 +224,16 @@ impl Executor {
             }
             Notice::Attempted { pod, outcome } => attempts::tell(&pod, outcome),
             Notice::SlowSearch { pod, total, steps } => attempts::tell_slow_search(&pod, total, &steps),
-            Notice::Log { level, message } => match level {
-                Level::Debug => debug!("{message}"),
-                Level::Info => info!("{message}"),
-                Level::Warn => warn!("{message}"),
-                Level::Error => error!("{message}"),
-            },
+            Notice::Log { level, plugin, place, message } => {
+                let plugin = (!plugin.is_empty()).then_some(&*plugin);
+                let _alike = log_rate::lines_of(place);
+                match level {
+                    Level::Debug => debug!(plugin, "{message}"),
+                    Level::Info => info!(plugin, "{message}"),
+                    Level::Warn => warn!(plugin, "{message}"),
+                    Level::Error => error!(plugin, "{message}"),
+                }
+            }
         }
     }
 }

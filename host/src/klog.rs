@@ -11,12 +11,13 @@ use std::io;
 
 use anyhow::Result;
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    EnvFilter, Layer as _, Registry, filter::FilterExt as _, fmt, layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 use self::format::{KlogJson, KlogText};
 pub(crate) use self::levels::Verbosity;
-use crate::failure::Usage;
+use crate::{failure::Usage, log_rate::LogRate};
 
 /// The target of lines that are written from verbosity 2 on, such as one for each bound pod.
 pub(crate) const V2: &str = "berth::v2";
@@ -42,6 +43,7 @@ pub(crate) fn start(verbosity: &Verbosity, format: KlogFormat) -> Result<()> {
         }
         Err(_) => Box::new(verbosity.clone()),
     };
+    let filter = filter.and(LogRate::default());
     let lines = fmt::layer().with_writer(io::stderr).with_ansi(false);
     match format {
         KlogFormat::Text => {

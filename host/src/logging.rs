@@ -4,9 +4,11 @@ use std::io::{self, IsTerminal as _};
 
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::{
+    EnvFilter, Layer as _, filter::FilterExt as _, fmt, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+};
 
-use crate::failure::Usage;
+use crate::{failure::Usage, log_rate::LogRate};
 
 /// kube warns with each connection that the server's certificate is not verified; `berth_cluster::connect` says it once.
 const REPEATED: &str = "kube_client::client::tls=error";
@@ -25,10 +27,14 @@ pub(crate) fn start_logging(filter: &str, format: LogFormat) -> Result<()> {
     let mut filter = EnvFilter::try_new(filter)
         .map_err(|error| Usage(format!("--log {filter}: {error}; try `info` or `berth_cluster=debug,warn`")))?;
     filter = filter.add_directive(REPEATED.parse().context("the filter of repeated lines")?);
-    let logs = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let filter = filter.and(LogRate::default());
+    let lines = fmt::layer().with_writer(io::stderr);
     match format {
-        LogFormat::Text => logs.with_ansi(io::stderr().is_terminal()).init(),
-        LogFormat::Json => logs.json().init(),
+        LogFormat::Text => {
+            let lines = lines.with_ansi(io::stderr().is_terminal()).with_filter(filter);
+            tracing_subscriber::registry().with(lines).init();
+        }
+        LogFormat::Json => tracing_subscriber::registry().with(lines.json().with_filter(filter)).init(),
     }
     Ok(())
 }

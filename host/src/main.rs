@@ -25,6 +25,7 @@ mod health;
 mod klog;
 mod kube_scheduler;
 mod leader_election;
+mod log_rate;
 mod logging;
 mod manifests;
 mod metrics;

@@ -30,7 +30,10 @@ pub(crate) use self::{
     api_calls::{ApiCall, ApiCallMetrics, PendingCall},
     scheduler::SchedulerMetrics,
 };
-use crate::gates::{self, Gate};
+use crate::{
+    gates::{self, Gate},
+    log_rate,
+};
 
 /// The buckets of client-go's histogram of requests (`component-base/metrics/prometheus/restclient`).
 const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0];
@@ -61,6 +64,7 @@ pub(crate) struct Metrics {
     plugin_custom: IntCounterVec,
     events_dropped: IntCounterVec,
     audit_entries_dropped: IntCounterVec,
+    log_lines_suppressed: IntCounterVec,
     config_reloads: IntCounterVec,
     credential_renewals: IntCounterVec,
     leader: IntGaugeVec,
@@ -223,6 +227,14 @@ impl Metrics {
                 ),
                 &[],
             ),
+            log_lines_suppressed: add.counter(
+                own,
+                (
+                    "berth_log_lines_suppressed_total",
+                    "Log lines that were not written because many like them came at once.",
+                ),
+                &[],
+            ),
             config_reloads: add.counter(
                 own,
                 ("berth_config_reloads_total", "Looks at a changed KubeSchedulerConfiguration, by result."),
@@ -247,6 +259,7 @@ impl Metrics {
 
     /// The registry in Prometheus' text format 0.0.4, the one that kube-scheduler answers with whatever is asked for.
     pub(crate) fn render(&self) -> String {
+        raise(&self.log_lines_suppressed, &[], log_rate::n_suppressed());
         let _serving = self.serving.lock().unwrap_or_else(PoisonError::into_inner);
         render(&self.registry)
     }

@@ -1,6 +1,6 @@
 //! What the scheduler asks the host to do.
 
-use std::{borrow::Cow, sync::Arc, time::Duration};
+use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
@@ -131,7 +131,7 @@ pub enum Notice {
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
     },
-    /// A plugin asked for an effect that the operator did not grant; the effect was not carried out.
+    /// A plugin asked for an effect that the operator did not grant, or that makes no sense; the effect was not carried out.
     EffectRefused {
         /// The pod of the cycle.
         pod: PodRef,
@@ -141,7 +141,7 @@ pub enum Notice {
         effect: EffectKind,
         /// How many such effects one answer had.
         count: u32,
-        /// Of the first of them, what it was about and what would grant it.
+        /// Of the first of them, what it was about, and if it was not granted, what would grant it.
         message: String,
     },
     /// How an attempt ended.
@@ -165,6 +165,10 @@ pub enum Notice {
     Log {
         /// Its severity.
         level: Level,
+        /// The plugin that caused it; empty if none did.
+        plugin: Arc<str>,
+        /// Where in the code it comes from: lines from one place are alike.
+        place: &'static Location<'static>,
         /// One line of text.
         message: String,
     },

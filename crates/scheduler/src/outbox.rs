@@ -1,6 +1,6 @@
 //! What leaves the scheduler: actions in order, measurements, and the time that all of one turn shares.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration, vec::Drain};
+use std::{collections::BTreeMap, panic::Location, sync::Arc, time::Duration, vec::Drain};
 
 use berth_framework::Clock;
 use berth_model::Time;
@@ -46,8 +46,16 @@ impl Outbox {
         self.actions.push(Action::Notice(notice));
     }
 
+    /// Writes a line for the log that is about no plugin.
+    #[track_caller]
     pub(crate) fn log(&mut self, level: Level, message: String) {
-        self.notice(Notice::Log { level, message });
+        self.log_of("", level, message);
+    }
+
+    /// Writes a line for the log that a plugin caused. Lines from one place in the code about one plugin are alike.
+    #[track_caller]
+    pub(crate) fn log_of(&mut self, plugin: &str, level: Level, message: String) {
+        self.notice(Notice::Log { level, plugin: Arc::from(plugin), place: Location::caller(), message });
     }
 
     pub(crate) fn observe(&mut self, observation: Observation) {

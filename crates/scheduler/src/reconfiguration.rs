@@ -122,7 +122,8 @@ fn sync(scheduler_name: Sym, context: &mut Context) {
         && !code.is_rejected()
     {
         let plugin = context.plugin_name(scheduler_name, *plugin);
-        context.outbox.log(Level::Error, format!("plugin {plugin} could not be filled; the next cycle tries again"));
+        let message = format!("plugin {plugin} could not be filled; the next cycle tries again");
+        context.outbox.log_of(&plugin, Level::Error, message);
     }
 }
 

@@ -7,6 +7,7 @@ mod connections;
 mod effects;
 mod faults;
 mod files;
+mod floods;
 mod grants;
 mod reads;
 mod time;

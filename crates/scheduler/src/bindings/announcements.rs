@@ -73,7 +73,8 @@ fn tell((scheduler_name, name): (Sym, &Arc<str>), binding: Option<&Binding>, con
     });
     if status.flatten().is_some_and(|status| !status.is_success()) {
         let pod = context.full_name(binding.pod());
-        context.outbox.log(Level::Warn, format!("plugin {name}: the new binary refused the placement of pod {pod}"));
+        let message = format!("plugin {name}: the new binary refused the placement of pod {pod}");
+        context.outbox.log_of(name, Level::Warn, message);
     }
     Told::Yes
 }

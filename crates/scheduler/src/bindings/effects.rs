@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
-use berth_framework::{CycleId, Effect, EffectKind, PluginIdx, Status};
+use berth_framework::{CycleId, Effect, EffectKind, Permission, PluginIdx, Status};
 use berth_model::{Pod, PodUid};
 
 use super::{
@@ -10,7 +10,7 @@ use super::{
     peers::Peers,
 };
 use crate::{
-    action::{Level, Notice, PluginEffects},
+    action::{Notice, PluginEffects},
     context::{Context, PodEvent},
 };
 
@@ -47,11 +47,16 @@ pub(crate) fn carry_out(
     effects: Vec<Effect>,
 ) -> Result<Vec<Effect>, Status> {
     check_grants(context, origin, &effects)?;
-    let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-    let mut for_host = Vec::new();
+    let Origin { pod, plugin, .. } = origin;
+    let name = context.plugin_name(pod.scheduler_name, plugin);
+    let (mut for_host, mut refused) = (Vec::new(), Refusals::default());
     for effect in effects {
-        for_host.extend(carry_out_one(context, peers, origin.pod, &plugin, effect));
+        match carry_out_one(context, peers, pod, &name, effect) {
+            Ok(effect) => for_host.extend(effect),
+            Err(refusal) => refused.add(plugin, refusal),
+        }
     }
+    refused.report(context, pod);
     Ok(for_host)
 }
 
@@ -64,31 +69,59 @@ pub(crate) fn carry_out_each(
     effects: Vec<(PluginIdx, Effect)>,
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
-    let mut refused: BTreeMap<(PluginIdx, EffectKind), (RefusedEffect, u32)> = BTreeMap::new();
+    let mut refused = Refusals::default();
     for (plugin, effect) in effects {
-        let origin = Origin { pod, cycle, plugin };
-        if let Some(one) = first_refused(context, origin, slice::from_ref(&effect)) {
-            refused.entry((plugin, one.kind())).or_insert((one, 0)).1 += 1;
+        let name = context.plugin_name(pod.scheduler_name, plugin);
+        if let Some(one) = first_refused(context, Origin { pod, cycle, plugin }, slice::from_ref(&effect)) {
+            refused.add(plugin, Refusal { effect: one.kind(), message: one.message(&name) });
             continue;
         }
-        let name = context.plugin_name(pod.scheduler_name, plugin);
-        let Some(effect) = carry_out_one(context, peers, pod, &name, effect) else { continue };
-        match for_host.last_mut() {
-            Some((last, effects)) if *last == plugin => effects.push(effect),
-            Some(_) | None => for_host.push((plugin, vec![effect])),
+        match carry_out_one(context, peers, pod, &name, effect) {
+            Err(refusal) => refused.add(plugin, refusal),
+            Ok(None) => {}
+            Ok(Some(effect)) => match for_host.last_mut() {
+                Some((last, effects)) if *last == plugin => effects.push(effect),
+                Some(_) | None => for_host.push((plugin, vec![effect])),
+            },
         }
     }
-    for ((plugin, _), (one, count)) in refused {
-        report_refusal(context, Origin { pod, cycle, plugin }, &one, count);
-    }
+    refused.report(context, pod);
     for_host
+}
+
+/// An effect that was not carried out: it was not granted, or makes no sense.
+struct Refusal {
+    effect: EffectKind,
+    /// For the pod and its user.
+    message: String,
+}
+
+/// What was refused of one answer. A plugin may ask for the same a thousand times: of each kind the first is told, and how
+/// many there were.
+#[derive(Default)]
+struct Refusals(BTreeMap<(PluginIdx, EffectKind), (String, u32)>);
+
+impl Refusals {
+    fn add(&mut self, plugin: PluginIdx, Refusal { effect, message }: Refusal) {
+        self.0.entry((plugin, effect)).or_insert((message, 0)).1 += 1;
+    }
+
+    fn report(self, context: &mut Context, pod: &Pod) {
+        for ((plugin, effect), (message, count)) in self.0 {
+            let (plugin, pod) = (context.plugin_name(pod.scheduler_name, plugin), context.pod_ref(pod));
+            context.outbox.notice(Notice::EffectRefused { pod, plugin, effect, count, message });
+        }
+    }
 }
 
 /// # Errors
 /// Which effect the operator did not grant; it is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
     let Some(refused) = first_refused(context, origin, effects) else { return Ok(()) };
-    let message = report_refusal(context, origin, &refused, 1);
+    let message = refused.message(&context.plugin_name(origin.pod.scheduler_name, origin.plugin));
+    let mut refusals = Refusals::default();
+    refusals.add(origin.plugin, Refusal { effect: refused.kind(), message: message.clone() });
+    refusals.report(context, origin.pod);
     Err(Status::error(message))
 }
 
@@ -100,22 +133,14 @@ fn first_refused(context: &Context, origin: Origin<'_>, effects: &[Effect]) -> O
     CyclePod::new(origin.pod, context.cache.table()).first_refused(&grants, effects)
 }
 
-/// Gives back what the notice says.
-fn report_refusal(context: &mut Context, origin: Origin<'_>, refused: &RefusedEffect, count: u32) -> String {
-    let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
-    let pod = context.pod_ref(origin.pod);
-    let (effect, message) = (refused.kind(), refused.message(&plugin));
-    context.outbox.notice(Notice::EffectRefused { pod, plugin, effect, count, message: message.clone() });
-    message
-}
-
+/// Gives back what the host must do.
 fn carry_out_one(
     context: &mut Context,
     peers: &mut Peers<'_>,
     pod: &Arc<Pod>,
     plugin: &Arc<str>,
     effect: Effect,
-) -> Option<Effect> {
+) -> Result<Option<Effect>, Refusal> {
     match effect {
         Effect::Allow { uid } => peers.allow(uid, plugin),
         Effect::Reject { uid, reason } => peers.reject(uid, plugin, reason),
@@ -124,33 +149,42 @@ fn carry_out_one(
             let now = context.outbox.now();
             context.with_queue(|queue, policy| queue.activate(&uids, now, policy));
         }
-        Effect::Nominate { uid, node } => nominate(context, peers, &uid, node.unwrap_or_default()),
+        Effect::Nominate { uid, node } => nominate(context, peers, plugin, (&uid, node.unwrap_or_default()))?,
         Effect::Event { warning, reason, action, note } => {
             context.pod_event(pod, PodEvent { warning, reason: reason.into(), action: action.into() }, note);
         }
         Effect::Evict { uid, .. } if peers.preempt(&uid, pod, plugin) => {}
         Effect::Bind => {
-            context.outbox.log(Level::Warn, format!("plugin {plugin} asked to bind outside Bind"));
+            let message = format!("plugin \"{plugin}\" asked for bind outside of Bind");
+            return Err(Refusal { effect: EffectKind::Named(Permission::Bind), message });
         }
         effect @ (Effect::Patch { .. }
         | Effect::Create { .. }
         | Effect::Delete { .. }
         | Effect::Evict { .. }
-        | Effect::Wait { .. }) => return Some(effect),
+        | Effect::Wait { .. }) => return Ok(Some(effect)),
     }
-    None
+    Ok(None)
 }
 
-/// Nothing happens if the pod is not pending any more, or no such node has been heard of: a name that a plugin made up is
-/// not kept.
-fn nominate(context: &mut Context, peers: &Peers<'_>, uid: &str, node: String) {
-    let Some(pod) = context.pending_pods.get(uid).map(|pending| Arc::clone(&pending.pod)) else { return };
+/// Nothing happens if the pod is not pending any more.
+///
+/// # Errors
+/// No such node has been heard of: a name that a plugin made up is not kept.
+fn nominate(
+    context: &mut Context,
+    peers: &Peers<'_>,
+    plugin: &str,
+    (uid, node): (&str, String),
+) -> Result<(), Refusal> {
+    let Some(pod) = context.pending_pods.get(uid).map(|pending| Arc::clone(&pending.pod)) else { return Ok(()) };
     let Some(name) = context.cache.symbols_mut().lookup(&node) else {
-        context.outbox.log(Level::Warn, format!("a plugin nominated node {node:?}, which there is not"));
-        return;
+        let message = format!("plugin \"{plugin}\" asked for nominate of node {node:?}, which there is not");
+        return Err(Refusal { effect: EffectKind::Named(Permission::Nominate), message });
     };
     if !peers.is_binding(uid) {
         context.queue.nominator_mut().set(&pod, name);
     }
     context.patch_status(&pod, None, Some(node));
+    Ok(())
 }

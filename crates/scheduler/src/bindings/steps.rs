@@ -559,7 +559,7 @@ fn start_pre_bind(
     if let Some(n_dropped) = requested.as_ref().map(|wait| wait.n_dropped).filter(|n_dropped| *n_dropped > 0) {
         let plugin = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
         let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
-        context.outbox.log(Level::Warn, message);
+        context.outbox.log_of(&plugin, Level::Warn, message);
     }
     let wait = requested.map(|wait| wait.begin(context.outbox.now(), earlier.as_ref()));
     if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {

@@ -1,0 +1,297 @@
+//! How many log lines alike are written: one bound for every line of the program, whatever it is that causes them.
+//!
+//! Lines are alike if they come from one place in the code and name one plugin. A place writes [`BURST`] lines at once and
+//! [`PER_SECOND`] after that; what comes beyond is counted, and told in one line when the flood is over or [`SUMMARY_EVERY`]
+//! has passed. Lines below INFO are for those who asked for one a pod: they have more room. Two kinds of lines have no bound
+//! here ([`UNBOUNDED`]): an operator's dump, and what plugins write themselves, which `logLinesPerSecond` bounds.
+
+use std::{
+    cell::Cell,
+    collections::HashMap,
+    fmt::{Debug, Write as _},
+    panic::Location,
+    sync::{
+        Arc, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
+    time::{Duration, Instant},
+};
+
+use tracing::{
+    Event, Level, Metadata, Subscriber,
+    callsite::Identifier,
+    field::{Field, Visit},
+    level_filters::LevelFilter,
+    warn,
+};
+use tracing_subscriber::layer::{Context, Filter};
+
+/// Lines at once from one place about one plugin.
+const BURST: f64 = 100.0;
+
+/// After that.
+const PER_SECOND: f64 = 10.0;
+
+/// How much more of each there may be below INFO.
+const BELOW_INFO: f64 = 100.0;
+
+/// How often it is told what was not written.
+const SUMMARY_EVERY: Duration = Duration::from_secs(10);
+
+/// Places and plugins that are told apart. Beyond that, all plugins of a place share one bound.
+const MAX_KEYS: usize = 4096;
+
+/// Characters of a plugin's name and of a line that are kept.
+const MAX_TEXT: usize = 256;
+
+/// Targets whose lines are bounded elsewhere, and the summaries themselves.
+const UNBOUNDED: [&str; 3] = ["berth::cache_dump", SUMMARY, "berth_wasm_host::host_state"];
+
+/// The target of lines that tell what was not written.
+const SUMMARY: &str = "berth::suppressed";
+
+/// Lines that were not written since the process began.
+static SUPPRESSED: AtomicU64 = AtomicU64::new(0);
+
+/// How many lines were not written since the process began.
+pub(crate) fn n_suppressed() -> u64 {
+    SUPPRESSED.load(Ordering::Relaxed)
+}
+
+/// Lets as many lines through as may be written. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogRate(Arc<Shared>);
+
+#[derive(Debug, Default)]
+struct Shared {
+    places: Mutex<HashMap<Key, Bucket>>,
+    /// The thread that tells what was not written; it begins with the first such line.
+    teller: OnceLock<()>,
+}
+
+/// What lines that are alike have in common.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct Key {
+    place: Identifier,
+    /// Where the scheduler wrote the line, if it comes from there.
+    origin: Option<&'static Location<'static>>,
+    plugin: String,
+}
+
+thread_local! {
+    static ORIGIN: Cell<Option<&'static Location<'static>>> = const { Cell::new(None) };
+}
+
+/// While it lives, lines of this thread are those of another place in the code.
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct LinesOf(());
+
+/// The lines of this thread come from `origin` until the answer is dropped: one place here passes on the lines of many.
+pub(crate) fn lines_of(origin: &'static Location<'static>) -> LinesOf {
+    ORIGIN.set(Some(origin));
+    LinesOf(())
+}
+
+impl Drop for LinesOf {
+    fn drop(&mut self) {
+        ORIGIN.set(None);
+    }
+}
+
+#[derive(Debug)]
+struct Bucket {
+    /// Lines that may be written, as of then.
+    left: f64,
+    then: Instant,
+    n_suppressed: u64,
+    /// The last line that was not written.
+    last: String,
+}
+
+/// Lines alike that were not written.
+#[derive(Debug, PartialEq, Eq)]
+struct Summary {
+    n_suppressed: u64,
+    plugin: String,
+    last: String,
+}
+
+/// What a line says, as far as the bound looks at it.
+#[derive(Debug, Default)]
+struct Line {
+    plugin: String,
+    text: String,
+}
+
+impl<S: Subscriber> Filter<S> for LogRate {
+    fn enabled(&self, _: &Metadata<'_>, _: &Context<'_, S>) -> bool {
+        true
+    }
+
+    fn event_enabled(&self, event: &Event<'_>, _: &Context<'_, S>) -> bool {
+        let metadata = event.metadata();
+        if UNBOUNDED.iter().any(|target| metadata.target().starts_with(target)) {
+            return true;
+        }
+        let mut line = Line::default();
+        event.record(&mut line);
+        let room = if *metadata.level() > Level::INFO { BELOW_INFO } else { 1.0 };
+        let is_admitted = self.admits(metadata.callsite(), line, room, Instant::now());
+        if !is_admitted {
+            SUPPRESSED.fetch_add(1, Ordering::Relaxed);
+            self.tell_later();
+        }
+        is_admitted
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(LevelFilter::TRACE)
+    }
+}
+
+impl LogRate {
+    fn admits(&self, place: Identifier, line: Line, room: f64, now: Instant) -> bool {
+        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut key = Key { place, origin: ORIGIN.get(), plugin: line.plugin };
+        if places.len() >= MAX_KEYS && !places.contains_key(&key) {
+            key.plugin.clear();
+        }
+        let full = Bucket { left: BURST * room, then: now, n_suppressed: 0, last: String::new() };
+        let bucket = places.entry(key).or_insert(full);
+        let seconds = now.saturating_duration_since(bucket.then).as_secs_f64();
+        bucket.left = seconds.mul_add(PER_SECOND * room, bucket.left).min(BURST * room);
+        bucket.then = now;
+        if bucket.left >= 1.0 {
+            bucket.left -= 1.0;
+            return true;
+        }
+        bucket.n_suppressed += 1;
+        bucket.last = line.text;
+        false
+    }
+
+    /// What was not written since the last call. Places that were quiet for long are forgotten.
+    fn take_summaries(&self, now: Instant) -> Vec<Summary> {
+        let mut places = self.0.places.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut summaries = Vec::new();
+        for (key, bucket) in places.iter_mut().filter(|(_, bucket)| bucket.n_suppressed > 0) {
+            let (n_suppressed, last) = (bucket.n_suppressed, std::mem::take(&mut bucket.last));
+            bucket.n_suppressed = 0;
+            summaries.push(Summary { n_suppressed, plugin: key.plugin.clone(), last });
+        }
+        places.retain(|_, bucket| now.saturating_duration_since(bucket.then) < 2 * SUMMARY_EVERY);
+        summaries
+    }
+
+    /// A filter must not log, so another thread does.
+    fn tell_later(&self) {
+        self.0.teller.get_or_init(|| {
+            let rate = self.clone();
+            let tell = move || loop {
+                thread::sleep(SUMMARY_EVERY);
+                for Summary { n_suppressed, plugin, last } in rate.take_summaries(Instant::now()) {
+                    warn!(target: SUMMARY, plugin, last, "{n_suppressed} similar messages suppressed");
+                }
+            };
+            // Without a thread the metric alone tells it.
+            drop(thread::Builder::new().name("log-summaries".to_owned()).spawn(tell));
+        });
+    }
+}
+
+impl Visit for Line {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        let text = match field.name() {
+            "plugin" => &mut self.plugin,
+            "message" => &mut self.text,
+            _ => return,
+        };
+        text.clear();
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{value:?}");
+        text.truncate(text.floor_char_boundary(MAX_TEXT));
+    }
+
+    fn record_str(&mut self, field: &Field, value: &str) {
+        self.record_debug(field, &format_args!("{value}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io, sync::Mutex};
+
+    use tracing::{debug, info};
+    use tracing_subscriber::{Layer as _, fmt, layer::SubscriberExt as _};
+
+    use super::*;
+
+    #[derive(Clone, Debug, Default)]
+    struct Written(Arc<Mutex<Vec<u8>>>);
+
+    impl io::Write for Written {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().expect("no panic").extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// The lines that `work` gets written, and what is told of the others.
+    fn written(work: impl FnOnce()) -> (Vec<String>, Vec<Summary>) {
+        let (written, rate) = (Written::default(), LogRate::default());
+        let sink = written.clone();
+        let lines = fmt::layer().with_ansi(false).with_writer(move || sink.clone()).with_filter(rate.clone());
+        tracing::subscriber::with_default(tracing_subscriber::registry().with(lines), work);
+        let text = String::from_utf8(written.0.lock().expect("no panic").clone()).expect("text");
+        (text.lines().map(str::to_owned).collect(), rate.take_summaries(Instant::now()))
+    }
+
+    #[test]
+    fn a_flood_from_one_plugin_is_cut_off_and_counted() {
+        let (lines, summaries) = written(|| {
+            for plugin in ["Loud", "Quiet"] {
+                for number in 0..if plugin == "Loud" { 100_000 } else { 5 } {
+                    warn!(plugin, pod = format!("pod-{number}"), "plugin {plugin} asked to bind pod-{number}");
+                }
+            }
+            info!("another place");
+        });
+        let of = |part: &str| lines.iter().filter(|line| line.contains(part)).count();
+        assert!((100..1000).contains(&of("plugin Loud")), "{} lines", of("plugin Loud"));
+        assert_eq!((of("plugin Quiet"), of("another place")), (5, 1));
+        let [Summary { n_suppressed, plugin, last }] = &*summaries else { panic!("{summaries:?}") };
+        assert_eq!((usize::try_from(*n_suppressed), plugin.as_str()), (Ok(100_000 - of("plugin Loud")), "Loud"));
+        assert_eq!(last, "plugin Loud asked to bind pod-99999");
+    }
+
+    #[test]
+    fn lines_that_an_operator_asked_for_have_more_room() {
+        let (lines, _) = written(|| {
+            for number in 0..5_000 {
+                debug!(number, "a pod was bound");
+                info!(target: "berth::cache_dump", number, "queued pod");
+            }
+        });
+        assert_eq!(lines.len(), 10_000);
+    }
+
+    #[test]
+    fn places_that_are_quiet_are_forgotten() {
+        let rate = LogRate::default();
+        let now = Instant::now();
+        let n_places = || rate.0.places.lock().expect("no panic").len();
+        tracing::subscriber::with_default(
+            tracing_subscriber::registry().with(fmt::layer().with_writer(io::sink).with_filter(rate.clone())),
+            || (0..10).for_each(|number| info!(plugin = format!("{number}"), "hello")),
+        );
+        assert_eq!(n_places(), 10);
+        rate.take_summaries(now + 3 * SUMMARY_EVERY);
+        assert_eq!(n_places(), 0);
+    }
+}
