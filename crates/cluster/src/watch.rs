@@ -30,6 +30,7 @@ use session::Session;
 
 mod kind;
 mod known_objects;
+mod reconnect_backoff;
 mod session;
 #[cfg(test)]
 mod tests;

@@ -78,24 +78,19 @@ fn newest(build: &Path) -> Option<PathBuf> {
     components.max_by_key(|path| path.metadata().and_then(|metadata| metadata.modified()).ok())
 }
 
-/// The little of `cargo metadata` that is needed.
+/// The part of `cargo metadata --no-deps` that a build reads.
 #[derive(Deserialize)]
 struct Metadata {
     packages: Vec<Package>,
     target_directory: PathBuf,
     workspace_root: PathBuf,
-    resolve: Resolve,
 }
 
-#[derive(Deserialize)]
-struct Resolve {
-    root: Option<String>,
-}
-
+/// A package of the workspace.
 #[derive(Deserialize)]
 struct Package {
-    id: String,
     name: String,
+    manifest_path: PathBuf,
 }
 
 fn rust(dir: &Path) -> Result<PathBuf> {
@@ -107,19 +102,27 @@ fn rust(dir: &Path) -> Result<PathBuf> {
         command.env("CARGO_PROFILE_RELEASE_STRIP", "true").env("CARGO_PROFILE_RELEASE_DEBUG", "false");
         command
     };
-    let metadata = run(&["metadata", "--format-version", "1"]).stderr(std::process::Stdio::inherit()).output();
+    // With dependencies, cargo would ask for the packages of every platform, which an offline machine may not have.
+    let metadata = run(&["metadata", "--format-version", "1", "--no-deps"]).output();
     let metadata = metadata.context("running cargo; a plugin in Rust needs it: https://rustup.rs")?;
+    let manifest = dir.join("Cargo.toml");
     if !metadata.status.success() {
-        bail!("cargo does not read {}", dir.join("Cargo.toml").display());
+        let words = String::from_utf8_lossy(&metadata.stderr);
+        bail!("{}\ncargo cannot read {}", words.trim_end(), manifest.display());
     }
-    let Metadata { packages, target_directory, workspace_root, resolve } = serde_json::from_slice(&metadata.stdout)?;
-    let root = packages.into_iter().find(|package| Some(&package.id) == resolve.root.as_ref());
-    let package = root.context("the folder's Cargo.toml has no package")?.name;
+    let Metadata { packages, target_directory, workspace_root } = serde_json::from_slice(&metadata.stdout)?;
+    let full = manifest.canonicalize().with_context(|| format!("finding {}", manifest.display()))?;
+    let is_it = |package: &Package| package.manifest_path.canonicalize().is_ok_and(|path| path == full);
+    let package = packages.into_iter().find(is_it);
+    let package = package.with_context(|| format!("{} has no package", manifest.display()))?.name;
     let mut build = run(&["build", "--release", "--target", TARGET, "--package", &package]);
     build.env("CARGO_ENCODED_RUSTFLAGS", compiler_flags(&workspace_root, &target_directory));
     let status = build.status()?;
     if !status.success() {
-        bail!("cargo build failed; without the target, run `rustup target add {TARGET}` first");
+        bail!(
+            "cargo build failed: see its output above. If the target is missing, run `rustup target add {TARGET}`. If a \
+             package could not be downloaded, run `cargo fetch --target {TARGET}` once while the machine is online"
+        );
     }
     let module = target_directory.join(TARGET).join("release").join(format!("{}.wasm", package.replace('-', "_")));
     write_named(dir, componentize(&module).with_context(|| module.display().to_string())?)

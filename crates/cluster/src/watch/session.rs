@@ -17,7 +17,6 @@ use kube::{
         Request, Status,
         params::{ListParams, WatchParams},
     },
-    runtime::watcher::DefaultBackoff,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -33,6 +32,7 @@ use super::{
     WatchEvent, Wishes,
     kind::{Identity, Kind},
     known_objects::{KnownObjects, ObjectChange},
+    reconnect_backoff::ReconnectBackoff,
     wire::{Frame, Lines, ReadError},
 };
 
@@ -156,7 +156,7 @@ impl Session {
 
     /// Runs until the receiver of the events is gone.
     pub(super) async fn run(mut self) {
-        let mut waits = DefaultBackoff::default();
+        let mut backoff = ReconnectBackoff::default();
         let sink = self.sink.clone();
         let mut n_refusals = 0;
         loop {
@@ -212,7 +212,7 @@ impl Session {
                 n_refusals = 0;
                 self.resume_from = None;
             }
-            self.pause(asked, waits.next().unwrap_or(HEALTHY_AFTER)).await;
+            self.pause(asked, backoff.next(Instant::now())).await;
         }
     }
 
