@@ -1,10 +1,11 @@
-//! The connections of one server: bounded in number, in time and in size, since whoever reaches the endpoints may open some.
+//! The connections of one server, and their requests: bounded in number, in time and in size, since anybody who reaches the
+//! endpoints may open some.
 //!
 //! When there are as many as may be, the one that has waited longest for its client gives way to the next. So a probe gets
 //! through while somebody holds on to all connections that there are. One whose request is being answered stays.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     convert::Infallible,
     io,
     pin::pin,
@@ -12,7 +13,13 @@ use std::{
     time::Duration,
 };
 
-use axum::Router;
+use axum::{
+    Router,
+    body::{Body, Bytes},
+    http::{StatusCode, header},
+    response::{IntoResponse as _, Response},
+};
+use http_body_util::BodyExt as _;
 use hyper::{
     body::Incoming,
     server::conn::{http1, http2},
@@ -32,6 +39,12 @@ use tracing::{debug, warn};
 
 /// Scrapers, probes and operators need a dozen. Each is a file descriptor, of which a process often has 1024.
 const MAX_CONNECTIONS: usize = 256;
+
+/// Requests of all connections together whose answers are made or sent. An answer may be as large as the cluster.
+const MAX_REQUESTS: usize = 512;
+
+/// A client takes an answer within this time.
+const SEND_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A client sends the whole header of its next request within this time, also when it has asked before: longer than
 /// scrapers usually take from one request to the next. As in Go's servers of Kubernetes.
@@ -84,7 +97,12 @@ where
 {
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER as usize);
-    if let Err(error) = builder.serve_connection(TokioIo::new(stream), answering(routes, &activity)).await {
+    let connection = builder.serve_connection(TokioIo::new(stream), answering(routes, &activity));
+    let ended = tokio::select! {
+        ended = connection => ended,
+        () = activity.stalled() => return debug!("a client did not take an answer in time"),
+    };
+    if let Err(error) = ended {
         debug!(%error, "a connection broke off");
     }
 }
@@ -105,6 +123,7 @@ where
     let mut connection = pin!(builder.serve_connection(TokioIo::new(stream), answering(routes, &activity)));
     let ended = tokio::select! {
         ended = &mut connection => ended,
+        () = activity.stalled() => return debug!("a client did not take an answer in time"),
         () = activity.idle_for(HEADER_TIMEOUT) => {
             connection.as_mut().graceful_shutdown();
             // Answers may still be on their way, to a client that takes them or does not.
@@ -121,19 +140,26 @@ fn answering(
     activity: &Activity,
 ) -> impl hyper::service::Service<
     hyper::Request<Incoming>,
-    Response = axum::response::Response,
+    Response = Response,
     Error = Infallible,
-    Future = impl Future<Output = Result<axum::response::Response, Infallible>> + Send + use<>,
+    Future = impl Future<Output = Result<Response, Infallible>> + Send + use<>,
 > {
     let routes = TowerToHyperService::new(routes);
     service_fn(move |request: hyper::Request<Incoming>| {
-        let (answer, busy) = (routes.call(request), activity.begin());
+        let answer = activity.begin().map(|busy| (busy, routes.call(request)));
         async move {
-            let answer = answer.await;
-            drop(busy);
-            answer
+            let Some((busy, answer)) = answer else { return Ok(too_many_requests()) };
+            let answer = answer.await?;
+            let sending = Arc::new(busy.sends());
+            let taken = move |data| Bytes::from_owner(Untaken { data, _sending: Arc::clone(&sending) });
+            Ok(answer.map(|body| Body::new(body.map_frame(move |frame| frame.map_data(&taken)))))
         }
     })
+}
+
+fn too_many_requests() -> Response {
+    let text = "too many requests at the same time: try again later\n";
+    (StatusCode::SERVICE_UNAVAILABLE, [(header::RETRY_AFTER, "1")], text).into_response()
 }
 
 /// Those that are open.
@@ -142,6 +168,7 @@ struct Connections(Arc<Mutex<Open>>);
 
 #[derive(Debug, Default)]
 struct Open {
+    /// Of connections and of answers.
     last_id: u64,
     by_id: HashMap<u64, Connection>,
 }
@@ -150,7 +177,9 @@ struct Open {
 struct Connection {
     /// Requests that are being answered.
     n_requests: usize,
-    /// Since when its client has the word, if there are none.
+    /// Answers that its client has not taken yet, by id, with the time since when it may.
+    sending: BTreeMap<u64, Instant>,
+    /// Since when its client has the word, if no requests are being answered.
     idle_since: Instant,
     /// `None` until its task runs.
     task: Option<AbortHandle>,
@@ -168,6 +197,27 @@ pub(crate) struct Activity {
 struct Busy {
     id: u64,
     connections: Connections,
+}
+
+/// An answer is being sent.
+#[derive(Debug)]
+struct Sending {
+    connection: u64,
+    id: u64,
+    connections: Connections,
+}
+
+/// A part of an answer: it lives until it is handed to the system.
+#[derive(Debug)]
+struct Untaken {
+    data: Bytes,
+    _sending: Arc<Sending>,
+}
+
+impl AsRef<[u8]> for Untaken {
+    fn as_ref(&self) -> &[u8] {
+        &self.data
+    }
 }
 
 impl Connections {
@@ -201,19 +251,49 @@ impl Open {
         if self.by_id.len() >= MAX_CONNECTIONS && !self.make_room() {
             return None;
         }
+        let id = self.next_id();
+        let (sending, idle_since) = (BTreeMap::new(), Instant::now());
+        self.by_id.insert(id, Connection { n_requests: 0, sending, idle_since, task: None });
+        Some(id)
+    }
+
+    fn next_id(&mut self) -> u64 {
         self.last_id += 1;
-        self.by_id.insert(self.last_id, Connection { n_requests: 0, idle_since: Instant::now(), task: None });
-        Some(self.last_id)
+        self.last_id
+    }
+
+    /// Whether the connection may have one more request answered.
+    fn begin(&mut self, id: u64) -> bool {
+        while self.by_id.values().map(Connection::n_open).sum::<usize>() >= MAX_REQUESTS {
+            if !self.make_room_for_request() {
+                return false;
+            }
+        }
+        let connection = self.by_id.get_mut(&id);
+        connection.map(|connection| connection.n_requests += 1).is_some()
     }
 
     /// Ends the connection that has waited longest for its client. Whether there was one.
     fn make_room(&mut self) -> bool {
         let idle = self.by_id.iter().filter_map(|(id, connection)| Some((connection.idle_since()?, *id)));
         let Some((_, id)) = idle.min() else { return false };
+        self.end(id);
+        true
+    }
+
+    /// Ends the connection whose client has left an answer lying for longest. Whether there was one.
+    fn make_room_for_request(&mut self) -> bool {
+        let waiting = self.by_id.iter().filter(|(_, connection)| connection.n_requests == 0);
+        let waiting = waiting.filter_map(|(id, connection)| Some((connection.sending_since()?, *id)));
+        let Some((_, id)) = waiting.min() else { return false };
+        self.end(id);
+        true
+    }
+
+    fn end(&mut self, id: u64) {
         if let Some(task) = self.by_id.remove(&id).and_then(|connection| connection.task) {
             task.abort();
         }
-        true
     }
 }
 
@@ -221,12 +301,35 @@ impl Connection {
     fn idle_since(&self) -> Option<Instant> {
         (self.n_requests == 0).then_some(self.idle_since)
     }
+
+    /// Since when the answer may be taken that has lain there for longest.
+    fn sending_since(&self) -> Option<Instant> {
+        self.sending.values().next().copied()
+    }
+
+    /// Requests whose answers are made or sent.
+    fn n_open(&self) -> usize {
+        self.n_requests + self.sending.len()
+    }
 }
 
 impl Activity {
-    fn begin(&self) -> Busy {
-        self.connections.change(self.id, |connection| connection.n_requests += 1);
-        Busy { id: self.id, connections: self.connections.clone() }
+    /// `None` if too many requests are being answered.
+    fn begin(&self) -> Option<Busy> {
+        let is_admitted = self.connections.open().begin(self.id);
+        is_admitted.then(|| Busy { id: self.id, connections: self.connections.clone() })
+    }
+
+    /// Waits until the client has not taken an answer for [`SEND_TIMEOUT`].
+    async fn stalled(&self) {
+        loop {
+            let since = self.connections.open().by_id.get(&self.id).and_then(Connection::sending_since);
+            let left = SEND_TIMEOUT.saturating_sub(since.map_or(Duration::ZERO, |since| since.elapsed()));
+            if left.is_zero() {
+                return;
+            }
+            tokio::time::sleep(left).await;
+        }
     }
 
     /// Waits until no request has been answered for so long.
@@ -253,6 +356,25 @@ impl Drop for Activity {
     }
 }
 
+impl Busy {
+    /// The answer is made: the client has the word.
+    fn sends(self) -> Sending {
+        let id = self.connections.open().next_id();
+        self.connections.change(self.id, |connection| {
+            connection.sending.insert(id, Instant::now());
+        });
+        Sending { connection: self.id, id, connections: self.connections.clone() }
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.connections.change(self.connection, |connection| {
+            connection.sending.remove(&self.id);
+        });
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         self.connections.change(self.id, |connection| {
@@ -265,6 +387,7 @@ impl Drop for Busy {
 #[cfg(test)]
 mod tests {
     use axum::routing::get;
+    use tokio::io::AsyncWriteExt as _;
 
     use super::*;
 
@@ -284,6 +407,44 @@ mod tests {
         let began = Instant::now();
         connection.await.expect("no panic").expect("the server says that it ends");
         assert!(began.elapsed().abs_diff(HEADER_TIMEOUT) < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+
+    /// A server of an answer of a megabyte.
+    fn large_answers() -> Router {
+        Router::new().route("/large", get(|| async { vec![b'x'; 1 << 20] }))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_take_its_answer_is_given_up() {
+        let (mut client, server) = tokio::io::duplex(1 << 10);
+        let connections = Connections::default();
+        connections.spawn(|activity| serve_http1(server, large_answers(), activity));
+        client.write_all(b"GET /large HTTP/1.1\r\nHost: a\r\n\r\n").await.expect("sent");
+        let began = Instant::now();
+        while !connections.open().by_id.is_empty() {
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        assert!(began.elapsed() >= SEND_TIMEOUT && began.elapsed() < 3 * SEND_TIMEOUT, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test]
+    async fn requests_are_bounded_and_answers_that_nobody_takes_give_way() {
+        let connections = Connections::default();
+        let activities: Vec<Activity> = (0..3)
+            .filter_map(|_| connections.open().enter())
+            .map(|id| Activity { id, connections: connections.clone() })
+            .collect();
+        let [greedy, busy, probe] = &activities[..] else { panic!("three connections") };
+        let left: Vec<Sending> = (0..MAX_REQUESTS - 1).filter_map(|_| greedy.begin()).map(Busy::sends).collect();
+        assert_eq!(left.len(), MAX_REQUESTS - 1);
+        let answered = busy.begin().expect("there is room");
+        assert!(probe.begin().is_some(), "the answers that lie there give way");
+        assert!(!connections.open().by_id.contains_key(&greedy.id));
+        let all: Vec<Busy> = std::iter::from_fn(|| busy.begin()).collect();
+        assert_eq!(all.len(), MAX_REQUESTS - 1);
+        assert!(probe.begin().is_none(), "all are being answered");
+        drop((all, answered));
+        assert!(probe.begin().is_some());
     }
 
     #[test]

@@ -103,9 +103,9 @@ impl EventRecorder {
         self.throttle.set(rate).await;
     }
 
-    /// Queues an event, or drops it if 50,000 are waiting already. Never waits.
+    /// Queues an event, or drops it if 50,000 are waiting already. Its texts are cut to what the API takes. Never waits.
     pub fn record(&self, event: NewEvent) {
-        if self.queue.try_send(Command::Record(Box::new(event))).is_err() {
+        if self.queue.try_send(Command::Record(Box::new(series::shorten(event)))).is_err() {
             self.n_dropped.fetch_add(1, Ordering::Relaxed);
         }
     }

@@ -1,6 +1,9 @@
 //! Waits for devices that need work before a pod can run with them (KEP-5007).
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    sync::{Mutex, PoisonError},
+};
 
 use berth_scheduler::WaitResult;
 use prometheus::{HistogramVec, IntCounterVec, exponential_buckets};
@@ -8,9 +11,14 @@ use serde::Deserialize;
 
 use super::registration::{Registration, Stability::Alpha};
 
+/// Drivers that are told apart: their names come from whatever publishes devices. The others are counted as [`OTHER`].
+const MAX_DRIVERS: usize = 64;
+const OTHER: &str = "other";
+
 /// Written by the scheduling thread alone.
 #[derive(Debug)]
 pub(super) struct BindingConditionMetrics {
+    drivers: Mutex<BTreeSet<String>>,
     allocations: IntCounterVec,
     wait: HistogramVec,
 }
@@ -19,6 +27,7 @@ impl BindingConditionMetrics {
     pub(super) fn new(add: &mut Registration) -> Self {
         let labels = ["profile", "driver", "status"];
         Self {
+            drivers: Mutex::default(),
             allocations: add.counter(
                 Alpha,
                 (
@@ -40,10 +49,23 @@ impl BindingConditionMetrics {
     pub(super) fn waited(&self, profile: &str, claims: &[impl AsRef<[u8]>], result: WaitResult, seconds: f64) {
         let drivers: BTreeSet<String> = claims.iter().flat_map(|claim| drivers(claim.as_ref())).collect();
         for driver in &drivers {
+            let driver = self.label(driver);
             let labels = [profile, driver, result.as_str()];
             self.allocations.with_label_values(&labels).inc();
             self.wait.with_label_values(&labels).observe(seconds);
         }
+    }
+
+    fn label<'a>(&self, driver: &'a str) -> &'a str {
+        let mut known = self.drivers.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.contains(driver) {
+            return driver;
+        }
+        if known.len() >= MAX_DRIVERS {
+            return OTHER;
+        }
+        known.insert(driver.to_owned());
+        driver
     }
 }
 
@@ -82,4 +104,19 @@ fn drivers(claim: &[u8]) -> Vec<String> {
     };
     let devices = allocation.devices.results.into_iter();
     devices.filter(|device| !device.binding_conditions.is_empty()).map(|device| device.driver).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn so_many_drivers_are_told_apart() {
+        let mut add = Registration::default();
+        let metrics = BindingConditionMetrics::new(&mut add);
+        let labels: BTreeSet<String> =
+            (0..1000).map(|number| metrics.label(&format!("driver-{number}")).to_owned()).collect();
+        assert_eq!(labels.len(), MAX_DRIVERS + 1);
+        assert_eq!((metrics.label("driver-3"), metrics.label("driver-999")), ("driver-3", OTHER));
+    }
 }

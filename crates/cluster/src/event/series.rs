@@ -24,8 +24,9 @@ const SERIES_END: Span = Span::from_mins(6);
 /// Events remembered, some 800 bytes each. A busy scheduler records a hundred thousand in six minutes, of which few repeat.
 const MAX_SEEN: NonZeroUsize = NonZeroUsize::new(8192).expect("not zero");
 
-/// The API server's bound on a note, in bytes.
+/// The API server's bounds on a note, a reason and an action, in bytes (`pkg/apis/core/validation/events.go`).
 const MAX_NOTE: usize = 1024;
+const MAX_WORD: usize = 128;
 const CUT_OFF: &str = " ...";
 
 /// Names may have 253 bytes, of which a point and the time take 17.
@@ -89,8 +90,8 @@ impl SeriesTable {
 
     /// Takes an event in; returns what to send because of it.
     pub(super) fn observe(&mut self, event: NewEvent, now: Time) -> Vec<Request> {
-        let NewEvent { type_, reason, action, note, note_counts, regarding, related, reporting_controller } = event;
-        let note = shorten(note);
+        let NewEvent { type_, reason, action, note, note_counts, regarding, related, reporting_controller } =
+            shorten(event);
         let key_note = if note_counts { note.clone() } else { String::new() };
         let key = Key { type_, action, reason, reporting_controller, regarding, related, note: key_note };
         if let Some(seen) = self.seen.get_mut(&key) {
@@ -151,12 +152,17 @@ impl SeriesTable {
     }
 }
 
-/// The note as the API takes it.
-fn shorten(note: String) -> String {
-    if note.len() <= MAX_NOTE {
-        return note;
+/// The event with texts as long as the API takes them: plugins choose some, and thousands of events may wait.
+pub(super) fn shorten(mut event: NewEvent) -> NewEvent {
+    for word in [&mut event.reason, &mut event.action] {
+        if word.len() > MAX_WORD {
+            *word = cut(word, MAX_WORD).to_owned().into();
+        }
     }
-    format!("{}{CUT_OFF}", cut(&note, MAX_NOTE - CUT_OFF.len()))
+    if event.note.len() > MAX_NOTE {
+        event.note = format!("{}{CUT_OFF}", cut(&event.note, MAX_NOTE - CUT_OFF.len()));
+    }
+    event
 }
 
 /// The first `max` bytes, or a few less where they would split a character.
@@ -209,6 +215,14 @@ mod tests {
         let posted = &event(request)["series"];
         assert_eq!(*posted, json!({"count": count, "lastObservedTime": last_observed_time}));
         (*count, last_observed_time)
+    }
+
+    #[test]
+    fn texts_of_plugins_are_as_long_as_the_api_takes_them() {
+        let long = NewEvent { reason: "r".repeat(4096).into(), action: "ä".repeat(4096).into(), ..failed("1", "n") };
+        let event = shorten(NewEvent { note: "n".repeat(24 << 10), ..long });
+        assert_eq!((event.reason.len(), event.action.len(), event.note.len()), (MAX_WORD, MAX_WORD, MAX_NOTE));
+        assert_eq!(shorten(failed("1", "n")).note, "n");
     }
 
     #[test]
@@ -294,6 +308,7 @@ mod tests {
 
     #[test]
     fn long_notes_are_cut_between_characters() {
+        let shorten = |note: String| super::shorten(failed("105", &note)).note;
         assert_eq!(shorten("x".repeat(1024)).len(), 1024);
         let long = shorten("x".repeat(1025));
         assert_eq!((long.len(), &long[1018..]), (1024, "xx ..."));

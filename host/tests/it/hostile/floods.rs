@@ -38,7 +38,7 @@ async fn effects_that_come_to_nothing_are_counted_and_seldom_told() {
         Guest::new("Holder", At::Permit, holds("Holder").expect("a component")),
         Guest::new("Loud", At::Permit, Vec::new()).late(),
     ];
-    let mut bench = Bench::start(cluster, guests, RULES).await;
+    let bench = Bench::start(cluster, guests, RULES).await;
     bench.create("Holder", 1).await;
     let held = |text: &str| text.contains("scheduler_goroutines{operation=\"binding\"} 1\n");
     bench.scheduler.until("/metrics", held).await;
