@@ -1,6 +1,7 @@
 //! `cargo xtask`: what a contributor runs, with nothing but rustup and a C compiler installed.
 
 mod checks;
+mod confined;
 mod deny;
 mod dist;
 mod fresh;
@@ -31,7 +32,11 @@ usage: cargo xtask COMMAND [ARGUMENT ...]
                    a steady stream of pods while every plugin is replaced, over and over; --help for its options. It
                    measures, so it takes a release build: a quarter of an hour on two cores, the first time
   soak [ARG ...]   hours of pods with ever new texts, swaps and faults; fails when memory, symbols or latency grow; --hours N,
-                   --minutes N, --help for the other options. It takes a release build, too
+                   --minutes N, --help for the other options; --outsiders adds all that pods, plugins, clients and files can
+                   send, in a cgroup of 512 MiB. It takes a release build, too
+  hostile [--confined]
+                   the hostile suite: plugins, files and clients that mean harm. With --confined each scheduler runs in a cgroup
+                   with the memory limit of the Deployment in examples/kubernetes, on one processor
   chaos [ARG ...]  replicas of the scheduler are killed and cut off while pods come, go and are resized; --seed N repeats a
                    run, --real takes the control plane of $KUBEBUILDER_ASSETS, --help lists the options
   e2e [SCENARIO ...]
@@ -65,7 +70,8 @@ fn main() -> ExitCode {
         "test" => test_run::test(),
         "fresh" => fresh::fresh(),
         "swap-storm" => harness("swap-storm", &["--release"], rest),
-        "soak" => harness("soak", &["--release"], rest),
+        "soak" => confined::soak(rest),
+        "hostile" => confined::hostile(rest),
         "chaos" => harness("chaos", &[], rest),
         "e2e" => harness("e2e", &[], rest),
         "differential" => harness("differential", &[], rest),
@@ -132,10 +138,14 @@ fn target_dir() -> PathBuf {
 
 /// Runs a program that drives the `berth` binary, both built alike.
 fn harness(program: &str, profile: &[&str], arguments: &[String]) -> Result<()> {
+    harness_with(program, profile, arguments, &[])
+}
+
+fn harness_with(program: &str, profile: &[&str], arguments: &[String], environment: &[(&str, &str)]) -> Result<()> {
     setup()?;
     cargo(&[&["build", "--bin", "berth", "--bin", program], profile].concat())?;
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    cargo(&[&["run", "--bin", program], profile, &["--"], &arguments].concat())
+    cargo_with(&[&["run", "--bin", program], profile, &["--"], &arguments].concat(), environment)
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {

@@ -1,6 +1,13 @@
 //! One `berth` process of a test. What would be an error of [`berth_test_processes::Process`] fails the test.
 
-use std::{ffi::OsStr, process::Command, time::Duration};
+use std::{
+    ffi::{OsStr, OsString},
+    path::Path,
+    process::Command,
+    time::Duration,
+};
+
+use berth_test_processes::scheduler_command;
 
 pub(crate) use berth_test_processes::{DEADLINE, Ended};
 
@@ -19,7 +26,10 @@ impl Process {
         arguments: impl IntoIterator<Item = A>,
         variables: &[(&str, &str)],
     ) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_berth"));
+        let arguments: Vec<OsString> = arguments.into_iter().map(|argument| argument.as_ref().to_owned()).collect();
+        let program = Path::new(env!("CARGO_BIN_EXE_berth"));
+        let schedules = arguments.first().is_some_and(|first| first == "run" || first == "kube-scheduler");
+        let mut command = if schedules { scheduler_command(program) } else { Command::new(program) };
         command.args(arguments);
         for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
             command.env_remove(variable);

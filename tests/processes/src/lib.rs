@@ -10,5 +10,5 @@ mod waiting;
 
 pub use endpoints::{AdminSocket, Endpoints, free_addresses};
 pub use process::{Ended, Process};
-pub use scheduler::{Scheduler, berth, beside};
+pub use scheduler::{CONFINED, Scheduler, berth, berth_scheduler, beside, scheduler_command};
 pub use waiting::{DEADLINE, interruptible, until};

@@ -18,11 +18,37 @@ pub fn beside(name: &str) -> Result<PathBuf> {
     Ok(program)
 }
 
+/// Names the program `confined`, and after a colon the bytes of memory that each scheduler of a test is held to.
+pub const CONFINED: &str = "BERTH_CONFINED";
+
+/// A command for a scheduler, in a cgroup of its own if [`CONFINED`] asks for that.
+#[must_use]
+pub fn scheduler_command(program: &Path) -> Command {
+    let asked = env::var(CONFINED).ok();
+    match asked.as_deref().and_then(|asked| asked.rsplit_once(':')) {
+        Some((confined, memory)) => {
+            let mut command = Command::new(confined);
+            command.arg(memory).arg(program);
+            command
+        }
+        None => Command::new(program),
+    }
+}
+
+/// As [`berth`], for a scheduler, which may be held to some memory.
+#[must_use]
+pub fn berth_scheduler(program: &Path, home: &Path) -> Command {
+    without_surroundings(scheduler_command(program), home)
+}
+
 /// A command that finds neither a cluster nor options in its environment, and keeps what it caches, and the socket on which it
 /// takes orders, in `home`.
 #[must_use]
 pub fn berth(program: &Path, home: &Path) -> Command {
-    let mut command = Command::new(program);
+    without_surroundings(Command::new(program), home)
+}
+
+fn without_surroundings(mut command: Command, home: &Path) -> Command {
     for variable in ["KUBECONFIG", "KUBERNETES_SERVICE_HOST", "BERTH_LOG", "BERTH_SERVER", "BERTH_ADMIN_SOCKET"] {
         command.env_remove(variable);
     }

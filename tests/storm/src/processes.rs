@@ -2,12 +2,13 @@
 
 use std::{
     fs,
+    net::SocketAddr,
     path::PathBuf,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
-use berth_test_processes::{AdminSocket, Endpoints, Process, berth, beside, free_addresses};
+use berth_test_processes::{AdminSocket, Endpoints, Process, berth, berth_scheduler, beside, free_addresses};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -46,14 +47,20 @@ pub struct Processes {
 impl Processes {
     /// The scheduler meets these faults at the API server, if any; the rules are those of `berth sandbox --faults`.
     pub async fn start(n_nodes: u32, faults: Option<&Value>) -> Result<Self> {
+        Self::start_with(n_nodes, faults, ("", "")).await
+    }
+
+    /// The same with more lines of the scheduler's configuration, and of that of plugins.
+    pub async fn start_with(n_nodes: u32, faults: Option<&Value>, (config, rules): (&str, &str)) -> Result<Self> {
+        let more = (config, rules);
         let dir = tempfile::tempdir()?;
         let kubeconfig = dir.path().join("kubeconfig");
         let plugins_dir = dir.path().join("plugins");
         fs::create_dir(&plugins_dir)?;
         let plugin_config = dir.path().join("plugin-host.yaml");
-        fs::write(&plugin_config, format!("{GRANTS}{DEFAULTS}"))?;
+        fs::write(&plugin_config, format!("{GRANTS}{}{DEFAULTS}", more.1))?;
         let config = dir.path().join("scheduler.yaml");
-        fs::write(&config, CONFIG)?;
+        fs::write(&config, format!("{CONFIG}{}", more.0))?;
         let program = beside("berth")?;
         let mut sandbox = berth(&program, dir.path());
         sandbox.args(["sandbox", "--no-scheduler", "--log", "warn", "--nodes", &n_nodes.to_string(), "--kubeconfig"]);
@@ -66,7 +73,7 @@ impl Processes {
         let sandbox = Process::start(sandbox)?;
         sandbox.line("serving ").await?;
         let [address] = free_addresses()?;
-        let mut scheduler = berth(&program, dir.path());
+        let mut scheduler = berth_scheduler(&program, dir.path());
         scheduler.args(["run", "--leader-elect=false", "--log", "error", "--kubeconfig"]).arg(&kubeconfig);
         scheduler.arg("--plugins-dir").arg(&plugins_dir).arg("--plugin-config").arg(&plugin_config);
         scheduler.arg("--config").arg(&config).args(["--metrics-address", &address.to_string()]);
@@ -89,6 +96,11 @@ impl Processes {
         let metrics = self.endpoints.get("/metrics")?;
         let line = metrics.lines().find_map(|line| line.strip_prefix("berth_symbols ")).context("berth_symbols")?;
         Ok(line.trim().parse()?)
+    }
+
+    /// Where anybody may connect.
+    pub fn address(&self) -> SocketAddr {
+        self.endpoints.address()
     }
 
     pub fn mark(&self) -> Result<Mark> {

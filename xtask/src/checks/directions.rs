@@ -134,10 +134,11 @@ const RULES: &[Rule] = &[
             "berth-components",
             "berth-test-guests",
             "berth-test-processes",
+            "berth-test-registry",
             "berth-testing",
             "berth-wasm-host",
         ],
-        &["clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
+        &["axum", "clap", "hyper", "k8s-openapi", "kube", "notify", "tokio", "wasmtime"],
     ),
     rule("xtask", &[], &[]),
 ];

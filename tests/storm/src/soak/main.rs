@@ -11,21 +11,24 @@
 
 #![expect(clippy::print_stdout, reason = "the result")]
 
+mod outsiders;
 mod samples;
 mod trouble;
 
 use std::{
+    env,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use anyhow::{Context as _, Result, ensure};
 use berth_storm::{PodStream, Processes, Swaps};
-use berth_test_processes::interruptible;
+use berth_test_processes::{CONFINED, interruptible};
 use clap::Parser;
 use tokio::task::JoinHandle;
 
 use crate::{
+    outsiders::Outsiders,
     samples::{Limits, Sample, Samples},
     trouble::ForeignPods,
 };
@@ -58,6 +61,10 @@ struct Arguments {
     /// How many symbols there may be at any time
     #[arg(long, default_value_t = 60_000.0)]
     max_symbols: f64,
+    /// Send all that outsiders can send as well: objects, effects, connections, files and a registry that does wrong.
+    /// `cargo xtask soak --outsiders` runs the scheduler in a cgroup of 512 MiB, where one can be made
+    #[arg(long)]
+    outsiders: bool,
     /// How much the 99th percentile from creation to binding may grow after the warm-up, as a share of its mean
     #[arg(long, default_value_t = 1.0)]
     max_latency_growth: f64,
@@ -77,14 +84,25 @@ fn main() -> Result<()> {
 
 async fn soak(arguments: &Arguments) -> Result<()> {
     let faults = trouble::faults(arguments.seed);
-    let processes = Arc::new(Processes::start(arguments.nodes, Some(&faults)).await?);
+    let outsiders = if arguments.outsiders { Some(Outsiders::start().await?) } else { None };
+    let rules = outsiders.as_ref().map(Outsiders::rules).unwrap_or_default();
+    let config = if arguments.outsiders { outsiders::CONFIG } else { "" };
+    let processes = Arc::new(Processes::start_with(arguments.nodes, Some(&faults), (config, &rules)).await?);
+    match env::var(CONFINED) {
+        Ok(asked) => println!("the scheduler runs in a cgroup, by {asked}"),
+        Err(_) => println!("the scheduler was not run in a cgroup"),
+    }
     let mut swaps = Swaps::new(arguments.seed);
     swaps.all_components(&processes)?;
     println!("all plugins are components; {:.1} minutes from here", arguments.time().as_secs_f64() / 60.0);
     let stream = PodStream::start(&processes.kubeconfig, arguments.rate, trouble::pod).await?;
     let end = Instant::now() + arguments.time();
     let swapping = swap_until(end, swaps, Arc::clone(&processes), Duration::from_secs(arguments.swap_every));
+    let sending = outsiders.map(|outsiders| tokio::spawn(outsiders.send_until(end, Arc::clone(&processes))));
     let samples = sample_until(end, arguments, &processes, &stream).await?;
+    if let Some(sending) = sending {
+        sending.await?.context("sending what outsiders send")?;
+    }
     let swaps = swapping.await?.context("swapping")?;
     swaps.report();
     let outcome = stream.finish().await?;

@@ -1,0 +1,54 @@
+//! `confined`: a program in a cgroup of its own, as a container with a limit of memory and one processor would hold it.
+//!
+//! The program takes this one's place, so its id and its signals are those of whatever started `confined`. Where no cgroup can
+//! be made, nothing is run, and the exit code is [`NOT_CONFINED`]. Groups that earlier runs left empty are removed.
+
+#![expect(clippy::print_stderr, reason = "the result")]
+
+mod cgroup;
+
+use std::{
+    env, fs,
+    os::unix::process::CommandExt as _,
+    path::Path,
+    process::{Command, ExitCode},
+};
+
+use anyhow::{Context as _, Result};
+
+/// The exit code where no cgroup can be made.
+const NOT_CONFINED: u8 = 77;
+
+const HELP: &str = "usage: confined MEMORY [PROGRAM ARGUMENT ...]\n\nRuns PROGRAM in a cgroup with MEMORY bytes, on one \
+                    processor. Without PROGRAM it says whether that can be done here.";
+
+fn main() -> ExitCode {
+    let mut arguments = env::args().skip(1);
+    let Some(memory) = arguments.next().and_then(|memory| memory.parse().ok()) else {
+        eprintln!("{HELP}");
+        return ExitCode::from(2);
+    };
+    let program: Vec<String> = arguments.collect();
+    if let Err(error) = enter(memory, !program.is_empty()) {
+        eprintln!("not run: no cgroup can be made here: {error:#}");
+        return ExitCode::from(NOT_CONFINED);
+    }
+    let Some((program, arguments)) = program.split_first() else { return ExitCode::SUCCESS };
+    let error = Command::new(program).args(arguments).exec();
+    eprintln!("{program}: {error}");
+    ExitCode::FAILURE
+}
+
+/// Makes a group, and with `joins` has this process belong to it.
+fn enter(memory: u64, joins: bool) -> Result<()> {
+    let own = fs::read_to_string("/proc/self/cgroup").context("/proc/self/cgroup")?;
+    let groups = cgroup::make(Path::new("/sys/fs/cgroup"), &own, memory, std::process::id())?;
+    for group in groups {
+        if joins {
+            fs::write(group.join("cgroup.procs"), "0").with_context(|| format!("joining {}", group.display()))?;
+        } else {
+            fs::remove_dir(&group).with_context(|| format!("removing {}", group.display()))?;
+        }
+    }
+    Ok(())
+}
