@@ -181,6 +181,7 @@ impl PreFilter for DynamicResources {
     fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
         self.reached = Some(call.cycle);
         self.attempt = None;
+        self.cache.selectors.free_unused(call.now);
         if call.pod.resource_claims.is_empty() && call.pod.extended_requests.is_empty() {
             return Err(Status::skip());
         }

@@ -77,6 +77,9 @@ pub(super) enum AllocationError {
     /// The search was cut off.
     #[error("timed out trying to allocate devices")]
     TimedOut,
+    /// The same, and the search was at this selector then.
+    #[error("timed out trying to allocate devices: {origin}: selector #{position} was evaluated last")]
+    SelectorTimedOut { origin: String, position: usize },
     #[error("could not retrieve device class {0}: not found")]
     ClassNotFound(String),
     #[error("claim {claim}, request {request}: asks for all devices, but resource pool {pool} is currently {state}")]
@@ -87,6 +90,13 @@ pub(super) enum AllocationError {
     UnsupportedSelector { origin: String, position: usize },
     #[error("{origin}: selector #{position}: {source}")]
     Selector { origin: String, position: usize, source: SelectorError },
+}
+
+impl AllocationError {
+    /// Whether the search was cut off.
+    pub(super) fn is_timeout(&self) -> bool {
+        matches!(self, Self::TimedOut | Self::SelectorTimedOut { .. })
+    }
 }
 
 /// Searches `node_devices` for devices for the claims of `plan`.

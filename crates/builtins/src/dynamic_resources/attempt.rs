@@ -10,7 +10,7 @@ use berth_model::{
 };
 
 use super::{
-    allocator::{self, AllocationError, AllocationOutcome, Devices, Inventory, Plan, SearchLimit},
+    allocator::{self, AllocationOutcome, Devices, Inventory, Plan, SearchLimit},
     args::DynamicResourcesArgs,
     dra_cache::{DraCache, text_of},
     extended::{ExtendedClaim, ExtendedResources, claim_for},
@@ -325,7 +325,7 @@ impl AllocationAttempt {
             Ok(AllocationOutcome::NothingWithInvalidPool) => {
                 Err(Status::unresolvable("invalid resource pools were encountered").into())
             }
-            Err(error @ AllocationError::TimedOut) => Err(Status::error(format!("node {}: {error}", node.name)).into()),
+            Err(error) if error.is_timeout() => Err(Status::error(format!("node {}: {error}", node.name)).into()),
             Err(error) => Err(Status::error(error.to_string()).into()),
         }
     }

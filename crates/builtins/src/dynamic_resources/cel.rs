@@ -3,8 +3,8 @@
 //!
 //! `device.driver` is a string, `device.attributes` and `device.capacity` are maps from domain to a map of what that
 //! domain defines; an unknown domain is an empty map. Quantities and semantic versions are types of their own.
-//! Each expression is compiled once and evaluated once for a device; programs and results are kept, since the same few
-//! expressions are evaluated for the same devices in every attempt.
+//! An expression is compiled once and evaluated once for a device, as long as it is in use: the same few expressions are
+//! evaluated for the same devices in every attempt. What is kept is bounded in bytes, and freed when it is not used.
 //!
 //! Deliberately absent: a type checker (the API server runs one), durations and timestamps (devices have none), the
 //! libraries for URLs and network addresses, and comprehensions over two variables. An expression that uses one of them
@@ -14,24 +14,36 @@ mod cost;
 mod device_value;
 mod library;
 mod nesting;
+mod pattern;
+mod program;
 mod quantity;
+mod recently_used;
 mod semantic_version;
 #[cfg(test)]
 mod tests;
 
 use std::sync::Arc;
 
-use cel::{Context, Env, ExecutionError, Program, Value};
-use rustc_hash::FxHashMap;
+use berth_model::Time;
+use cel::Env;
 
+use self::{program::Program, recently_used::RecentlyUsed};
 use super::objects::Device;
 
-/// The longest expression that Kubernetes accepts, in bytes.
-const MAX_LENGTH: usize = 10 * 1024;
-/// How many results are kept: far more than a cluster needs, and about ten megabytes.
-const MAX_RESULTS: usize = 1 << 18;
-/// How many programs are kept, since claims may contain any number of different expressions.
-const MAX_PROGRAMS: usize = 1 << 12;
+/// What compiled expressions may take, with their regular expressions, in bytes. The largest takes about half a megabyte
+/// beside its regular expressions, a usual one some kilobytes. kube-scheduler keeps ten (`celCache` in
+/// `pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go`).
+const MAX_PROGRAM_BYTES: usize = 32 << 20;
+/// What results may take, in bytes: enough for a hundred thousand, far more than a cluster needs.
+const MAX_RESULT_BYTES: usize = 16 << 20;
+/// What the texts of selections may take, in bytes. A claim has at most some megabytes.
+const MAX_SELECTION_BYTES: usize = 8 << 20;
+/// What an entry takes beside its text: hash tables are half empty at worst.
+const OVERHEAD_OF_ENTRY: usize = 128;
+/// After so many milliseconds, what was not used since the last time is freed.
+const TIME_TO_FREE: u64 = 5 * 60 * 1_000;
+/// The most characters that the reason of an error has. It stands in the pod's condition.
+const MAX_REASON: usize = 512;
 
 /// Identifies a device in one version of its slice. Keys are never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -40,6 +52,10 @@ pub(super) struct DeviceKey(pub(super) u64);
 /// Identifies the selectors and tolerations of a request. Ids are never reused for different ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct SelectionId(u64);
+
+/// Identifies a compiled expression. Ids are never reused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct ProgramId(u64);
 
 /// Whether a selector matches a device.
 pub(super) type SelectorResult = Result<bool, SelectorError>;
@@ -56,12 +72,18 @@ pub(super) enum SelectorError {
 /// Compiled selectors and their results.
 pub(super) struct Selectors {
     env: Arc<Env>,
-    ids: FxHashMap<Box<str>, usize>,
-    programs: Vec<Result<Program, Arc<str>>>,
-    results: FxHashMap<(usize, DeviceKey), SelectorResult>,
-    selections: FxHashMap<Box<str>, SelectionId>,
-    n_selections: u64,
+    programs: RecentlyUsed<Box<str>, KnownProgram>,
+    results: RecentlyUsed<(ProgramId, DeviceKey), SelectorResult>,
+    selections: RecentlyUsed<Box<str>, SelectionId>,
+    /// The id of the last program.
+    last_program: u64,
+    /// The id of the last selection.
+    last_selection: u64,
+    freed_at: Time,
 }
+
+/// A compiled expression, or why it is none.
+type KnownProgram = (ProgramId, Result<Arc<Program>, SelectorError>);
 
 impl std::fmt::Debug for Selectors {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -69,15 +91,40 @@ impl std::fmt::Debug for Selectors {
     }
 }
 
+impl SelectorError {
+    fn compile(reason: &str) -> Self {
+        Self::Compile(shortened(reason))
+    }
+
+    fn run(reason: &str) -> Self {
+        Self::Run(shortened(reason))
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Compile(reason) | Self::Run(reason) => reason.len(),
+        }
+    }
+}
+
+/// Reasons quote the expression, and keys that it made.
+fn shortened(reason: &str) -> Arc<str> {
+    match reason.char_indices().nth(MAX_REASON) {
+        Some((end, _)) => format!("{}…", &reason[..end]).into(),
+        None => reason.into(),
+    }
+}
+
 impl Default for Selectors {
     fn default() -> Self {
         Self {
             env: library::environment(),
-            ids: FxHashMap::default(),
-            programs: Vec::new(),
-            results: FxHashMap::default(),
-            selections: FxHashMap::default(),
-            n_selections: 0,
+            programs: RecentlyUsed::new(MAX_PROGRAM_BYTES),
+            results: RecentlyUsed::new(MAX_RESULT_BYTES),
+            selections: RecentlyUsed::new(MAX_SELECTION_BYTES),
+            last_program: 0,
+            last_selection: 0,
+            freed_at: Time(0),
         }
     }
 }
@@ -91,84 +138,51 @@ impl Selectors {
         device: &Device,
         key: DeviceKey,
     ) -> SelectorResult {
-        let program_idx = self.program(expression);
-        if let Some(result) = self.results.get(&(program_idx, key)) {
+        let (id, program) = self.program(expression);
+        if let Some(result) = self.results.get(&(id, key)) {
             return result.clone();
         }
-        let result = match self.programs.get(program_idx) {
-            Some(Ok(program)) => run(program, &self.env, driver, device),
-            Some(Err(error)) => Err(SelectorError::Compile(Arc::clone(error))),
-            None => Ok(false),
-        };
-        if self.results.len() >= MAX_RESULTS {
-            self.results.clear();
-        }
-        self.results.insert((program_idx, key), result.clone());
+        let result = program.and_then(|program| program.run(&self.env, driver, device));
+        let bytes = OVERHEAD_OF_ENTRY + result.as_ref().err().map_or(0, SelectorError::bytes);
+        self.results.insert((id, key), result.clone(), bytes);
         result
     }
 
     /// The id of the selection with this text; a new id without a text.
     pub(super) fn selection(&mut self, text: Option<String>) -> SelectionId {
-        if let Some(known) = text.as_ref().and_then(|text| self.selections.get(&**text)) {
+        if let Some(known) = text.as_ref().and_then(|text| self.selections.get(text.as_str())) {
             return *known;
         }
-        if self.selections.len() >= MAX_PROGRAMS {
-            self.selections.clear();
-        }
-        self.n_selections += 1;
+        self.last_selection += 1;
+        let id = SelectionId(self.last_selection);
         if let Some(text) = text {
-            self.selections.insert(text.into(), SelectionId(self.n_selections));
+            let bytes = OVERHEAD_OF_ENTRY + text.len();
+            self.selections.insert(text.into(), id, bytes);
         }
-        SelectionId(self.n_selections)
+        id
     }
 
-    fn program(&mut self, expression: &str) -> usize {
-        if let Some(program_idx) = self.ids.get(expression) {
-            return *program_idx;
+    /// Frees what was not used for some minutes. To be called now and then, with the present time.
+    pub(super) fn free_unused(&mut self, now: Time) {
+        if now.0.saturating_sub(self.freed_at.0) < TIME_TO_FREE {
+            return;
         }
-        if self.programs.len() >= MAX_PROGRAMS {
-            self.ids.clear();
-            self.programs.clear();
-            self.results.clear();
+        self.freed_at = now;
+        self.programs.age();
+        self.results.age();
+        self.selections.age();
+    }
+
+    fn program(&mut self, expression: &str) -> KnownProgram {
+        if let Some(known) = self.programs.get(expression) {
+            return known.clone();
         }
-        let program_idx = self.programs.len();
-        self.programs.push(compile(expression, &self.env));
-        self.ids.insert(expression.into(), program_idx);
-        program_idx
-    }
-}
-
-fn compile(expression: &str, env: &Env) -> Result<Program, Arc<str>> {
-    if expression.len() > MAX_LENGTH {
-        return Err(format!("expression is longer than {MAX_LENGTH} bytes").into());
-    }
-    if nesting::is_too_deep(expression) {
-        return Err(format!("too complex, more than {} operations within each other", nesting::MAX_DEPTH).into());
-    }
-    let program = env.compile(expression).map_err(|errors| errors.to_string())?;
-    cost::check(program.expression()).map_err(|reason| reason.to_string())?;
-    Ok(program)
-}
-
-fn run(program: &Program, env: &Arc<Env>, driver: &str, device: &Device) -> SelectorResult {
-    let mut context = Context::with_env(Arc::clone(env));
-    context.add_variable_as_val("device", device_value::of(driver, device));
-    match program.execute(&context) {
-        Ok(Value::Bool(answer)) => Ok(answer),
-        Ok(other) => Err(SelectorError::Run(format!("result of type {} is no bool", other.type_of()).into())),
-        Err(error) => Err(SelectorError::Run(message(&error).into())),
-    }
-}
-
-/// What conditions of pods say: the words of cel-go, where what a device lacks can be the reason.
-#[expect(clippy::wildcard_enum_match_arm, reason = "any other error is in the words of the interpreter")]
-fn message(error: &ExecutionError) -> String {
-    match error {
-        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
-        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
-        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
-        ExecutionError::Overflow(_, Value::UInt(_), _) => "unsigned integer overflow".to_owned(),
-        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
-        _ => error.to_string(),
+        self.last_program += 1;
+        let program =
+            Program::compile(expression, &self.env).map_err(|error| SelectorError::compile(&error.to_string()));
+        let bytes = program.as_ref().map_or_else(SelectorError::bytes, Program::bytes);
+        let known = (ProgramId(self.last_program), program.map(Arc::new));
+        self.programs.insert(expression.into(), known.clone(), OVERHEAD_OF_ENTRY + expression.len() + bytes);
+        known
     }
 }

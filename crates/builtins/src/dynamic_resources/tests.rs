@@ -183,7 +183,9 @@ fn a_pod_whose_devices_take_too_long_to_find_is_turned_down() {
     let selectors = json!([{"cel": {"expression": slow}}]);
     cluster.claim("c", |claim| claim["spec"]["devices"]["requests"][0]["exactly"]["selectors"] = selectors);
     let pod = cluster.pod("p", &["c"], json!({}));
-    assert_eq!(cluster.verdicts(1, &pod), ["Error: node node-1: timed out trying to allocate devices"]);
+    let selector = "claim default/c: selector #0 was evaluated last";
+    let expected = format!("Error: node node-1: timed out trying to allocate devices: {selector}");
+    assert_eq!(cluster.verdicts(1, &pod), [expected]);
 }
 
 /// API reference, PodResourceClaim: a claim made from a template belongs to its pod, once it is there.

@@ -54,8 +54,11 @@ fn all_match(
         let Some(cel) = &selector.cel else {
             return Err(AllocationError::UnsupportedSelector { origin: origin(), position });
         };
-        limit.look_at_clock()?;
-        match selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key) {
+        let result = selectors.matches(&cel.expression, &device.id.pool.driver, &device.device, device.key);
+        if limit.is_over() {
+            return Err(AllocationError::SelectorTimedOut { origin: origin(), position });
+        }
+        match result {
             Ok(true) => {}
             Ok(false) => return Ok(false),
             Err(source) => return Err(AllocationError::Selector { origin: origin(), position, source }),

@@ -19,11 +19,12 @@ impl SearchLimit {
 
     pub(super) fn step(&mut self) -> Result<(), AllocationError> {
         self.steps = self.steps.checked_sub(1).ok_or(AllocationError::TimedOut)?;
-        if self.steps.is_multiple_of(STEPS_BETWEEN_LOOKS_AT_THE_CLOCK) { self.look_at_clock() } else { Ok(()) }
+        let is_over = self.steps.is_multiple_of(STEPS_BETWEEN_LOOKS_AT_THE_CLOCK) && self.is_over();
+        if is_over { Err(AllocationError::TimedOut) } else { Ok(()) }
     }
 
-    /// For what takes longer than a step.
-    pub(super) fn look_at_clock(&self) -> Result<(), AllocationError> {
-        if self.deadline.is_over() { Err(AllocationError::TimedOut) } else { Ok(()) }
+    /// Whether the moment has come. A selector can take longer than many steps, so this is asked after each.
+    pub(super) fn is_over(&self) -> bool {
+        self.deadline.is_over()
     }
 }

@@ -107,7 +107,7 @@ impl<'s, 'p> Search<'s, 'p> {
             match self.device(position, alternative, location, (location + 1, n_missing - 1))? {
                 DeviceTrial::Solved => return Ok(true),
                 DeviceTrial::Ineligible => {}
-                DeviceTrial::NoSolution if self.could_serve(alternative, location + 1, n_missing) => {}
+                DeviceTrial::NoSolution if self.could_serve(alternative, location + 1, n_missing)? => {}
                 DeviceTrial::NoSolution => return Ok(false),
             }
         }
@@ -175,22 +175,29 @@ impl<'s, 'p> Search<'s, 'p> {
     }
 
     /// Whether there are `n_wanted` devices for the request from `start` on, if no other request takes any.
-    fn could_serve(&mut self, alternative: &Alternative, start: usize, n_wanted: usize) -> bool {
+    fn could_serve(
+        &mut self,
+        alternative: &Alternative,
+        start: usize,
+        n_wanted: usize,
+    ) -> Result<bool, AllocationError> {
         let mut n_possible = 0;
         for location in start..self.devices.len() {
             if n_possible >= n_wanted {
                 break;
             }
+            self.limit.step()?;
             let Some(device) = self.devices.get(location) else { continue };
             if eligibility::is_taken(self.inventory, &[], alternative, device) {
                 continue;
             }
             match self.suits(alternative, location) {
                 Ok(suits) => n_possible += usize::from(suits),
-                Err(_) => return true,
+                Err(error) if error.is_timeout() => return Err(error),
+                Err(_) => return Ok(true),
             }
         }
-        n_possible >= n_wanted
+        Ok(n_possible >= n_wanted)
     }
 
     /// Ends the search if some request could not be served even if it were alone.
@@ -200,18 +207,21 @@ impl<'s, 'p> Search<'s, 'p> {
         }
         let plan = self.plan;
         for request in plan.claims.iter().flat_map(|claim| &claim.requests) {
-            let mut alternatives = request.alternatives.iter();
-            if !alternatives.any(|alternative| self.could_serve_all(alternative)) {
+            let mut is_possible = false;
+            for alternative in &request.alternatives {
+                is_possible = is_possible || self.could_serve_all(alternative)?;
+            }
+            if !is_possible {
                 return Err(SearchEnd::Impossible);
             }
         }
         Ok(())
     }
 
-    fn could_serve_all(&mut self, alternative: &Alternative) -> bool {
+    fn could_serve_all(&mut self, alternative: &Alternative) -> Result<bool, AllocationError> {
         match self.amount(alternative) {
-            Amount::Nothing => false,
-            Amount::All(_) => true,
+            Amount::Nothing => Ok(false),
+            Amount::All(_) => Ok(true),
             Amount::Exactly(n_devices) => self.could_serve(alternative, 0, *n_devices),
         }
     }

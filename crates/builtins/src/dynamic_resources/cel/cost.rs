@@ -4,6 +4,7 @@
 //! Kubernetes counts for functions of strings; a comprehension costs its body for each element of its range. What comes
 //! from the device has the size of the largest value that a device may have.
 
+use super::program::ConstantPattern;
 use cel::{
     IdedExpr,
     common::ast::{CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, ListExpr, LiteralValue},
@@ -17,8 +18,9 @@ const DEVICE_SIZE: u64 = 64;
 /// How many comprehensions may go over elements within each other. With the smallest range of a device, three exceed the
 /// limit of cost; more than this takes long to estimate.
 const MAX_LOOPS: usize = 5;
-/// Compiling a regular expression that is not known beforehand: it may become as large as a regular expression may.
-const UNKNOWN_REGEX: u64 = 10_000;
+/// Compiling a regular expression that is not known beforehand, and searching a text of a device for it: it may become as
+/// large as [`super::pattern`] allows.
+const COMPUTED_REGEX: u64 = 10_000;
 
 /// Why an expression is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,12 +52,30 @@ struct Size {
 /// Sizes of bound variables, innermost last.
 type Scope<'a> = Vec<(&'a str, Size)>;
 
+/// `patterns` are the expression's regular expressions. Compiling one takes a step for each of its states.
+///
 /// # Errors
 /// Evaluating the expression might take too long or too much memory.
-pub(super) fn check(expression: &IdedExpr) -> Result<(), TooComplex> {
+pub(super) fn check(expression: &IdedExpr, patterns: &[ConstantPattern]) -> Result<(), TooComplex> {
     check_loops(expression, 0)?;
-    let estimate = estimate(expression, &mut Scope::new());
-    if estimate.steps > LIMIT || estimate.size.weight > LIMIT { Err(TooComplex::Cost) } else { Ok(()) }
+    let n_states = |it: &ConstantPattern| u64::try_from(it.pattern.n_states()).unwrap_or(u64::MAX);
+    let compiling = patterns.iter().map(n_states).fold(0, u64::saturating_add);
+    let mut scope: Scope<'_> = patterns.iter().map(|it| (it.variable.as_str(), Size::text(n_states(it)))).collect();
+    let estimate = estimate(expression, &mut scope);
+    let is_too_much = estimate.steps.saturating_add(compiling) > LIMIT || estimate.size.weight > LIMIT;
+    if is_too_much { Err(TooComplex::Cost) } else { Ok(()) }
+}
+
+pub(super) fn children(expression: &Expr) -> Vec<&IdedExpr> {
+    match expression {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
+        Expr::Select(select) => vec![&select.operand],
+        Expr::Call(call) => operands(call).collect(),
+        Expr::List(list) => list.elements.iter().collect(),
+        Expr::Map(map) => map.entries.iter().flat_map(parts).collect(),
+        Expr::Struct(fields) => fields.entries.iter().flat_map(parts).collect(),
+        Expr::Comprehension(it) => vec![&it.iter_range, &it.accu_init, &it.loop_cond, &it.loop_step, &it.result],
+    }
 }
 
 /// `loops` is how many comprehensions evaluate the expression for each of their elements.
@@ -63,20 +83,13 @@ fn check_loops(expression: &IdedExpr, loops: usize) -> Result<(), TooComplex> {
     if loops > MAX_LOOPS {
         return Err(TooComplex::Loops);
     }
-    match &expression.expr {
-        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Ok(()),
-        Expr::Select(select) => check_loops(&select.operand, loops),
-        Expr::Call(call) => operands(call).try_for_each(|operand| check_loops(operand, loops)),
-        Expr::List(list) => list.elements.iter().try_for_each(|element| check_loops(element, loops)),
-        Expr::Map(map) => map.entries.iter().flat_map(parts).try_for_each(|part| check_loops(part, loops)),
-        Expr::Struct(fields) => fields.entries.iter().flat_map(parts).try_for_each(|part| check_loops(part, loops)),
-        Expr::Comprehension(comprehension) => {
-            let within = loops + usize::from(!is_bind(comprehension));
-            let ComprehensionExpr { iter_range, accu_init, loop_cond, loop_step, result, .. } = &**comprehension;
-            [iter_range, accu_init, result].into_iter().try_for_each(|part| check_loops(part, loops))?;
-            [loop_cond, loop_step].into_iter().try_for_each(|part| check_loops(part, within))
-        }
+    if let Expr::Comprehension(comprehension) = &expression.expr {
+        let within = loops + usize::from(!is_bind(comprehension));
+        let ComprehensionExpr { iter_range, accu_init, loop_cond, loop_step, result, .. } = &**comprehension;
+        [iter_range, accu_init, result].into_iter().try_for_each(|part| check_loops(part, loops))?;
+        return [loop_cond, loop_step].into_iter().try_for_each(|part| check_loops(part, within));
     }
+    children(&expression.expr).into_iter().try_for_each(|part| check_loops(part, loops))
 }
 
 /// Whether the comprehension only gives a value a name.
@@ -181,6 +194,8 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     let read = sizes.iter().fold(0_u64, |read, size| read.saturating_add(size.weight));
     let product = |of: fn(&Size) -> u64| sizes.iter().map(of).fold(1_u64, |all, size| all.saturating_mul(size.max(1)));
     let all = sizes.iter().copied().reduce(Size::and).unwrap_or(Size::SCALAR);
+    let text = sizes.first().map_or(1, |text| text.weight);
+    let text = Size { count: text, element: text, weight: text };
     let (extra, size) = match call.func_name.as_str() {
         "_?_:_" => (0, sizes.iter().skip(1).copied().reduce(Size::max).unwrap_or(Size::SCALAR)),
         "_&&_" | "_||_" | "!_" | "@not_strictly_false" => (0, Size::SCALAR),
@@ -190,8 +205,10 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
         "@in" | "indexOf" | "lastIndexOf" => (read, Size::SCALAR),
         "sets.contains" | "sets.equivalent" | "sets.intersects" => (product(|size| size.count), Size::SCALAR),
         "_[_]" | "_[?_]" => (0, sizes.first().map_or(Size::SCALAR, |operand| operand.of_element())),
-        "matches" => (regex_steps(call, read), Size::SCALAR),
-        "find" | "findAll" => (regex_steps(call, read), Size { count: read, element: read, weight: read }),
+        "matches" => (search_steps(call, &sizes), Size::SCALAR),
+        "find" => (search_steps(call, &sizes), text),
+        // What is found is where the next search begins.
+        "findAll" => (search_steps(call, &sizes).saturating_mul(text.weight), text),
         "replace" | "join" | "format" => {
             let size = Size::text(product(|size| size.weight));
             (size.weight / 10, size)
@@ -202,18 +219,16 @@ fn call_estimate<'a>(call: &'a CallExpr, scope: &mut Scope<'a>) -> Estimate {
     Estimate { steps: steps.saturating_add(extra), size }
 }
 
-/// A pattern that stands in the expression is compiled once. Each of its characters may be looked at for each character of
-/// the text; Kubernetes counts a tenth and a quarter of them.
-fn regex_steps(call: &CallExpr, read: u64) -> u64 {
-    match call.args.iter().rev().find_map(pattern_length) {
-        Some(pattern) => (read / 10 + 1).saturating_mul(pattern / 4 + 1),
-        None => UNKNOWN_REGEX.saturating_add(read),
+/// A search visits the states of its regular expression for each character of the text; Kubernetes counts a quarter and a
+/// tenth of them. A regular expression that stands in the expression is a variable.
+fn search_steps(call: &CallExpr, sizes: &[Size]) -> u64 {
+    let [text, pattern, ..] = sizes else { return 0 };
+    match operands(call).nth(1).map(|pattern| &pattern.expr) {
+        Some(Expr::Ident(name)) if name.starts_with('#') => {
+            (text.weight / 10 + 1).saturating_mul(pattern.weight / 4 + 1)
+        }
+        _ => (text.weight / DEVICE_SIZE + 1).saturating_mul(COMPUTED_REGEX).saturating_add(pattern.weight),
     }
-}
-
-fn pattern_length(argument: &IdedExpr) -> Option<u64> {
-    let Expr::Literal(literal @ LiteralValue::String(_)) = &argument.expr else { return None };
-    Some(literal_length(literal))
 }
 
 /// The result of a comprehension is what its accumulator has become. Two rounds show how that grows: by as much each time,

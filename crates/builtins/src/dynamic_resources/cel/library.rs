@@ -1,34 +1,23 @@
 //! The environment of a selector: CEL's standard library and the extensions that Kubernetes adds to it.
 //!
-//! The extension for strings comes with the interpreter. This file adds `cel.bind`, regular expressions (`matches`, `find`,
-//! `findAll`), lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`,
-//! `sets.equivalent`, `sets.intersects`).
+//! The extension for strings comes with the interpreter, regular expressions are in [`pattern`]. This file adds `cel.bind`,
+//! lists (`isSorted`, `sum`, `min`, `max`, `indexOf`, `lastIndexOf`) and sets (`sets.contains`, `sets.equivalent`,
+//! `sets.intersects`).
 
-use std::{cell::RefCell, cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, sync::Arc};
 
 use cel::{
-    DeclarationError, Env, ExecutionError, IdedExpr, ParseError, add_member_overload, add_overload,
+    DeclarationError, Env, ExecutionError, IdedExpr, ParseError,
     common::{
         ast::{ComprehensionExpr, Expr, ListExpr, LiteralValue},
-        types::{CelBool, CelInt, CelList, CelString, LIST_TYPE},
+        types::{CelBool, CelInt, LIST_TYPE},
         value::{CowVal, Val},
     },
     extensions,
     parser::{Macro, MacroExprHelper},
 };
-use regex::{Regex, RegexBuilder};
-use rustc_hash::FxHashMap;
 
-use super::{quantity, semantic_version};
-
-/// The most memory that a compiled regular expression may take, in bytes.
-const MAX_REGEX_SIZE: usize = 1 << 20;
-
-/// How deep groups of a regular expression may lie within each other, for the stack of its compiler.
-const MAX_REGEX_DEPTH: u32 = 50;
-
-/// How many compiled regular expressions are kept.
-const MAX_REGEXES: usize = 64;
+use super::{pattern, quantity, semantic_version};
 
 type CelArguments<'b, 'v> = Vec<CowVal<'b, 'v>>;
 type CelResult<'b, 'v> = Result<CowVal<'b, 'v>, ExecutionError>;
@@ -42,10 +31,10 @@ pub(super) fn environment() -> Arc<Env> {
 
 fn declare(env: &mut Env) -> Result<(), DeclarationError> {
     env.add_extension(extensions::strings)?;
+    env.add_extension(pattern::extension)?;
     env.add_extension(quantity::extension)?;
     env.add_extension(semantic_version::extension)?;
     env.add_macro(Macro::receiver("bind", 3, bind))?;
-    regular_expressions(env)?;
     lists(env)?;
     sets(env)
 }
@@ -76,67 +65,6 @@ fn bind(
         result,
     };
     Ok(Some(helper.next_expr(Expr::Comprehension(Box::new(comprehension)))))
-}
-
-fn regular_expressions(env: &mut Env) -> Result<(), DeclarationError> {
-    add_member_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
-    add_overload!(env, fn matches: (CelString, CelString) -> Result<CelBool>)?;
-    add_member_overload!(env, fn find: (CelString, CelString) -> Result<CelString>)?;
-    add_member_overload!(env, fn find_all: (CelString, CelString) -> Result<CelList>)?;
-    add_member_overload!(env, fn find_all_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll")
-}
-
-type Compiled = Result<Regex, Box<str>>;
-
-thread_local! {
-    /// Compiled regular expressions by pattern, those that are none with the reason. The functions of an environment have no
-    /// state of their own, and a pattern is used for every device.
-    static REGEXES: RefCell<FxHashMap<Box<str>, Compiled>> = RefCell::default();
-}
-
-fn regex(function: &str, pattern: &CelString<'_>) -> Result<Regex, ExecutionError> {
-    let found = REGEXES.with_borrow_mut(|regexes| {
-        if let Some(known) = regexes.get(pattern.inner()) {
-            return known.clone();
-        }
-        let built = RegexBuilder::new(pattern.inner()).size_limit(MAX_REGEX_SIZE).nest_limit(MAX_REGEX_DEPTH).build();
-        let built = built.map_err(|error| error.to_string().into_boxed_str());
-        if regexes.len() >= MAX_REGEXES {
-            regexes.clear();
-        }
-        regexes.insert(pattern.inner().into(), built.clone());
-        built
-    });
-    found.map_err(|error| ExecutionError::function_error(function, error))
-}
-
-fn matches(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelBool, ExecutionError> {
-    Ok(regex("matches", pattern)?.is_match(text.inner()).into())
-}
-
-fn find(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
-    let regex = regex("find", pattern)?;
-    Ok(regex.find(text.inner()).map_or_else(String::new, |found| found.as_str().to_owned()).into())
-}
-
-fn find_all(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelList<'static>, ExecutionError> {
-    find_all_up_to(text, pattern, &CelInt::from(-1))
-}
-
-/// A negative limit means no limit.
-fn find_all_up_to(
-    text: &CelString<'_>,
-    pattern: &CelString<'_>,
-    limit: &CelInt,
-) -> Result<CelList<'static>, ExecutionError> {
-    let regex = regex("findAll", pattern)?;
-    let limit = usize::try_from(*limit.inner()).unwrap_or(usize::MAX);
-    let found = regex.find_iter(text.inner()).take(limit).map(|found| found.as_str().to_owned());
-    Ok(list(found.map(|text| Box::new(CelString::from(text)) as Box<dyn Val>).collect()))
-}
-
-fn list<'v>(elements: Vec<Box<dyn Val + 'v>>) -> CelList<'v> {
-    CelList::from(elements)
 }
 
 fn lists(env: &mut Env) -> Result<(), DeclarationError> {

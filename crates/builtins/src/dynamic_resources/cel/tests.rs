@@ -1,7 +1,7 @@
 //! Expressions with the sources of their answers: the API reference of `CELDeviceSelector`, KEP-4381, and the
 //! documentation page "Common Expression Language in Kubernetes".
 
-use super::*;
+use super::{program::MAX_LENGTH, *};
 
 /// The device of the example in the API documentation of `CELDeviceSelector`, with some more.
 fn device() -> Device {
@@ -134,7 +134,8 @@ fn texts_lists_and_sets_have_functions() {
         r#"sets.contains([1, 2], [1]) && sets.equivalent([1, 1], [1]) && !sets.intersects([1], [2])"#,
         r#""x".startsWith("x") && "x".endsWith("x") && "xyz".contains("y") && "abc".charAt(0) == "a""#,
     ]);
-    check_error(r#"device.driver.matches("(")"#, "Error executing function 'matches'");
+    check_error(r#"device.driver.matches("(")"#, "CEL compile error: regex parse error");
+    check_error(r#"device.driver.matches("(" + "")"#, "Error executing function 'matches'");
 }
 
 #[test]
@@ -202,4 +203,60 @@ fn answers_are_remembered_for_a_device() {
     assert_eq!(selectors.matches(expression, "d", &device(), DeviceKey(1)), Ok(true));
     assert_eq!(selectors.matches(expression, "e", &device(), DeviceKey(2)), Ok(false));
     assert_eq!((selectors.programs.len(), selectors.results.len()), (1, 2));
+}
+
+/// Claims may hold any number of selectors, and each may take a megabyte.
+#[test]
+fn what_is_kept_of_large_selectors_is_bounded_and_freed() {
+    let mut selectors = Selectors::default();
+    for pod in 0..4 {
+        for n in 0..25 {
+            let large = format!("device.driver.matches('p{pod}-{n}.{{1500}}')");
+            assert_eq!(selectors.matches(&large, "d", &device(), DeviceKey(pod)), Ok(false));
+        }
+        let request = "x".repeat(2 << 20) + &pod.to_string();
+        assert_eq!(selectors.selection(Some(request.clone())), selectors.selection(Some(request)));
+        assert!(selectors.programs.bytes() <= MAX_PROGRAM_BYTES && selectors.selections.bytes() <= MAX_SELECTION_BYTES);
+        assert!(selectors.programs.len() >= 25, "those of one pod are kept");
+    }
+    for minutes in [5, 6, 10] {
+        selectors.free_unused(Time(minutes * 60_000));
+    }
+    let kept = [selectors.programs.bytes(), selectors.results.bytes(), selectors.selections.bytes()];
+    assert_eq!(kept, [0; 3]);
+}
+
+/// The largest expression that there may be, without patterns; measured, 2,560 of them took 1.2 GB.
+#[test]
+fn an_expression_counts_with_all_its_nodes() {
+    let large = format!("device.driver == 'd'{}", " || 1 == 2".repeat(920));
+    let program = Program::compile(&large, &library::environment()).unwrap();
+    assert!((300_000..600_000).contains(&program.bytes()), "{} bytes", program.bytes());
+}
+
+/// A key that the expression makes stands in the error of each device.
+#[test]
+fn a_reason_has_a_length() {
+    let long = format!("device.attributes['x']['{}'] == 1", "ä".repeat(4_000));
+    let broken = format!("nonsense({}", "'x', ".repeat(1_500));
+    let dynamic = format!("device.driver.matches('{}' + '(')", "ä".repeat(100));
+    for expression in [long, broken, dynamic] {
+        let reason = ask(&expression).unwrap_err().to_string();
+        assert!(reason.chars().count() < MAX_REASON + 30, "{reason}");
+    }
+}
+
+/// kube-apiserver counts the characters of a pattern; these are short, and large when they are compiled.
+#[test]
+fn patterns_are_compiled_once_and_their_size_counts() {
+    let patterns: Vec<String> = (0..245).map(|n| format!("device.driver.matches('x{n}.{{900}}')")).collect();
+    check_error(&patterns.join("||"), "size limit");
+    check_error(&format!("'{}'.matches('.{{1500}}')", "x".repeat(4_000)), "exceeds cost limit");
+    let same = vec!["device.driver.matches('^[a-z]+[.]example[.]com$')"; 150].join(" && ");
+    let program = Program::compile(&same, &library::environment()).unwrap();
+    assert!(program.bytes() < 300_000, "{} bytes", program.bytes());
+    check_error(&format!("device.driver.matches('a' + '{}')", "b".repeat(256)), "is longer than 256 bytes");
+    check_error("device.driver.matches('(a{1000})' + '{1000}')", "size limit");
+    let long = format!("'{}'.matches(device.driver)", "x".repeat(6_500));
+    check_error(&long, "exceeds cost limit");
 }

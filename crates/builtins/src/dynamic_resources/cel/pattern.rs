@@ -1,0 +1,159 @@
+//! Regular expressions in the syntax of RE2, as Kubernetes' selectors have them: `matches`, `find` and `findAll`.
+//!
+//! A pattern that stands in an expression is compiled with it ([`super::program`]); one that is put together when the
+//! expression runs is compiled each time, so it must be small. What a pattern takes is known: a search keeps nothing, and its
+//! time grows with the pattern's states times the text's characters.
+
+use std::{any::Any, error::Error as _, sync::Arc};
+
+use cel::{
+    DeclarationError, Env, ExecutionError, add_member_overload, add_overload,
+    common::{
+        types::{CelBool, CelInt, CelList, CelString, Type},
+        value::{StaticVal, Val},
+    },
+};
+use regex_automata::{
+    nfa::thompson::{self, WhichCaptures, pikevm::PikeVM},
+    util::syntax,
+};
+
+/// The most memory that all patterns which stand in one expression may take when they are compiled, in bytes. Those of usual
+/// selectors take some hundreds.
+pub(super) const MAX_BYTES: usize = 1 << 20;
+/// The same for a pattern that is put together when an expression runs.
+const MAX_COMPUTED_BYTES: usize = 128 << 10;
+/// How long such a pattern may be, in bytes: a text of a device has at most 64 characters.
+const MAX_COMPUTED_LENGTH: usize = 256;
+/// How deep groups may lie within each other, for the stack of the compiler.
+const MAX_DEPTH: u32 = 50;
+
+static REGEX: Type = Type::new_unspecified_type("regex");
+
+/// Why a text is no pattern.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(super) enum PatternError {
+    #[error("regular expressions exceed the size limit")]
+    TooLarge,
+    #[error("regular expression that is no constant is longer than {MAX_COMPUTED_LENGTH} bytes")]
+    TooLong,
+    #[error("{0}")]
+    Invalid(Box<str>),
+}
+
+/// A compiled regular expression, as a value that an expression has in the place of the text.
+#[derive(Clone, Debug)]
+pub(super) struct Pattern(Arc<PikeVM>);
+
+impl Pattern {
+    /// # Errors
+    /// The text is no pattern, or it would take more than `max_bytes`.
+    pub(super) fn new(text: &str, max_bytes: usize) -> Result<Self, PatternError> {
+        let sizes = thompson::Config::new().nfa_size_limit(Some(max_bytes)).which_captures(WhichCaptures::Implicit);
+        let built = PikeVM::builder().syntax(syntax::Config::new().nest_limit(MAX_DEPTH)).thompson(sizes).build(text);
+        built.map(|regex| Self(Arc::new(regex))).map_err(|error| match error.size_limit() {
+            Some(_) => PatternError::TooLarge,
+            None => PatternError::Invalid(error.source().map_or_else(|| error.to_string(), ToString::to_string).into()),
+        })
+    }
+
+    /// One that is put together when an expression runs.
+    fn computed(function: &str, text: &CelString<'_>) -> Result<Self, ExecutionError> {
+        let is_long = text.inner().len() > MAX_COMPUTED_LENGTH;
+        let pattern = if is_long { Err(PatternError::TooLong) } else { Self::new(text.inner(), MAX_COMPUTED_BYTES) };
+        pattern.map_err(|error| ExecutionError::function_error(function, error))
+    }
+
+    /// What it takes in memory.
+    pub(super) fn bytes(&self) -> usize {
+        size_of::<PikeVM>() + self.0.get_nfa().memory_usage()
+    }
+
+    /// How many of them a search may have to visit for each character.
+    pub(super) fn n_states(&self) -> usize {
+        self.0.get_nfa().states().len()
+    }
+
+    fn is_match(&self, text: &str) -> bool {
+        self.0.is_match(&mut self.0.create_cache(), text)
+    }
+
+    fn find_up_to(&self, text: &str, limit: usize) -> Vec<String> {
+        let mut cache = self.0.create_cache();
+        let found = self.0.find_iter(&mut cache, text).take(limit);
+        found.filter_map(|found| text.get(found.range())).map(ToOwned::to_owned).collect()
+    }
+}
+
+impl Val for Pattern {
+    fn get_type(&self) -> &Type {
+        &REGEX
+    }
+
+    fn cel_type() -> &'static Type {
+        &REGEX
+    }
+
+    fn clone_as_boxed<'v>(&self) -> Box<dyn Val + 'v> {
+        Box::new(self.clone())
+    }
+
+    fn as_any(&self) -> Option<&dyn Any> {
+        Some(self)
+    }
+}
+
+impl StaticVal for Pattern {}
+
+pub(super) fn extension(env: &mut Env) -> Result<(), DeclarationError> {
+    add_member_overload!(env, fn matches: (CelString, Pattern) -> CelBool)?;
+    add_overload!(env, fn matches: (CelString, Pattern) -> CelBool)?;
+    add_member_overload!(env, fn find: (CelString, Pattern) -> CelString)?;
+    add_member_overload!(env, fn find_all: (CelString, Pattern) -> CelList)?;
+    add_member_overload!(env, fn find_all_up_to: (CelString, Pattern, CelInt) -> CelList, name = "findAll")?;
+    add_member_overload!(env, fn matches_computed: (CelString, CelString) -> Result<CelBool>, name = "matches")?;
+    add_overload!(env, fn matches_computed: (CelString, CelString) -> Result<CelBool>, name = "matches")?;
+    add_member_overload!(env, fn find_computed: (CelString, CelString) -> Result<CelString>, name = "find")?;
+    add_member_overload!(env, fn find_all_computed: (CelString, CelString) -> Result<CelList>, name = "findAll")?;
+    add_member_overload!(
+        env, fn find_all_computed_up_to: (CelString, CelString, CelInt) -> Result<CelList>, name = "findAll"
+    )
+}
+
+fn matches(text: &CelString<'_>, pattern: &Pattern) -> CelBool {
+    pattern.is_match(text.inner()).into()
+}
+
+fn find(text: &CelString<'_>, pattern: &Pattern) -> CelString<'static> {
+    pattern.find_up_to(text.inner(), 1).pop().unwrap_or_default().into()
+}
+
+fn find_all(text: &CelString<'_>, pattern: &Pattern) -> CelList<'static> {
+    find_all_up_to(text, pattern, &CelInt::from(-1))
+}
+
+/// A negative limit means no limit.
+fn find_all_up_to(text: &CelString<'_>, pattern: &Pattern, limit: &CelInt) -> CelList<'static> {
+    let found = pattern.find_up_to(text.inner(), usize::try_from(*limit.inner()).unwrap_or(usize::MAX)).into_iter();
+    CelList::from(found.map(|text| Box::new(CelString::from(text)) as Box<dyn Val>).collect::<Vec<_>>())
+}
+
+fn matches_computed(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelBool, ExecutionError> {
+    Ok(matches(text, &Pattern::computed("matches", pattern)?))
+}
+
+fn find_computed(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelString<'static>, ExecutionError> {
+    Ok(find(text, &Pattern::computed("find", pattern)?))
+}
+
+fn find_all_computed(text: &CelString<'_>, pattern: &CelString<'_>) -> Result<CelList<'static>, ExecutionError> {
+    Ok(find_all(text, &Pattern::computed("findAll", pattern)?))
+}
+
+fn find_all_computed_up_to(
+    text: &CelString<'_>,
+    pattern: &CelString<'_>,
+    limit: &CelInt,
+) -> Result<CelList<'static>, ExecutionError> {
+    Ok(find_all_up_to(text, &Pattern::computed("findAll", pattern)?, limit))
+}

@@ -1,0 +1,169 @@
+//! A compiled selector: the expression, and the regular expressions that stand in it.
+//!
+//! A constant pattern is compiled once, with the expression. A variable that no user can write, `#0`, takes its place.
+
+use std::sync::Arc;
+
+use cel::{
+    Context, Env, ExecutionError, IdedExpr, ParseErrors, Value,
+    common::ast::{CallExpr, EntryExpr, Expr, IdedEntryExpr, LiteralValue},
+};
+
+use super::{
+    SelectorError, SelectorResult,
+    cost::{self, TooComplex},
+    device_value, nesting,
+    pattern::{self, Pattern, PatternError},
+};
+use crate::dynamic_resources::objects::Device;
+
+/// The longest expression that Kubernetes accepts, in bytes.
+pub(super) const MAX_LENGTH: usize = 10 * 1024;
+/// What an expression takes beside its nodes and texts: blocks of the allocator, for each node.
+const OVERHEAD_OF_NODE: usize = 48;
+
+#[derive(Debug)]
+pub(super) struct Program {
+    expression: IdedExpr,
+    patterns: Vec<ConstantPattern>,
+}
+
+/// A pattern that stands in the expression.
+#[derive(Debug)]
+pub(super) struct ConstantPattern {
+    /// Of the variable that takes its place.
+    pub(super) variable: String,
+    text: String,
+    pub(super) pattern: Pattern,
+}
+
+/// Why a text is no selector.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum CompileError {
+    #[error("expression is longer than {MAX_LENGTH} bytes")]
+    TooLong,
+    #[error("too complex, more than {} operations within each other", nesting::MAX_DEPTH)]
+    TooDeep,
+    #[error(transparent)]
+    Syntax(#[from] ParseErrors),
+    #[error(transparent)]
+    Pattern(#[from] PatternError),
+    #[error(transparent)]
+    TooComplex(#[from] TooComplex),
+}
+
+impl Program {
+    /// # Errors
+    /// The text is no selector, or it might take too long or too much memory.
+    pub(super) fn compile(text: &str, env: &Env) -> Result<Self, CompileError> {
+        if text.len() > MAX_LENGTH {
+            return Err(CompileError::TooLong);
+        }
+        if nesting::is_too_deep(text) {
+            return Err(CompileError::TooDeep);
+        }
+        let mut expression = env.parser().parse(text)?;
+        let mut patterns = Vec::new();
+        compile_patterns(&mut expression, &mut patterns)?;
+        cost::check(&expression, &patterns)?;
+        Ok(Self { expression, patterns })
+    }
+
+    pub(super) fn run(&self, env: &Arc<Env>, driver: &str, device: &Device) -> SelectorResult {
+        let mut context = Context::with_env(Arc::clone(env));
+        context.add_variable_as_val("device", device_value::of(driver, device));
+        for ConstantPattern { variable, pattern, .. } in &self.patterns {
+            context.add_variable_as_val(variable, Box::new(pattern.clone()));
+        }
+        match Value::resolve(&self.expression, &context) {
+            Ok(Value::Bool(answer)) => Ok(answer),
+            Ok(other) => Err(SelectorError::run(&format!("result of type {} is no bool", other.type_of()))),
+            Err(error) => Err(SelectorError::run(&message(&error))),
+        }
+    }
+
+    /// What it takes in memory, about.
+    pub(super) fn bytes(&self) -> usize {
+        let of_pattern = |it: &ConstantPattern| it.text.len() + it.pattern.bytes() + OVERHEAD_OF_NODE;
+        bytes_of(&self.expression) + self.patterns.iter().map(of_pattern).sum::<usize>()
+    }
+}
+
+/// Compiles the patterns that stand in the expression, each once, and puts variables in their places.
+fn compile_patterns(expression: &mut IdedExpr, patterns: &mut Vec<ConstantPattern>) -> Result<(), PatternError> {
+    if let Some(argument) = pattern_argument(&mut expression.expr)
+        && let Expr::Literal(LiteralValue::String(text)) = &argument.expr
+    {
+        argument.expr = Expr::Ident(variable_for(text.inner(), patterns)?);
+    }
+    children_mut(&mut expression.expr).into_iter().try_for_each(|child| compile_patterns(child, patterns))
+}
+
+/// The argument of a call that is a regular expression.
+fn pattern_argument(expression: &mut Expr) -> Option<&mut IdedExpr> {
+    let Expr::Call(CallExpr { func_name, target, args }) = expression else { return None };
+    match (func_name.as_str(), target) {
+        ("matches" | "find" | "findAll", Some(_)) => args.first_mut(),
+        ("matches", None) => args.get_mut(1),
+        _ => None,
+    }
+}
+
+fn variable_for(text: &str, patterns: &mut Vec<ConstantPattern>) -> Result<String, PatternError> {
+    if let Some(known) = patterns.iter().find(|known| known.text == text) {
+        return Ok(known.variable.clone());
+    }
+    let taken: usize = patterns.iter().map(|it| it.pattern.bytes()).sum();
+    let pattern = Pattern::new(text, pattern::MAX_BYTES.saturating_sub(taken))?;
+    let variable = format!("#{}", patterns.len());
+    patterns.push(ConstantPattern { variable: variable.clone(), text: text.to_owned(), pattern });
+    Ok(variable)
+}
+
+fn children_mut(expression: &mut Expr) -> Vec<&mut IdedExpr> {
+    match expression {
+        Expr::Unspecified | Expr::Literal(_) | Expr::Ident(_) => Vec::new(),
+        Expr::Select(select) => vec![&mut *select.operand],
+        Expr::Call(call) => call.target.as_deref_mut().into_iter().chain(&mut call.args).collect(),
+        Expr::List(list) => list.elements.iter_mut().collect(),
+        Expr::Map(map) => map.entries.iter_mut().flat_map(parts_mut).collect(),
+        Expr::Struct(fields) => fields.entries.iter_mut().flat_map(parts_mut).collect(),
+        Expr::Comprehension(it) => {
+            vec![&mut it.iter_range, &mut it.accu_init, &mut it.loop_cond, &mut it.loop_step, &mut it.result]
+        }
+    }
+}
+
+fn parts_mut(entry: &mut IdedEntryExpr) -> Vec<&mut IdedExpr> {
+    match &mut entry.expr {
+        EntryExpr::StructField(field) => vec![&mut field.value],
+        EntryExpr::MapEntry(entry) => vec![&mut entry.key, &mut entry.value],
+    }
+}
+
+fn bytes_of(expression: &IdedExpr) -> usize {
+    let texts = match &expression.expr {
+        Expr::Literal(LiteralValue::String(text)) => text.inner().len(),
+        Expr::Literal(LiteralValue::Bytes(bytes)) => bytes.inner().len(),
+        Expr::Literal(_) | Expr::Unspecified | Expr::List(_) | Expr::Map(_) | Expr::Struct(_) => 0,
+        Expr::Ident(name) => name.len(),
+        Expr::Select(select) => select.field.len(),
+        Expr::Call(call) => call.func_name.len(),
+        Expr::Comprehension(it) => it.iter_var.len() + it.accu_var.len(),
+    };
+    let children = cost::children(&expression.expr).into_iter().map(bytes_of).sum::<usize>();
+    size_of::<IdedExpr>() + OVERHEAD_OF_NODE + texts + children
+}
+
+/// What conditions of pods say: the words of cel-go, where what a device lacks can be the reason.
+#[expect(clippy::wildcard_enum_match_arm, reason = "any other error is in the words of the interpreter")]
+fn message(error: &ExecutionError) -> String {
+    match error {
+        ExecutionError::NoSuchKey(key) => format!("no such key: {key}"),
+        ExecutionError::DivisionByZero(_) => "division by zero".to_owned(),
+        ExecutionError::RemainderByZero(_) => "modulus by zero".to_owned(),
+        ExecutionError::Overflow(_, Value::UInt(_), _) => "unsigned integer overflow".to_owned(),
+        ExecutionError::Overflow(..) => "integer overflow".to_owned(),
+        _ => error.to_string(),
+    }
+}
