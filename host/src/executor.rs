@@ -182,7 +182,8 @@ impl Executor {
     }
 
     async fn plugin_effects(&self, pod: &PodRef, effects: PluginEffects) -> Result<(), RequestError> {
-        let PluginEffects { cycle, scheduler_name, plugin, binary, effects } = effects;
+        // Counted until all is done.
+        let PluginEffects { cycle, scheduler_name, plugin, binary, effects, held: _held } = effects;
         let cause = Cause { pod, scheduler_name: &scheduler_name, plugin: &plugin, binary, cycle };
         let result = self.effects(&cause, effects).await;
         if let Err(error) = &result {

@@ -5,7 +5,10 @@ use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
 
-use crate::preparation::{Preparation, SwapError};
+use crate::{
+    effect_bytes::HeldBytes,
+    preparation::{Preparation, SwapError},
+};
 
 /// Something to be done. The host takes actions in order; requests about one pod stay in order, but for
 /// [`Request::AwaitedEffects`] of different plugins, which go side by side; requests about different pods may overtake each
@@ -96,6 +99,8 @@ pub struct PluginEffects {
     pub binary: Option<BinaryId>,
     /// In the order in which they are carried out.
     pub effects: Vec<Effect>,
+    /// Counts them until they are carried out.
+    pub held: HeldBytes,
 }
 
 /// Something that somebody outside is told.

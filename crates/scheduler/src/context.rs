@@ -9,6 +9,7 @@ use berth_queue::{Occurrence, Policy, Queue};
 
 use crate::{
     action::{EventRecord, Notice, PodRef, Request, StatusChange},
+    effect_bytes::EffectBytes,
     gate_failures::GateFailures,
     isolation::Isolation,
     metrics::Observation,
@@ -43,6 +44,7 @@ pub(crate) struct Context {
     pub(crate) pending_pods: PendingPods,
     pub(crate) pod_limits: PodLimits,
     pub(crate) preemptions: Preemptions,
+    pub(crate) effect_bytes: EffectBytes,
     pub(crate) gate_failures: GateFailures,
     pub(crate) outbox: Outbox,
     pub(crate) phase: Phase,

@@ -17,6 +17,7 @@ mod bindings;
 mod changes;
 mod context;
 mod cycle;
+mod effect_bytes;
 mod event;
 mod failure;
 mod faults;
@@ -43,6 +44,7 @@ pub use action::{
     StatusChange,
 };
 pub use bindings::granted::{CyclePod, RefusedEffect};
+pub use effect_bytes::HeldBytes;
 pub use event::Event;
 pub use metrics::{AttemptResult, BatchMetrics, Metrics, Observation, WaitResult};
 pub use preparation::{Preparation, Prepared, SwapError};

@@ -13,6 +13,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
+use berth_scheduler::HeldBytes;
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -113,6 +114,7 @@ async fn start() -> (mpsc::Sender<Action>, mpsc::Receiver<Event>, SharedLog) {
 fn action(effects: Vec<Effect>) -> Action {
     let pod = PodRef { namespace: "default".into(), uid: "u".into(), name: "a".into(), ..PodRef::default() };
     let request = Request::AwaitedEffects(PluginEffects {
+        held: HeldBytes::default(),
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
         plugin: "Mine".into(),

@@ -6,6 +6,7 @@ use axum::{Json, Router, extract::Path, http::StatusCode, routing::patch, routin
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
+use berth_scheduler::HeldBytes;
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -115,6 +116,7 @@ fn patch_claim_by(plugin: &str, pod: usize) -> Request {
         patch: b"{}".to_vec(),
     };
     Request::AwaitedEffects(PluginEffects {
+        held: HeldBytes::default(),
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
         plugin: plugin.into(),
@@ -186,6 +188,7 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
     let effects = |plugin: &str| {
         let (scheduler_name, plugin) = ("default-scheduler".to_owned(), plugin.into());
         Request::AwaitedEffects(PluginEffects {
+            held: HeldBytes::default(),
             cycle: CycleId(1),
             scheduler_name,
             plugin,

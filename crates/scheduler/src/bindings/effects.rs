@@ -12,6 +12,7 @@ use super::{
 use crate::{
     action::{Notice, PluginEffects},
     context::{Context, PodEvent},
+    effect_bytes::{MAX_BYTES, bytes_of},
 };
 
 /// Whose effects they are.
@@ -24,14 +25,17 @@ pub(crate) struct Origin<'a> {
 
 impl Origin<'_> {
     /// The effects as the host gets them.
-    pub(crate) fn request(&self, context: &Context, effects: Vec<Effect>) -> PluginEffects {
+    pub(crate) fn request(&self, context: &mut Context, effects: Vec<Effect>) -> PluginEffects {
         let scheduler_name = self.pod.scheduler_name;
+        let plugin = context.plugin_name(scheduler_name, self.plugin);
+        let held = context.effect_bytes.hold(&plugin, effects.iter().map(bytes_of).sum());
         PluginEffects {
             cycle: self.cycle,
             scheduler_name: context.text(scheduler_name).to_owned(),
-            plugin: context.plugin_name(scheduler_name, self.plugin),
+            plugin,
             binary: context.plugin_binary(scheduler_name, self.plugin),
             effects,
+            held,
         }
     }
 }
@@ -47,6 +51,7 @@ pub(crate) fn carry_out(
     effects: Vec<Effect>,
 ) -> Result<Vec<Effect>, Status> {
     check_grants(context, origin, &effects)?;
+    check_room(context, origin, &effects)?;
     let Origin { pod, plugin, .. } = origin;
     let name = context.plugin_name(pod.scheduler_name, plugin);
     let (mut for_host, mut refused) = (Vec::new(), Refusals::default());
@@ -74,6 +79,10 @@ pub(crate) fn carry_out_each(
         let name = context.plugin_name(pod.scheduler_name, plugin);
         if let Some(one) = first_refused(context, Origin { pod, cycle, plugin }, slice::from_ref(&effect)) {
             refused.add(plugin, Refusal { effect: one.kind(), message: one.message(&name) });
+            continue;
+        }
+        if let Some(refusal) = lacks_room(context, &name, slice::from_ref(&effect)) {
+            refused.add(plugin, refusal);
             continue;
         }
         match carry_out_one(context, peers, pod, &name, effect) {
@@ -123,6 +132,32 @@ pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &
     refusals.add(origin.plugin, Refusal { effect: refused.kind(), message: message.clone() });
     refusals.report(context, origin.pod);
     Err(Status::error(message))
+}
+
+/// # Errors
+/// Too much waits to be carried out already; it is reported as well.
+fn check_room(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
+    let name = context.plugin_name(origin.pod.scheduler_name, origin.plugin);
+    let Some(refusal) = lacks_room(context, &name, effects) else { return Ok(()) };
+    let status = Status::error(refusal.message.clone());
+    let mut refusals = Refusals::default();
+    refusals.add(origin.plugin, refusal);
+    refusals.report(context, origin.pod);
+    Err(status)
+}
+
+/// The refusal of these effects, if they are more than may wait.
+fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Refusal> {
+    let bytes = effects.iter().map(bytes_of).sum();
+    if context.effect_bytes.has_room_for(plugin, bytes) {
+        return None;
+    }
+    let effect = effects.iter().find(|effect| bytes_of(effect) > 0)?.demand().kind();
+    let message = format!(
+        "plugin \"{plugin}\" asked for {bytes} bytes of changes or waits, while others of its own go on; together these may have \
+         {MAX_BYTES}"
+    );
+    Some(Refusal { effect, message })
 }
 
 /// The first effect that the plugin was not granted.

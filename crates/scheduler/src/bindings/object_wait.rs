@@ -5,6 +5,7 @@ use berth_model::{ObjectKey, Sym, Time};
 
 use crate::{
     context::Context,
+    effect_bytes::{HeldBytes, bytes_of},
     metrics::{Observation, WaitResult},
 };
 
@@ -18,6 +19,8 @@ pub(crate) struct ObjectWait {
     pub(crate) timeout_message: String,
     /// One of the objects changed while the plugin's other effects were being carried out.
     pub(crate) has_changed: bool,
+    /// Counts what is kept of the objects.
+    _held: HeldBytes,
 }
 
 /// The first wait among `effects`, which ends them: it and what follows it are taken out.
@@ -27,23 +30,35 @@ pub(crate) struct RequestedWait {
     pub(crate) timeout_message: String,
     /// Effects that followed the wait; nobody carries them out.
     pub(crate) n_dropped: usize,
+    /// What is kept of the objects.
+    pub(crate) bytes: usize,
 }
 
 impl RequestedWait {
     pub(crate) fn take_from(effects: &mut Vec<Effect>) -> Option<Self> {
         let position = effects.iter().position(|effect| matches!(effect, Effect::Wait { .. }))?;
         let mut rest = effects.split_off(position).into_iter();
-        let Some(Effect::Wait { objects, timeout_ms, timeout_message }) = rest.next() else { return None };
+        let wait = rest.next()?;
+        let bytes = bytes_of(&wait);
+        let Effect::Wait { objects, timeout_ms, timeout_message } = wait else { return None };
         let objects = objects.into_iter().map(key).collect();
-        Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len() })
+        Some(Self { objects, timeout: timeout_ms, timeout_message, n_dropped: rest.len(), bytes })
     }
 
     /// The wait begins, or goes on. If the plugin waited before, it may not wait longer than it could then.
-    pub(crate) fn begin(self, now: Time, earlier: Option<&ObjectWait>) -> ObjectWait {
-        let Self { objects, timeout, timeout_message, n_dropped: _ } = self;
+    pub(crate) fn begin(
+        self,
+        (scheduler_name, plugin): (Sym, PluginIdx),
+        earlier: Option<&ObjectWait>,
+        context: &mut Context,
+    ) -> ObjectWait {
+        let Self { objects, timeout, timeout_message, n_dropped: _, bytes } = self;
+        let now = context.outbox.now();
+        let plugin = context.plugin_name(scheduler_name, plugin);
+        let held = context.effect_bytes.hold(&plugin, bytes);
         let deadline = earlier.map_or(now + timeout, |earlier| earlier.deadline.min(now + timeout));
         let began = earlier.map_or(now, |earlier| earlier.began);
-        ObjectWait { objects, began, deadline, timeout_message, has_changed: false }
+        ObjectWait { objects, began, deadline, timeout_message, has_changed: false, _held: held }
     }
 }
 

@@ -561,9 +561,10 @@ fn start_pre_bind(
         let message = format!("plugin {plugin} asked for {n_dropped} effects after a wait: dropped");
         context.outbox.log_of(&plugin, Level::Warn, message);
     }
-    let wait = requested.map(|wait| wait.begin(context.outbox.now(), earlier.as_ref()));
+    let waiter = (origin.pod.scheduler_name, origin.plugin);
+    let wait = requested.map(|wait| wait.begin(waiter, earlier.as_ref(), context));
     if let Some(earlier) = earlier.filter(|_| wait.is_none() && effects.is_empty()) {
-        earlier.ended((origin.pod.scheduler_name, origin.plugin), WaitResult::Success, context);
+        earlier.ended(waiter, WaitResult::Success, context);
     }
     group.extend(PreBindTask::new(origin.plugin, !effects.is_empty(), wait));
     if !effects.is_empty() {

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use berth_framework::{
-    Effect, EffectKind, Grants, Namespaces, ObjectRule, Permission, PostFilterOutcome, RuleObjects, Status, Verb,
+    Effect, EffectKind, Grants, Namespaces, ObjectRef, ObjectRule, Permission, PostFilterOutcome, RuleObjects, Status,
+    Verb,
 };
 use berth_model::{ObjectKey, api};
 use serde_json::json;
 
 use super::kit::{Bench, Factory, Shared, binds, events, node, pod, pod_maker};
-use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request, effect_bytes::MAX_BYTES};
 
 /// A bench whose plugin was granted only so much.
 fn granted(grants: Grants) -> Bench {
@@ -156,6 +157,58 @@ fn many_refused_effects_of_one_answer_are_one_notice() {
         _ => None,
     });
     assert_eq!(counts.collect::<Vec<_>>(), [1000]);
+}
+
+#[test]
+fn changes_that_wait_for_the_api_server_are_bounded() {
+    let allowed = rule(&["ConfigMap"], RuleObjects::Any(Namespaces::OfPod));
+    let mut bench = granted(Grants::new([Permission::Bind], [allowed]));
+    let mut large = patch("v1/ConfigMap", None, "default", "map");
+    if let Effect::Patch { patch, .. } = &mut large {
+        *patch = vec![b' '; MAX_BYTES / 2 + 1];
+    }
+    bench.script(|script| script.pre_bind = vec![large]);
+    bench.apply(pod("a", 1));
+    let first = bench.settle();
+    assert_eq!(refusals(&first), []);
+    bench.apply(pod("b", 1));
+    let actions = bench.settle();
+    assert_eq!(refusals(&actions), [("Fake".to_owned(), EffectKind::Object(Verb::Patch))]);
+    assert!(events(&actions).iter().any(|(_, note)| note.contains("while others of its own go on")), "{actions:?}");
+    // What was carried out makes room; the pod is tried again after its backoff.
+    drop((first, actions));
+    bench.actions.clear();
+    bench.advance(20_000);
+    assert_eq!(refusals(&bench.settle()), []);
+}
+
+/// A pod may wait for a thousand objects for an hour.
+#[test]
+fn objects_that_pods_wait_for_are_bounded() {
+    const PODS: usize = 400;
+    let mut bench = granted(Grants::new([Permission::Bind, Permission::Wait], []));
+    let object = |number| ObjectRef {
+        kind: format!("v1/{}", "K".repeat(60)),
+        namespace: "n".repeat(60),
+        name: format!("{number:0250}"),
+    };
+    let objects = (0..1024).map(object).collect();
+    let wait = Effect::Wait { objects, timeout_ms: 3_600_000, timeout_message: "late".to_owned() };
+    bench.script(|script| script.pre_bind = vec![wait]);
+    let names: Vec<String> = (0..PODS).map(|number| format!("p{number}")).collect();
+    for name in &names {
+        bench.apply(pod_maker(name, 0).build());
+    }
+    let n_refused = refusals(&bench.settle()).len();
+    assert!((300..PODS).contains(&n_refused), "{n_refused} of {PODS} pods were refused");
+    assert_eq!(bench.scheduler.metrics().bindings, PODS - n_refused);
+    // Those that leave make room.
+    for name in &names {
+        let uid = format!("uid-{name}");
+        bench.event(Event::PodDeleted { namespace: "default".to_owned(), name: name.clone(), uid });
+    }
+    bench.apply(pod_maker("last", 0).build());
+    assert_eq!(refusals(&bench.settle()), []);
 }
 
 #[test]

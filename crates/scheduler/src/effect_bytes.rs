@@ -1,0 +1,89 @@
+//! How many bytes of objects and patches wait to be carried out, from a plugin's answer to the API server's.
+//!
+//! One answer may have 16 MiB of them, a change of one object may have thousands of pods ask their plugins again, and the API
+//! server takes its time. What waits is counted wherever it waits, by a value that goes with it. The names of objects that pods
+//! wait for in PreBind count as well. Each plugin has a count of its own: one that uses it up takes nothing from others.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use berth_framework::Effect;
+use rustc_hash::FxHashMap;
+
+/// Beyond this, a plugin's answers with objects, patches and waits are refused.
+pub(crate) const MAX_BYTES: usize = 32 << 20;
+
+/// What a wait keeps of an object beside its names.
+const OBJECT_BYTES: usize = 128;
+
+/// By plugin, the bytes of all effects that are not carried out yet.
+#[derive(Debug, Default)]
+pub(crate) struct EffectBytes(FxHashMap<Arc<str>, Arc<AtomicUsize>>);
+
+/// Counts bytes for as long as it lives.
+#[derive(Debug, Default)]
+pub struct HeldBytes {
+    bytes: usize,
+    total: Arc<AtomicUsize>,
+}
+
+impl EffectBytes {
+    /// Whether so many more of the plugin's may wait.
+    pub(crate) fn has_room_for(&self, plugin: &str, bytes: usize) -> bool {
+        let waiting = self.0.get(plugin).map_or(0, |waiting| waiting.load(Ordering::Relaxed));
+        bytes == 0 || waiting.saturating_add(bytes) <= MAX_BYTES
+    }
+
+    /// So many bytes of the plugin's wait until the value is dropped.
+    pub(crate) fn hold(&mut self, plugin: &Arc<str>, bytes: usize) -> HeldBytes {
+        HeldBytes::new(bytes, self.0.entry(Arc::clone(plugin)).or_default())
+    }
+}
+
+impl HeldBytes {
+    fn new(bytes: usize, total: &Arc<AtomicUsize>) -> Self {
+        total.fetch_add(bytes, Ordering::Relaxed);
+        Self { bytes, total: Arc::clone(total) }
+    }
+}
+
+impl Clone for HeldBytes {
+    fn clone(&self) -> Self {
+        Self::new(self.bytes, &self.total)
+    }
+}
+
+/// What is counted makes no difference to what is to be done.
+impl PartialEq for HeldBytes {
+    fn eq(&self, _other: &Self) -> bool {
+        true
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.total.fetch_sub(self.bytes, Ordering::Relaxed);
+    }
+}
+
+/// The object or patch of an effect, or the objects that it waits for, which an index names too; the rest of it is small.
+pub(crate) fn bytes_of(effect: &Effect) -> usize {
+    match effect {
+        Effect::Patch { patch, .. } => patch.len(),
+        Effect::Create { body, .. } => body.len(),
+        Effect::Bind
+        | Effect::Delete { .. }
+        | Effect::Evict { .. }
+        | Effect::Allow { .. }
+        | Effect::Reject { .. }
+        | Effect::Activate { .. }
+        | Effect::Nominate { .. }
+        | Effect::Event { .. } => 0,
+        Effect::Wait { objects, .. } => {
+            let names = objects.iter().map(|object| object.kind.len() + object.namespace.len() + object.name.len());
+            2 * names.map(|names| names + OBJECT_BYTES).sum::<usize>()
+        }
+    }
+}
