@@ -332,12 +332,16 @@ impl<'a> Stage<'a> {
                 }
             }
             Action::Pod(PodRequest { request: Request::Effects(requested), .. }) => {
-                for event in self.server.carry_out(requested.effects)? {
+                for event in
+                    self.server.carry_out(requested.effects.into_iter().map(|granted| granted.effect).collect())?
+                {
                     self.handle(event);
                 }
             }
             Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
-                for event in self.server.carry_out(requested.effects)? {
+                for event in
+                    self.server.carry_out(requested.effects.into_iter().map(|granted| granted.effect).collect())?
+                {
                     self.handle(event);
                 }
                 let (cycle, plugin) = (requested.cycle, requested.plugin);

@@ -247,9 +247,12 @@ impl Writer {
         Ok(self.send(OBJECT, &Method::POST, &path, JSON, bytes_of(body)).await?)
     }
 
-    /// Deletes any object.
-    pub async fn delete_object(&self, object: &ObjectRef) -> Result<(), WriteError> {
-        self.delete(object, None, None).await
+    /// Deletes any object; with a `uid` only if it is that of the object.
+    ///
+    /// # Errors
+    /// [`WriteError::Conflict`] if it is another's.
+    pub async fn delete_object(&self, object: &ObjectRef, uid: Option<&str>) -> Result<(), WriteError> {
+        self.delete(object, uid, None).await
     }
 
     /// The same for a pod that has no kubelet to wait for: its grace period is zero.

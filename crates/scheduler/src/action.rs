@@ -98,9 +98,19 @@ pub struct PluginEffects {
     /// The binary that asked.
     pub binary: Option<BinaryId>,
     /// In the order in which they are carried out.
-    pub effects: Vec<Effect>,
+    pub effects: Vec<GrantedEffect>,
     /// Counts them until they are carried out.
     pub held: HeldBytes,
+}
+
+/// An effect that the plugin was granted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GrantedEffect {
+    /// What to do.
+    pub effect: Effect,
+    /// `metadata.uid` that the object must still have: what was granted is a change of the pod of the cycle, or of a claim of
+    /// it. `None`: of whichever object has the name, or of one that the same answer created.
+    pub uid: Option<Box<str>>,
 }
 
 /// Something that somebody outside is told.

@@ -40,8 +40,8 @@ mod swaps;
 mod tests;
 
 pub use action::{
-    Action, AttemptOutcome, EventRecord, Level, Notice, PluginEffects, PodRef, PodRequest, Request, RequestError,
-    StatusChange,
+    Action, AttemptOutcome, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest, Request,
+    RequestError, StatusChange,
 };
 pub use bindings::granted::{CyclePod, RefusedEffect};
 pub use effect_bytes::HeldBytes;

@@ -1,12 +1,14 @@
 //! What plugins asked for, as requests to the API server.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow, bail};
 use berth_cluster::{Evicted, KindRef, ObjectRef, PatchType, WriteError};
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
-use berth_scheduler::{EventRecord, PodRef};
+use berth_scheduler::{EventRecord, GrantedEffect, PodRef};
 use futures::future::join_all;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tracing::info;
 
 use super::{Executor, new_event};
@@ -29,16 +31,23 @@ pub(super) struct Cause<'a> {
 
 impl Executor {
     /// Carries effects out in order, up to the first that fails. Victims that follow each other leave together, but for
-    /// the last, whose deletion lets the pod try again.
-    pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<Effect>) -> Result<()> {
+    /// the last, whose deletion lets the pod try again. What concerns an object that an earlier effect created is done to
+    /// that one, and to no other of its name.
+    pub(super) async fn effects(&self, cause: &Cause<'_>, effects: Vec<GrantedEffect>) -> Result<()> {
         let mut victims = Vec::new();
-        for effect in effects {
+        let mut created = BTreeMap::new();
+        for GrantedEffect { effect, uid } in effects {
             if let Effect::Evict { namespace, name, uid, message } = effect {
                 victims.push((berth_cluster::PodRef { namespace, name, uid }, message));
                 continue;
             }
             self.evict_all(cause, std::mem::take(&mut victims)).await?;
-            self.effect(cause, effect).await?;
+            let uid = uid.or_else(|| created.get(&object_key(&effect)?).cloned());
+            let key = object_key(&effect);
+            let made = self.effect(cause, effect, uid.as_deref()).await?;
+            if let Some((key, uid)) = key.zip(made) {
+                created.insert(key, uid);
+            }
         }
         self.evict_all(cause, victims).await
     }
@@ -84,16 +93,17 @@ impl Executor {
         Ok(())
     }
 
-    async fn effect(&self, cause: &Cause<'_>, effect: Effect) -> Result<()> {
+    /// Gives back the uid of what it created.
+    async fn effect(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
         let target = if self.audit.is_on() { target(cause.pod, &effect) } else { None };
-        let result = self.request(cause, effect).await;
+        let result = self.request(cause, effect, uid).await;
         if let Some(target) = target {
             self.audit_effect(cause, target, &result);
         }
         result
     }
 
-    fn audit_effect(&self, cause: &Cause<'_>, target: EffectTarget, result: &Result<()>) {
+    fn audit_effect<T>(&self, cause: &Cause<'_>, target: EffectTarget, result: &Result<T>) {
         let effect = EffectEntry {
             profile: cause.scheduler_name.to_owned(),
             digest: audit::binary(cause.binary),
@@ -105,14 +115,17 @@ impl Executor {
         self.audit.record(cause.plugin, By::Plugin, AuditEvent::Effect(effect));
     }
 
-    async fn request(&self, cause: &Cause<'_>, effect: Effect) -> Result<()> {
+    async fn request(&self, cause: &Cause<'_>, effect: Effect, uid: Option<&str>) -> Result<Option<Box<str>>> {
         match effect {
             Effect::Patch { kind, namespace, name, subresource, patch } => {
                 let object = self.place(&kind, namespace, name).await?;
-                let patch: Value = parse("patch", &patch)?;
+                let mut patch: Value = parse("patch", &patch)?;
+                if let Some(uid) = uid {
+                    require_uid(&mut patch, uid)?;
+                }
                 let subresource = subresource.as_deref();
                 let patched = self.writer.patch_object(&object, subresource, PatchType::Merge, &patch).await;
-                patched.map(drop).map_err(|error| failed("patching", &object, &error))
+                patched.map_err(|error| failed("patching", &object, &error))?;
             }
             Effect::Create { kind, namespace, body } => {
                 let object = self.place(&kind, namespace, String::new()).await?;
@@ -121,11 +134,13 @@ impl Executor {
                 if object.group == RESOURCE_GROUP && object.plural == "resourceclaims" {
                     self.metrics.claim_created(created.is_ok());
                 }
-                created.map(drop).map_err(|error| failed("creating", &object, &error))
+                let created = created.map_err(|error| failed("creating", &object, &error))?;
+                return Ok(created["metadata"]["uid"].as_str().map(Into::into));
             }
             Effect::Delete { kind, namespace, name } => {
                 let object = self.place(&kind, namespace, name).await?;
-                self.writer.delete_object(&object).await.map_err(|error| failed("deleting", &object, &error))
+                let deleted = self.writer.delete_object(&object, uid).await;
+                deleted.map_err(|error| failed("deleting", &object, &error))?;
             }
             Effect::Event { warning, reason, action, note } => {
                 self.recorder.record(new_event(EventRecord {
@@ -137,10 +152,9 @@ impl Executor {
                     note,
                     reporting_controller: cause.scheduler_name.into(),
                 }));
-                Ok(())
             }
             Effect::Evict { namespace, name, uid, message } => {
-                self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await
+                self.evict(cause, &berth_cluster::PodRef { namespace, name, uid }, &message).await?;
             }
             Effect::Wait { .. } => bail!("plugin {} waits for objects outside PreBind", cause.plugin),
             Effect::Bind
@@ -151,6 +165,7 @@ impl Executor {
                 bail!("plugin {} asks the API server for what only the scheduler does: {effect:?}", cause.plugin)
             }
         }
+        Ok(None)
     }
 
     /// Where objects of `kind`, an `apiVersion/kind`, live.
@@ -196,6 +211,39 @@ fn target(pod: &PodRef, effect: &Effect) -> Option<EffectTarget> {
         | Effect::Activate { .. }
         | Effect::Nominate { .. } => None,
     }
+}
+
+/// Kind, namespace and name of the object that the effect changes, makes or deletes.
+fn object_key(effect: &Effect) -> Option<[String; 3]> {
+    match effect {
+        Effect::Patch { kind, namespace, name, .. } | Effect::Delete { kind, namespace, name } => {
+            Some([kind.clone(), namespace.clone(), name.clone()])
+        }
+        Effect::Create { kind, namespace, body } => {
+            let body: Value = serde_json::from_slice(body).ok()?;
+            Some([kind.clone(), namespace.clone(), body["metadata"]["name"].as_str()?.to_owned()])
+        }
+        Effect::Evict { .. }
+        | Effect::Event { .. }
+        | Effect::Wait { .. }
+        | Effect::Bind
+        | Effect::Allow { .. }
+        | Effect::Reject { .. }
+        | Effect::Activate { .. }
+        | Effect::Nominate { .. } => None,
+    }
+}
+
+/// The API server applies a patch that names a uid only to the object that has it.
+fn require_uid(patch: &mut Value, uid: &str) -> Result<()> {
+    let patch = patch.as_object_mut().ok_or_else(|| anyhow!("the patch is no JSON object"))?;
+    let metadata = patch.entry("metadata").or_insert_with(|| json!({}));
+    let metadata = metadata.as_object_mut().ok_or_else(|| anyhow!("the patch's metadata is no JSON object"))?;
+    let named = metadata.entry("uid").or_insert_with(|| json!(uid));
+    if named != uid {
+        bail!("the patch names the uid {named}, the object has {uid}");
+    }
+    Ok(())
 }
 
 fn parse(what: &str, json: &[u8]) -> Result<Value> {

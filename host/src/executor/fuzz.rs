@@ -13,7 +13,7 @@ use axum::{
     http::{StatusCode, Uri},
 };
 use berth_framework::{CycleId, Effect, ObjectRef};
-use berth_scheduler::HeldBytes;
+use berth_scheduler::{GrantedEffect, HeldBytes};
 use fuzz_targets::{Random, rounds};
 use serde_json::json;
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -119,7 +119,7 @@ fn action(effects: Vec<Effect>) -> Action {
         scheduler_name: "default-scheduler".to_owned(),
         plugin: "Mine".into(),
         binary: None,
-        effects,
+        effects: effects.into_iter().map(|effect| GrantedEffect { effect, uid: None }).collect(),
     });
     Action::Pod(PodRequest { pod, request })
 }

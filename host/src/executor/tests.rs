@@ -6,7 +6,7 @@ use axum::{Json, Router, extract::Path, http::StatusCode, routing::patch, routin
 use berth_cluster::ConnectOptions;
 use berth_framework::{CycleId, Effect};
 use berth_model::BinaryId;
-use berth_scheduler::HeldBytes;
+use berth_scheduler::{GrantedEffect, HeldBytes};
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
@@ -21,6 +21,8 @@ struct Bench {
     release: watch::Sender<bool>,
     /// The patches of pods' status.
     patched: mpsc::UnboundedReceiver<Value>,
+    /// The bodies of requests that change or delete claims.
+    changed: mpsc::UnboundedReceiver<Value>,
     metrics: Arc<Metrics>,
     _plugins: mpsc::Receiver<Message>,
 }
@@ -32,13 +34,17 @@ impl Bench {
 
     async fn with_audit(audit: AuditLog) -> Self {
         let (release, released) = watch::channel(false);
-        let hang = move || {
+        let (sender, changed) = mpsc::unbounded_channel();
+        let hang = move |Json(body): Json<Value>| {
             let mut released = released.clone();
+            let sender = sender.clone();
             async move {
+                sender.send(body).expect("the test takes it");
                 let _ = released.wait_for(|released| *released).await;
                 Json(json!({}))
             }
         };
+        let create = async || (StatusCode::CREATED, Json(json!({"metadata": {"uid": "of-the-new"}})));
         let bind = async |Path((_, pod)): Path<(String, String)>| {
             let code = if pod == "pod-9" { StatusCode::FORBIDDEN } else { StatusCode::CREATED };
             (code, Json(json!({"kind": "Status", "message": format!("the binding of {pod}")})))
@@ -49,7 +55,8 @@ impl Bench {
             Json(json!({}))
         };
         let routes = Router::new()
-            .route("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}", patch(hang))
+            .route("/api/v1/namespaces/{namespace}/persistentvolumeclaims", post(create))
+            .route("/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}", patch(hang.clone()).delete(hang))
             .route("/api/v1/namespaces/{namespace}/pods/{name}/status", patch(patch_status))
             .route("/api/v1/namespaces/{namespace}/pods/{name}/binding", post(bind));
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -73,7 +80,7 @@ impl Bench {
             api_calls: Some(metrics.api_calls.clone()),
         };
         tokio::spawn(executor.run(to_do));
-        Self { actions, events, release, patched, metrics, _plugins: inbox }
+        Self { actions, events, release, patched, changed, metrics, _plugins: inbox }
     }
 
     async fn ask(&self, pod: usize, request: Request) {
@@ -115,13 +122,17 @@ fn patch_claim_by(plugin: &str, pod: usize) -> Request {
         subresource: None,
         patch: b"{}".to_vec(),
     };
+    awaited(plugin, vec![GrantedEffect { effect: patch, uid: None }])
+}
+
+fn awaited(plugin: &str, effects: Vec<GrantedEffect>) -> Request {
     Request::AwaitedEffects(PluginEffects {
         held: HeldBytes::default(),
         cycle: CycleId(1),
         scheduler_name: "default-scheduler".to_owned(),
         plugin: plugin.into(),
         binary: Some(BinaryId::Native),
-        effects: vec![patch],
+        effects,
     })
 }
 
@@ -169,6 +180,53 @@ async fn what_a_plugin_changes_is_in_the_audit_log() {
 }
 
 #[tokio::test]
+async fn what_is_changed_still_has_the_uid_that_was_looked_at() {
+    let (kind, namespace) = ("v1/PersistentVolumeClaim".to_owned(), "default".to_owned());
+    let patch = |name: &str, patch: &str| {
+        let (kind, namespace, name, patch) =
+            (kind.clone(), namespace.clone(), name.to_owned(), patch.as_bytes().to_vec());
+        Effect::Patch { kind, namespace, name, subresource: None, patch }
+    };
+    let delete =
+        |name: &str| Effect::Delete { kind: kind.clone(), namespace: namespace.clone(), name: name.to_owned() };
+    let body = br#"{"metadata": {"name": "new"}}"#.to_vec();
+    let create = Effect::Create { kind: kind.clone(), namespace: namespace.clone(), body };
+    let effects = vec![
+        (patch("old", r#"{"metadata": {"uid": "of-the-old", "labels": {"a": "b"}}}"#), Some("of-the-old")),
+        (delete("old"), Some("of-the-old")),
+        (patch("any", "{}"), None),
+        (create, None),
+        (patch("new", r#"{"spec": {}}"#), None),
+        (delete("new"), None),
+    ];
+    let effects = effects.into_iter().map(|(effect, uid)| GrantedEffect { effect, uid: uid.map(Into::into) }).collect();
+    let mut bench = Bench::new().await;
+    bench.release.send_replace(true);
+    bench.ask(0, awaited("VolumeBinding", effects)).await;
+    assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Ok(()), .. }));
+    let mut sent = Vec::new();
+    while let Ok(body) = bench.changed.try_recv() {
+        sent.push(body);
+    }
+    let deletion = |uid: &str| json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}});
+    let expected = [
+        json!({"metadata": {"uid": "of-the-old", "labels": {"a": "b"}}}),
+        deletion("of-the-old"),
+        json!({}),
+        json!({"spec": {}, "metadata": {"uid": "of-the-new"}}),
+        deletion("of-the-new"),
+    ];
+    assert_eq!(sent, expected);
+    // A patch that names another uid, or has no place for it, is not sent.
+    for broken in ["[]", r#"{"metadata": null}"#, r#"{"metadata": {"uid": "of-another"}}"#] {
+        let effects = vec![GrantedEffect { effect: patch("old", broken), uid: Some("of-the-old".into()) }];
+        bench.ask(0, awaited("VolumeBinding", effects)).await;
+        assert!(matches!(bench.answer().await, Event::EffectsFinished { result: Err(_), .. }), "{broken}");
+    }
+    assert!(bench.changed.try_recv().is_err());
+}
+
+#[tokio::test]
 async fn requests_about_one_pod_stay_in_order() {
     let mut bench = Bench::new().await;
     bench.ask(0, patch_claim(0)).await;
@@ -193,7 +251,7 @@ async fn plugins_do_not_wait_for_each_other_before_a_pod_is_bound() {
             scheduler_name,
             plugin,
             binary: None,
-            effects: vec![done.clone()],
+            effects: vec![GrantedEffect { effect: done.clone(), uid: None }],
         })
     };
     bench.ask(0, effects("VolumeBinding")).await;

@@ -301,11 +301,11 @@ impl Simulation {
                 }
             }
             Action::Pod(PodRequest { request: Request::Effects(PluginEffects { effects, .. }), .. }) => {
-                effects.into_iter().for_each(|effect| self.carry_out(effect));
+                effects.into_iter().for_each(|granted| self.carry_out(granted.effect));
             }
             Action::Pod(PodRequest { pod, request: Request::AwaitedEffects(requested) }) => {
                 let PluginEffects { cycle, plugin, effects, .. } = requested;
-                effects.into_iter().for_each(|effect| self.carry_out(effect));
+                effects.into_iter().for_each(|granted| self.carry_out(granted.effect));
                 self.send(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
             }
             // There are no extenders.

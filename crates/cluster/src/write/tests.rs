@@ -105,7 +105,7 @@ async fn requests_that_hang_hold_up_only_their_own_kind() {
     let mut hanging = Vec::new();
     for _ in 0..2 * MAX_OPEN_OBJECTS {
         let writer = writer.clone();
-        tokio::spawn(async move { writer.delete_object(&pod().object()).await });
+        tokio::spawn(async move { writer.delete_object(&pod().object(), None).await });
     }
     for _ in 0..MAX_OPEN_OBJECTS {
         hanging.push(server.next().await);
@@ -317,7 +317,7 @@ async fn any_object_can_be_created_and_deleted() {
     };
     let outcome = tokio::spawn(async move {
         let writer = Writer::new(client);
-        (writer.create_object(&claim, &json!({"a": 1})).await, writer.delete_object(&claim).await)
+        (writer.create_object(&claim, &json!({"a": 1})).await, writer.delete_object(&claim, None).await)
     });
     let call = server.next().await;
     assert_eq!(call.line(), "POST /apis/resource.k8s.io/v1/namespaces/default/resourceclaims");

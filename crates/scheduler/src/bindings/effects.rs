@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, slice, sync::Arc};
 
-use berth_framework::{CycleId, Effect, EffectKind, Permission, PluginIdx, Status};
+use berth_framework::{CycleId, Effect, EffectKind, Grants, Permission, PluginIdx, Status};
 use berth_model::{Pod, PodUid};
 
 use super::{
@@ -24,7 +24,7 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The effects as the host gets them.
+    /// The effects, which were granted, as the host gets them.
     pub(crate) fn request(&self, context: &mut Context, effects: Vec<Effect>) -> PluginEffects {
         let scheduler_name = self.pod.scheduler_name;
         let plugin = context.plugin_name(scheduler_name, self.plugin);
@@ -34,7 +34,7 @@ impl Origin<'_> {
             scheduler_name: context.text(scheduler_name).to_owned(),
             plugin,
             binary: context.plugin_binary(scheduler_name, self.plugin),
-            effects,
+            effects: CyclePod::new(self.pod, context.cache.table()).with_uids(effects),
             held,
         }
     }
@@ -75,9 +75,14 @@ pub(crate) fn carry_out_each(
 ) -> Vec<(PluginIdx, Vec<Effect>)> {
     let mut for_host: Vec<(PluginIdx, Vec<Effect>)> = Vec::new();
     let mut refused = Refusals::default();
-    for (plugin, effect) in effects {
+    let asked = CyclePod::new(pod, context.cache.table());
+    let verdict_on = |(plugin, effect): &(PluginIdx, Effect)| {
+        asked.first_refused(&grants(context, Origin { pod, cycle, plugin: *plugin }), slice::from_ref(effect))
+    };
+    let verdicts: Vec<Option<RefusedEffect>> = effects.iter().map(verdict_on).collect();
+    for ((plugin, effect), verdict) in effects.into_iter().zip(verdicts) {
         let name = context.plugin_name(pod.scheduler_name, plugin);
-        if let Some(one) = first_refused(context, Origin { pod, cycle, plugin }, slice::from_ref(&effect)) {
+        if let Some(one) = verdict {
             refused.add(plugin, Refusal { effect: one.kind(), message: one.message(&name) });
             continue;
         }
@@ -126,7 +131,8 @@ impl Refusals {
 /// # Errors
 /// Which effect the operator did not grant; it is reported as well.
 pub(crate) fn check_grants(context: &mut Context, origin: Origin<'_>, effects: &[Effect]) -> Result<(), Status> {
-    let Some(refused) = first_refused(context, origin, effects) else { return Ok(()) };
+    let asked = CyclePod::new(origin.pod, context.cache.table());
+    let Some(refused) = asked.first_refused(&grants(context, origin), effects) else { return Ok(()) };
     let message = refused.message(&context.plugin_name(origin.pod.scheduler_name, origin.plugin));
     let mut refusals = Refusals::default();
     refusals.add(origin.plugin, Refusal { effect: refused.kind(), message: message.clone() });
@@ -160,12 +166,11 @@ fn lacks_room(context: &Context, plugin: &str, effects: &[Effect]) -> Option<Ref
     Some(Refusal { effect, message })
 }
 
-/// The first effect that the plugin was not granted.
-fn first_refused(context: &Context, origin: Origin<'_>, effects: &[Effect]) -> Option<RefusedEffect> {
+/// What the plugin was granted.
+fn grants(context: &Context, origin: Origin<'_>) -> Grants {
     let profile = context.profiles.get(origin.pod.scheduler_name);
     let instance = profile.and_then(|profile| profile.instances().get(origin.plugin.index()));
-    let grants = instance.map(|instance| instance.grants.clone()).unwrap_or_default();
-    CyclePod::new(origin.pod, context.cache.table()).first_refused(&grants, effects)
+    instance.map(|instance| instance.grants.clone()).unwrap_or_default()
 }
 
 /// Gives back what the host must do.

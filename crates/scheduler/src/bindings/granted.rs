@@ -1,7 +1,10 @@
 //! Whether a plugin was granted what it asks for.
 //!
 //! Rules speak of the pod of the cycle and of its claims. Which objects these are is decided here, from the pod, from the
-//! objects that the cache holds, and from what the same answer creates.
+//! objects that the cache holds, and from what the same answer has created before. They are known by their uids: a change
+//! that is granted is made only if the object is still the one that was looked at.
+
+use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 
 use berth_framework::{
     Demand, Effect, EffectKind, Grants, Namespaces, ObjectAccess, ObjectRule, Permission, RuleObjects,
@@ -12,14 +15,19 @@ use berth_model::{
 };
 use serde_json::Value;
 
+use crate::action::GrantedEffect;
+
 const VOLUME_CLAIM: (&str, &str) = ("", "PersistentVolumeClaim");
 const RESOURCE_CLAIM: (&str, &str) = ("resource.k8s.io", "ResourceClaim");
 
-/// The pod of a cycle, and the cluster that its claims are looked up in.
-#[derive(Clone, Copy, Debug)]
+/// The pod of a cycle, and the cluster that its claims are looked up in. Asked about one answer or several: each object of
+/// the cache is read once, however often effects name it.
+#[derive(Debug)]
 pub struct CyclePod<'a> {
     pod: &'a Pod,
     table: &'a ClusterTable,
+    /// By kind, namespace and name.
+    cached: RefCell<BTreeMap<[String; 3], Option<Rc<Ownership>>>>,
 }
 
 /// What was not granted, and what would grant it.
@@ -66,33 +74,69 @@ impl<'a> CyclePod<'a> {
     /// `table` holds the objects that rules may be about.
     #[must_use]
     pub fn new(pod: &'a Pod, table: &'a ClusterTable) -> Self {
-        Self { pod, table }
+        Self { pod, table, cached: RefCell::default() }
     }
 
     /// The first of an answer's effects that these grants do not cover.
     #[must_use]
-    pub fn first_refused(self, grants: &Grants, answer: &[Effect]) -> Option<RefusedEffect> {
-        answer.iter().find_map(|effect| match effect.demand() {
-            Demand::Named(permission) => (!grants.allows(permission)).then_some(RefusedEffect::Named(permission)),
-            Demand::Object(access) => {
-                let covers = |objects: &RuleObjects| self.covers(objects, &access, effect, answer);
-                (!grants.allow_access(&access, covers)).then(|| self.refused(&access, effect, answer))
+    pub fn first_refused(&self, grants: &Grants, answer: &[Effect]) -> Option<RefusedEffect> {
+        let mut before = Before::default();
+        for effect in answer {
+            match effect.demand() {
+                Demand::Named(permission) if grants.allows(permission) => {}
+                Demand::Named(permission) => return Some(RefusedEffect::Named(permission)),
+                Demand::Object(access) => {
+                    let covers = |objects: &RuleObjects| self.covers(objects, &access, effect, &before);
+                    if !grants.allow_access(&access, covers) {
+                        return Some(self.refused(&access, effect, &before));
+                    }
+                    before.add(&access, effect);
+                }
             }
-        })
+        }
+        None
     }
 
-    fn covers(self, objects: &RuleObjects, access: &ObjectAccess<'_>, effect: &Effect, answer: &[Effect]) -> bool {
+    /// The effects of an answer, each with the uid that its object must have: that of the pod of the cycle, or of its claim
+    /// as the cache holds it.
+    pub(super) fn with_uids(&self, answer: Vec<Effect>) -> Vec<GrantedEffect> {
+        let uids: Vec<Option<Box<str>>> = {
+            let mut before = Before::default();
+            let uid_of = |effect: &Effect| {
+                let Demand::Object(access) = effect.demand() else { return None };
+                let uid = self.uid_of(&access, effect, &before);
+                before.add(&access, effect);
+                uid
+            };
+            answer.iter().map(uid_of).collect()
+        };
+        answer.into_iter().zip(uids).map(|(effect, uid)| GrantedEffect { effect, uid }).collect()
+    }
+
+    /// `None` for objects that are not the pod's, that the cache does not hold, or that the answer makes or deletes before.
+    fn uid_of(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> Option<Box<str>> {
+        if self.is_pod(access) {
+            return Some(self.pod.uid.to_string().into());
+        }
+        let name = access.name?;
+        if before.concerns(access, name) || !self.is_claim(access, effect, before) {
+            return None;
+        }
+        self.cached(access, name)?.uid.as_deref().map(Into::into)
+    }
+
+    fn covers(&self, objects: &RuleObjects, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {
         match objects {
             RuleObjects::Pod => self.is_pod(access),
-            RuleObjects::Claims => self.is_claim(access, effect, answer),
+            RuleObjects::Claims => self.is_claim(access, effect, before),
             RuleObjects::Any(namespaces) => namespaces.contain(access.namespace, self.namespace()),
         }
     }
 
-    fn refused(self, access: &ObjectAccess<'_>, effect: &Effect, answer: &[Effect]) -> RefusedEffect {
+    fn refused(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> RefusedEffect {
         let objects = if self.is_pod(access) {
             RuleObjects::Pod
-        } else if self.is_claim(access, effect, answer) {
+        } else if self.is_claim(access, effect, before) {
             RuleObjects::Claims
         } else if access.namespace.is_empty() {
             RuleObjects::Any(Namespaces::All)
@@ -113,29 +157,34 @@ impl<'a> CyclePod<'a> {
         RefusedEffect::Object { kind, what, rule: ObjectRule::for_access(access, objects) }
     }
 
-    fn namespace(self) -> &'a str {
+    fn namespace(&self) -> &'a str {
         self.table.symbols.text(self.pod.namespace)
     }
 
-    fn is_pod(self, access: &ObjectAccess<'_>) -> bool {
+    fn is_pod(&self, access: &ObjectAccess<'_>) -> bool {
         access.group_and_kind() == ("", "Pod")
             && access.namespace == self.namespace()
             && access.name.is_some_and(|name| *name == *self.pod.name)
     }
 
-    /// Whether it is a claim that the pod names, or one whose controller is the pod.
-    fn is_claim(self, access: &ObjectAccess<'_>, effect: &Effect, answer: &[Effect]) -> bool {
+    /// Whether it is a claim that the pod names, or one whose controller is the pod: as the cache holds it, or as an earlier
+    /// effect of the answer creates it. If there is an object of that name already, that effect fails, and what follows is
+    /// not done.
+    fn is_claim(&self, access: &ObjectAccess<'_>, effect: &Effect, before: &Before) -> bool {
         let kind = access.group_and_kind();
-        if !matches!(kind, VOLUME_CLAIM | RESOURCE_CLAIM) || access.namespace != self.namespace() {
+        if !is_claim_kind(access) || access.namespace != self.namespace() {
             return false;
         }
-        match access.name {
-            None => self.created_name(effect).is_some(),
-            Some(name) => self.names(kind, name) || self.controls(access, name) || self.creates(access, name, answer),
-        }
+        let Some(name) = access.name else {
+            let made = if let Effect::Create { body, .. } = effect { Ownership::read(body) } else { None };
+            return made.is_some_and(|made| made.is_controlled_by(self.pod));
+        };
+        let is_made = || before.created(access, name).is_some_and(|made| made.is_controlled_by(self.pod));
+        let is_controlled = || self.cached(access, name).is_some_and(|object| object.is_controlled_by(self.pod));
+        self.names(kind, name) || is_made() || is_controlled()
     }
 
-    fn names(self, kind: (&str, &str), name: &str) -> bool {
+    fn names(&self, kind: (&str, &str), name: &str) -> bool {
         if kind == VOLUME_CLAIM {
             return self.pod.volumes.iter().any(|volume| match &volume.source {
                 VolumeSource::Claim(claim) => **claim == *name,
@@ -156,34 +205,76 @@ impl<'a> CyclePod<'a> {
             || self.pod.extended_claim.as_deref() == Some(name)
     }
 
-    /// Whether the cache holds the object, and it says that the pod is its controller.
-    fn controls(self, access: &ObjectAccess<'_>, name: &str) -> bool {
-        let object = access
-            .kind
-            .rsplit_once('/')
-            .and_then(|(api_version, kind)| self.table.objects().get(api_version, kind, access.namespace, name));
-        object.and_then(|json| self.controlled_name(json)).is_some()
-    }
-
-    /// Whether the answer creates the object, with the pod as its controller.
-    fn creates(self, access: &ObjectAccess<'_>, name: &str, answer: &[Effect]) -> bool {
-        let is_it = |effect: &Effect| {
-            matches!(effect, Effect::Create { kind, namespace, .. }
-                if kind == access.kind && namespace == access.namespace)
+    fn cached(&self, access: &ObjectAccess<'_>, name: &str) -> Option<Rc<Ownership>> {
+        let read = || {
+            let (api_version, kind) = access.kind.rsplit_once('/')?;
+            Ownership::read(self.table.objects().get(api_version, kind, access.namespace, name)?).map(Rc::new)
         };
-        answer.iter().filter(|effect| is_it(effect)).any(|effect| self.created_name(effect).as_deref() == Some(name))
+        self.cached.borrow_mut().entry(key(access, name)).or_insert_with(read).clone()
+    }
+}
+
+/// What the effects of an answer do to claims before the next one.
+#[derive(Debug, Default)]
+struct Before {
+    /// By kind, namespace and name; `None` is a claim that is deleted.
+    claims: BTreeMap<[String; 3], Option<Ownership>>,
+}
+
+/// The parts of an object that say which it is, and whose.
+#[derive(Debug)]
+struct Ownership {
+    name: String,
+    /// `None` if it is yet to be created.
+    uid: Option<String>,
+    /// The uids of its controllers.
+    controllers: Vec<String>,
+}
+
+impl Before {
+    fn add(&mut self, access: &ObjectAccess<'_>, effect: &Effect) {
+        if !is_claim_kind(access) {
+            return;
+        }
+        if let Effect::Create { body, .. } = effect
+            && let Some(made) = Ownership::read(body)
+        {
+            self.claims.insert(key(access, &made.name), Some(made));
+        }
+        if let Effect::Delete { name, .. } = effect {
+            self.claims.insert(key(access, name), None);
+        }
     }
 
-    fn created_name(self, effect: &Effect) -> Option<String> {
-        if let Effect::Create { body, .. } = effect { self.controlled_name(body) } else { None }
+    fn concerns(&self, access: &ObjectAccess<'_>, name: &str) -> bool {
+        self.claims.contains_key(&key(access, name))
     }
 
-    /// The object's name, if its controller is the pod.
-    fn controlled_name(self, json: &[u8]) -> Option<String> {
+    fn created(&self, access: &ObjectAccess<'_>, name: &str) -> Option<&Ownership> {
+        self.claims.get(&key(access, name))?.as_ref()
+    }
+}
+
+fn key(access: &ObjectAccess<'_>, name: &str) -> [String; 3] {
+    [access.kind, access.namespace, name].map(ToOwned::to_owned)
+}
+
+fn is_claim_kind(access: &ObjectAccess<'_>) -> bool {
+    matches!(access.group_and_kind(), VOLUME_CLAIM | RESOURCE_CLAIM)
+}
+
+impl Ownership {
+    fn read(json: &[u8]) -> Option<Self> {
         let object: Value = serde_json::from_slice(json).ok()?;
         let metadata = object.get("metadata")?;
-        let owners = metadata.get("ownerReferences")?.as_array()?;
-        let is_pod = |owner: &Value| owner["uid"] == *self.pod.uid && owner["controller"] == true;
-        owners.iter().any(is_pod).then(|| metadata["name"].as_str().unwrap_or_default().to_owned())
+        let owners = metadata["ownerReferences"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let controllers = owners.iter().filter(|owner| owner["controller"] == true);
+        let controllers = controllers.filter_map(|owner| owner["uid"].as_str()).map(ToOwned::to_owned).collect();
+        let text = |field: &str| metadata[field].as_str().map(ToOwned::to_owned);
+        Some(Self { name: text("name").unwrap_or_default(), uid: text("uid"), controllers })
+    }
+
+    fn is_controlled_by(&self, pod: &Pod) -> bool {
+        self.controllers.iter().any(|uid| **uid == *pod.uid)
     }
 }

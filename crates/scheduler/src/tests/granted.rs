@@ -47,9 +47,11 @@ fn delete(kind: &str, namespace: &str, name: &str) -> Effect {
     Effect::Delete { kind: kind.to_owned(), namespace: namespace.to_owned(), name: name.to_owned() }
 }
 
+const GROUPS: [&str; 3] = ["", "resource.k8s.io", "example.com"];
+
 fn rule(kinds: &[&str], objects: RuleObjects) -> ObjectRule {
     let kinds = kinds.iter().map(|kind| (*kind).to_owned()).collect();
-    ObjectRule { api_groups: vec!["*".to_owned()], kinds, verbs: Verb::ALL.to_vec(), objects }
+    ObjectRule { api_groups: GROUPS.map(str::to_owned).to_vec(), kinds, verbs: Verb::ALL.to_vec(), objects }
 }
 
 /// A pod with a claim of every sort: `data`, `web-scratch`, `gpu` and `web-extended`.
@@ -69,11 +71,16 @@ fn claimant() -> api::Pod {
 
 fn owned(name: &str, uid: &str) -> serde_json::Value {
     let owner = json!({"apiVersion": "v1", "kind": "Pod", "name": "web", "uid": uid, "controller": true});
-    json!({"metadata": {"name": name, "ownerReferences": [owner]}})
+    json!({"metadata": {"name": name, "uid": format!("uid-{name}"), "ownerReferences": [owner]}})
 }
 
 /// What the pod is told if the effects are refused to a plugin with these rules; `None` if they are carried out.
 fn refusal(rules: &[ObjectRule], effects: Vec<Effect>) -> Option<String> {
+    sent(rules, effects).err()
+}
+
+/// The uids that the objects of the effects must have, as they go to the host; else what the pod is told.
+fn sent(rules: &[ObjectRule], effects: Vec<Effect>) -> Result<Vec<Option<Box<str>>>, String> {
     let mut bench = granted(Grants::new([Permission::Bind], rules));
     let key = ObjectKey {
         api_version: "resource.k8s.io/v1".to_owned(),
@@ -94,13 +101,13 @@ fn refusal(rules: &[ObjectRule], effects: Vec<Effect>) -> Option<String> {
     });
     match sent {
         Some(sent) => {
-            assert_eq!(sent, effects);
+            assert_eq!(sent.iter().map(|granted| granted.effect.clone()).collect::<Vec<_>>(), effects);
             assert!(refusals(&actions).is_empty());
-            None
+            Ok(sent.into_iter().map(|granted| granted.uid).collect())
         }
         None => {
             assert_eq!(refusals(&actions).len(), 1, "{actions:?}");
-            Some(events(&actions).into_iter().next().expect("the pod is told").1)
+            Err(events(&actions).into_iter().next().expect("the pod is told").1)
         }
     }
 }
@@ -300,8 +307,39 @@ fn a_rule_for_claims_covers_those_of_the_pod() {
         vec![create(DEVICES, "default", &json!({"metadata": {"name": "gpu"}}))],
         vec![create(DEVICES, "default", &owned("new", "uid-of-another"))],
         vec![create(DEVICES, "kube-system", &owned("new", "uid-web"))],
-        vec![after, delete(DEVICES, "default", "made")],
+        vec![after.clone(), delete(DEVICES, "default", "made")],
+        // What comes before the creation concerns the claim of somebody else.
+        vec![after.clone(), new.clone()],
+        vec![delete(DEVICES, "default", "new"), new.clone()],
+        // What was created is gone, and another may have the name.
+        vec![new.clone(), delete(DEVICES, "default", "new"), after.clone()],
+        // It is the last of that name that counts.
+        vec![new.clone(), create(DEVICES, "default", &owned("new", "uid-of-another")), after.clone()],
     ] {
         assert!(refusal(&rules, others.clone()).is_some(), "{others:?}");
     }
+}
+
+/// A claim or pod that was deleted since, and made again by somebody else, is another one.
+#[test]
+fn changes_of_the_pod_and_its_claims_go_by_uid() {
+    const DEVICES: &str = "resource.k8s.io/v1/ResourceClaim";
+    let rules = [
+        rule(&["ResourceClaim", "ResourceClaim/status"], RuleObjects::Claims),
+        rule(&["Pod/status"], RuleObjects::Pod),
+        rule(&["ConfigMap"], RuleObjects::Any(Namespaces::OfPod)),
+    ];
+    let uids = |effects: Vec<Effect>| {
+        sent(&rules, effects).expect("granted").into_iter().map(Option::unwrap_or_default).collect::<Vec<_>>()
+    };
+    let made = |subresource| patch(DEVICES, subresource, "default", "made");
+    let of_pod = patch("v1/Pod", Some("status"), "default", "web");
+    let map = patch("v1/ConfigMap", None, "default", "map");
+    assert_eq!(uids(vec![of_pod, map, made(Some("status"))]).join(","), "uid-web,,uid-made");
+    assert_eq!(uids(vec![delete(DEVICES, "default", "made")]).join(","), "uid-made");
+    // The host learns the uid of what the answer makes.
+    let (remove, make) = (delete(DEVICES, "default", "made"), create(DEVICES, "default", &owned("made", "uid-web")));
+    assert_eq!(uids(vec![made(None), remove, make, made(None)]).join(","), "uid-made,uid-made,,");
+    // A claim that the cache does not hold.
+    assert_eq!(uids(vec![patch(DEVICES, None, "default", "gpu")]).join(","), "");
 }

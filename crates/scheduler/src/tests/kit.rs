@@ -497,7 +497,7 @@ pub(super) fn effects_finished(actions: &[Action], result: Result<(), &str>) -> 
 pub(super) fn awaited(actions: &[Action]) -> Vec<Effect> {
     let effects = |action: &Action| match action {
         Action::Pod(PodRequest { request: Request::AwaitedEffects(PluginEffects { effects, .. }), .. }) => {
-            effects.clone()
+            effects.iter().map(|granted| granted.effect.clone()).collect()
         }
         _ => Vec::new(),
     };

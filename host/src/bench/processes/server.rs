@@ -251,7 +251,7 @@ impl Objects<'_> {
         };
         let deleted = match object.plural.as_str() {
             "pods" => self.writer.delete_at_once(&object).await,
-            _ => self.writer.delete_object(&object).await,
+            _ => self.writer.delete_object(&object, None).await,
         };
         match deleted {
             Ok(()) | Err(WriteError::NotFound { .. }) => Ok(()),

@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use berth_test_guests::{At, WantedEffect, asks_for, harmless, shows_objects};
 use berth_wasm_host::Binary;
-use k8s_openapi::api::{core::v1::ConfigMap, core::v1::Pod, rbac::v1::ClusterRoleBinding};
+use k8s_openapi::api::{
+    core::v1::{ConfigMap, PersistentVolumeClaim, Pod},
+    rbac::v1::ClusterRoleBinding,
+};
 use kube::{Api, api::PostParams};
 use serde_json::json;
 use tokio::time::timeout;
@@ -153,6 +156,66 @@ async fn rules_cover_what_they_say_and_names_cover_nothing() {
     bench.cluster.node_of(&name_of("Near", cases().len() - 2)).await;
     let map = maps("default").get("kept").await.expect("it is there");
     assert!(map.metadata.labels.is_some_and(|labels| labels.contains_key("taken")));
+}
+
+/// What comes before the creation of a claim, or follows one that failed, concerns a claim of somebody else.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_claim_that_an_answer_creates_is_the_pods_from_then_on() {
+    const KIND: &str = "v1/PersistentVolumeClaim";
+    let rules = "
+profiles:
+- {schedulerName: healthy, execution: native}
+- {schedulerName: claims, execution: native}
+plugins:
+- name: Claims
+  grants: {rules: [{apiGroups: [''], kinds: [PersistentVolumeClaim], verbs: [patch, create, delete], objects: claims}]}
+";
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "2"]).await;
+    let claims: Api<PersistentVolumeClaim> = Api::namespaced(cluster.pods.clone().into_client(), "default");
+    let claim = |name: &str, owners: serde_json::Value| {
+        json!({"metadata": {"name": name, "ownerReferences": owners},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}})
+    };
+    let kept = serde_json::from_value(claim("kept", json!([]))).expect("a claim");
+    let kept = claims.create(&PostParams::default(), &kept).await.expect("the sandbox takes it");
+    let bench = Bench::start(cluster, vec![Guest::new("Claims", At::PreBind, Vec::new()).late()], rules).await;
+    let pod = name_of("Claims", 0);
+    // Until its uid is known, the pod is kept back by an effect that is not granted.
+    place(&bench, "Claims", &asks_for("Claims", At::PreBind, &[patch(KIND, "default", "kept")]).expect("a component"))
+        .await;
+    bench.create("Claims", 1).await;
+    let refused = |effect: &str| format!("berth_plugin_effects_refused_total{{effect=\"{effect}\",plugin=\"Claims\"}}");
+    bench.counts(&refused("patch"), 1).await;
+    let uid = bench.cluster.pods.get(&pod).await.expect("it is there").metadata.uid;
+    let owner = json!([{"apiVersion": "v1", "kind": "Pod", "name": pod, "uid": uid, "controller": true}]);
+    let make = |name: &str| create(KIND, "default", &claim(name, owner.clone()));
+    let takes_over = [
+        (
+            vec![delete(KIND, "default", "kept"), make("kept")],
+            "asked for delete of v1/PersistentVolumeClaim default/kept",
+        ),
+        (
+            vec![patch(KIND, "default", "kept"), make("kept")],
+            "asked for patch of v1/PersistentVolumeClaim default/kept",
+        ),
+        (vec![make("kept"), patch(KIND, "default", "kept")], "creating persistentvolumeclaims"),
+    ];
+    for (number, (effects, told)) in takes_over.into_iter().enumerate() {
+        place(&bench, "Claims", &asks_for("Claims", At::PreBind, &effects).expect("a component")).await;
+        let says = |text: &String| text.contains(told);
+        let seen = bench.cluster.until(told, |seen| seen.messages.get(&pod).is_some_and(says)).await;
+        assert!(!is_bound(&seen, &pod), "{told}");
+        healthy_pod_is_bound(&bench, number).await;
+    }
+    bench.counts(&refused("delete"), 1).await;
+    let now = claims.get("kept").await.expect("it is there").metadata;
+    assert_eq!((now.uid, now.labels, now.owner_references), (kept.metadata.uid, kept.metadata.labels, None));
+
+    let own = [make("own"), patch(KIND, "default", "own")];
+    bench.place("Claims", &asks_for("Claims", At::PreBind, &own).expect("a component"));
+    bench.cluster.node_of(&pod).await;
+    let own = claims.get("own").await.expect("it is there").metadata;
+    assert!(own.labels.is_some_and(|labels| labels.contains_key("taken")));
 }
 
 #[tokio::test(flavor = "multi_thread")]
