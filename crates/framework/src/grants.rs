@@ -26,7 +26,7 @@ enum GrantedObjects {
 /// Objects that a plugin may change, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ObjectRule {
-    /// Empty for the core group; `*` is every group.
+    /// Empty for the core group; `*` is every group, but for kinds that must be named.
     pub api_groups: Vec<String>,
     /// `PersistentVolumeClaim`, or with a subresource `PersistentVolumeClaim/status`; `*` is every kind but those that must
     /// be named, and `*/status` the status of these.
@@ -60,11 +60,45 @@ pub enum Namespaces {
     All,
 }
 
-/// Core kinds through which a plugin comes by rights that no rule speaks of. `*` does not cover them.
-const GUARDED_KINDS: [&str; 4] = ["Binding", "Pod", "Secret", "ServiceAccount"];
+/// Core kinds that give power over the cluster, or rights that no rule speaks of: what runs pods, and with them any service
+/// account; credentials; nodes, volumes of the nodes' file systems, and whole namespaces. `*` does not cover them, neither
+/// as a kind nor as a group.
+const GUARDED_KINDS: [&str; 9] = [
+    "Binding",
+    "Namespace",
+    "Node",
+    "PersistentVolume",
+    "Pod",
+    "PodTemplate",
+    "ReplicationController",
+    "Secret",
+    "ServiceAccount",
+];
 
-/// Groups whose kinds decide who may do what. `*` does not cover them.
-const GUARDED_GROUPS: [&str; 3] = ["admissionregistration.k8s.io", "certificates.k8s.io", "rbac.authorization.k8s.io"];
+/// All kinds of these groups do so, too.
+const GUARDED_GROUPS: [&str; 16] = [
+    // Who may do what, and who is who.
+    "admissionregistration.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "certificates.k8s.io",
+    "rbac.authorization.k8s.io",
+    // Which kinds there are, who serves and stores them, and whose requests the API server takes first.
+    "apiextensions.k8s.io",
+    "apiregistration.k8s.io",
+    "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io",
+    "storagemigration.k8s.io",
+    // Which of several controllers leads, and which nodes are alive.
+    "coordination.k8s.io",
+    // What runs pods.
+    "apps",
+    "batch",
+    // What keeps pods apart, and alive.
+    "networking.k8s.io",
+    "node.k8s.io",
+    "policy",
+];
 
 impl Default for GrantedObjects {
     fn default() -> Self {
@@ -104,13 +138,28 @@ impl ObjectRule {
     fn is_about(&self, access: &ObjectAccess<'_>) -> bool {
         let (group, kind) = access.group_and_kind();
         let is_guarded = GUARDED_GROUPS.contains(&group) || (group.is_empty() && GUARDED_KINDS.contains(&kind));
+        let names = |named: &str, it: &str| named == it || (named == ANY && !is_guarded);
         let has_kind = |named: &String| {
             let (named, subresource) = kind_and_subresource(named);
-            subresource == access.subresource && (named == kind || (named == ANY && !is_guarded))
+            subresource == access.subresource && names(named, kind)
         };
         self.verbs.contains(&access.verb)
-            && self.api_groups.iter().any(|named| named == ANY || named == group)
+            && self.api_groups.iter().any(|named| names(named, group))
             && self.kinds.iter().any(has_kind)
+    }
+
+    /// For a rule with `*`, what that does not cover, for people.
+    #[must_use]
+    pub fn left_out(&self) -> Option<String> {
+        let mut kinds = self.kinds.iter().map(|kind| kind_and_subresource(kind).0);
+        if !kinds.any(|kind| kind == ANY) && !self.api_groups.iter().any(|group| group == ANY) {
+            return None;
+        }
+        let (kinds, groups) = (GUARDED_KINDS.join(", "), GUARDED_GROUPS.join(", "));
+        Some(format!(
+            "\"*\" does not cover what gives power over the cluster: {kinds} of the core group (\"\"), and the groups \
+             {groups}; a rule that means them names the group and the kind"
+        ))
     }
 
     /// The rule that covers changes like this one of `objects`, and no more.
@@ -222,9 +271,9 @@ mod tests {
     #[test]
     fn a_star_does_not_cover_what_must_be_named() {
         let all = rule(&["*"], &["*", "*/status", "*/binding", "*/eviction"], &Verb::ALL);
-        assert!(allows(&all, &access(Verb::Delete, "apps/v1/Deployment", None)));
-        assert!(allows(&all, &access(Verb::Patch, "v1/Node", Some("status"))));
-        assert!(!allows(&all, &access(Verb::Patch, "v1/Node", Some("proxy"))));
+        assert!(allows(&all, &access(Verb::Delete, "example.com/v1/Ox", None)));
+        assert!(allows(&all, &access(Verb::Patch, "v1/PersistentVolumeClaim", Some("status"))));
+        assert!(!allows(&all, &access(Verb::Patch, "v1/Service", Some("proxy"))));
         for (kind, subresource) in [
             ("v1/Binding", None),
             ("v1/Pod", None),
@@ -237,13 +286,34 @@ mod tests {
             ("rbac.authorization.k8s.io/v1/ClusterRoleBinding", None),
             ("admissionregistration.k8s.io/v1/MutatingWebhookConfiguration", None),
             ("certificates.k8s.io/v1/CertificateSigningRequest", Some("status")),
+            ("authentication.k8s.io/v1/TokenReview", None),
+            ("apiregistration.k8s.io/v1/APIService", None),
+            ("apiextensions.k8s.io/v1/CustomResourceDefinition", None),
+            ("apiextensions.k8s.io/v1/CustomResourceDefinition", Some("status")),
+            ("flowcontrol.apiserver.k8s.io/v1/FlowSchema", None),
+            ("coordination.k8s.io/v1/Lease", None),
+            ("apps/v1/DaemonSet", None),
+            ("batch/v1/Job", None),
+            ("networking.k8s.io/v1/NetworkPolicy", None),
+            ("policy/v1/PodDisruptionBudget", None),
+            ("v1/Namespace", None),
+            ("v1/Node", Some("status")),
+            ("v1/PersistentVolume", None),
         ] {
-            let (_, name) = access(Verb::Create, kind, None).group_and_kind();
+            let (group, name) = access(Verb::Create, kind, None).group_and_kind();
             let named = subresource.map_or_else(|| name.to_owned(), |subresource| format!("{name}/{subresource}"));
             for verb in Verb::ALL {
                 let access = access(verb, kind, subresource);
-                assert!(!allows(&all, &access), "{access:?}");
-                assert!(allows(&rule(&["*"], &[&named], &[verb]), &access), "{access:?}");
+                for stars in [&all, &rule(&["*"], &[&named], &[verb]), &rule(&[group], &["*", "*/status"], &[verb])] {
+                    assert!(!allows(stars, &access), "{access:?}");
+                    assert!(stars.left_out().is_some_and(|left_out| left_out.contains(if group.is_empty() {
+                        name
+                    } else {
+                        group
+                    })));
+                }
+                let rule = rule(&[group], &[&named], &[verb]);
+                assert!(allows(&rule, &access) && rule.left_out().is_none(), "{access:?}");
             }
         }
         assert!(allows(&all, &access(Verb::Patch, "example.com/v1/Secret", None)), "another Secret");

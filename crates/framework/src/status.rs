@@ -102,24 +102,27 @@ impl Status {
     }
 }
 
-/// Bytes of a list of reasons. A condition's message has two lists at most, of nodes and of PostFilter, and stays below the
-/// 32,768 characters that the API allows the message of a `metav1.Condition`; PodCondition, which names no limit, is written
-/// anew with every attempt whose reasons differ.
-const MAX_REASONS_BYTES: usize = 12 << 10;
+/// Bytes of one reason as it is shown, so that a long one leaves room for others: as much as the note of an event may have
+/// (`NoteLengthLimit` in `k8s.io/kubernetes/pkg/apis/events/validation`).
+const MAX_REASON_BYTES: usize = 1 << 10;
+/// Bytes of a list of reasons. A condition's message has two lists at most, of nodes and of PostFilter. PodCondition names no
+/// limit, and is written again with every attempt whose reasons differ; those of kube-scheduler's own plugins have some
+/// hundred bytes.
+const MAX_REASONS_BYTES: usize = 2 << 10;
 
-/// Reasons with commas between them. Those that come after [`MAX_REASONS_BYTES`] are counted, not shown.
+/// Reasons with commas between them. Each has at most [`MAX_REASON_BYTES`]. Those that come after [`MAX_REASONS_BYTES`] are
+/// counted, not shown.
 pub(crate) fn join_reasons<'a>(reasons: impl IntoIterator<Item = &'a str>) -> String {
     let mut text = String::new();
     let mut n_left_out = 0_usize;
     for reason in reasons {
         let separator = if text.is_empty() { "" } else { ", " };
-        let room = MAX_REASONS_BYTES - text.len();
-        if n_left_out == 0 && separator.len() + reason.len() <= room {
-            text.push_str(separator);
-            text.push_str(reason);
-        } else if text.is_empty() {
-            text.push_str(&reason[..reason.floor_char_boundary(room - CUT.len())]);
-            text.push_str(CUT);
+        let (shown, cut) = match reason.len() {
+            0..=MAX_REASON_BYTES => (reason, ""),
+            _ => (&reason[..reason.floor_char_boundary(MAX_REASON_BYTES - CUT.len())], CUT),
+        };
+        if n_left_out == 0 && text.len() + separator.len() + shown.len() + cut.len() <= MAX_REASONS_BYTES {
+            text.extend([separator, shown, cut]);
         } else {
             n_left_out += 1;
         }
@@ -150,6 +153,9 @@ mod tests {
         let shown = many.matches("reason ").count();
         assert!(many.contains(&format!(" and {} more", 5_000 - shown)) && many.len() < MAX_REASONS_BYTES + 32);
         let long = Status::error("é".repeat(1 << 20)).message();
-        assert!(long.ends_with("é...") && long.len() <= MAX_REASONS_BYTES);
+        assert!(long.ends_with("é...") && long.len() <= MAX_REASON_BYTES);
+        let reasons = [long.repeat(4), "b".to_owned(), "c".repeat(4_000), "d".to_owned()];
+        let shown = Status::new(Code::Unschedulable, reasons).message();
+        assert!(shown.contains("..., b and 2 more") && shown.len() <= MAX_REASONS_BYTES, "a long one leaves room");
     }
 }

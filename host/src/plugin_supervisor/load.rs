@@ -276,7 +276,9 @@ impl Plugins {
 
 fn plugin_host_settings(file: Option<&Path>) -> Result<HostFile> {
     let Some(file) = file else { return Ok(HostFile::default()) };
-    Ok(settings_file::read(file).map_err(|error| Usage(error.to_string()))?)
+    let read = settings_file::read(file).map_err(|error| Usage(error.to_string()))?;
+    settings_file::tell_what_stars_leave_out(&read.settings);
+    Ok(read)
 }
 
 /// By name, the limits of plugins that have an entry.

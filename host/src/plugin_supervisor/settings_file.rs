@@ -5,7 +5,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use berth_config::PluginHostSettings;
+use berth_config::{PluginGrants, PluginHostSettings};
+use tracing::warn;
 
 use super::provenance::Provenance;
 
@@ -39,4 +40,17 @@ pub(crate) fn read(file: &Path) -> Result<HostFile, SettingsFileError> {
     let provenance = Provenance::read(&settings)
         .map_err(|error| SettingsFileError::Invalid(format!("{}: {error}", file.display())))?;
     Ok(HostFile { settings, provenance })
+}
+
+/// Says in the log what the `"*"` of each rule does not cover.
+pub(super) fn tell_what_stars_leave_out(settings: &PluginHostSettings) {
+    let tell = |of: &str, grants: &PluginGrants| {
+        for (rule, left_out) in grants.rules.iter().filter_map(|rule| Some((rule, rule.left_out()?))) {
+            warn!(of, %rule, "{left_out}");
+        }
+    };
+    tell("defaults", &settings.default_grants());
+    for name in settings.named() {
+        tell(name.as_str(), &settings.plugin(name.as_str()).grants.unwrap_or_default());
+    }
 }

@@ -291,6 +291,7 @@ impl Supervisor {
         };
         self.settings.error = None;
         info!(file = %file.display(), "plugin configuration taken over");
+        settings_file::tell_what_stars_leave_out(&settings.settings);
         self.provenance.set(settings.provenance.clone());
         let before = self.grants();
         let (decisions, to_retry) =
