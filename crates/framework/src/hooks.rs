@@ -102,6 +102,17 @@ pub trait Hosted {
         Ok(())
     }
 
+    /// Whether the plugin has used up its share, even one that pods may do without. Nothing changes. Asked before the plugin is
+    /// told something that needs no answer.
+    fn is_out_of_time(&self) -> bool {
+        false
+    }
+
+    /// Whether the plugin keeps something about the cycle, so that it must hear of its end.
+    fn knows(&self, _cycle: CycleId) -> bool {
+        true
+    }
+
     /// Has the plugin passed over at all of its points until [`Self::has_time`] is asked again, if pods may do without it;
     /// whether they may.
     fn pass_over(&mut self) -> bool {

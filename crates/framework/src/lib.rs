@@ -17,6 +17,7 @@ pub mod implemented;
 mod macros;
 pub mod manifest;
 pub mod meter;
+mod news;
 mod per_point;
 pub mod plugin;
 pub mod points;

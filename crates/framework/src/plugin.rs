@@ -242,6 +242,16 @@ impl dyn Plugin + '_ {
         self.hosted().map_or(Ok(()), Hosted::has_time)
     }
 
+    /// [`Hosted::is_out_of_time`].
+    pub fn is_out_of_time(&mut self) -> bool {
+        self.hosted().is_some_and(|hook| hook.is_out_of_time())
+    }
+
+    /// [`Hosted::knows`].
+    pub fn knows(&mut self, cycle: CycleId) -> bool {
+        self.hosted().is_none_or(|hook| hook.knows(cycle))
+    }
+
     /// [`Hosted::pass_over`]. No pod does without a native plugin.
     pub fn pass_over(&mut self) -> bool {
         self.hosted().is_some_and(Hosted::pass_over)

@@ -3,16 +3,19 @@
 //! The lists are final here; merging them from a configuration file is done elsewhere. A plugin is named by its
 //! position in the profile, [`PluginIdx`], so the loops over plugins never compare strings.
 
-use std::{marker::PhantomData, ops::Range, sync::Arc};
+use std::{collections::VecDeque, marker::PhantomData, ops::Range, sync::Arc};
+
+use berth_model::{ClusterTable, NodeIdx, Time};
 
 use crate::{
     grants::Grants,
     hooks::DeltaSource,
     manifest::Manifest,
     meter::Meter,
+    news::{News, Placement},
     per_point::PerPoint,
     plugin::{ExtensionPoint, Plugin, PluginVersion, Point},
-    points::CycleId,
+    points::{Call, CycleId},
     status::Status,
     unlisted::UnlistedKinds,
 };
@@ -68,6 +71,10 @@ pub struct Instance {
     pub grants: Grants,
     /// The configured plugin.
     pub plugin: Box<dyn Plugin>,
+    /// Whether the plugin's time is bounded: native plugins are trusted with theirs.
+    is_hosted: bool,
+    /// What the plugin had no time to hear, the oldest first. It is asked nothing before it has heard it.
+    untold: VecDeque<News>,
 }
 
 /// The plugins that serve one `schedulerName`.
@@ -102,9 +109,11 @@ impl Profile {
     }
 
     /// Takes a plugin in, not yet enabled anywhere.
-    pub fn add(&mut self, plugin: Box<dyn Plugin>, args: &str, grants: Grants) -> PluginIdx {
+    pub fn add(&mut self, mut plugin: Box<dyn Plugin>, args: &str, grants: Grants) -> PluginIdx {
         let name = Arc::from(plugin.manifest().name.as_str());
-        self.instances.push(Instance { name, args: args.to_owned(), grants, plugin });
+        let is_hosted = plugin.hosted().is_some();
+        let untold = VecDeque::new();
+        self.instances.push(Instance { name, args: args.to_owned(), grants, plugin, is_hosted, untold });
         PluginIdx(u32::try_from(self.instances.len() - 1).unwrap_or(u32::MAX))
     }
 
@@ -168,8 +177,11 @@ impl Profile {
 
     /// Puts another binary in the place of `plugin`, at the points that it is wanted at and now implements; the old one is
     /// handed back.
-    pub fn replace(&mut self, plugin: PluginIdx, new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
+    pub fn replace(&mut self, plugin: PluginIdx, mut new: Box<dyn Plugin>) -> Option<Box<dyn Plugin>> {
         let instance = self.instances.get_mut(plugin.index())?;
+        instance.is_hosted = new.hosted().is_some();
+        // The new instance knows nothing of what the old one was to hear.
+        instance.untold.clear();
         let old = std::mem::replace(&mut instance.plugin, new);
         for point in Point::ALL {
             if self.wanted.at(point).contains(&plugin) {
@@ -191,6 +203,7 @@ impl Profile {
                 let is_same = is_new.binary.is_some() && is_old == is_new && old.args == instance.args;
                 if is_same {
                     std::mem::swap(&mut old.plugin, &mut instance.plugin);
+                    std::mem::swap(&mut old.untold, &mut instance.untold);
                 }
                 is_same
             });
@@ -280,15 +293,59 @@ impl Profile {
         Ok(())
     }
 
-    /// Asks every plugin whether it may take more time.
+    /// Asks every plugin whether it may take more time, and whether it has heard what it is to hear before it is asked anything.
     ///
     /// # Errors
     /// The first plugin that has used up its share and may not be passed over.
     pub fn have_time(&mut self) -> Result<(), (PluginIdx, Status)> {
-        for (index, instance) in (0u32..).zip(&mut self.instances) {
-            instance.plugin.has_time().map_err(|status| (PluginIdx(index), status))?;
+        let instances = (0u32..).map(PluginIdx).zip(&mut self.instances).filter(|(_, instance)| instance.is_hosted);
+        for (plugin, instance) in instances {
+            instance.plugin.has_time().map_err(|status| (plugin, status))?;
+            if !instance.untold.is_empty() && !instance.plugin.pass_over() {
+                return Err((plugin, instance.why_it_waits()));
+            }
         }
         Ok(())
+    }
+
+    /// Tells one plugin, which has time for it, the oldest of what it has not heard yet. Whether there was such a plugin: call
+    /// again.
+    pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
+        for instance in self.instances.iter_mut().filter(|instance| !instance.untold.is_empty()) {
+            if !instance.plugin.is_out_of_time()
+                && let Some(news) = instance.untold.pop_front()
+            {
+                news.tell(&mut *instance.plugin, now, table);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Whether plugins are still to hear something.
+    #[must_use]
+    pub fn has_news(&self) -> bool {
+        self.instances.iter().any(|instance| !instance.untold.is_empty())
+    }
+
+    /// Tells the plugin that the placement on `node` was given up; later, if it has no time.
+    pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
+        let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
+        if instance.is_to_wait() {
+            instance.untold.push_back(News::Unreserved(Placement::new(call, node)));
+        } else if let Some(point) = instance.plugin.reserve() {
+            point.unreserve(call, node);
+        }
+    }
+
+    /// Tells the plugin that the pod was bound to `node`; later, if it has no time.
+    pub(crate) fn tell_bound(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
+        let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
+        if instance.is_to_wait() {
+            instance.untold.push_back(News::Bound(Placement::new(call, node)));
+        } else if let Some(point) = instance.plugin.post_bind() {
+            point.post_bind(call, node);
+        }
     }
 
     /// The first plugin that is out of service and must not be passed over.
@@ -304,10 +361,14 @@ impl Profile {
         PluginsAt { positions: 0..self.plugins.at(P::POINT).len(), point: PhantomData }
     }
 
-    /// Tells every plugin that a cycle is over.
+    /// Tells every plugin that a cycle is over; later, if it has no time.
     pub fn end_cycle(&mut self, cycle: CycleId) {
         for instance in &mut self.instances {
-            instance.plugin.end_cycle(cycle);
+            if !instance.is_to_wait() {
+                instance.plugin.end_cycle(cycle);
+            } else if instance.plugin.knows(cycle) {
+                instance.untold.push_back(News::CycleEnded(cycle));
+            }
         }
     }
 }
@@ -368,6 +429,17 @@ impl Instance {
     #[must_use]
     pub fn name(&self) -> &Arc<str> {
         &self.name
+    }
+
+    /// Whether the plugin must hear of something later: it has no time, or has older news to hear first.
+    fn is_to_wait(&mut self) -> bool {
+        self.is_hosted && (!self.untold.is_empty() || self.plugin.is_out_of_time())
+    }
+
+    fn why_it_waits(&self) -> Status {
+        let Self { name, untold, .. } = self;
+        let n = untold.len();
+        Status::error(format!("plugin {name:?} has used up its time before it heard what became of pods: {n} messages wait"))
     }
 }
 

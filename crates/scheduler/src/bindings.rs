@@ -7,16 +7,16 @@ mod announcements;
 mod binding;
 mod effects;
 pub(crate) mod granted;
+mod inbox;
 mod object_wait;
 mod peers;
 mod permit;
 mod pre_bind;
+mod questions;
+mod ready;
 mod steps;
 
-use std::{
-    collections::{BTreeSet, VecDeque},
-    sync::Arc,
-};
+use std::{collections::BTreeSet, sync::Arc};
 
 use berth_framework::{CycleId, Effect, ExtenderIdx, PluginIdx, Point, Status};
 use berth_model::{ObjectKey, Pod, PodUid, Sym, Time};
@@ -26,7 +26,10 @@ use rustc_hash::FxHashMap;
 use self::{
     announcements::Announcements,
     binding::{Binding, Stage, Step},
+    inbox::Inbox,
     peers::Peers,
+    questions::Question,
+    ready::ReadyPods,
 };
 pub(crate) use self::{
     binding::{Choice, Input},
@@ -41,8 +44,10 @@ pub(crate) struct Bindings {
     deadlines: BTreeSet<(Time, PodUid)>,
     /// Pods that wait for an object to change.
     watchers: FxHashMap<ObjectKey, BTreeSet<PodUid>>,
-    /// Inputs that are not delivered yet.
-    inbox: VecDeque<(PodUid, Input)>,
+    /// What plugins and objects have for pods, not delivered yet.
+    inbox: Inbox,
+    /// Pods that go on once the plugins of their profile have time to be asked.
+    ready: ReadyPods,
     announcements: Announcements,
 }
 
@@ -51,39 +56,92 @@ impl Bindings {
     pub(crate) fn begin(&mut self, record: QueuedPod, choice: Choice, context: &mut Context) {
         if let Some(binding) = Binding::new(record, choice, context) {
             self.take_step(binding, context, Binding::reserve_and_permit);
-            self.deliver(context);
+            self.go_on(context);
         }
     }
 
-    /// Tells a pod what happened, and others what follows from that. Nothing happens if the pod is not on its way.
-    pub(crate) fn send(&mut self, uid: PodUid, input: Input, context: &mut Context) {
-        self.inbox.push_back((uid, input));
-        self.deliver(context);
+    /// Tells a pod what happened, at once: queue and cache rely on it. Nothing happens if the pod is not on its way.
+    pub(crate) fn send(&mut self, uid: &PodUid, input: Input, context: &mut Context) {
+        self.step(uid, input, context);
+        self.go_on(context);
     }
 
     /// The answer to a request of an attempt; it is late if the attempt is over. Whether the attempt is here.
     pub(crate) fn answer(&mut self, uid: &PodUid, cycle: CycleId, input: Input, context: &mut Context) -> bool {
         let is_here = self.waiting.get(uid).is_some_and(|binding| binding.cycle() == cycle);
         if is_here {
-            self.send(uid.clone(), input, context);
+            self.send(uid, input, context);
         }
         is_here
     }
 
     /// An object changed that a pod may wait for.
     pub(crate) fn object_changed(&mut self, object: &ObjectKey, context: &mut Context) {
-        let waiting = self.watchers.get(object).into_iter().flatten();
-        self.inbox.extend(waiting.map(|uid| (uid.clone(), Input::ObjectChanged(object.clone()))));
-        self.deliver(context);
+        for uid in self.watchers.get(object).into_iter().flatten() {
+            if let Some(binding) = self.waiting.get(uid) {
+                self.inbox.push((uid, binding.cycle()), Input::ObjectChanged(object.clone()));
+            }
+        }
+        self.go_on(context);
     }
 
-    /// Ends the waits whose time is out.
+    /// Ends the waits whose time is out, as many as the turn has room for.
     pub(crate) fn expire(&mut self, context: &mut Context) {
         let now = context.outbox.now();
-        while let Some((deadline, uid)) = self.deadlines.first().cloned()
-            && deadline <= now
-        {
-            self.send(uid, Input::DeadlinePassed(deadline), context);
+        while let Some((deadline, uid)) = self.deadlines.first().filter(|(deadline, _)| *deadline <= now).cloned() {
+            if !context.has_room() {
+                return;
+            }
+            self.step(&uid, Input::DeadlinePassed(deadline), context);
+        }
+    }
+
+    /// Takes pods further that something was sent to, or that wait for plugins to have time: as many as the turn has room for.
+    pub(crate) fn go_on(&mut self, context: &mut Context) {
+        while !self.inbox.is_empty() {
+            if !context.has_room() {
+                return;
+            }
+            if let Some((uid, cycle, input)) = self.inbox.pop()
+                && self.waiting.get(&uid).is_some_and(|binding| binding.cycle() == cycle)
+            {
+                self.step(&uid, input, context);
+            }
+        }
+        self.ask_plugins(context);
+    }
+
+    /// Whether [`Self::go_on`] has something to do that waits for no plugin.
+    pub(crate) fn has_input(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
+    /// Whether pods could go on if plugins had time to be asked or told about them.
+    pub(crate) fn is_any_ready(&self) -> bool {
+        !self.ready.is_empty() || !self.announcements.is_empty()
+    }
+
+    /// Asks plugins about the pods that are ready, profile by profile.
+    fn ask_plugins(&mut self, context: &mut Context) {
+        self.ready.begin_round();
+        while let Some(scheduler_name) = self.ready.next_profile() {
+            if context.have_time(scheduler_name).is_err() {
+                self.ready.pass_over(scheduler_name);
+                continue;
+            }
+            if !context.has_room() {
+                return;
+            }
+            let Some((uid, cycle)) = self.ready.pop(scheduler_name) else { continue };
+            // The pod may have ended its way since.
+            let is_here = self.waiting.get(&uid).is_some_and(|binding| binding.cycle() == cycle);
+            let Some(mut binding) = is_here.then(|| self.take(&uid)).flatten() else { continue };
+            match binding.question.take() {
+                Some(question) => {
+                    self.take_step(binding, context, |binding, context, peers| binding.ask(question, context, peers));
+                }
+                None => self.put(binding),
+            }
         }
     }
 
@@ -119,7 +177,7 @@ impl Bindings {
     ) -> Vec<(PluginIdx, Vec<Effect>)> {
         let mut peers = Peers { stepping: None, bindings: &self.waiting, inbox: &mut self.inbox };
         let for_host = effects::carry_out_each(context, &mut peers, (pod, cycle), effects);
-        self.deliver(context);
+        self.go_on(context);
         for_host
     }
 
@@ -154,17 +212,18 @@ impl Bindings {
             let waits = if let Stage::Permit(waits) = &binding.stage { waits.holds(&name) } else { false };
             waits && binding.pod().scheduler_name == scheduler_name
         };
-        let mut held: Vec<PodUid> = self.waiting.values().filter(is_held).map(Binding::uid).cloned().collect();
+        let held = self.waiting.values().filter(is_held);
+        let mut held: Vec<(PodUid, CycleId)> = held.map(|binding| (binding.uid().clone(), binding.cycle())).collect();
         held.sort_unstable();
-        for uid in held {
+        for (uid, cycle) in held {
             let plugin = Arc::clone(&name);
             let input = match &out_of_service {
                 Some(status) => Input::Rejected { plugin, reason: status.message() },
                 None => Input::Allowed { plugin },
             };
-            self.inbox.push_back((uid, input));
+            self.inbox.push((&uid, cycle), input);
         }
-        self.deliver(context);
+        self.go_on(context);
     }
 
     /// PreBind has other plugins in this profile: pods in the middle of it go on behind the last plugin that is done with
@@ -186,6 +245,9 @@ impl Bindings {
         for binding in self.waiting.values_mut().filter(|binding| binding.pod().scheduler_name == scheduler_name) {
             let place = |plugin: PluginIdx| places.get(plugin.index()).copied().unwrap_or(PluginIdx::NOBODY);
             binding.pre_flights.move_plugins(place);
+            if let Some(question) = &mut binding.question {
+                question.move_plugins(place);
+            }
             match &mut binding.stage {
                 Stage::PreBind(group) => group.move_plugins(place),
                 Stage::BindEffects { plugin, .. } | Stage::BindRequest { plugin } => *plugin = place(*plugin),
@@ -203,13 +265,9 @@ impl Bindings {
         }
     }
 
-    /// Delivers inputs until there are none; each may lead to others.
-    fn deliver(&mut self, context: &mut Context) {
-        while let Some((uid, input)) = self.inbox.pop_front() {
-            // The pod may have ended its way since.
-            if let Some(binding) = self.take(&uid) {
-                self.take_step(binding, context, |binding, context, peers| binding.step(input, context, peers));
-            }
+    fn step(&mut self, uid: &PodUid, input: Input, context: &mut Context) {
+        if let Some(binding) = self.take(uid) {
+            self.take_step(binding, context, |binding, context, _| binding.step(input, context));
         }
     }
 
@@ -219,15 +277,27 @@ impl Bindings {
         context: &mut Context,
         step: impl FnOnce(Binding, &mut Context, &mut Peers<'_>) -> Step,
     ) {
-        let stepping = Some(binding.uid().clone());
+        let stepping = Some((binding.uid().clone(), binding.cycle()));
         let mut peers = Peers { stepping, bindings: &self.waiting, inbox: &mut self.inbox };
         match step(binding, context, &mut peers) {
             Step::Waiting(binding) => self.put(binding),
+            Step::Asks(binding, question) => self.put_ready(binding, question),
             Step::Bound(binding) => binding.finish(context),
             Step::Failed(binding, failure) => binding.give_back(failure, context),
             Step::Deleted(binding) => binding.abandon(context),
             Step::BoundByOther(binding) => drop(binding.release(context)),
         }
+    }
+
+    fn put_ready(&mut self, mut binding: Binding, question: Question) {
+        match &mut binding.question {
+            Some(earlier) => earlier.join(question),
+            None => {
+                self.ready.push(binding.pod().scheduler_name, (binding.uid().clone(), binding.cycle()));
+                binding.question = Some(question);
+            }
+        }
+        self.put(binding);
     }
 
     fn put(&mut self, binding: Binding) {

@@ -3,7 +3,7 @@
 use std::{borrow::Cow, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::{CycleId, Extenders, PluginIdx, Profile};
+use berth_framework::{CycleId, Extenders, PluginIdx, Profile, Status};
 use berth_model::{BinaryId, Pod, PodUid, Sym};
 use berth_queue::{Occurrence, Policy, Queue};
 
@@ -19,6 +19,7 @@ use crate::{
     policy::{PluginPolicy, UnaskedGates},
     preemptions::Preemptions,
     profiles::Profiles,
+    turn::Turn,
 };
 
 /// The label of what brings back pods about which a plugin had no time to be asked.
@@ -47,6 +48,7 @@ pub(crate) struct Context {
     pub(crate) effect_bytes: EffectBytes,
     pub(crate) gate_failures: GateFailures,
     pub(crate) outbox: Outbox,
+    pub(crate) turn: Turn,
     pub(crate) phase: Phase,
     /// The labels of the event that is being handled, once they are known.
     pub(crate) handled: Vec<Arc<str>>,
@@ -76,6 +78,32 @@ impl PodEvent {
 impl Context {
     pub(crate) fn is_shutting_down(&self) -> bool {
         self.phase == Phase::ShuttingDown
+    }
+
+    /// Whether the turn has room for one more step of a pod, which the caller takes then.
+    pub(crate) fn has_room(&mut self) -> bool {
+        let now = self.outbox.instant();
+        self.turn.has_room(now)
+    }
+
+    /// Whether the plugins of the profile may be asked about a pod now.
+    ///
+    /// # Errors
+    /// What a plugin without time says that no pod may do without.
+    pub(crate) fn have_time(&mut self, scheduler_name: Sym) -> Result<(), Status> {
+        // Nothing can be asked once no profile serves the pod any more.
+        let Some(profile) = self.profiles.get_mut(scheduler_name) else { return Ok(()) };
+        profile.have_time().map_err(|(_, status)| status)
+    }
+
+    /// Tells plugins what they had no time to hear, as far as they and the turn have time.
+    pub(crate) fn tell_news(&mut self) {
+        let now = self.outbox.now();
+        for scheduler_name in self.profiles.with_news() {
+            while self.has_room()
+                && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.tell_news(now, self.cache.table()))
+            {}
+        }
     }
 
     /// Changes the queue while the plugins answer its questions.

@@ -174,7 +174,7 @@ fn pending_pod_applied(api: &api::Pod, pod: &Arc<Pod>, bindings: &mut Bindings, 
     }
     if bindings.contains(&pod.uid) {
         if pod.terminating {
-            bindings.send(pod.uid.clone(), Input::Terminating, context);
+            bindings.send(&pod.uid, Input::Terminating, context);
         }
         return;
     }
@@ -216,7 +216,7 @@ fn assigned_pod_applied(pod: &Arc<Pod>, bindings: &mut Bindings, context: &mut C
             }
         }
         Added::New | Added::Confirmed { .. } => {
-            bindings.send(pod.uid.clone(), Input::SeenOnNode(pod.node_name), context);
+            bindings.send(&pod.uid, Input::SeenOnNode(pod.node_name), context);
             context.move_all(&changes::pod_added(pod));
         }
     }
@@ -238,7 +238,7 @@ fn remove_pod(uid: PodUid, bindings: &mut Bindings, context: &mut Context) {
     context.pod_limits.remove(&uid);
     context.queue.delete(&uid);
     if bindings.contains(&uid) {
-        bindings.send(uid, Input::Deleted, context);
+        bindings.send(&uid, Input::Deleted, context);
     } else if context.cache.pod(&uid).is_some() {
         leave_node(&uid, context);
     } else if let Some(pending) = pending.filter(|_| was_nominated) {

@@ -38,6 +38,7 @@ mod settings;
 mod swaps;
 #[cfg(test)]
 mod tests;
+mod turn;
 
 pub use action::{
     Action, AttemptOutcome, EventRecord, GrantedEffect, Level, Notice, PluginEffects, PodRef, PodRequest, Request,

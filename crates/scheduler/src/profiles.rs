@@ -108,6 +108,20 @@ impl Profiles {
         names.into_iter().map(|(_, name)| name).collect()
     }
 
+    /// Whether plugins are still to hear something.
+    pub(crate) fn has_news(&self) -> bool {
+        self.list.iter().any(Profile::has_news)
+    }
+
+    /// The profiles whose plugins are.
+    pub(crate) fn with_news(&self) -> Vec<Sym> {
+        if self.has_news() {
+            self.names().into_iter().filter(|&name| self.get(name).is_some_and(Profile::has_news)).collect()
+        } else {
+            Vec::new()
+        }
+    }
+
     /// The profiles that use a plugin, in the order of the configuration; of those named, if any are.
     pub(crate) fn users_of(&self, plugin: &str, scheduler_names: Option<&[String]>) -> Vec<(Sym, PluginIdx)> {
         let mut users = Vec::new();

@@ -27,6 +27,7 @@ use crate::{
     profiles::Profiles,
     settings::Settings,
     swaps::{self, Swaps},
+    turn::Turn,
 };
 
 /// Schedules pods: four machines, and what they share.
@@ -48,6 +49,9 @@ impl Scheduler {
     /// pods.
     pub const TURN: Duration = Duration::from_millis(5);
 
+    /// While anything waits for plugins to have time again, that is looked at after so many milliseconds.
+    const LOOK_FOR_TIME_AFTER: u64 = 20;
+
     /// A scheduler that knows no cluster yet. Cycles begin after [`Event::Synced`].
     #[must_use]
     pub fn new(settings: Settings, profiles: Vec<Profile>) -> Self {
@@ -61,6 +65,7 @@ impl Scheduler {
             effect_bytes: EffectBytes::default(),
             gate_failures: GateFailures::default(),
             outbox: Outbox::default(),
+            turn: Turn::default(),
             phase: Phase::default(),
             handled: Vec::new(),
             unasked_gates: UnaskedGates::default(),
@@ -175,17 +180,32 @@ impl Scheduler {
         }
     }
 
-    /// Does what is due, and tries the next pod. Whether there was one: if so, call again.
+    /// Does what is due, as much as a turn has room for, and tries the next pod. Whether there is more to do at once: if so, call
+    /// again.
     pub fn run(&mut self, now: Time) -> bool {
-        let Self { context, cycle, bindings, settings, .. } = self;
-        context.outbox.set_now(now);
+        self.context.outbox.set_now(now);
+        self.do_what_is_due(now);
+        let has_tried = self.try_next(now);
+        self.context.turn.end();
+        has_tried || self.bindings.has_input()
+    }
+
+    fn do_what_is_due(&mut self, now: Time) {
+        let Self { context, bindings, .. } = self;
         bindings.expire(context);
         bindings.go_on_announcing(context);
+        bindings.go_on(context);
+        context.tell_news();
         context.ask_gates_again();
         context.release_held_pods();
         context.with_queue(|queue, policy| queue.flush(now, policy));
         context.retry_gates();
         context.tell_gate_failures();
+    }
+
+    /// Tries the next pod, if there is one.
+    fn try_next(&mut self, now: Time) -> bool {
+        let Self { context, cycle, bindings, settings, .. } = self;
         if context.phase != Phase::Running {
             return false;
         }
@@ -204,7 +224,11 @@ impl Scheduler {
         let ready = queue.ready_at().filter(|_| self.context.phase == Phase::Running);
         let released = self.context.isolation.next_release();
         let gates = self.context.gate_failures.retry_at();
-        [ready, self.bindings.next_deadline(), queue.next_wakeup(), released, gates].into_iter().flatten().min()
+        // Nothing tells when plugins have time again.
+        let waits_for_time = self.bindings.is_any_ready() || self.context.profiles.has_news();
+        let has_time = waits_for_time.then(|| self.context.outbox.now() + Self::LOOK_FOR_TIME_AFTER);
+        let wakeups = [ready, self.bindings.next_deadline(), queue.next_wakeup(), released, gates, has_time];
+        wakeups.into_iter().flatten().min()
     }
 
     /// What is to be done, in order.

@@ -15,6 +15,7 @@ mod pre_bind;
 mod preemption;
 mod reconfiguration;
 mod swap;
+mod time;
 mod timing;
 mod unlisted;
 mod waiting;

@@ -96,6 +96,11 @@ impl LoadedComponent {
         }
     }
 
+    /// Whether the plugin may not be called for now.
+    pub(crate) fn is_out_of_time(&self) -> bool {
+        self.limits.share.is_some_and(|share| self.budget.is_spent(share, Instant::now()))
+    }
+
     /// Why the plugin may not be asked for now; `None`: it may.
     pub(crate) fn out_of_time(&self) -> Option<String> {
         let share = self.limits.share?;

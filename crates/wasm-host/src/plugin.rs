@@ -439,6 +439,14 @@ impl Hosted for ComponentPlugin {
         }
     }
 
+    fn is_out_of_time(&self) -> bool {
+        self.component.is_out_of_time()
+    }
+
+    fn knows(&self, cycle: CycleId) -> bool {
+        self.begun.contains(&cycle)
+    }
+
     fn pass_over(&mut self) -> bool {
         self.is_passed_over = self.component.limits.when_not_asked == WhenNotAsked::Pass;
         self.is_passed_over

@@ -14,6 +14,7 @@ mod points;
 mod shows_objects;
 mod slow_hint;
 mod slow_reserve;
+mod slow_unreserve;
 mod traps_at_news;
 mod unconcerned;
 
@@ -30,6 +31,7 @@ pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
 pub use slow_hint::slow_hint;
 pub use slow_reserve::slow_reserve;
+pub use slow_unreserve::slow_unreserve;
 pub use traps_at_news::traps_at_news;
 pub use unconcerned::unconcerned;
 
@@ -49,6 +51,7 @@ mod tests {
             super::without_cycle(),
             super::slow_hint("SlowHint"),
             super::slow_reserve("SlowReserve"),
+            super::slow_unreserve("SlowUnreserve"),
             super::traps_at_news("TrapsAtNews"),
             super::unconcerned("Unconcerned"),
             super::wrong_signature(),

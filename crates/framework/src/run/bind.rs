@@ -45,12 +45,12 @@ fn ask_reserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<
     Ok(())
 }
 
-/// Tells every Reserve plugin, last to first, that the placement on `node` is given up.
+/// Tells every Reserve plugin, last to first, that the placement on `node` is given up. One without time hears it later.
 pub fn unreserve(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn Reserve>();
-    while let Some((_, point)) = plugins.next_back(profile) {
-        point.unreserve(call, node);
+    while let Some((plugin, _)) = plugins.next_back(profile) {
+        profile.tell_unreserved(plugin, call, node);
     }
     profile.meter().end(start, UNRESERVE, Code::Success);
 }
@@ -134,12 +134,12 @@ pub fn bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) -> Result<Bin
     Err(Refusal { plugin: last, status: Status::error("no Bind plugin took the pod") })
 }
 
-/// Tells every PostBind plugin.
+/// Tells every PostBind plugin. One without time hears it later.
 pub fn post_bind(profile: &mut Profile, call: &Call<'_>, node: NodeIdx) {
     let start = profile.meter().start(call.cycle);
     let mut plugins = profile.each::<dyn PostBind>();
-    while let Some((plugin, point)) = plugins.next(profile) {
-        point.post_bind(call, node);
+    while let Some((plugin, _)) = plugins.next(profile) {
+        profile.tell_bound(plugin, call, node);
         profile.meter().answered(plugin, Point::PostBind, Code::Success);
     }
     profile.meter().end(start, Point::PostBind.as_str(), Code::Success);

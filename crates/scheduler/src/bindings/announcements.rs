@@ -23,10 +23,17 @@ impl Announcements {
         self.0.insert((scheduler_name, plugin), pods);
     }
 
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Tells each instance of as many pods as it has time for. A pod that is not among `waiting` has ended its way.
     pub(super) fn go_on(&mut self, waiting: &FxHashMap<PodUid, Binding>, context: &mut Context) {
         self.0.retain(|(scheduler_name, plugin), pods| {
             while let Some(uid) = pods.last() {
+                if !context.has_room() {
+                    return true;
+                }
                 match tell((*scheduler_name, plugin), waiting.get(uid), context) {
                     Told::Yes => drop(pods.pop()),
                     Told::NoTime => return true,

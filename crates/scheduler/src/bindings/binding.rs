@@ -10,7 +10,7 @@ use berth_framework::{
 use berth_model::{NodeIdx, ObjectKey, Pod, PodUid, Sym, Time};
 use berth_queue::QueuedPod;
 
-use super::{object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup};
+use super::{object_wait::ObjectWait, permit::PermitWaits, pre_bind::PreBindGroup, questions::Question};
 use crate::{action::RequestError, context::Context};
 
 /// The node that a cycle chose.
@@ -36,6 +36,8 @@ pub(crate) struct Binding {
     pub(super) stage: Stage,
     /// What PreBind plugins said of their work; nothing before they were asked.
     pub(super) pre_flights: PreFlights,
+    /// What plugins are asked about the pod as soon as they have time.
+    pub(super) question: Option<Question>,
     /// The extension point that is being timed, with the requests that its plugins asked for.
     pub(super) timed: Option<(Point, Start)>,
 }
@@ -43,7 +45,7 @@ pub(crate) struct Binding {
 /// What the pod waits for.
 #[derive(Debug)]
 pub(super) enum Stage {
-    /// For Permit plugins; empty only while the step goes on.
+    /// For Permit plugins; empty once all of them let the pod go on.
     Permit(PermitWaits),
     /// For PreBind plugins.
     PreBind(PreBindGroup),
@@ -86,6 +88,8 @@ pub(crate) enum Input {
 pub(super) enum Step {
     /// It waits for the next input.
     Waiting(Binding),
+    /// It goes on once plugins have been asked this.
+    Asks(Binding, Question),
     /// The API server has bound it.
     Bound(Binding),
     /// The attempt failed; the pod goes back to the queue.
@@ -119,7 +123,7 @@ impl Binding {
     }
 
     pub(super) fn is_held_by_permit(&self) -> bool {
-        matches!(self.stage, Stage::Permit(_))
+        matches!(&self.stage, Stage::Permit(waits) if !waits.is_empty())
     }
 
     /// Whether a request is under way that may bind the pod.

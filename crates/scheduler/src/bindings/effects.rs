@@ -182,8 +182,8 @@ fn carry_out_one(
     effect: Effect,
 ) -> Result<Option<Effect>, Refusal> {
     match effect {
-        Effect::Allow { uid } => peers.allow(uid, plugin),
-        Effect::Reject { uid, reason } => peers.reject(uid, plugin, reason),
+        Effect::Allow { uid } => peers.allow(&uid, plugin),
+        Effect::Reject { uid, reason } => peers.reject(&uid, plugin, reason),
         Effect::Activate { uids } => {
             let uids: Vec<PodUid> = uids.into_iter().map(PodUid::from).collect();
             let now = context.outbox.now();

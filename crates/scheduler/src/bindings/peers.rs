@@ -1,35 +1,51 @@
 //! The other pods between Reserve and PostBind, as a plugin's effects reach them.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::sync::Arc;
 
+use berth_framework::CycleId;
 use berth_model::{Pod, PodUid};
 use rustc_hash::FxHashMap;
 
-use super::binding::{Binding, Input};
+use super::{
+    binding::{Binding, Input},
+    inbox::Inbox,
+};
 
 /// All pods that are not being stepped. What is sent to them is delivered when the step is over, so that a chain of pods
 /// that release each other needs no stack.
 pub(crate) struct Peers<'a> {
-    /// The pod whose step it is; `None` if that pod has no node yet.
-    pub(super) stepping: Option<PodUid>,
+    /// The pod whose step it is, and its attempt; `None` if that pod has no node yet.
+    pub(super) stepping: Option<(PodUid, CycleId)>,
     pub(super) bindings: &'a FxHashMap<PodUid, Binding>,
-    pub(super) inbox: &'a mut VecDeque<(PodUid, Input)>,
+    pub(super) inbox: &'a mut Inbox,
 }
 
 impl Peers<'_> {
     /// Whether the pod is between Reserve and PostBind, this one included.
     pub(crate) fn is_binding(&self, uid: &str) -> bool {
-        self.bindings.contains_key(uid) || self.stepping.as_deref() == Some(uid)
+        self.find(uid).is_some()
     }
 
     /// A pod that does not wait for the plugin ignores it.
-    pub(crate) fn allow(&mut self, uid: String, plugin: &Arc<str>) {
-        self.inbox.push_back((PodUid::from(uid), Input::Allowed { plugin: Arc::clone(plugin) }));
+    pub(crate) fn allow(&mut self, uid: &str, plugin: &Arc<str>) {
+        self.send(uid, Input::Allowed { plugin: Arc::clone(plugin) });
     }
 
     /// A pod that does not wait on Permit ignores it.
-    pub(crate) fn reject(&mut self, uid: String, plugin: &Arc<str>, reason: String) {
-        self.inbox.push_back((PodUid::from(uid), Input::Rejected { plugin: Arc::clone(plugin), reason }));
+    pub(crate) fn reject(&mut self, uid: &str, plugin: &Arc<str>, reason: String) {
+        self.send(uid, Input::Rejected { plugin: Arc::clone(plugin), reason });
+    }
+
+    /// The pod, if it is between Reserve and PostBind, and its attempt.
+    fn find(&self, uid: &str) -> Option<(PodUid, CycleId)> {
+        let waiting = self.bindings.get(uid).map(|binding| (binding.uid().clone(), binding.cycle()));
+        waiting.or_else(|| self.stepping.clone().filter(|(stepping, _)| **stepping == *uid))
+    }
+
+    fn send(&mut self, uid: &str, input: Input) {
+        if let Some((uid, cycle)) = self.find(uid) {
+            self.inbox.push((&uid, cycle), input);
+        }
     }
 
     /// Takes a victim back that no request to bind it was sent for: the API server need not hear of it. Whether it is
@@ -37,7 +53,7 @@ impl Peers<'_> {
     pub(crate) fn preempt(&mut self, uid: &str, preemptor: &Arc<Pod>, plugin: &Arc<str>) -> bool {
         let Some(victim) = self.bindings.get(uid).filter(|binding| !binding.is_sent()) else { return false };
         let input = Input::Preempted { preemptor: Arc::clone(preemptor), plugin: Arc::clone(plugin) };
-        self.inbox.push_back((victim.uid().clone(), input));
+        self.inbox.push((victim.uid(), victim.cycle()), input);
         true
     }
 }

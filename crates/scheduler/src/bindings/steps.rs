@@ -19,6 +19,7 @@ use super::{
     peers::Peers,
     permit::PermitWaits,
     pre_bind::{AfterEffects, PreBindGroup, PreBindTask},
+    questions::Question,
 };
 use crate::{
     action::{AttemptOutcome, Level, Notice, Request, RequestError},
@@ -38,7 +39,7 @@ impl Binding {
                 context.queue.nominator_mut().remove(&pod.uid);
                 let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
                 let pre_flights = PreFlights::default();
-                Some(Self { record, choice, node, assumed, stage, pre_flights, timed: None })
+                Some(Self { record, choice, node, assumed, stage, pre_flights, question: None, timed: None })
             }
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, choice.cycle);
@@ -81,40 +82,42 @@ impl Binding {
     }
 
     /// What the pod does upon an input. An input that does not concern its stage changes nothing: a plugin may allow a pod
-    /// that has gone on, and an object may change once more.
-    pub(super) fn step(self, input: Input, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    /// that has gone on, and an object may change once more. Plugins are told, and not asked: they may have no time.
+    pub(super) fn step(self, input: Input, context: &mut Context) -> Step {
         match input {
-            Input::Allowed { plugin } => self.allowed(&plugin, context, peers),
-            Input::Rejected { plugin, reason } => self.rejected_by_permit(&plugin, reason, context),
+            Input::Allowed { plugin } => self.allowed(&plugin, context),
+            Input::Rejected { plugin, reason } if self.is_held_by_permit() => {
+                self.rejected_by_permit(&plugin, reason, context)
+            }
+            Input::Rejected { .. } => Step::Waiting(self),
             Input::Terminating => self.terminating(context),
             Input::Preempted { preemptor, plugin } => self.preempted(&preemptor, &plugin, context),
             Input::Deleted => Step::Deleted(self),
             Input::SeenOnNode(node) if self.is_sent() && self.node == node => Step::Bound(self),
             Input::SeenOnNode(_) => Step::BoundByOther(self),
             Input::DeadlinePassed(deadline) => self.timed_out(deadline, context),
-            Input::ObjectChanged(object) => self.object_changed(&object, context, peers),
-            Input::EffectsFinished { plugin, result } => self.effects_finished(&plugin, result, context, peers),
-            Input::BindFinished(result) => self.bind_finished(result, context, peers),
+            Input::ObjectChanged(object) => self.object_changed(&object),
+            Input::EffectsFinished { plugin, result } => self.effects_finished(&plugin, result, context),
+            Input::BindFinished(result) => self.bind_finished(result, context),
         }
     }
 
-    fn allowed(mut self, plugin: &str, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    fn allowed(mut self, plugin: &str, context: &mut Context) -> Step {
         let Stage::Permit(waits) = &mut self.stage else { return Step::Waiting(self) };
         if !waits.allow(plugin) || !waits.is_empty() {
             return Step::Waiting(self);
         }
         let milliseconds = waits.waited(context.outbox.now());
         context.outbox.observe(Observation::PermitWait { result: "Success", milliseconds });
-        match self.catch_up(context) {
-            Ok(()) => self.permitted(context, peers),
-            Err(status) => Step::Failed(self, BindingFailure::Error(status)),
-        }
+        Step::Asks(self, Question::Permitted)
     }
 
     fn rejected_by_permit(self, plugin: &str, reason: String, context: &mut Context) -> Step {
         let Stage::Permit(waits) = &self.stage else { return Step::Waiting(self) };
-        let milliseconds = waits.waited(context.outbox.now());
-        context.outbox.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
+        if !waits.is_empty() {
+            let milliseconds = waits.waited(context.outbox.now());
+            context.outbox.observe(Observation::PermitWait { result: "Unschedulable", milliseconds });
+        }
         let profile = context.profiles.get(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
         let refusal = Refusal { plugin, status: Status::unschedulable(reason) };
@@ -134,7 +137,7 @@ impl Binding {
     }
 
     /// Permit said yes: for the queue the attempt is over. PreBind begins, or Bind if nobody has anything to do before.
-    fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    pub(super) fn permitted(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         context.queue.done(self.uid());
         // kube-scheduler measures it for every pod.
         self.enter(Some(Point::PreBind), context);
@@ -170,11 +173,11 @@ impl Binding {
         }
     }
 
-    fn object_changed(mut self, object: &ObjectKey, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    fn object_changed(mut self, object: &ObjectKey) -> Step {
         match &mut self.stage {
             Stage::PreBind(group) => {
-                let plugins = group.object_changed(object);
-                self.pre_bind_again(&plugins, context, peers)
+                let again = group.object_changed(object);
+                if again.is_empty() { Step::Waiting(self) } else { Step::Asks(self, Question::PreBind { again }) }
             }
             Stage::Permit(_)
             | Stage::BindEffects { .. }
@@ -184,9 +187,14 @@ impl Binding {
         }
     }
 
-    /// Asks these plugins of the group again. Those beside them are not disturbed.
-    fn pre_bind_again(mut self, plugins: &[PluginIdx], context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        if plugins.is_empty() || context.is_shutting_down() {
+    /// Asks these plugins of the group again, those beside them are not disturbed; then those behind the group if it is done.
+    pub(super) fn pre_bind_again(
+        mut self,
+        plugins: &[PluginIdx],
+        context: &mut Context,
+        peers: &mut Peers<'_>,
+    ) -> Step {
+        if !plugins.is_empty() && context.is_shutting_down() {
             return Step::Waiting(self);
         }
         if let Err(status) = self.catch_up(context) {
@@ -256,7 +264,7 @@ impl Binding {
 
     /// Sends the plugins' replicas what changed while the pod waited. A plugin may also have gone out of service since the
     /// pod's cycle; the next cycle begins with waiting for it.
-    fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
+    pub(super) fn catch_up(&self, context: &mut Context) -> Result<(), Status> {
         let scheduler_name = self.pod().scheduler_name;
         let Some(profile) = context.profiles.get_mut(scheduler_name) else { return Ok(()) };
         if let Some((_, status)) = profile.out_of_service() {
@@ -276,10 +284,9 @@ impl Binding {
         plugin: &str,
         result: Result<(), RequestError>,
         context: &mut Context,
-        peers: &mut Peers<'_>,
     ) -> Step {
         match (&self.stage, result) {
-            (Stage::PreBind(_), result) => self.pre_bind_effects_finished(plugin, result, context, peers),
+            (Stage::PreBind(_), result) => self.pre_bind_effects_finished(plugin, result, context),
             (&Stage::BindEffects { plugin, then_bind: true }, Ok(())) => self.request_binding(plugin, context),
             (&Stage::BindEffects { plugin, then_bind: false }, Ok(())) => {
                 self.stage = Stage::BindRequest { plugin };
@@ -300,7 +307,6 @@ impl Binding {
         plugin: &str,
         result: Result<(), RequestError>,
         context: &mut Context,
-        peers: &mut Peers<'_>,
     ) -> Step {
         let profile = context.profiles.get(self.pod().scheduler_name);
         let plugin = profile.and_then(|profile| profile.find(plugin)).unwrap_or(PluginIdx::NOBODY);
@@ -318,11 +324,8 @@ impl Binding {
                 self.pre_bind_failed(plugin, &error.to_string(), context)
             }
             (AfterEffects::Waits, Ok(())) => Step::Waiting(self),
-            (AfterEffects::AskAgain, Ok(())) => self.pre_bind_again(&[plugin], context, peers),
-            (AfterEffects::Done, Ok(())) => match self.catch_up(context) {
-                Ok(()) => self.pre_bind_next(context, peers),
-                Err(status) => Step::Failed(self, BindingFailure::Error(status)),
-            },
+            (AfterEffects::AskAgain, Ok(())) => Step::Asks(self, Question::PreBind { again: vec![plugin] }),
+            (AfterEffects::Done, Ok(())) => Step::Asks(self, Question::PreBind { again: Vec::new() }),
         }
     }
 
@@ -362,25 +365,19 @@ impl Binding {
     }
 
     /// Whoever comes behind an ignorable extender binds in its place.
-    fn extender_bind_failed(
-        self,
-        failed: ExtenderIdx,
-        error: &RequestError,
-        context: &mut Context,
-        peers: &mut Peers<'_>,
-    ) -> Step {
+    fn extender_bind_failed(self, failed: ExtenderIdx, error: &RequestError, context: &mut Context) -> Step {
         let profile = context.extenders.as_deref().and_then(|extenders| extenders.list().get(failed.0));
         if !profile.is_some_and(|profile| profile.is_ignorable) {
             return Step::Failed(self, BindingFailure::Error(Status::error(error.to_string())));
         }
         match self.extender_after(Some(failed), context) {
             Some(next) => self.request_extender(next, context),
-            None => self.bind_by_plugin(context, peers),
+            None => Step::Asks(self, Question::Bind),
         }
     }
 
     /// Asks the Bind plugins, and sends what the first that takes the pod asks for.
-    fn bind_by_plugin(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    pub(super) fn bind_by_plugin(mut self, context: &mut Context, peers: &mut Peers<'_>) -> Step {
         let no_profile = || Refusal { plugin: PluginIdx::NOBODY, status: Status::error("no profile serves the pod") };
         let run = match self.call(context, run::bind).unwrap_or_else(|| Err(no_profile())) {
             Err(refusal) => return Step::Failed(self, BindingFailure::Error(refusal.status)),
@@ -414,12 +411,10 @@ impl Binding {
         Step::Waiting(self)
     }
 
-    fn bind_finished(self, result: Result<(), RequestError>, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+    fn bind_finished(self, result: Result<(), RequestError>, context: &mut Context) -> Step {
         match (&self.stage, result) {
             (Stage::BindRequest { .. } | Stage::ExtenderBind { .. }, Ok(())) => Step::Bound(self),
-            (&Stage::ExtenderBind { extender }, Err(error)) => {
-                self.extender_bind_failed(extender, &error, context, peers)
-            }
+            (&Stage::ExtenderBind { extender }, Err(error)) => self.extender_bind_failed(extender, &error, context),
             (&Stage::BindRequest { plugin }, Err(error)) => self.bind_failed(plugin, &error, context),
             (Stage::Permit(_) | Stage::PreBind(_) | Stage::BindEffects { .. } | Stage::Shutdown, _) => {
                 self.unexpected_answer("binding", context)

@@ -167,11 +167,10 @@ impl Hosted for Fake {
         self.with(|script| script.out_of_service.clone()).map(Status::unresolvable)
     }
     fn has_time(&mut self) -> Result<(), Status> {
-        if self.with(|script| script.has_no_time || script.time_for_reserve == Some(0)) {
-            Err(Status::error("no time"))
-        } else {
-            Ok(())
-        }
+        if self.is_out_of_time() { Err(Status::error("no time")) } else { Ok(()) }
+    }
+    fn is_out_of_time(&self) -> bool {
+        self.with(|script| script.has_no_time || script.time_for_reserve == Some(0))
     }
     fn answered_badly(&mut self, _reason: &str) {}
 }

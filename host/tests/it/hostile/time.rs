@@ -1,10 +1,12 @@
 //! Plugins that use up the scheduling thread's time without ever breaking a limit of one call.
 
-use berth_test_guests::{At, harmless, holds, never_hands_over, slow_hint, slow_reserve};
+use std::time::Duration;
+
+use berth_test_guests::{At, harmless, holds, never_hands_over, slow_hint, slow_reserve, slow_unreserve};
 use berth_wasm_host::Binary;
 use serde_json::json;
 
-use super::bench::{Bench, Guest, name_of, pod_of};
+use super::bench::{Bench, Guest, is_bound, name_of, pod_of};
 use crate::cluster::{Cluster, Seen};
 
 /// Some ten milliseconds for each waiting pod at each event, which no limit of one call forbids.
@@ -66,4 +68,33 @@ async fn a_binary_that_is_slow_to_learn_of_pods_on_their_way_holds_up_nobody() {
     let is_told = |seen: &Seen| seen.messages.get(&name).is_some_and(|text| text.contains(says));
     bench.cluster.until("a pod that is told so", is_told).await;
     bench.scheduler.process.line(says).await;
+}
+
+/// Pods of profiles that have no part in it are bound within this time.
+const HEALTHY_TIME: Duration = Duration::from_secs(2);
+
+/// Creates healthy pods one after the other, each of which is bound in time.
+async fn healthy_pods_are_bound(bench: &Bench, numbers: std::ops::Range<usize>) {
+    for number in numbers {
+        bench.cluster.create(&pod_of("healthy", number)).await;
+        let bound = tokio::time::timeout(HEALTHY_TIME, bench.cluster.node_of(&name_of("healthy", number))).await;
+        assert!(bound.is_ok(), "healthy pod {number} is not bound within {HEALTHY_TIME:?}");
+        bench.scheduler.until("/livez", |answer| answer.ends_with("ok")).await;
+    }
+}
+
+/// To give them all up takes the plugin ten seconds and more.
+#[tokio::test(flavor = "multi_thread")]
+async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
+    const HELD: usize = 250;
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+    let guest = Guest::new("Unreserves", At::Permit, slow_unreserve("Unreserves").expect("a component"));
+    let bench = Bench::start(cluster, vec![guest], "").await;
+    bench.create("Unreserves", HELD).await;
+    let is_rejected = |seen: &Seen| seen.messages.values().any(|text| text.contains("rejected due to timeout"));
+    bench.cluster.until("a pod that was held for too long", is_rejected).await;
+    healthy_pods_are_bound(&bench, 0..20).await;
+    bench.scheduler.process.line("has used up its time").await;
+    let seen = bench.cluster.until("everything", |_| true).await;
+    assert!((0..HELD).all(|number| !is_bound(&seen, &name_of("Unreserves", number))));
 }

@@ -1,0 +1,59 @@
+//! What a plugin must hear although no answer is expected: that a pod was bound, that a placement was given up, that a cycle
+//! is over.
+//!
+//! The scheduler does not wait for a plugin that has used up its time. Such news waits with the plugin's instance, in order,
+//! and the plugin is asked nothing until it has heard it.
+
+use std::sync::Arc;
+
+use berth_model::{ClusterTable, NodeIdx, Pod, Time};
+
+use crate::{
+    plugin::Plugin,
+    points::{Call, CycleId},
+};
+
+/// News about one cycle.
+#[derive(Debug)]
+pub(crate) enum News {
+    Unreserved(Placement),
+    Bound(Placement),
+    CycleEnded(CycleId),
+}
+
+/// The placement that the news is about.
+#[derive(Debug)]
+pub(crate) struct Placement {
+    cycle: CycleId,
+    pod: Arc<Pod>,
+    node: NodeIdx,
+}
+
+impl Placement {
+    pub(crate) fn new(call: &Call<'_>, node: NodeIdx) -> Self {
+        Self { cycle: call.cycle, pod: Arc::new(call.pod.clone()), node }
+    }
+
+    fn call<'a>(&'a self, now: Time, table: &'a ClusterTable) -> Call<'a> {
+        Call { cycle: self.cycle, now, pod: &self.pod, table }
+    }
+}
+
+impl News {
+    /// Tells the plugin.
+    pub(crate) fn tell(&self, plugin: &mut dyn Plugin, now: Time, table: &ClusterTable) {
+        match self {
+            Self::Unreserved(placement) => {
+                if let Some(point) = plugin.reserve() {
+                    point.unreserve(&placement.call(now, table), placement.node);
+                }
+            }
+            Self::Bound(placement) => {
+                if let Some(point) = plugin.post_bind() {
+                    point.post_bind(&placement.call(now, table), placement.node);
+                }
+            }
+            Self::CycleEnded(cycle) => plugin.end_cycle(*cycle),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! What plugins and objects have for pods between Reserve and PostBind, until it is delivered.
+//!
+//! One answer of a plugin can release thousands of pods. They are told some at a time, so that other pods get their turn
+//! meanwhile. What is said twice is kept once.
+
+use std::{collections::VecDeque, sync::Arc};
+
+use berth_framework::CycleId;
+use berth_model::{ObjectKey, PodUid};
+use rustc_hash::FxHashSet;
+
+use super::binding::Input;
+
+/// Inputs in the order in which they came, each for one attempt of a pod.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    inputs: VecDeque<(PodUid, CycleId, Input)>,
+    /// What is in `inputs`.
+    topics: FxHashSet<(PodUid, CycleId, Topic)>,
+}
+
+/// What makes an input needless if another one with it waits already.
+#[derive(Debug, PartialEq, Eq, Hash)]
+enum Topic {
+    Allowed(Arc<str>),
+    Rejected(Arc<str>),
+    Preempted,
+    Object(ObjectKey),
+    /// There is one at a time.
+    Own,
+}
+
+impl Topic {
+    fn of(input: &Input) -> Self {
+        match input {
+            Input::Allowed { plugin } => Self::Allowed(Arc::clone(plugin)),
+            Input::Rejected { plugin, .. } => Self::Rejected(Arc::clone(plugin)),
+            Input::Preempted { .. } => Self::Preempted,
+            Input::ObjectChanged(object) => Self::Object(object.clone()),
+            Input::Terminating
+            | Input::Deleted
+            | Input::SeenOnNode(_)
+            | Input::DeadlinePassed(_)
+            | Input::EffectsFinished { .. }
+            | Input::BindFinished(_) => Self::Own,
+        }
+    }
+}
+
+impl Inbox {
+    /// For this attempt of the pod: a later one does not get it.
+    pub(super) fn push(&mut self, (uid, cycle): (&PodUid, CycleId), input: Input) {
+        if self.topics.insert((uid.clone(), cycle, Topic::of(&input))) {
+            self.inputs.push_back((uid.clone(), cycle, input));
+        }
+    }
+
+    pub(super) fn pop(&mut self) -> Option<(PodUid, CycleId, Input)> {
+        let (uid, cycle, input) = self.inputs.pop_front()?;
+        self.topics.remove(&(uid.clone(), cycle, Topic::of(&input)));
+        Some((uid, cycle, input))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.inputs.is_empty()
+    }
+}

@@ -1,0 +1,55 @@
+//! What plugins are asked about a pod after its cycle. They are asked once they have time, and not before.
+
+use berth_framework::PluginIdx;
+
+use super::{
+    binding::{Binding, BindingFailure, Step},
+    peers::Peers,
+};
+use crate::context::Context;
+
+/// What is to be asked before the pod can go on.
+#[derive(Debug)]
+pub(super) enum Question {
+    /// Permit said yes: PreBind, or Bind.
+    Permitted,
+    /// PreBind of the plugins that waited for something that has happened, then of those behind them.
+    PreBind { again: Vec<PluginIdx> },
+    /// Bind: no extender has bound the pod.
+    Bind,
+}
+
+impl Question {
+    /// Asks this as well. Only PreBind is asked about several things at a time.
+    pub(super) fn join(&mut self, other: Self) {
+        if let (Self::PreBind { again }, Self::PreBind { again: more }) = (self, other) {
+            for plugin in more {
+                if !again.contains(&plugin) {
+                    again.push(plugin);
+                }
+            }
+        }
+    }
+
+    /// The plugins stand at other places of their profile.
+    pub(super) fn move_plugins(&mut self, place: impl Fn(PluginIdx) -> PluginIdx) {
+        match self {
+            Self::PreBind { again } => again.iter_mut().for_each(|plugin| *plugin = place(*plugin)),
+            Self::Permitted | Self::Bind => {}
+        }
+    }
+}
+
+impl Binding {
+    /// Asks, now that the plugins have time.
+    pub(super) fn ask(self, question: Question, context: &mut Context, peers: &mut Peers<'_>) -> Step {
+        match question {
+            Question::Permitted => match self.catch_up(context) {
+                Ok(()) => self.permitted(context, peers),
+                Err(status) => Step::Failed(self, BindingFailure::Error(status)),
+            },
+            Question::PreBind { again } => self.pre_bind_again(&again, context, peers),
+            Question::Bind => self.bind_by_plugin(context, peers),
+        }
+    }
+}

@@ -1,0 +1,54 @@
+//! Pods that go on once the plugins of their profile have time to be asked: the profiles take turns.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use berth_framework::CycleId;
+use berth_model::{PodUid, Sym};
+
+/// By profile, the pods in the order in which they became ready. One that ended its way since may still be here.
+#[derive(Debug, Default)]
+pub(crate) struct ReadyPods {
+    profiles: BTreeMap<Sym, VecDeque<(PodUid, CycleId)>>,
+    /// Had the last turn.
+    last: Option<Sym>,
+    /// Have no time in this round.
+    passed_over: BTreeSet<Sym>,
+}
+
+impl ReadyPods {
+    pub(super) fn push(&mut self, scheduler_name: Sym, pod: (PodUid, CycleId)) {
+        self.profiles.entry(scheduler_name).or_default().push_back(pod);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.profiles.is_empty()
+    }
+
+    /// Every profile may have time again.
+    pub(super) fn begin_round(&mut self) {
+        self.passed_over.clear();
+    }
+
+    /// The profile has no time in this round.
+    pub(super) fn pass_over(&mut self, scheduler_name: Sym) {
+        self.passed_over.insert(scheduler_name);
+    }
+
+    /// The profile whose turn it is.
+    pub(super) fn next_profile(&self) -> Option<Sym> {
+        let mut waiting = self.profiles.keys().copied().filter(|profile| !self.passed_over.contains(profile));
+        let first = waiting.clone().next();
+        waiting.find(|profile| self.last.is_none_or(|last| last < *profile)).or(first)
+    }
+
+    /// The next pod of the profile, whose turn this is.
+    pub(super) fn pop(&mut self, scheduler_name: Sym) -> Option<(PodUid, CycleId)> {
+        self.last = Some(scheduler_name);
+        let pods = self.profiles.get_mut(&scheduler_name)?;
+        let pod = pods.pop_front();
+        if pods.is_empty() {
+            self.profiles.remove(&scheduler_name);
+        }
+        pod
+    }
+}

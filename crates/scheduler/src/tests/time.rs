@@ -1,0 +1,411 @@
+//! Plugins that have used up their time: no path enters them, whatever happens and whenever that begins.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex},
+};
+
+use berth_framework::{
+    Bind, Call, ClusterEvent, CycleId, DeltaSource, DryRun, DryRunCase, Effect, EndCycle, Explanation, Failure, Filter,
+    Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
+    PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight,
+    PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach, Reserve, Reuse,
+    Score, Sign, Status,
+};
+use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
+
+use super::kit::{Bench, Shared, assigned, binds, events, node, pod, terminating};
+use crate::{Action, Event, PluginEffects, PodRequest, Request};
+
+/// What a [`Watched`] plugin saw.
+#[derive(Debug, Default)]
+struct Seen {
+    has_no_time: bool,
+    /// Calls that came although the plugin has no time.
+    breaches: Vec<String>,
+    /// All calls, by name.
+    calls: BTreeSet<&'static str>,
+    /// How often PreBind was asked about each pod.
+    n_pre_binds: BTreeMap<String, usize>,
+    /// Pods for which Reserve, and neither Unreserve nor PostBind was called.
+    reserved: BTreeSet<String>,
+}
+
+/// A plugin at every point and with every hook, which holds pods called `held-…` at Permit and lets them go when a pod called
+/// `releases` comes.
+struct Watched {
+    manifest: Manifest,
+    seen: Arc<Mutex<Seen>>,
+}
+
+impl Watched {
+    fn enter(&self, call: &'static str, pod: &str) -> std::sync::MutexGuard<'_, Seen> {
+        let mut seen = self.seen.lock().expect("one thread");
+        seen.calls.insert(call);
+        if seen.has_no_time {
+            seen.breaches.push(format!("{call} {pod}"));
+        }
+        seen
+    }
+}
+
+impl Plugin for Watched {
+    fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+    fn points(&self) -> Points {
+        Point::ALL.into_iter().collect()
+    }
+    fn version(&self) -> PluginVersion {
+        PluginVersion::native(&self.manifest)
+    }
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        Some(PointRef::of_all(self, point))
+    }
+    fn hook(&mut self, hook: Hook) -> Option<HookRef<'_>> {
+        match hook {
+            Hook::EndCycle => Some(HookRef::EndCycle(self)),
+            Hook::Hosted => Some(HookRef::Hosted(self)),
+            Hook::Reuse => Some(HookRef::Reuse(self)),
+            Hook::Follow | Hook::State => None,
+        }
+    }
+}
+
+impl Hosted for Watched {
+    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        drop(self.enter("sync", ""));
+        Ok(())
+    }
+    fn out_of_service(&self) -> Option<Status> {
+        None
+    }
+    fn has_time(&mut self) -> Result<(), Status> {
+        if self.is_out_of_time() { Err(Status::error("Watched has no time")) } else { Ok(()) }
+    }
+    fn is_out_of_time(&self) -> bool {
+        self.seen.lock().expect("one thread").has_no_time
+    }
+    fn answered_badly(&mut self, _reason: &str) {}
+}
+
+impl EndCycle for Watched {
+    fn end_cycle(&mut self, _cycle: CycleId) {
+        drop(self.enter("end", ""));
+    }
+}
+
+impl Reuse for Watched {
+    fn reach(&mut self, call: &Call<'_>) -> Reach {
+        drop(self.enter("reach", &call.pod.name));
+        Reach::Cluster
+    }
+}
+
+impl PreEnqueue for Watched {
+    fn pre_enqueue(&mut self, pod: &Pod, _table: &ClusterTable) -> Status {
+        drop(self.enter("pre-enqueue", &pod.name));
+        Status::success()
+    }
+}
+
+impl QueueSort for Watched {
+    fn sort_key(&mut self, pod: &Pod, queued_at: i64) -> (i64, i64) {
+        drop(self.enter("sort-key", &pod.name));
+        (0, queued_at)
+    }
+}
+
+impl PreFilter for Watched {
+    fn pre_filter(&mut self, call: &Call<'_>) -> Result<Option<Vec<String>>, Status> {
+        drop(self.enter("pre-filter", &call.pod.name));
+        Ok(None)
+    }
+}
+
+impl Filter for Watched {
+    fn filter(&mut self, call: &Call<'_>, candidates: &mut NodeSet) -> Result<(), Status> {
+        drop(self.enter("filter", &call.pod.name));
+        if call.pod.name.starts_with("big") {
+            candidates.clear();
+        }
+        Ok(())
+    }
+    fn explain(&mut self, call: &Call<'_>, rejected: &NodeSet) -> Result<Vec<Explanation>, Status> {
+        drop(self.enter("explain", &call.pod.name));
+        Ok(vec![Explanation { status: Status::unschedulable("too big"), nodes: rejected.clone() }])
+    }
+    fn dry_run(&mut self, call: &Call<'_>, _pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
+        drop(self.enter("dry-run", &call.pod.name));
+        Ok(vec![Status::unschedulable("too big"); cases.len()])
+    }
+}
+
+impl PostFilter for Watched {
+    fn post_filter(
+        &mut self,
+        call: &Call<'_>,
+        _failure: &Failure<'_>,
+        _dry_run: &mut dyn DryRun,
+    ) -> Result<PostFilterOutcome, Status> {
+        drop(self.enter("post-filter", &call.pod.name));
+        Ok(PostFilterOutcome { status: Status::unschedulable("no way out"), nominate: None, effects: Vec::new() })
+    }
+}
+
+impl PreScore for Watched {
+    fn pre_score(&mut self, call: &Call<'_>, _nodes: &NodeSet) -> Result<(), Status> {
+        drop(self.enter("pre-score", &call.pod.name));
+        Ok(())
+    }
+}
+
+impl Score for Watched {
+    fn score(&mut self, call: &Call<'_>, nodes: &NodeSet, scores: &mut Vec<i64>) -> Result<(), Status> {
+        drop(self.enter("score", &call.pod.name));
+        scores.extend(nodes.iter().map(|_| 0));
+        Ok(())
+    }
+}
+
+impl Normalize for Watched {
+    fn normalize(&mut self, call: &Call<'_>, _nodes: &NodeSet, _scores: &mut [i64]) -> Result<(), Status> {
+        drop(self.enter("normalize", &call.pod.name));
+        Ok(())
+    }
+}
+
+impl Reserve for Watched {
+    fn reserve(&mut self, call: &Call<'_>, _node: NodeIdx) -> Status {
+        self.enter("reserve", &call.pod.name).reserved.insert(call.pod.name.to_string());
+        Status::success()
+    }
+    fn unreserve(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.enter("unreserve", &call.pod.name).reserved.remove(&*call.pod.name);
+    }
+}
+
+impl Permit for Watched {
+    fn permit(&mut self, call: &Call<'_>, _node: NodeIdx) -> (PermitVerdict, Vec<Effect>) {
+        drop(self.enter("permit", &call.pod.name));
+        let held = call.pod.name.starts_with("held");
+        let allow = |name: &str| Effect::Allow { uid: format!("uid-{name}") };
+        let effects = if *call.pod.name == *"releases" { vec![allow("held-0"), allow("held-1")] } else { Vec::new() };
+        (if held { PermitVerdict::Wait(10_000) } else { PermitVerdict::Allow }, effects)
+    }
+}
+
+impl PreBindPreFlight for Watched {
+    fn pre_bind_pre_flight(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<PreFlight, Status> {
+        drop(self.enter("pre-bind-pre-flight", &call.pod.name));
+        Ok(PreFlight::default())
+    }
+}
+
+impl PreBind for Watched {
+    /// Waits for an object, then wants it patched, then is done.
+    fn pre_bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        let mut seen = self.enter("pre-bind", &call.pod.name);
+        let n_asked = seen.n_pre_binds.entry(call.pod.name.to_string()).or_default();
+        *n_asked += 1;
+        let (kind, namespace, name) = ("v1/ConfigMap".to_owned(), "default".to_owned(), "map".to_owned());
+        let wait = || Effect::Wait {
+            objects: vec![ObjectRef { kind: kind.clone(), namespace: namespace.clone(), name: name.clone() }],
+            timeout_ms: 60_000,
+            timeout_message: "no map".to_owned(),
+        };
+        Ok(match *n_asked {
+            1 => vec![wait()],
+            2 => vec![Effect::Patch { kind, namespace, name, subresource: None, patch: b"{}".to_vec() }],
+            _ => Vec::new(),
+        })
+    }
+}
+
+impl Bind for Watched {
+    fn bind(&mut self, call: &Call<'_>, _node: NodeIdx) -> Result<Vec<Effect>, Status> {
+        drop(self.enter("bind", &call.pod.name));
+        Ok(vec![Effect::Bind])
+    }
+}
+
+impl PostBind for Watched {
+    fn post_bind(&mut self, call: &Call<'_>, _node: NodeIdx) {
+        self.enter("post-bind", &call.pod.name).reserved.remove(&*call.pod.name);
+    }
+}
+
+impl QueueingHint for Watched {
+    fn queueing_hint(&mut self, call: &HintCall<'_>) -> bool {
+        drop(self.enter("queueing-hint", &call.pod.name));
+        true
+    }
+}
+
+impl Sign for Watched {
+    fn sign(&mut self, pod: &Pod) -> Option<String> {
+        drop(self.enter("sign", &pod.name));
+        None
+    }
+}
+
+/// A scheduler with such a plugin, and the answers that it is owed.
+struct Watch {
+    bench: Bench,
+    seen: Arc<Mutex<Seen>>,
+    answers: Vec<Event>,
+}
+
+type Step = fn(&mut Watch);
+
+/// What happens, one after the other. Each has the plugin entered in some way.
+const STEPS: [(&str, Step); 12] = [
+    ("pods are held", |watch| (0..6).for_each(|number| watch.bench.apply(pod(&format!("held-{number}"), 1)))),
+    ("one pod lets two others go", |watch| watch.bench.apply(pod("releases", 1))),
+    ("an object changes", |watch| watch.object_changes(1)),
+    ("effects are carried out", Watch::answer),
+    ("bindings are answered", Watch::answer),
+    ("a pod is deleted", |watch| {
+        let (namespace, name, uid) = ("default".to_owned(), "held-2".to_owned(), "uid-held-2".to_owned());
+        watch.bench.event(Event::PodDeleted { namespace, name, uid });
+    }),
+    ("a pod is being deleted", |watch| watch.bench.apply(terminating("held-3", 1))),
+    ("somebody else binds a pod", |watch| watch.bench.apply(assigned("held-4", 1, "n0"))),
+    ("a pod fits nowhere", |watch| watch.bench.apply(pod("big", 1))),
+    ("a node comes", |watch| watch.bench.event(Event::NodeApplied(Box::new(node("n2", 30))))),
+    ("a pod is held for too long", |watch| watch.bench.advance(10_000)),
+    ("another object changes", |watch| watch.object_changes(2)),
+];
+
+impl Watch {
+    fn new() -> Self {
+        let seen = Arc::<Mutex<Seen>>::default();
+        let requeue = vec![ClusterEvent::new("Node", ClusterEvent::ADD)];
+        let manifest = Manifest { name: "Watched".to_owned(), requeue: Some(requeue), ..Manifest::default() };
+        let mut profile = Profile::new("berth");
+        let watched = profile.add(Box::new(Watched { manifest, seen: Arc::clone(&seen) }), "null", Grants::ALL);
+        Point::ALL.into_iter().for_each(|point| profile.want(point, watched));
+        let mut bench = Bench::with_profiles(vec![profile], Shared::default());
+        for name in ["n0", "n1"] {
+            bench.event(Event::NodeApplied(Box::new(node(name, 30))));
+        }
+        bench.event(Event::Synced);
+        Self { bench, seen, answers: Vec::new() }
+    }
+
+    fn object_changes(&mut self, version: u32) {
+        let key = ObjectKey {
+            api_version: "v1".to_owned(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "default".to_owned(),
+            name: "map".to_owned(),
+        };
+        let json = format!("{{\"version\": {version}}}");
+        let resource = "configmaps.v1.".to_owned();
+        self.bench.event(Event::ObjectApplied { resource, key, json: Arc::from(json.as_bytes()) });
+    }
+
+    fn answer(&mut self) {
+        for answer in std::mem::take(&mut self.answers) {
+            self.bench.event(answer);
+        }
+    }
+
+    fn take(&mut self, step: Step) {
+        step(self);
+        for action in self.bench.settle() {
+            let Action::Pod(PodRequest { pod, request }) = action else { continue };
+            match request {
+                Request::Bind { cycle, .. } => {
+                    self.answers.push(Event::BindFinished { cycle, uid: pod.uid, result: Ok(()) });
+                }
+                Request::AwaitedEffects(PluginEffects { cycle, plugin, .. }) => {
+                    self.answers.push(Event::EffectsFinished { cycle, uid: pod.uid, plugin, result: Ok(()) });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn has_time(&self, has_time: bool) {
+        self.seen.lock().expect("one thread").has_no_time = !has_time;
+    }
+}
+
+#[test]
+fn a_plugin_without_time_is_entered_on_no_path() {
+    for n_with_time in 0..=STEPS.len() {
+        let mut watch = Watch::new();
+        for (at, (name, step)) in STEPS.into_iter().enumerate() {
+            watch.has_time(at < n_with_time);
+            watch.take(step);
+            let seen = watch.seen.lock().expect("one thread");
+            assert_eq!(seen.breaches, Vec::<String>::new(), "{name}, the time is over after {n_with_time} steps");
+        }
+        if n_with_time == STEPS.len() {
+            let seen = watch.seen.lock().expect("one thread");
+            let all = [
+                "bind", "end", "explain", "filter", "normalize", "permit", "post-bind", "post-filter", "pre-bind",
+                "pre-bind-pre-flight", "pre-enqueue", "pre-filter", "pre-score", "queueing-hint", "reach", "reserve",
+                "score", "sign", "sort-key", "sync", "unreserve",
+            ];
+            assert_eq!(seen.calls, all.into(), "the steps lead to every call");
+        }
+        // Once there is time everything is made up for.
+        watch.has_time(true);
+        for _ in 0..8 {
+            watch.bench.advance(10_000);
+            watch.take(Watch::answer);
+            watch.take(|watch| watch.object_changes(watch.bench.now.0.try_into().unwrap_or(u32::MAX)));
+        }
+        let seen = watch.seen.lock().expect("one thread");
+        let reserved: Vec<&str> = seen.reserved.iter().map(String::as_str).collect();
+        let metrics = watch.bench.scheduler.metrics();
+        assert_eq!(metrics.bindings, reserved.len(), "{reserved:?}, the time was over after {n_with_time} steps");
+    }
+}
+
+#[test]
+fn pods_that_one_answer_releases_go_on_some_at_a_time() {
+    let mut bench = Bench::with_nodes(1, 30_000);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(60_000)));
+    let n_held = crate::Scheduler::EVENTS_PER_TURN + 100;
+    for number in 0..n_held {
+        bench.apply(pod(&format!("held-{number}"), 1));
+    }
+    bench.settle();
+    bench.script(|script| {
+        script.permit = None;
+        let allow = |number| Effect::Allow { uid: format!("uid-held-{number}") };
+        script.permit_effects = (0..n_held).map(allow).collect();
+    });
+    bench.apply(pod("releases", 1));
+    bench.apply(pod("other", 1));
+    let mut bound = Vec::new();
+    while !bound.contains(&"other".to_owned()) {
+        assert!(bench.scheduler.run(bench.now));
+        let actions: Vec<Action> = bench.scheduler.drain_actions().collect();
+        bound.extend(binds(&actions).into_iter().map(|(pod, _)| pod));
+    }
+    assert!(bound.len() < n_held, "the other pod comes between those that are released: {}", bound.len());
+    assert_eq!(bound.len() + binds(&bench.settle()).len(), n_held + 2);
+}
+
+#[test]
+fn waits_that_end_together_end_some_at_a_time() {
+    let mut bench = Bench::with_nodes(1, 30_000);
+    bench.script(|script| script.permit = Some(PermitVerdict::Wait(1_000)));
+    let n_held = crate::Scheduler::EVENTS_PER_TURN + 100;
+    for number in 0..n_held {
+        bench.apply(pod(&format!("held-{number}"), 1));
+    }
+    bench.settle();
+    bench.advance(1_000);
+    bench.script(|script| script.permit = None);
+    bench.apply(pod("other", 1));
+    assert!(bench.scheduler.run(bench.now));
+    let actions: Vec<Action> = bench.scheduler.drain_actions().collect();
+    assert_eq!(binds(&actions).len(), 1, "the other pod need not wait for all of them");
+    let n_expired = events(&actions).iter().filter(|(_, note)| note.contains("rejected due to timeout")).count();
+    assert!((1..n_held).contains(&n_expired), "{n_expired}");
+}

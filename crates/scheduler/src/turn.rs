@@ -1,0 +1,50 @@
+//! A turn of the scheduling thread: the events since the last cycle, what is due, and a cycle.
+
+use std::time::Duration;
+
+use crate::scheduler::Scheduler;
+
+/// How much of the present turn is used up by steps of pods that are not its cycle. What is over waits for the next one, and a
+/// cycle comes in between.
+#[derive(Debug, Default)]
+pub(crate) struct Turn {
+    n_steps: usize,
+    /// When the first step began; `None` without a clock.
+    began: Option<Duration>,
+}
+
+impl Turn {
+    /// Whether there is room for one more step, which the caller takes then. The first one always has room.
+    pub(crate) fn has_room(&mut self, now: Option<Duration>) -> bool {
+        if self.n_steps == 0 {
+            self.began = now;
+        }
+        let elapsed = now.zip(self.began).map_or(Duration::ZERO, |(now, began)| now.saturating_sub(began));
+        let has_room = self.n_steps < Scheduler::EVENTS_PER_TURN && elapsed < Scheduler::TURN;
+        self.n_steps += usize::from(has_room);
+        has_room
+    }
+
+    /// The next turn begins.
+    pub(crate) fn end(&mut self) {
+        *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_turn_has_room_for_one_step_at_least_and_ends_by_time_or_number() {
+        let mut turn = Turn::default();
+        let at = |milliseconds| Some(Duration::from_millis(milliseconds));
+        assert!(turn.has_room(at(100)) && turn.has_room(at(104)));
+        assert!(!turn.has_room(at(105)));
+        turn.end();
+        assert!(turn.has_room(at(105)), "the next turn");
+        turn.end();
+        let n_steps = (0..10_000).filter(|_| turn.has_room(None)).count();
+        assert_eq!(n_steps, Scheduler::EVENTS_PER_TURN);
+    }
+}
