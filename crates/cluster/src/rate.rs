@@ -20,7 +20,11 @@ impl RequestRate {
 
 /// Makes requests wait for their turn.
 #[derive(Debug)]
-pub(crate) struct Throttle(Mutex<Pace>);
+pub(crate) struct Throttle {
+    pace: Mutex<Pace>,
+    /// Held by the one patient request that has its turn.
+    patient: Mutex<()>,
+}
 
 #[derive(Debug)]
 struct Pace {
@@ -33,18 +37,25 @@ struct Pace {
 
 impl Throttle {
     pub(crate) fn new(rate: RequestRate) -> Self {
-        Self(Mutex::new(Pace::new(rate)))
+        Self { pace: Mutex::new(Pace::new(rate)), patient: Mutex::default() }
     }
 
     /// From here on this rate holds; requests that wait already go as they were told.
     pub(crate) async fn set(&self, rate: RequestRate) {
-        *self.0.lock().await = Pace::new(rate);
+        *self.pace.lock().await = Pace::new(rate);
+    }
+
+    /// The same for a request that lets others go first: of those that wait patiently one at a time has a turn, so that others
+    /// wait for one of them at most.
+    pub(crate) async fn wait_patiently(&self) {
+        let _turn = self.patient.lock().await;
+        self.wait().await;
     }
 
     /// Waits until one more request may be sent. Whoever came first goes first.
     pub(crate) async fn wait(&self) {
         let (turn, slack) = {
-            let mut pace = self.0.lock().await;
+            let mut pace = self.pace.lock().await;
             let now = Instant::now();
             let turn = pace.due.map_or(now, |due| due.max(now));
             pace.due = turn.checked_add(pace.interval);
@@ -86,6 +97,23 @@ mod tests {
         assert!(seconds_for(20, rate).await < 0.01);
         let seconds = seconds_for(50, rate).await;
         assert!((2.9..3.2).contains(&seconds), "{seconds}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn patient_requests_let_others_go_first() {
+        let throttle = Throttle::new(RequestRate { per_second: 10.0, burst: 1 });
+        throttle.wait().await;
+        let patient = futures::future::join_all((0..100).map(|_| throttle.wait_patiently()));
+        let mut patient = std::pin::pin!(patient);
+        assert!(futures::poll!(&mut patient).is_pending());
+        let began = Instant::now();
+        tokio::select! {
+            biased;
+            () = throttle.wait() => {}
+            _ = &mut patient => panic!("a hundred requests in no time"),
+        }
+        assert!(began.elapsed().as_secs_f64() < 0.3, "one of them is before it: {:?}", began.elapsed());
+        patient.await;
     }
 
     #[tokio::test(start_paused = true)]

@@ -351,7 +351,10 @@ impl Writer {
         // The semaphore is never closed, so an error can't occur; without a slot the request goes out all the same.
         let _slot = self.slots.of(lane).acquire().await.ok();
         if let Some(throttle) = &self.throttle {
-            throttle.wait().await;
+            match lane {
+                Lane::Statuses => throttle.wait_patiently().await,
+                Lane::Bindings | Lane::Objects => throttle.wait().await,
+            }
         }
         T::read(&request::bytes(&self.client, request, ATTEMPT_TIMEOUT).await?)
     }
