@@ -35,6 +35,7 @@ use crate::{
     klog::V3,
     log_rate,
     metrics::{ApiCall, ApiCallMetrics, Metrics},
+    out_of_time,
     plugin_supervisor::Message,
 };
 
@@ -212,6 +213,11 @@ impl Executor {
                 let owner = pod.map(|(_, owner)| owner);
                 let fault = Fault { digest, reason, milliseconds, owner, scheduler_names };
                 let _ = self.plugins.send(Message::Faulted { plugin, fault, held }).await;
+            }
+            Notice::OutOfTime(report) => {
+                warn!("{}", out_of_time::describe(&report));
+                self.metrics.share_spent(&report);
+                let _ = self.plugins.send(Message::OutOfTime(report)).await;
             }
             Notice::EffectRefused { pod, plugin, effect, count, message } => {
                 let (effect, namespace) = (effect.as_str(), &*pod.namespace);

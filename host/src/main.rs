@@ -30,6 +30,7 @@ mod logging;
 mod manifests;
 mod metrics;
 mod options;
+mod out_of_time;
 mod pack;
 mod plugin_command;
 mod plugin_supervisor;

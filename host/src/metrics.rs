@@ -11,14 +11,14 @@ mod slis;
 mod tests;
 
 use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    collections::{BTreeMap, BTreeSet},
+    sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use berth_framework::{PluginVersion, Profile};
+use berth_framework::{PluginVersion, Profile, TimeReport};
 use prometheus::{
-    HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
+    CounterVec, HistogramVec, IntCounterVec, IntGaugeVec, Registry, TextEncoder, process_collector::ProcessCollector,
 };
 
 use self::registration::{
@@ -41,6 +41,12 @@ const CLIENT_BUCKETS: [f64; 12] = [0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 
 /// The Kubernetes release whose scheduler this one replaces.
 const KUBERNETES: (&str, &str, &str) = ("1", "36", "v1.36.2");
 
+/// So many namespaces have a label of their own: pods can be created in any number of namespaces.
+const NAMESPACES: usize = 100;
+
+/// The label of all others. No namespace can have this name.
+const OTHER_NAMESPACES: &str = "(others)";
+
 /// All metrics of the process.
 #[derive(Debug)]
 pub(crate) struct Metrics {
@@ -59,6 +65,9 @@ pub(crate) struct Metrics {
     plugin_quarantines: IntCounterVec,
     plugin_dropped_log_lines: IntCounterVec,
     plugin_out_of_time: IntCounterVec,
+    plugin_scheduling_thread: CounterVec,
+    plugins_share_spent: IntCounterVec,
+    namespace_share_spent: IntCounterVec,
     plugin_restarts: IntCounterVec,
     plugin_held_owners: IntGaugeVec,
     plugin_custom: IntCounterVec,
@@ -77,6 +86,8 @@ pub(crate) struct Metrics {
     feature_enabled: IntGaugeVec,
     /// By plugin and kind of effect, what was refused: a metric cannot be asked which labels it has.
     refused: Mutex<BTreeMap<String, BTreeMap<String, u64>>>,
+    /// Namespaces that have a label of their own.
+    spent_namespaces: Mutex<BTreeSet<Arc<str>>>,
     /// The labels of what serves, by profile and plugin: the one before goes when the next one comes.
     serving: Mutex<BTreeMap<(String, String), [String; 4]>>,
 }
@@ -196,6 +207,30 @@ impl Metrics {
                 ),
                 &["plugin"],
             ),
+            plugin_scheduling_thread: add.float_counter(
+                own,
+                (
+                    "berth_plugin_scheduling_thread_seconds_total",
+                    "Processor time of calls of plugins on the scheduling thread.",
+                ),
+                &["plugin"],
+            ),
+            plugins_share_spent: add.counter(
+                own,
+                (
+                    "berth_plugins_share_spent_total",
+                    "How often all plugins together were told of as having used up their time, every ten seconds at most.",
+                ),
+                &[],
+            ),
+            namespace_share_spent: add.counter(
+                own,
+                (
+                    "berth_namespace_share_spent_total",
+                    "How often a namespace was told of as having used up its time, every ten seconds at most.",
+                ),
+                &["namespace"],
+            ),
             plugin_restarts: add.counter(
                 own,
                 ("berth_plugin_restarts_total", "How often plugins got a new instance after a fault."),
@@ -251,6 +286,7 @@ impl Metrics {
             slis: Slis::new(),
             feature_enabled: register_process(&mut add),
             refused: Mutex::default(),
+            spent_namespaces: Mutex::default(),
             serving: Mutex::default(),
             registry: add.registry.clone(),
         };
@@ -371,6 +407,27 @@ impl Metrics {
     /// `total` counts from the start of the process.
     pub(crate) fn set_out_of_time(&self, plugin: &str, total: u64) {
         raise(&self.plugin_out_of_time, &[plugin], total);
+    }
+
+    /// `total` is what the plugin took since the start of the process.
+    pub(crate) fn set_scheduling_thread_time(&self, plugin: &str, total: Duration) {
+        let counter = self.plugin_scheduling_thread.with_label_values(&[plugin]);
+        counter.inc_by((total.as_secs_f64() - counter.get()).max(0.0));
+    }
+
+    /// Somebody's share of the scheduling thread is used up. Of namespaces the first hundred have a label of their own.
+    pub(crate) fn share_spent(&self, report: &TimeReport) {
+        match report {
+            TimeReport::Plugin { .. } => {}
+            TimeReport::AllPlugins { .. } => self.plugins_share_spent.with_label_values::<&str>(&[]).inc(),
+            TimeReport::Namespace { namespace, .. } => {
+                let mut shown = self.spent_namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+                let is_shown =
+                    shown.contains(namespace) || shown.len() < NAMESPACES && shown.insert(Arc::clone(namespace));
+                let label = if is_shown { &**namespace } else { OTHER_NAMESPACES };
+                self.namespace_share_spent.with_label_values(&[label]).inc();
+            }
+        }
     }
 
     /// `total` counts from the start of the process.

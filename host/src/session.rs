@@ -211,7 +211,8 @@ impl Session {
         };
         tasks.spawn("the reader of the configuration", reload.start()?);
         let thread = SchedulingThread::spawn(Parts {
-            scheduler: new_scheduler(&settings, scheduling, profiles, extenders),
+            scheduler: new_scheduler(&settings, scheduling, profiles, extenders)
+                .with_time(plugins.engine.time().clone()),
             events: incoming,
             actions,
             metrics: Arc::clone(metrics),

@@ -45,8 +45,8 @@ pub use leader::LeaderElection;
 pub use plugin_host::{
     Execution, FailurePolicy, FileSettings, KeylessSettings, KeylessSubject, PLUGIN_HOST_API_VERSION, PluginGrants,
     PluginHostConfigError, PluginHostSettings, PluginLimits, PluginSettings, PluginSource, PluginTermsError, Probation,
-    ProbationSpan, ProvenanceSettings, Quarantine, RegistrySettings, SignatureRule, SignatureSource, SignerIdentity,
-    SignerSettings, Unsigned,
+    ProbationSpan, ProvenanceSettings, Quarantine, RegistrySettings, SchedulingThreadSettings, SignatureRule,
+    SignatureSource, SignerIdentity, SignerSettings, Unsigned,
 };
 pub use point::{PluginCatalogue, configurable_points};
 pub use profile::Profile;

@@ -65,10 +65,16 @@ const FILE_BYTES: u64 = 128 << 20;
 const COMPILE_CPU_TIME: Duration = Duration::from_secs(120);
 const COMPILE_MEMORY_BYTES: u64 = 4 << 30;
 
+/// Plugins that take more hold up the pods of other profiles for longer than users would put up with.
+const PLUGINS_PER_SECOND: Duration = Duration::from_millis(300);
+/// One namespace holds up the others by half at worst.
+const NAMESPACE_PER_SECOND: Duration = Duration::from_millis(500);
+
 /// What the operator decided about plugins, complete and validated.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PluginHostSettings {
     files: FileSettings,
+    scheduling_thread: SchedulingThreadSettings,
     denied_digests: BTreeSet<Digest>,
     provenance: ProvenanceSettings,
     defaults: PluginSettings,
@@ -128,6 +134,15 @@ pub struct FileSettings {
     pub compile_cpu_time: Duration,
     /// Address space of the process that compiles the file.
     pub compile_memory_bytes: u64,
+}
+
+/// What may be taken of each second of the scheduling thread while other pods wait. A whole second is no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchedulingThreadSettings {
+    /// By all plugins together, the program's own not counted.
+    pub plugins_per_second: Duration,
+    /// By long searches for nodes for the pods of one namespace.
+    pub namespace_per_second: Duration,
 }
 
 /// What a plugin may ask for.
@@ -201,6 +216,12 @@ impl Default for FileSettings {
     }
 }
 
+impl Default for SchedulingThreadSettings {
+    fn default() -> Self {
+        Self { plugins_per_second: PLUGINS_PER_SECOND, namespace_per_second: NAMESPACE_PER_SECOND }
+    }
+}
+
 impl Default for PluginLimits {
     fn default() -> Self {
         Self {
@@ -240,9 +261,10 @@ impl PluginHostSettings {
         let execution_of_profiles =
             document.profiles.0.into_iter().map(|profile| (profile.scheduler_name.0, profile.execution));
         let files = document.files.over_default();
+        let scheduling_thread = document.scheduling_thread.over_default();
         let denied_digests = document.denied_digests.into_iter().map(|denied| denied.0).collect();
         let execution_of_profiles = execution_of_profiles.collect();
-        Ok(Self { files, denied_digests, provenance, plugins, execution_of_profiles, defaults })
+        Ok(Self { files, scheduling_thread, denied_digests, provenance, plugins, execution_of_profiles, defaults })
     }
 
     /// What holds for the plugin of this name.
@@ -256,6 +278,12 @@ impl PluginHostSettings {
     #[must_use]
     pub fn files(&self) -> FileSettings {
         self.files
+    }
+
+    /// What plugins and namespaces may take of the scheduling thread.
+    #[must_use]
+    pub fn scheduling_thread(&self) -> SchedulingThreadSettings {
+        self.scheduling_thread
     }
 
     /// The digests of binaries that never serve, whatever their name, wherever they come from.

@@ -102,6 +102,11 @@ pub trait Hosted {
         Ok(())
     }
 
+    /// Whether pods wait while plugins have no time, this one among them: its calls are charged, and no pod may do without it.
+    fn waits_for_time(&self) -> bool {
+        false
+    }
+
     /// Whether the plugin has used up its share, even one that pods may do without. Nothing changes. Asked before the plugin is
     /// told something that needs no answer.
     fn is_out_of_time(&self) -> bool {

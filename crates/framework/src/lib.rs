@@ -23,6 +23,7 @@ pub mod plugin;
 pub mod points;
 pub mod profile;
 pub mod run;
+pub mod scheduling_time;
 pub mod status;
 pub mod unlisted;
 
@@ -41,5 +42,6 @@ pub use points::{
     PreFlight, PreScore, Preemption, QueueSort, QueueingHint, Removal, Reserve, Score, Sign,
 };
 pub use profile::{Instance, PluginIdx, PluginSet, PluginsAt, Profile};
+pub use scheduling_time::{OutOfTime, PluginAccount, SchedulingTime, Share, TimeBounds, TimeReport};
 pub use status::{Code, Status};
 pub use unlisted::{UnlistedKind, UnlistedKinds};

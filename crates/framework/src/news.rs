@@ -2,7 +2,8 @@
 //! is over.
 //!
 //! The scheduler does not wait for a plugin that has used up its time. Such news waits with the plugin's instance, in order,
-//! and the plugin is asked nothing until it has heard it.
+//! and the plugin is asked about no other pod's placement until it has heard it. An instance has three of them at most for each
+//! cycle that it knows.
 
 use std::sync::Arc;
 

@@ -308,6 +308,22 @@ impl Profile {
         Ok(())
     }
 
+    /// Asks a plugin once more, in the middle of a cycle: one that has no time by now may be passed over from here on.
+    ///
+    /// # Errors
+    /// It has used up its share and may not be passed over.
+    pub(crate) fn still_has_time(&mut self, plugin: PluginIdx) -> Result<(), Status> {
+        let hosted = self.instances.get_mut(plugin.index()).filter(|instance| instance.is_hosted);
+        let Some(instance) = hosted else { return Ok(()) };
+        if instance.plugin.is_out_of_time() { instance.plugin.has_time() } else { Ok(()) }
+    }
+
+    /// Whether pods of the profile wait while all plugins together have no time: [`waits_for_time`](crate::Hosted::waits_for_time) of one of them.
+    pub fn waits_for_time(&mut self) -> bool {
+        let mut hosted = self.instances.iter_mut().filter(|instance| instance.is_hosted);
+        hosted.any(|instance| instance.plugin.hosted().is_some_and(|hook| hook.waits_for_time()))
+    }
+
     /// Tells one plugin, which has time for it, the oldest of what it has not heard yet. Whether there was such a plugin: call
     /// again.
     pub fn tell_news(&mut self, now: Time, table: &ClusterTable) -> bool {
@@ -332,7 +348,9 @@ impl Profile {
     pub(crate) fn tell_unreserved(&mut self, plugin: PluginIdx, call: &Call<'_>, node: NodeIdx) {
         let Some(instance) = self.instances.get_mut(plugin.index()) else { return };
         if instance.is_to_wait() {
-            instance.untold.push_back(News::Unreserved(Placement::new(call, node)));
+            if instance.plugin.knows(call.cycle) {
+                instance.untold.push_back(News::Unreserved(Placement::new(call, node)));
+            }
         } else if let Some(point) = instance.plugin.reserve() {
             point.unreserve(call, node);
         }
@@ -439,7 +457,9 @@ impl Instance {
     fn why_it_waits(&self) -> Status {
         let Self { name, untold, .. } = self;
         let n = untold.len();
-        Status::error(format!("plugin {name:?} has used up its time before it heard what became of pods: {n} messages wait"))
+        Status::error(format!(
+            "plugin {name:?} has used up its time before it heard what became of pods: {n} messages wait"
+        ))
     }
 }
 

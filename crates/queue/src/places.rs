@@ -102,6 +102,11 @@ impl Places {
         self.active.values().next()
     }
 
+    /// The pods of activeQ, in the order in which they are tried.
+    pub(crate) fn active(&self) -> impl Iterator<Item = &QueuedPod> {
+        self.active.values().filter_map(|uid| self.pods.get(uid)).map(|pod| &pod.record)
+    }
+
     /// The first pod of backoffQ that was rejected.
     pub(crate) fn first_rejected(&self) -> Option<&QueuedPod> {
         self.pods.get(self.backoff.values().next()?).map(|pod| &pod.record)

@@ -78,8 +78,18 @@ impl Queue {
                 uid
             }
         };
-        let (mut record, _) = self.take(&uid)?;
-        self.in_flight.begin(&uid);
+        self.begin_attempt(&uid)
+    }
+
+    /// The first pod of activeQ that is not to wait for others; none if all are.
+    pub fn pop_unless(&mut self, is_to_wait: impl Fn(&Pod) -> bool) -> Option<QueuedPod> {
+        let uid = self.places.active().find(|record| !is_to_wait(&record.pod))?.pod.uid.clone();
+        self.begin_attempt(&uid)
+    }
+
+    fn begin_attempt(&mut self, uid: &PodUid) -> Option<QueuedPod> {
+        let (mut record, _) = self.take(uid)?;
+        self.in_flight.begin(uid);
         record.attempts += 1;
         Some(record)
     }

@@ -2,7 +2,7 @@
 
 use std::{borrow::Cow, panic::Location, sync::Arc, time::Duration};
 
-use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion};
+use berth_framework::{CycleId, Effect, EffectKind, ExtenderIdx, PluginVersion, TimeReport};
 use berth_model::{BinaryId, Digest, OwnerId, PodUid, api};
 
 use crate::{
@@ -146,6 +146,8 @@ pub enum Notice {
         /// The profiles whose instance is gone.
         scheduler_names: Vec<String>,
     },
+    /// Plugins, or the pods of a namespace, have used up their time, and others go first.
+    OutOfTime(TimeReport),
     /// A plugin asked for an effect that the operator did not grant, or that makes no sense; the effect was not carried out.
     EffectRefused {
         /// The pod of the cycle.

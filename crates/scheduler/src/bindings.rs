@@ -4,6 +4,7 @@
 //! (`bindings/steps.rs`). A pod that takes a step is out of the table, so the indexes always describe pods that wait.
 
 mod announcements;
+mod asking;
 mod binding;
 mod effects;
 pub(crate) mod granted;
@@ -48,7 +49,24 @@ pub(crate) struct Bindings {
     inbox: Inbox,
     /// Pods that go on once the plugins of their profile have time to be asked.
     ready: ReadyPods,
+    /// The same for pods that Permit has just let go: many of them at a time.
+    released: ReadyPods,
     announcements: Announcements,
+    /// Pods that were held and for whose binding the API server is being asked.
+    n_held_sent: usize,
+}
+
+/// So many pods that were held are sent to be bound at a time. Others wait for their answers: requests to the API server have a
+/// rate, and pods that nobody held need not wait behind thousands that one event released. At a few milliseconds a request that
+/// is more than an API server takes.
+const HELD_SENT: usize = 32;
+
+/// Pods that plugins are to be asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ready {
+    /// Permit has just let them go.
+    Released,
+    Others,
 }
 
 impl Bindings {
@@ -108,7 +126,8 @@ impl Bindings {
                 self.step(&uid, input, context);
             }
         }
-        self.ask_plugins(context);
+        self.ask_plugins(Ready::Others, context);
+        self.ask_plugins(Ready::Released, context);
     }
 
     /// Whether [`Self::go_on`] has something to do that waits for no plugin.
@@ -118,21 +137,22 @@ impl Bindings {
 
     /// Whether pods could go on if plugins had time to be asked or told about them.
     pub(crate) fn is_any_ready(&self) -> bool {
-        !self.ready.is_empty() || !self.announcements.is_empty()
+        !self.ready.is_empty() || !self.released.is_empty() || !self.announcements.is_empty()
     }
 
     /// Asks plugins about the pods that are ready, profile by profile.
-    fn ask_plugins(&mut self, context: &mut Context) {
-        self.ready.begin_round();
-        while let Some(scheduler_name) = self.ready.next_profile() {
+    fn ask_plugins(&mut self, which: Ready, context: &mut Context) {
+        self.pods(which).begin_round();
+        while which == Ready::Others || self.n_held_sent < HELD_SENT {
+            let Some(scheduler_name) = self.pods(which).next_profile() else { return };
             if context.have_time(scheduler_name).is_err() {
-                self.ready.pass_over(scheduler_name);
+                self.pods(which).pass_over(scheduler_name);
                 continue;
             }
             if !context.has_room() {
                 return;
             }
-            let Some((uid, cycle)) = self.ready.pop(scheduler_name) else { continue };
+            let Some((uid, cycle)) = self.pods(which).pop(scheduler_name) else { continue };
             // The pod may have ended its way since.
             let is_here = self.waiting.get(&uid).is_some_and(|binding| binding.cycle() == cycle);
             let Some(mut binding) = is_here.then(|| self.take(&uid)).flatten() else { continue };
@@ -289,11 +309,19 @@ impl Bindings {
         }
     }
 
+    fn pods(&mut self, which: Ready) -> &mut ReadyPods {
+        match which {
+            Ready::Released => &mut self.released,
+            Ready::Others => &mut self.ready,
+        }
+    }
+
     fn put_ready(&mut self, mut binding: Binding, question: Question) {
         match &mut binding.question {
             Some(earlier) => earlier.join(question),
             None => {
-                self.ready.push(binding.pod().scheduler_name, (binding.uid().clone(), binding.cycle()));
+                let which = if question.is_of_released() { Ready::Released } else { Ready::Others };
+                self.pods(which).push(binding.pod().scheduler_name, (binding.uid().clone(), binding.cycle()));
                 binding.question = Some(question);
             }
         }
@@ -306,12 +334,14 @@ impl Bindings {
         for object in binding.object_waits().flat_map(|wait| &wait.objects) {
             self.watchers.entry(object.clone()).or_default().insert(uid.clone());
         }
+        self.n_held_sent += usize::from(binding.was_held && binding.is_sent());
         let earlier = self.waiting.insert(uid.clone(), binding);
         debug_assert!(earlier.is_none(), "a pod has one attempt at a time");
     }
 
     fn take(&mut self, uid: &PodUid) -> Option<Binding> {
         let binding = self.waiting.remove(uid)?;
+        self.n_held_sent -= usize::from(binding.was_held && binding.is_sent());
         for deadline in binding.deadlines() {
             self.deadlines.remove(&(deadline, uid.clone()));
         }

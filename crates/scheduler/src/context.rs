@@ -3,9 +3,9 @@
 use std::{borrow::Cow, sync::Arc};
 
 use berth_cache::Cache;
-use berth_framework::{CycleId, Extenders, PluginIdx, Profile, Status};
+use berth_framework::{CycleId, Extenders, PluginIdx, Profile, SchedulingTime, Status};
 use berth_model::{BinaryId, Pod, PodUid, Sym};
-use berth_queue::{Occurrence, Policy, Queue};
+use berth_queue::{Occurrence, Policy, Queue, QueuedPod};
 
 use crate::{
     action::{EventRecord, Notice, PodRef, Request, StatusChange},
@@ -49,6 +49,7 @@ pub(crate) struct Context {
     pub(crate) gate_failures: GateFailures,
     pub(crate) outbox: Outbox,
     pub(crate) turn: Turn,
+    pub(crate) time: SchedulingTime,
     pub(crate) phase: Phase,
     /// The labels of the event that is being handled, once they are known.
     pub(crate) handled: Vec<Arc<str>>,
@@ -56,6 +57,13 @@ pub(crate) struct Context {
     pub(crate) isolation: Isolation,
     /// Asked beside the plugins of every profile.
     pub(crate) extenders: Option<Arc<dyn Extenders>>,
+}
+
+/// A pod to be tried.
+pub(crate) enum NextPod {
+    InTurn(QueuedPod),
+    /// All other pods, if there are any, wait for something else.
+    NobodyElseWaits(QueuedPod),
 }
 
 /// An event about a pod, without the pod.
@@ -102,7 +110,38 @@ impl Context {
         for scheduler_name in self.profiles.with_news() {
             while self.has_room()
                 && self.profiles.get_mut(scheduler_name).is_some_and(|it| it.tell_news(now, self.cache.table()))
-            {}
+            {
+            }
+        }
+    }
+
+    /// The next pod to try. While all plugins together have used up their time, or the pods of a namespace theirs, these pods
+    /// let others go first; if there are no others, they are tried all the same.
+    pub(crate) fn next_pod(&mut self) -> Option<NextPod> {
+        let now = self.outbox.now();
+        let namespaces = self.time.spent_namespaces();
+        let plugins_are_spent = self.time.plugins_are_spent();
+        if namespaces.is_empty() && !plugins_are_spent {
+            return self.queue.pop(now).map(NextPod::InTurn);
+        }
+        let profiles = if plugins_are_spent { self.profiles.waiting_for_time() } else { Vec::new() };
+        let symbols = &self.cache.table().symbols;
+        let waiting: Vec<Sym> = namespaces.iter().filter_map(|namespace| symbols.lookup(namespace)).collect();
+        let is_to_wait = |pod: &Pod| profiles.contains(&pod.scheduler_name) || waiting.contains(&pod.namespace);
+        let Some(first) = self.queue.pop_unless(is_to_wait) else {
+            return self.queue.pop(now).map(NextPod::NobodyElseWaits);
+        };
+        if plugins_are_spent {
+            self.time.plugins_wait();
+        }
+        namespaces.iter().for_each(|namespace| self.time.namespace_waits(namespace));
+        Some(NextPod::InTurn(first))
+    }
+
+    /// Tells what is to be told about time that is used up.
+    pub(crate) fn report_time(&mut self) {
+        for report in self.time.take_reports() {
+            self.outbox.notice(Notice::OutOfTime(report));
         }
     }
 

@@ -5,7 +5,7 @@ mod batching;
 use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
-    Call, CycleId, Effect, PluginIdx, Status,
+    Call, CycleId, Effect, PluginIdx, SchedulingTime, Status,
     run::{self, Attempt, Boards, Diagnosis, NoNode, NodeSearch, NominatedPods, PostFilterRun},
 };
 use berth_model::{ClusterTable, NodeIdx, Pod};
@@ -51,6 +51,8 @@ impl Cycle {
         self.n_cycles += 1;
         let cycle = CycleId(self.n_cycles);
         let started = context.outbox.instant();
+        context.time.begin_step();
+        let by_plugins = context.time.taken_by_plugins();
         if let Err(failure) = catch_up(&pod, bindings, context) {
             context.end_cycle(pod.scheduler_name, cycle);
             return context.fail_attempt(record, started, failure);
@@ -66,6 +68,7 @@ impl Cycle {
             }
             Err(no_node) => self.found_none(record, (cycle, started), no_node, bindings, context),
         }
+        charge_search(&pod, (started, by_plugins), context);
     }
 
     /// Other plugins than those that ranked the nodes will be asked.
@@ -200,6 +203,16 @@ impl Cycle {
         let call = Call { cycle, now: context.outbox.now(), pod, table };
         let asked = (&nominated, context.extenders.as_deref());
         run::post_filter(profile, &call, &self.attempt, asked, diagnosis)
+    }
+}
+
+/// Charges the cycle to the pod's namespace if it took long, without what its plugins are charged for.
+fn charge_search(pod: &Pod, (started, by_plugins): (Option<Duration>, Duration), context: &Context) {
+    let (Some(started), Some(now)) = (started, context.outbox.instant()) else { return };
+    let by_plugins = context.time.taken_by_plugins().saturating_sub(by_plugins);
+    let took = now.saturating_sub(started).saturating_sub(by_plugins);
+    if took > SchedulingTime::LONG_SEARCH {
+        context.time.searched(&context.shared_text(pod.namespace), took);
     }
 }
 

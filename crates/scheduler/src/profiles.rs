@@ -108,6 +108,13 @@ impl Profiles {
         names.into_iter().map(|(_, name)| name).collect()
     }
 
+    /// The profiles whose pods wait while all plugins together have no time.
+    pub(crate) fn waiting_for_time(&mut self) -> Vec<Sym> {
+        let Self { list, by_name, .. } = self;
+        let mut waits = |index: usize| list.get_mut(index).is_some_and(Profile::waits_for_time);
+        by_name.iter().filter(|(_, index)| waits(**index)).map(|(&name, _)| name).collect()
+    }
+
     /// Whether plugins are still to hear something.
     pub(crate) fn has_news(&self) -> bool {
         self.list.iter().any(Profile::has_news)

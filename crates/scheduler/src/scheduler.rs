@@ -3,14 +3,14 @@
 use std::{sync::Arc, time::Duration, vec::Drain};
 
 use berth_cache::{Cache, CachedPod};
-use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, run::Attempt};
+use berth_framework::{Clock, Extenders, Measured, Plugin, PluginVersion, Profile, SchedulingTime, run::Attempt};
 use berth_model::{Pod, PodUid, Time, requests::Requests};
 use berth_queue::Queue;
 
 use crate::{
     action::Action,
     bindings::{Bindings, Input},
-    context::{Context, Phase},
+    context::{Context, NextPod, Phase},
     cycle::Cycle,
     effect_bytes::EffectBytes,
     event::Event,
@@ -27,7 +27,7 @@ use crate::{
     profiles::Profiles,
     settings::Settings,
     swaps::{self, Swaps},
-    turn::Turn,
+    turn::{self, Turn},
 };
 
 /// Schedules pods: four machines, and what they share.
@@ -43,11 +43,11 @@ pub struct Scheduler {
 
 impl Scheduler {
     /// Events to be handled between two cycles at most, so that a storm of them does not hold up pods that could be placed.
-    pub const EVENTS_PER_TURN: usize = 512;
+    pub const EVENTS_PER_TURN: usize = turn::MOST;
 
     /// After so long between two cycles no further event is handled. One event alone may take longer: some concern thousands of
     /// pods.
-    pub const TURN: Duration = Duration::from_millis(5);
+    pub const TURN: Duration = turn::LONGEST;
 
     /// While anything waits for plugins to have time again, that is looked at after so many milliseconds.
     const LOOK_FOR_TIME_AFTER: u64 = 20;
@@ -66,6 +66,7 @@ impl Scheduler {
             gate_failures: GateFailures::default(),
             outbox: Outbox::default(),
             turn: Turn::default(),
+            time: SchedulingTime::default(),
             phase: Phase::default(),
             handled: Vec::new(),
             unasked_gates: UnaskedGates::default(),
@@ -88,6 +89,13 @@ impl Scheduler {
     pub fn with_clock(mut self, clock: Arc<dyn Clock>, seed: u64) -> Self {
         self.context.outbox.set_clock(Arc::clone(&clock));
         self.context.profiles.measure_with(clock, seed);
+        self
+    }
+
+    /// Has these accounts say whose pods are to wait for others; by default none are.
+    #[must_use]
+    pub fn with_time(mut self, time: SchedulingTime) -> Self {
+        self.context.time = time;
         self
     }
 
@@ -185,7 +193,11 @@ impl Scheduler {
     pub fn run(&mut self, now: Time) -> bool {
         self.context.outbox.set_now(now);
         self.do_what_is_due(now);
-        let has_tried = self.try_next(now);
+        let has_tried = self.try_next();
+        if !has_tried {
+            self.use_idle_time();
+        }
+        self.context.report_time();
         self.context.turn.end();
         has_tried || self.bindings.has_input()
     }
@@ -204,14 +216,33 @@ impl Scheduler {
     }
 
     /// Tries the next pod, if there is one.
-    fn try_next(&mut self, now: Time) -> bool {
+    fn try_next(&mut self) -> bool {
         let Self { context, cycle, bindings, settings, .. } = self;
         if context.phase != Phase::Running {
             return false;
         }
-        let Some(record) = context.queue.pop(now) else { return false };
-        cycle.schedule(record, settings, bindings, context);
+        match context.next_pod() {
+            None => return false,
+            Some(NextPod::InTurn(record)) => cycle.schedule(record, settings, bindings, context),
+            Some(NextPod::NobodyElseWaits(record)) => {
+                context.time.set_idle(true);
+                cycle.schedule(record, settings, bindings, context);
+                context.time.set_idle(false);
+            }
+        }
         true
+    }
+
+    /// No pod is to be tried: plugins may take more than their share of all for what waits for them.
+    fn use_idle_time(&mut self) {
+        let Self { context, bindings, .. } = self;
+        if bindings.is_any_ready() || context.profiles.has_news() {
+            context.time.set_idle(true);
+            bindings.go_on_announcing(context);
+            bindings.go_on(context);
+            context.tell_news();
+            context.time.set_idle(false);
+        }
     }
 
     /// When [`Self::run`] has something to do although no event comes. `None`: not before the next event.

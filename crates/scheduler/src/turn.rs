@@ -2,7 +2,11 @@
 
 use std::time::Duration;
 
-use crate::scheduler::Scheduler;
+/// What is done between two cycles at most: events are taken in, and pods take steps.
+pub(crate) const MOST: usize = 512;
+
+/// After so long nothing more is begun between two cycles.
+pub(crate) const LONGEST: Duration = Duration::from_millis(5);
 
 /// How much of the present turn is used up by steps of pods that are not its cycle. What is over waits for the next one, and a
 /// cycle comes in between.
@@ -20,7 +24,7 @@ impl Turn {
             self.began = now;
         }
         let elapsed = now.zip(self.began).map_or(Duration::ZERO, |(now, began)| now.saturating_sub(began));
-        let has_room = self.n_steps < Scheduler::EVENTS_PER_TURN && elapsed < Scheduler::TURN;
+        let has_room = self.n_steps < MOST && elapsed < LONGEST;
         self.n_steps += usize::from(has_room);
         has_room
     }
@@ -45,6 +49,6 @@ mod tests {
         assert!(turn.has_room(at(105)), "the next turn");
         turn.end();
         let n_steps = (0..10_000).filter(|_| turn.has_room(None)).count();
-        assert_eq!(n_steps, Scheduler::EVENTS_PER_TURN);
+        assert_eq!(n_steps, MOST);
     }
 }

@@ -1,16 +1,12 @@
 //! A component as all its instances share it: compiled, with its limits, its figures, and what it said about itself.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{sync::Arc, time::Duration};
 
-use berth_framework::{Manifest, PluginVersion, Point, Points};
+use berth_framework::{Manifest, OutOfTime, PluginAccount, PluginVersion, Point, Points, SchedulingTime};
 use berth_model::{BinaryId, Digest, PodUid};
 use wasmtime::component::InstancePre;
 
 use crate::{
-    budget::Budget,
     clock::Clock,
     exports::ExportIndices,
     fault::{Fault, FaultReport, FaultSink},
@@ -30,7 +26,7 @@ pub(crate) struct LoadedComponent {
     pub(crate) ticker: Arc<Ticker>,
     pub(crate) stats: Arc<PluginStats>,
     /// Of the plugin, whichever binary serves.
-    pub(crate) budget: Arc<Budget>,
+    pub(crate) account: PluginAccount,
     pub(crate) faults: FaultSink,
     /// As in the logs: the name by which the binary came.
     pub(crate) name: Arc<str>,
@@ -92,29 +88,37 @@ impl LoadedComponent {
     /// A call on the scheduling thread took so long.
     pub(crate) fn charge(&self, used: Duration) {
         if let Some(share) = self.limits.share {
-            self.budget.take(used, share, Instant::now());
+            self.account.take(used, share);
         }
     }
 
     /// Whether the plugin may not be called for now.
     pub(crate) fn is_out_of_time(&self) -> bool {
-        self.limits.share.is_some_and(|share| self.budget.is_spent(share, Instant::now()))
+        self.limits.share.is_some_and(|share| self.account.out_of_time(share).is_some())
     }
 
-    /// Why the plugin may not be asked for now; `None`: it may.
+    /// Why the plugin is asked nothing more in the present step of a pod; `None`: it may be.
+    pub(crate) fn step_is_over(&self) -> Option<String> {
+        let is_over = self.limits.share.is_some() && self.account.step_is_over();
+        let milliseconds = SchedulingTime::STEP.as_millis();
+        is_over.then(|| format!("{} is not asked: plugins have taken {milliseconds} ms of this attempt", self.title()))
+    }
+
+    /// Why the plugin may not be asked for now; `None`: it may. Being asked for in vain is counted, and told now and then.
     pub(crate) fn out_of_time(&self) -> Option<String> {
-        let share = self.limits.share?;
-        let now = Instant::now();
-        if !self.budget.is_spent(share, now) {
-            return None;
-        }
+        let why = self.account.out_of_time(self.limits.share?)?;
         self.stats.record_out_of_time();
-        let milliseconds = share.per_second.as_millis();
-        let reason = format!("{} has used up its time, {milliseconds} ms of each second", self.title());
-        if self.budget.is_to_be_told(now) {
-            tracing::warn!(plugin = &*self.name, "{reason}; limits.millisecondsPerSecond would give it more");
-        }
-        Some(reason)
+        self.account.was_not_asked(why);
+        Some(match why {
+            OutOfTime::Plugin(share) => {
+                let milliseconds = share.per_second.as_millis();
+                format!("{} has used up its time, {milliseconds} ms of each second", self.title())
+            }
+            OutOfTime::AllPlugins(share) => {
+                let milliseconds = share.per_second.as_millis();
+                format!("{} waits: all plugins have used up their time, {milliseconds} ms of each second", self.title())
+            }
+        })
     }
 
     /// How messages name the plugin.

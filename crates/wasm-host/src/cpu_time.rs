@@ -36,12 +36,14 @@ pub(crate) struct CallTime {
     limit: Duration,
     /// The thread's time when it was first looked at, at most a tick after the call had begun.
     first_look: Option<Duration>,
+    /// For how long the thread waited for somebody that the component had asked.
+    waited: Duration,
 }
 
 impl CallTime {
     /// A call begins.
     pub(crate) fn new(limit: Duration) -> Self {
-        Self { limit, first_look: None }
+        Self { limit, first_look: None, waited: Duration::ZERO }
     }
 
     /// What is left; `None` if the call has used up its time.
@@ -49,6 +51,17 @@ impl CallTime {
         let now = thread_time();
         let used = now.saturating_sub(*self.first_look.get_or_insert(now));
         self.limit.checked_sub(used).filter(|left| !left.is_zero())
+    }
+
+    /// Whether the call may have somebody else asked, for whom the thread waits: waiting uses no processor time, and holds up
+    /// all others just the same.
+    pub(crate) fn may_wait(&mut self) -> bool {
+        self.left().is_some_and(|left| self.waited < left)
+    }
+
+    /// The thread waited for so long.
+    pub(crate) fn add_wait(&mut self, waited: Duration) {
+        self.waited = self.waited.saturating_add(waited);
     }
 
     /// A tick came while the component ran.
@@ -59,16 +72,29 @@ impl CallTime {
         }
     }
 
-    /// About how much the call used, which took `elapsed` by the wall clock and has just ended.
+    /// About how much the call used, waits included, which took `elapsed` by the wall clock and has just ended.
     pub(crate) fn used(&self, elapsed: Duration) -> Duration {
-        let before = elapsed.min(TICK);
-        self.first_look.map_or(before, |first_look| before + thread_time().saturating_sub(first_look))
+        let before = elapsed.saturating_sub(self.waited).min(TICK);
+        let worked = self.first_look.map_or(before, |first_look| before + thread_time().saturating_sub(first_look));
+        worked.saturating_add(self.waited)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn waits_for_others_are_counted_and_end() {
+        let mut time = CallTime::new(Duration::from_secs(1));
+        assert!(time.may_wait());
+        time.add_wait(Duration::from_millis(900));
+        assert!(time.may_wait());
+        time.add_wait(Duration::from_millis(900));
+        assert!(!time.may_wait());
+        assert!(time.left().is_some(), "the call itself has used no processor time");
+        assert!(time.used(Duration::from_secs(2)) >= Duration::from_millis(1800), "the thread was held up");
+    }
 
     #[test]
     fn waiting_uses_no_time_and_working_does() {

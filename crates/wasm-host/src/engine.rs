@@ -7,17 +7,17 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
+    sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
 
+use berth_framework::SchedulingTime;
 use berth_model::Digest;
 use wasmtime::component::{HasSelf, Linker};
 
 use crate::{
     artefacts::{ArtefactError, Artefacts},
     bindings::HostSide,
-    budget::Budget,
     clock::Clock,
     compiler_process::{CompileLimits, CompilerProcess},
     fault::FaultSink,
@@ -61,6 +61,8 @@ pub struct EngineOptions {
     pub compiler: Option<CompilerProcess>,
     /// Told of faults of plugins in service; faults while a binary is loaded or an instance built come back as errors.
     pub faults: FaultSink,
+    /// What calls at extension points are charged to; by default they are not.
+    pub time: SchedulingTime,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -88,8 +90,7 @@ pub(crate) struct Shared {
     pub(crate) compiler: Option<CompilerProcess>,
     pub(crate) faults: FaultSink,
     limits: RwLock<LimitsByName>,
-    /// By plugin name: another binary of the plugin goes on with what the one before has left.
-    budgets: Mutex<BTreeMap<String, Arc<Budget>>>,
+    pub(crate) time: SchedulingTime,
     files: RwLock<FileLimits>,
     denied: RwLock<BTreeSet<Digest>>,
 }
@@ -97,11 +98,6 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn limits_of(&self, plugin: &str) -> Limits {
         self.limits.read().unwrap_or_else(PoisonError::into_inner).of(plugin).clone()
-    }
-
-    pub(crate) fn budget_of(&self, plugin: &str) -> Arc<Budget> {
-        let mut budgets = self.budgets.lock().unwrap_or_else(PoisonError::into_inner);
-        Arc::clone(budgets.entry(plugin.to_owned()).or_default())
     }
 
     pub(crate) fn file_limits(&self) -> FileLimits {
@@ -144,12 +140,18 @@ impl Engine {
         let clock = Arc::new(Clock::new());
         let ticker = Arc::new(Ticker::start(&wasmtime).map_err(EngineError::Ticker)?);
         let artefacts = options.artefacts.map(|dir| Artefacts::open(dir, &wasmtime)).transpose()?;
-        let EngineOptions { limits, plugin_limits, faults, compiler, files, denied, .. } = options;
+        let EngineOptions { limits, plugin_limits, faults, compiler, files, denied, time, .. } = options;
         let limits = RwLock::new(LimitsByName { default: limits, plugins: plugin_limits });
-        let (files, denied, budgets) = (RwLock::new(files), RwLock::new(denied), Mutex::default());
+        let (files, denied) = (RwLock::new(files), RwLock::new(denied));
         let shared =
-            Shared { wasmtime, linker, clock, ticker, artefacts, compiler, faults, limits, budgets, files, denied };
+            Shared { wasmtime, linker, clock, ticker, artefacts, compiler, faults, limits, time, files, denied };
         Ok(Self { shared: Arc::new(shared) })
+    }
+
+    /// What calls at extension points are charged to.
+    #[must_use]
+    pub fn time(&self) -> &SchedulingTime {
+        &self.shared.time
     }
 
     /// Other limits for the files that are read from here on.

@@ -1,6 +1,6 @@
 //! What a component can reach: `berth:scheduler/host`, and nothing else.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use berth_framework::{DryRun, Removal, Status};
 
@@ -113,7 +113,12 @@ impl host::Host for HostState {
         if !OTHERS.is_set() {
             return Err(lower::status(&Status::error("ask-extenders is for post-filter only")));
         }
+        if !self.time.may_wait() {
+            return Err(lower::status(&Status::error("the time of post-filter is over")));
+        }
+        let began = Instant::now();
         let agreed = OTHERS.with(|others| others.ask_extenders(lift::preemptions(preemptions)));
+        self.time.add_wait(began.elapsed());
         Ok(agreed.map_err(|status| lower::status(&status))?.iter().map(lower::preemption).collect())
     }
 

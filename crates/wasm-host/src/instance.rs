@@ -17,6 +17,8 @@ use crate::{
 pub(crate) struct Instance {
     store: Store<HostState>,
     exports: Exports,
+    /// What the last call took.
+    last_call: Duration,
 }
 
 /// Which time limit a call has.
@@ -28,8 +30,10 @@ pub(crate) enum TimeLimit {
     PostFilter,
     /// [`Limits::once_an_instance`].
     Lifecycle,
-    /// What is left of the latter for several calls.
-    Left(Duration),
+    /// What is left of the latter for the portions of the first delta.
+    FirstDelta(Duration),
+    /// The same for a later delta that is full or comes in several portions, which is charged as calls are.
+    Delta(Duration),
 }
 
 /// What a call has at hand.
@@ -63,11 +67,16 @@ impl Instance {
             }
         };
         let exports = indices.load(&mut store, &instance)?;
-        Ok(Self { store, exports })
+        Ok(Self { store, exports, last_call: Duration::ZERO })
+    }
+
+    /// The time of the calling thread that the last call took.
+    pub(crate) fn last_call(&self) -> Duration {
+        self.last_call
     }
 
     /// Calls `function` by running `ask`, under a time limit and the clock. After a fault the instance must be dropped. What
-    /// calls at extension points take is charged to the plugin's share of the scheduling thread.
+    /// calls at extension points and deltas take is charged to the plugin's share of the scheduling thread.
     pub(crate) fn call<R>(
         &mut self,
         component: &LoadedComponent,
@@ -80,7 +89,7 @@ impl Instance {
             TimeLimit::Call => limits.call_timeout,
             TimeLimit::PostFilter => limits.post_filter_timeout,
             TimeLimit::Lifecycle => limits.once_an_instance(),
-            TimeLimit::Left(duration) => duration,
+            TimeLimit::FirstDelta(duration) | TimeLimit::Delta(duration) => duration,
         };
         // The first look is at the next tick; from then on the processor time counts.
         self.store.set_epoch_deadline(1);
@@ -92,9 +101,10 @@ impl Instance {
         let elapsed = started.elapsed();
         stats.record_call(elapsed, self.store.data().meter.memory());
         let used = self.store.data().time.used(elapsed);
+        self.last_call = used;
         match limit {
-            TimeLimit::Call | TimeLimit::PostFilter => component.charge(used),
-            TimeLimit::Lifecycle | TimeLimit::Left(_) => {}
+            TimeLimit::Call | TimeLimit::PostFilter | TimeLimit::Delta(_) => component.charge(used),
+            TimeLimit::Lifecycle | TimeLimit::FirstDelta(_) => {}
         }
         answer.map_err(|error| {
             let fault = Fault::new(error, function, self.store.data().traces(), used);

@@ -11,7 +11,6 @@
 mod artefacts;
 mod binary;
 mod bindings;
-mod budget;
 mod clock;
 mod compiler_process;
 mod component;
@@ -35,7 +34,6 @@ mod ticker;
 
 pub use artefacts::{ArtefactError, check_artefacts};
 pub use binary::{Binary, LoadError, NotAdmitted};
-pub use budget::Share;
 pub use compiler_process::{CompileError, CompileLimits, CompilerProcess, compile_for_parent};
 pub use convert::size::delta_bytes;
 pub use directory::{

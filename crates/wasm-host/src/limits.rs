@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use berth_framework::Share;
 use wasmtime::ResourceLimiter;
 
-use crate::{budget::Share, threads};
+use crate::threads;
 
 /// What becomes of pods about which a plugin is not asked: it has used up its share of the scheduling thread, or keeps
 /// faulting over them.
@@ -29,8 +30,8 @@ pub struct Limits {
     pub scheduling_thread_timeout: Duration,
     /// For `post-filter`, with the dry runs that the component asks for.
     pub post_filter_timeout: Duration,
-    /// Of the scheduling thread, all calls of the plugin together; `None` bounds nothing. The program's own components
-    /// have no bound, as native plugins have none.
+    /// Of the scheduling thread, all calls of the plugin together. `None`: its calls are charged to nobody. That holds for the
+    /// program's own components, as it does for native plugins.
     pub share: Option<Share>,
     /// What becomes of pods about which the plugin is not asked.
     pub when_not_asked: WhenNotAsked,

@@ -81,7 +81,7 @@ impl Engine {
         let indices = ExportIndices::find(&pre)?;
         indices.check(|| exports_of(&component))?;
         let points = indices.points();
-        let budget = shared.budget_of(name);
+        let account = shared.time.plugin(name);
         let name = Arc::from(name);
         let (clock, ticker) = (Arc::clone(&shared.clock), Arc::clone(&shared.ticker));
         let (manifest, stats) = (Manifest::default(), Arc::default());
@@ -93,7 +93,7 @@ impl Engine {
             clock,
             ticker,
             stats,
-            budget,
+            account,
             faults,
             name,
             manifest,

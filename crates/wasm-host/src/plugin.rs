@@ -10,7 +10,7 @@ mod points;
 mod shapes;
 mod shown_pods;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use berth_framework::{
     BuildError, Call, ConfigureError, CycleId, DeltaSource, EndCycle, Hook, HookRef, Hosted, Manifest, Plugin,
@@ -60,6 +60,8 @@ pub(crate) struct ComponentPlugin {
     last_fault: String,
     /// It is not asked in this cycle, and pods do without it.
     is_passed_over: bool,
+    /// What dry runs have taken of the last cycle that had some.
+    dry_runs: (CycleId, Duration),
     /// Scratch for a set of nodes on its way into a call.
     rows: Vec<u64>,
 }
@@ -86,17 +88,22 @@ impl ComponentPlugin {
             pod: None,
             last_fault: String::new(),
             is_passed_over: false,
+            dry_runs: Default::default(),
             rows: Vec::new(),
         })
     }
 
-    /// Calls the instance, of which nothing is held back by then; a fault ends it and becomes an error status.
+    /// Asks the instance, from which nothing is held back by then; a fault ends it and becomes an error status. It is not asked
+    /// once plugins have taken too much of a pod's step.
     fn ask<R>(
         &mut self,
         function: &'static str,
         limit: TimeLimit,
         ask: impl FnOnce(CallContext<'_>) -> Result<R, CallError>,
     ) -> Result<R, Status> {
+        if let Some(reason) = self.component.step_is_over() {
+            return Err(Status::error(reason));
+        }
         self.deliver_pending()?;
         self.call(function, limit, ask)
     }
@@ -144,6 +151,22 @@ impl ComponentPlugin {
         match self.enter(call)? {
             Way::NotAtAll => Ok(None),
             Way::In(cycle) => self.ask(function, TimeLimit::Call, |context| ask(context, cycle.0)).map(Some),
+        }
+    }
+
+    /// Tells the instance what became of the pod of a cycle: it must hear that, whatever plugins have taken of the step.
+    fn tell_in_cycle(
+        &mut self,
+        call: &Call<'_>,
+        function: &'static str,
+        tell: impl FnOnce(CallContext<'_>, u64) -> Result<(), CallError>,
+    ) -> Result<(), Status> {
+        match self.enter(call)? {
+            Way::NotAtAll => Ok(()),
+            Way::In(cycle) => {
+                self.deliver_pending()?;
+                self.call(function, TimeLimit::Call, |context| tell(context, cycle.0))
+            }
         }
     }
 
@@ -303,6 +326,8 @@ impl ComponentPlugin {
             self.component.stats.record_resync();
         }
         let is_full = delta.full;
+        // Filling an instance happens once, and is charged to nobody.
+        let is_first = self.replica.generation == 0;
         let portions = delta.into_portions();
         // Asking for the time of a thread is a system call, which what comes with every pod does without.
         let began = (is_full || portions.len() > 1).then(thread_time);
@@ -312,7 +337,8 @@ impl ComponentPlugin {
             let portion = lower::delta(portion);
             let limit = || {
                 began.map_or(TimeLimit::Call, |began| {
-                    TimeLimit::Left(whole_time.saturating_sub(thread_time().saturating_sub(began)))
+                    let left = whole_time.saturating_sub(thread_time().saturating_sub(began));
+                    if is_first { TimeLimit::FirstDelta(left) } else { TimeLimit::Delta(left) }
                 })
             };
             self.call("sync", limit(), |context| {
@@ -437,6 +463,11 @@ impl Hosted for ComponentPlugin {
             Some(reason) => Err(Status::error(reason)),
             None => Ok(()),
         }
+    }
+
+    fn waits_for_time(&self) -> bool {
+        let limits = &self.component.limits;
+        limits.share.is_some() && limits.when_not_asked == WhenNotAsked::Fail
     }
 
     fn is_out_of_time(&self) -> bool {

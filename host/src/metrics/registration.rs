@@ -1,6 +1,8 @@
 //! Registers metrics under their names, with the stability in front of the help text as component-base writes it.
 
-use prometheus::{HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector};
+use prometheus::{
+    CounterVec, HistogramOpts, HistogramVec, IntCounterVec, IntGaugeVec, Opts, Registry, core::Collector,
+};
 
 /// What Kubernetes promises about a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +37,19 @@ pub(super) struct Registration {
     reason = "names, labels and buckets are constants, and each test of this module registers them all"
 )]
 impl Registration {
+    /// For amounts that are not whole.
+    pub(super) fn float_counter(
+        &mut self,
+        stability: Stability,
+        (name, help): (&'static str, &str),
+        labels: &[&str],
+    ) -> CounterVec {
+        let counter = CounterVec::new(Opts::new(name, with_stability(stability, help)), labels)
+            .expect("the name and the labels of a counter are valid");
+        self.add(&counter, (name, "counter", stability), labels, &[]);
+        counter
+    }
+
     pub(super) fn counter(
         &mut self,
         stability: Stability,

@@ -7,11 +7,12 @@
 use std::{env, sync::Arc};
 
 use berth_cluster::{EventRecorder, EventType, NewEvent, ObjectReference};
-use berth_framework::PluginVersion;
+use berth_framework::{PluginVersion, TimeReport};
 use berth_lifecycle::{PluginNotice, PluginNoticeKind};
 use berth_model::BinaryId;
 
 use super::message::Order;
+use crate::out_of_time;
 
 /// Where control planes live.
 const DEFAULT_NAMESPACE: &str = "kube-system";
@@ -102,6 +103,18 @@ impl Announcer {
         let seconds = milliseconds / 1000;
         let note = format!("plugin {plugin}: the pods of {owner} are held back for {seconds} s, as it {reason}");
         self.announce(plugin, EventType::Warning, "PluginPodsHeld", note);
+    }
+
+    /// Somebody has used up their time on the scheduling thread.
+    pub(crate) fn out_of_time(&self, report: &TimeReport) {
+        let note = out_of_time::describe(report);
+        match report {
+            TimeReport::Plugin { plugin, .. } => {
+                self.announce(plugin, EventType::Warning, "PluginOutOfTime", note);
+            }
+            TimeReport::AllPlugins { .. } => self.record(None, EventType::Warning, "PluginsOutOfTime", note),
+            TimeReport::Namespace { .. } => self.record(None, EventType::Warning, "NamespaceOutOfTime", note),
+        }
     }
 
     /// The operator's settings cannot be used.

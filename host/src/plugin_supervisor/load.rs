@@ -13,13 +13,14 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, anyhow};
-use berth_config::{FailurePolicy, FileSettings, PluginSettings};
+use berth_config::{FailurePolicy, FileSettings, PluginSettings, SchedulingThreadSettings};
+use berth_framework::{SchedulingTime, Share, TimeBounds};
 use berth_lifecycle::{Component, OperatorPolicy as _, PluginNotice};
 use berth_model::{Digest, PluginName};
 use berth_provenance::{Evidence, Source};
 use berth_wasm_host::{
     Binary as Bytes, CompileLimits, DirectoryChange, DirectoryEvent, Engine, EngineOptions, FaultSink, FileLimits,
-    Limits, PluginsDirectory, Precompiled, Share, WhenNotAsked, check_artefacts,
+    Limits, PluginsDirectory, Precompiled, WhenNotAsked, check_artefacts,
 };
 use tokio::{runtime::Runtime, sync::mpsc};
 use tracing::{info, warn};
@@ -36,7 +37,7 @@ use super::{
     totals::PluginTotals,
 };
 use crate::{
-    clock::now,
+    clock::{self, now},
     compiler::compiler_process,
     failure::{Usage, chain},
     options::Scheduling,
@@ -107,7 +108,9 @@ impl Plugins {
             denied: rules.settings.denied_digests().clone(),
             compiler: Some(compiler_process()),
             faults,
+            time: SchedulingTime::new(Box::new(clock::Stopwatch)),
         })?;
+        engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         let provenance = CurrentProvenance::new(rules.provenance.clone());
         // Without a plugin from a registry there is nothing to keep.
         let cached = artifacts.filter(|_| !rules.provenance.sources.is_empty());
@@ -295,8 +298,7 @@ pub(crate) fn limits(settings: &PluginSettings) -> Limits {
         lifecycle_timeout: limits.lifecycle_time,
         scheduling_thread_timeout: limits.scheduling_thread_time,
         post_filter_timeout: limits.post_filter_time,
-        share: (limits.time_per_second < Duration::from_secs(1))
-            .then_some(Share { per_second: limits.time_per_second, burst: limits.burst }),
+        share: Some(Share { per_second: limits.time_per_second, burst: limits.burst }),
         when_not_asked: match failure_policy {
             FailurePolicy::Fail => WhenNotAsked::Fail,
             FailurePolicy::Ignore => WhenNotAsked::Pass,
@@ -312,6 +314,13 @@ pub(crate) fn limits(settings: &PluginSettings) -> Limits {
 pub(super) fn file_limits(files: FileSettings) -> FileLimits {
     let compile = CompileLimits { cpu_time: files.compile_cpu_time, memory_bytes: files.compile_memory_bytes };
     FileLimits { max_bytes: files.max_bytes, compile }
+}
+
+/// What plugins and namespaces may take of the scheduling thread: no more is saved up than what a second gives.
+pub(super) fn time_bounds(settings: SchedulingThreadSettings) -> TimeBounds {
+    let share =
+        |per_second: Duration| (per_second < Duration::from_secs(1)).then_some(Share { per_second, burst: per_second });
+    TimeBounds { all_plugins: share(settings.plugins_per_second), namespace: share(settings.namespace_per_second) }
 }
 
 /// Where compiled plugins are kept, or `None` where no option names a directory and the usual one cannot be used, as on a

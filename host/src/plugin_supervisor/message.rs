@@ -3,7 +3,7 @@
 use std::{path::PathBuf, sync::Arc};
 
 use berth_config::Settings;
-use berth_framework::{Extenders, PluginVersion};
+use berth_framework::{Extenders, PluginVersion, TimeReport};
 use berth_lifecycle::{Fault, OrderError};
 use berth_scheduler::SwapError;
 use berth_wasm_host::DirectoryEvent;
@@ -39,6 +39,8 @@ pub(crate) enum Message {
         version: PluginVersion,
         result: Result<(), SwapError>,
     },
+    /// Plugins, or the pods of a namespace, have used up their time on the scheduling thread.
+    OutOfTime(TimeReport),
     /// What the operator's file says from here on, or what is wrong with it.
     Settings(Result<Box<HostFile>, SettingsFileError>),
     List(oneshot::Sender<Vec<PluginReport>>),

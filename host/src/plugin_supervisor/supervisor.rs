@@ -24,7 +24,7 @@ use tracing::{error, info, warn};
 use super::{
     announcer::Announcer,
     inventory::{PluginInventory, factory},
-    load::{Plugins, file_limits, limits, plugin_limits},
+    load::{Plugins, file_limits, limits, plugin_limits, time_bounds},
     message::{HostSettings, Message, Order, OrderRefusal, Proposal},
     provenance::CurrentProvenance,
     pulls::{Arrival, Outcome, PullOrder, Pulls},
@@ -170,6 +170,10 @@ impl Supervisor {
             Message::Swapped { scheduler_name, plugin, version, result } => {
                 (self.swapped(&scheduler_name, &plugin.as_str().into(), version, result), By::Scheduler)
             }
+            Message::OutOfTime(report) => {
+                self.announcer.out_of_time(&report);
+                return;
+            }
             Message::Settings(settings) => {
                 let decisions = self.settings_changed(settings);
                 // The task ends only with this one.
@@ -299,6 +303,7 @@ impl Supervisor {
         let rules = &self.inventory.rules;
         self.engine.set_limits(limits(&rules.plugin("")), plugin_limits(rules));
         self.engine.set_file_limits(file_limits(rules.settings.files()));
+        self.engine.time().set_bounds(time_bounds(rules.settings.scheduling_thread()));
         self.engine.set_denied(rules.settings.denied_digests().clone());
         if let Some((_, watch)) = &self.directory {
             to_retry.iter().for_each(|plugin| watch.reload(plugin));
@@ -554,6 +559,9 @@ impl Supervisor {
             for (name, total) in totals.custom {
                 metrics.set_custom(&plugin, &name, total);
             }
+        }
+        for (plugin, taken) in self.engine.time().totals() {
+            metrics.set_scheduling_thread_time(&plugin, taken);
         }
         metrics.set_events_dropped(self.surroundings.recorder.n_dropped());
         metrics.set_audit_entries_dropped(self.surroundings.audit.n_dropped());

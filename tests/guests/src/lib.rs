@@ -12,6 +12,7 @@ mod faults;
 mod other;
 mod points;
 mod shows_objects;
+mod slow_at;
 mod slow_hint;
 mod slow_reserve;
 mod slow_unreserve;
@@ -29,6 +30,7 @@ pub use other::{
 };
 pub use points::{At, harmless, holds, slow_to_compile};
 pub use shows_objects::{hears_of, shows_objects};
+pub use slow_at::slow_at;
 pub use slow_hint::slow_hint;
 pub use slow_reserve::slow_reserve;
 pub use slow_unreserve::slow_unreserve;
@@ -72,6 +74,7 @@ mod tests {
         super::answers("Answers", At::Filter).unwrap();
         for at in At::ALL {
             super::harmless("Harmless", at).unwrap();
+            super::slow_at("Slow", at, 10).unwrap();
             for fault in [Fault::Trap, Fault::Loop, Fault::ExhaustMemory, Fault::ExhaustStack] {
                 super::faults_at("Bad", at, fault).unwrap();
             }

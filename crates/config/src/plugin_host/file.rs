@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::{
     Execution, FailurePolicy, FileSettings, PLUGIN_HOST_API_VERSION, PluginGrants, PluginLimits, PluginSettings,
-    PluginTermsError, Probation, ProbationSpan, Quarantine,
+    PluginTermsError, Probation, ProbationSpan, Quarantine, SchedulingThreadSettings,
     grants::GrantsFields,
     provenance::{RegistryEntries, RuleEntries, SignerEntries, SourceEntry},
 };
@@ -51,6 +51,8 @@ pub(super) struct Document {
     _kind: Kind,
     #[serde(default)]
     pub(super) files: FileFields,
+    #[serde(default)]
+    pub(super) scheduling_thread: SchedulingThreadFields,
     #[serde(default)]
     pub(super) denied_digests: Vec<DeniedDigest>,
     #[serde(default)]
@@ -138,6 +140,13 @@ pub(super) struct FileFields {
     max_size: Option<Bytes>,
     compile_seconds: Option<Count>,
     compile_memory: Option<Bytes>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct SchedulingThreadFields {
+    plugins_milliseconds_per_second: Option<Count>,
+    namespace_milliseconds_per_second: Option<Count>,
 }
 
 #[derive(Debug, Default, Deserialize)]
@@ -235,6 +244,19 @@ impl FileFields {
             max_bytes: self.max_size.map_or(default.max_bytes, |bytes| bytes.0),
             compile_cpu_time: self.compile_seconds.map_or(default.compile_cpu_time, seconds),
             compile_memory_bytes: self.compile_memory.map_or(default.compile_memory_bytes, |bytes| bytes.0),
+        }
+    }
+}
+
+impl SchedulingThreadFields {
+    pub(super) fn over_default(&self) -> SchedulingThreadSettings {
+        let default = SchedulingThreadSettings::default();
+        let milliseconds = |count: Count| Duration::from_millis(u64::from(count.0));
+        SchedulingThreadSettings {
+            plugins_per_second: self.plugins_milliseconds_per_second.map_or(default.plugins_per_second, milliseconds),
+            namespace_per_second: self
+                .namespace_milliseconds_per_second
+                .map_or(default.namespace_per_second, milliseconds),
         }
     }
 }

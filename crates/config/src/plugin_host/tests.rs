@@ -63,6 +63,17 @@ fn files_may_take_what_is_said() {
 }
 
 #[test]
+fn plugins_and_namespaces_may_take_what_is_said() {
+    let milliseconds = Duration::from_millis;
+    let said = read("schedulingThread: {pluginsMillisecondsPerSecond: 100}\n").expect("valid").scheduling_thread();
+    let plugins_per_second = milliseconds(100);
+    assert_eq!(said, SchedulingThreadSettings { plugins_per_second, ..SchedulingThreadSettings::default() });
+    let said = read("schedulingThread: {namespaceMillisecondsPerSecond: 700}\n").expect("valid").scheduling_thread();
+    assert_eq!((said.plugins_per_second, said.namespace_per_second), (milliseconds(300), milliseconds(700)));
+    check_error("schedulingThread: {pluginsMillisecondsPerSecond: 0}\n", &["line 3", "must be at least 1"]);
+}
+
+#[test]
 fn digests_are_denied() {
     let digest = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
     let settings = read(&format!("deniedDigests: [{digest}, 'sha256:{digest}']\n")).expect("valid");

@@ -168,8 +168,13 @@ impl<'a> NodeDryRun<'a> {
         let Self { profile, call, skipped_filters, pods, .. } = self;
         let mut filters = profile.each::<dyn Filter>();
         while !open.cases.is_empty()
-            && let Some((plugin, point)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
+            && let Some((plugin, _)) = filters.next_but(profile, |plugin| skipped_filters.contains(plugin))
         {
+            // A preemption asks thousands of times: whoever takes long over each is not asked about all.
+            if let Err(status) = profile.still_has_time(plugin) {
+                return Err(broken(profile, plugin, &status));
+            }
+            let Some(point) = profile.get(plugin).and_then(|plugin| plugin.filter()) else { continue };
             let answers = match point.dry_run(call, &pods.pods, &open.cases) {
                 Ok(answers) if answers.len() == open.cases.len() => answers,
                 Ok(answers) => {

@@ -36,6 +36,8 @@ pub(crate) struct Binding {
     pub(super) stage: Stage,
     /// What PreBind plugins said of their work; nothing before they were asked.
     pub(super) pre_flights: PreFlights,
+    /// Whether Permit held it.
+    pub(super) was_held: bool,
     /// What plugins are asked about the pod as soon as they have time.
     pub(super) question: Option<Question>,
     /// The extension point that is being timed, with the requests that its plugins asked for.

@@ -2,12 +2,6 @@
 
 use berth_framework::PluginIdx;
 
-use super::{
-    binding::{Binding, BindingFailure, Step},
-    peers::Peers,
-};
-use crate::context::Context;
-
 /// What is to be asked before the pod can go on.
 #[derive(Debug)]
 pub(super) enum Question {
@@ -20,6 +14,11 @@ pub(super) enum Question {
 }
 
 impl Question {
+    /// Whether Permit has just let the pod go.
+    pub(super) fn is_of_released(&self) -> bool {
+        matches!(self, Self::Permitted)
+    }
+
     /// Asks this as well. Only PreBind is asked about several things at a time.
     pub(super) fn join(&mut self, other: Self) {
         if let (Self::PreBind { again }, Self::PreBind { again: more }) = (self, other) {
@@ -36,20 +35,6 @@ impl Question {
         match self {
             Self::PreBind { again } => again.iter_mut().for_each(|plugin| *plugin = place(*plugin)),
             Self::Permitted | Self::Bind => {}
-        }
-    }
-}
-
-impl Binding {
-    /// Asks, now that the plugins have time.
-    pub(super) fn ask(self, question: Question, context: &mut Context, peers: &mut Peers<'_>) -> Step {
-        match question {
-            Question::Permitted => match self.catch_up(context) {
-                Ok(()) => self.permitted(context, peers),
-                Err(status) => Step::Failed(self, BindingFailure::Error(status)),
-            },
-            Question::PreBind { again } => self.pre_bind_again(&again, context, peers),
-            Question::Bind => self.bind_by_plugin(context, peers),
         }
     }
 }

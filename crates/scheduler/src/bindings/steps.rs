@@ -39,7 +39,17 @@ impl Binding {
                 context.queue.nominator_mut().remove(&pod.uid);
                 let stage = Stage::Permit(PermitWaits::new([], context.outbox.now()));
                 let pre_flights = PreFlights::default();
-                Some(Self { record, choice, node, assumed, stage, pre_flights, question: None, timed: None })
+                Some(Self {
+                    record,
+                    choice,
+                    node,
+                    assumed,
+                    stage,
+                    pre_flights,
+                    was_held: false,
+                    question: None,
+                    timed: None,
+                })
             }
             Err(inconsistency) => {
                 context.end_cycle(pod.scheduler_name, choice.cycle);
@@ -65,7 +75,7 @@ impl Binding {
         let named = |(plugin, timeout)| (context.plugin_name(pod.scheduler_name, plugin), timeout);
         let waits = PermitWaits::new(waits.into_iter().map(named), context.outbox.now());
         let is_held = !waits.is_empty();
-        self.stage = Stage::Permit(waits);
+        (self.stage, self.was_held) = (Stage::Permit(waits), is_held);
         for (plugin, effects) in effects::carry_out_each(context, peers, (&pod, cycle), effects) {
             let request = Origin { pod: &pod, cycle, plugin }.request(context, effects);
             context.outbox.request(context.pod_ref(&pod), Request::Effects(request));
@@ -279,12 +289,7 @@ impl Binding {
         })
     }
 
-    fn effects_finished(
-        mut self,
-        plugin: &str,
-        result: Result<(), RequestError>,
-        context: &mut Context,
-    ) -> Step {
+    fn effects_finished(mut self, plugin: &str, result: Result<(), RequestError>, context: &mut Context) -> Step {
         match (&self.stage, result) {
             (Stage::PreBind(_), result) => self.pre_bind_effects_finished(plugin, result, context),
             (&Stage::BindEffects { plugin, then_bind: true }, Ok(())) => self.request_binding(plugin, context),

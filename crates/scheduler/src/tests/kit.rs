@@ -60,6 +60,8 @@ pub(super) struct Script {
     pub(super) out_of_service: Option<String>,
     /// Whether plugins have used up their time.
     pub(super) has_no_time: bool,
+    /// Whether what plugins take is charged to all of them.
+    pub(super) is_charged: bool,
     /// Calls of Reserve after which they have; any number by default.
     pub(super) time_for_reserve: Option<usize>,
     /// What Bind asks for besides the binding.
@@ -168,6 +170,9 @@ impl Hosted for Fake {
     }
     fn has_time(&mut self) -> Result<(), Status> {
         if self.is_out_of_time() { Err(Status::error("no time")) } else { Ok(()) }
+    }
+    fn waits_for_time(&self) -> bool {
+        self.with(|script| script.is_charged)
     }
     fn is_out_of_time(&self) -> bool {
         self.with(|script| script.has_no_time || script.time_for_reserve == Some(0))

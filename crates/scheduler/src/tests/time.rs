@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex},
+    time::Duration,
 };
 
 use berth_framework::{
@@ -10,12 +11,14 @@ use berth_framework::{
     Grants, HintCall, Hook, HookRef, Hosted, Manifest, Normalize, ObjectRef, Permit, PermitVerdict, Plugin,
     PluginVersion, Point, PointRef, Points, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight,
     PreEnqueue, PreFilter, PreFlight, PreScore, Profile, QueueSort, QueueingHint, Reach, Reserve, Reuse,
-    Score, Sign, Status,
+    SchedulingTime, Score, Share, Sign, Status, TimeBounds, TimeReport,
 };
 use berth_model::{ClusterTable, NodeIdx, NodeSet, ObjectKey, Pod};
 
-use super::kit::{Bench, Shared, assigned, binds, events, node, pod, terminating};
-use crate::{Action, Event, PluginEffects, PodRequest, Request};
+use serde_json::json;
+
+use super::kit::{Bench, Shared, assigned, bind_finished, binds, events, node, pod, pod_maker, terminating};
+use crate::{Action, Event, Notice, PluginEffects, PodRequest, Request};
 
 /// What a [`Watched`] plugin saw.
 #[derive(Debug, Default)]
@@ -345,9 +348,27 @@ fn a_plugin_without_time_is_entered_on_no_path() {
         if n_with_time == STEPS.len() {
             let seen = watch.seen.lock().expect("one thread");
             let all = [
-                "bind", "end", "explain", "filter", "normalize", "permit", "post-bind", "post-filter", "pre-bind",
-                "pre-bind-pre-flight", "pre-enqueue", "pre-filter", "pre-score", "queueing-hint", "reach", "reserve",
-                "score", "sign", "sort-key", "sync", "unreserve",
+                "bind",
+                "end",
+                "explain",
+                "filter",
+                "normalize",
+                "permit",
+                "post-bind",
+                "post-filter",
+                "pre-bind",
+                "pre-bind-pre-flight",
+                "pre-enqueue",
+                "pre-filter",
+                "pre-score",
+                "queueing-hint",
+                "reach",
+                "reserve",
+                "score",
+                "sign",
+                "sort-key",
+                "sync",
+                "unreserve",
             ];
             assert_eq!(seen.calls, all.into(), "the steps lead to every call");
         }
@@ -381,14 +402,79 @@ fn pods_that_one_answer_releases_go_on_some_at_a_time() {
     });
     bench.apply(pod("releases", 1));
     bench.apply(pod("other", 1));
-    let mut bound = Vec::new();
-    while !bound.contains(&"other".to_owned()) {
+    let mut sent: Vec<Action> = Vec::new();
+    let names = |sent: &[Action]| binds(sent).into_iter().map(|(pod, _)| pod).collect::<Vec<String>>();
+    while !names(&sent).contains(&"other".to_owned()) {
         assert!(bench.scheduler.run(bench.now));
-        let actions: Vec<Action> = bench.scheduler.drain_actions().collect();
-        bound.extend(binds(&actions).into_iter().map(|(pod, _)| pod));
+        sent.extend(bench.scheduler.drain_actions());
     }
-    assert!(bound.len() < n_held, "the other pod comes between those that are released: {}", bound.len());
-    assert_eq!(bound.len() + binds(&bench.settle()).len(), n_held + 2);
+    assert!(binds(&sent).len() < 50, "the other pod's binding need not wait behind all of them");
+    let mut n_answered = 0;
+    while n_answered < n_held + 2 {
+        sent.extend(bench.settle());
+        let unanswered = names(&sent).split_off(n_answered);
+        assert!(!unanswered.is_empty(), "answers have more of them go on");
+        n_answered += unanswered.len();
+        for name in unanswered {
+            bench.event(bind_finished(&sent, &name, Ok(())));
+        }
+    }
+}
+
+/// Two profiles, the plugin of the first of which is charged, and accounts that a test moves on by hand.
+fn charged() -> (Bench, SchedulingTime) {
+    let (script, free) = (Shared::default(), Shared::default());
+    script.lock().expect("one thread").is_charged = true;
+    let profiles = vec![Bench::profile("berth", &script, Grants::ALL), Bench::profile("free", &free, Grants::ALL)];
+    let share = |per_second, burst| {
+        let [per_second, burst] = [per_second, burst].map(Duration::from_millis);
+        Some(Share { per_second, burst })
+    };
+    let time = SchedulingTime::default();
+    time.set_bounds(TimeBounds { all_plugins: share(300, 300), namespace: share(500, 500) });
+    let mut bench = Bench::with_profiles(profiles, script);
+    bench.scheduler = bench.scheduler.with_time(time.clone());
+    bench.event(Event::NodeApplied(Box::new(node("n0", 30))));
+    bench.event(Event::Synced);
+    (bench, time)
+}
+
+fn reports(actions: &[Action]) -> Vec<TimeReport> {
+    let report = |action: &Action| match action {
+        Action::Notice(Notice::OutOfTime(report)) => Some(report.clone()),
+        _ => None,
+    };
+    actions.iter().filter_map(report).collect()
+}
+
+#[test]
+fn pods_without_plugins_go_first_once_all_plugins_have_used_up_their_time() {
+    let (mut bench, time) = charged();
+    let milliseconds = Duration::from_millis;
+    time.plugin("Fake").take(milliseconds(300), Share { per_second: milliseconds(500), burst: milliseconds(1000) });
+    bench.apply(pod("with-plugins", 1));
+    bench.apply(pod_maker("without", 1).spec("schedulerName", json!("free")).build());
+    let actions = bench.settle();
+    let order: Vec<String> = binds(&actions).into_iter().map(|(pod, _)| pod).collect();
+    assert_eq!(order, ["without", "with-plugins"], "nobody waits once the first is placed");
+    let reports = reports(&actions);
+    assert!(
+        matches!(&reports[..], [TimeReport::AllPlugins { taken, .. }] if *taken[0].0 == *"Fake"),
+        "it is told who took the time: {reports:?}"
+    );
+}
+
+#[test]
+fn pods_of_other_namespaces_go_first_once_one_has_used_up_its_time() {
+    let (mut bench, time) = charged();
+    time.searched(&Arc::from("greedy"), Duration::from_secs(2));
+    bench.apply(pod_maker("searches", 1).metadata("namespace", json!("greedy")).build());
+    bench.apply(pod("other", 1));
+    let actions = bench.settle();
+    let order: Vec<String> = binds(&actions).into_iter().map(|(pod, _)| pod).collect();
+    assert_eq!(order, ["other", "searches"]);
+    let reports = reports(&actions);
+    assert!(matches!(&reports[..], [TimeReport::Namespace { namespace, .. }] if **namespace == *"greedy"));
 }
 
 #[test]

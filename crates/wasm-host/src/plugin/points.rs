@@ -3,6 +3,8 @@
 //! Where the framework leaves no room for an error, a failed call takes the harmless answer and is logged: a pod is
 //! sorted as PrioritySort would, a hint says that the pod is worth another attempt.
 
+use std::time::Duration;
+
 use berth_framework::{
     Bind, Call, Code, DryRun, DryRunCase, Effect, Explanation, Failure, Filter, HintCall, Normalize, Permit,
     PermitVerdict, Point, PostBind, PostFilter, PostFilterOutcome, PreBind, PreBindPreFlight, PreEnqueue, PreFilter,
@@ -19,7 +21,7 @@ use crate::{
     convert::{lift, lower},
     fault::Refused,
     host_state::OTHERS,
-    instance::{TimeLimit, guest},
+    instance::{Instance, TimeLimit, guest},
 };
 
 /// Dry runs in one call, which may take only so long. Preemption tries a tenth of the nodes.
@@ -48,6 +50,24 @@ impl ComponentPlugin {
             self.shapes.set_way(call.cycle, Way::In(call.cycle));
         }
         Ok(())
+    }
+
+    /// Dry runs of one cycle may take no longer than PostFilter, whichever plugin asks for them, and no longer than the plugin has
+    /// time. The program's own components are trusted.
+    fn check_dry_run_time(&mut self, call: &Call<'_>) -> Result<(), Status> {
+        if self.dry_runs.0 != call.cycle {
+            self.dry_runs = (call.cycle, Duration::ZERO);
+        }
+        let limits = &self.component.limits;
+        if limits.share.is_none() {
+            return Ok(());
+        }
+        if self.dry_runs.1 >= limits.post_filter_timeout {
+            let milliseconds = limits.post_filter_timeout.as_millis();
+            let title = self.component.title();
+            return Err(Status::error(format!("{title} has taken {milliseconds} ms for the dry runs of one attempt")));
+        }
+        self.component.out_of_time().map_or(Ok(()), |reason| Err(Status::error(reason)))
     }
 
     /// What is kept about rows for the pods that share the cycle, if what the plugin says about a row does not change with
@@ -175,6 +195,7 @@ impl Filter for ComponentPlugin {
         let n_cases = cases.len();
         let mut statuses = Vec::with_capacity(n_cases);
         for cases in cases.chunks(CASES_AT_ONCE) {
+            self.check_dry_run_time(call)?;
             let lowered: Vec<_> = cases.iter().map(|case| lower::dry_run_case(case, pods_matter)).collect();
             let answer = self.ask_in_cycle(call, "dry-run", |context, cycle| {
                 let guest = guest(&context.exports.filter)?;
@@ -186,8 +207,9 @@ impl Filter for ComponentPlugin {
                 check_length("statuses", statuses.len(), cases.len())?;
                 let statuses = statuses.into_iter().map(|status| lift::status(status, context.limits));
                 Ok(Ok(statuses.collect::<Result<Vec<_>, _>>()?))
-            })?;
-            let Some(answer) = answer else { return Ok(vec![Status::success(); n_cases]) };
+            });
+            self.dry_runs.1 += self.instance.as_ref().map_or(Duration::ZERO, Instance::last_call);
+            let Some(answer) = answer? else { return Ok(vec![Status::success(); n_cases]) };
             statuses.extend(self.answered(Point::Filter, answer)?);
             // The component knows all pods from here on.
             keep = u32::try_from(pods.len()).map_err(|error| Status::error(error.to_string()))?;
@@ -319,7 +341,7 @@ impl Reserve for ComponentPlugin {
         if !self.begun.contains(&call.cycle) {
             return;
         }
-        let answer = self.ask_in_cycle(call, "unreserve", |context, cycle| {
+        let answer = self.tell_in_cycle(call, "unreserve", |context, cycle| {
             Ok(guest(&context.exports.reserve)?.call_unreserve(context.store, cycle, node.0)?)
         });
         self.note(answer);
@@ -390,7 +412,7 @@ impl Bind for ComponentPlugin {
 
 impl PostBind for ComponentPlugin {
     fn post_bind(&mut self, call: &Call<'_>, node: NodeIdx) {
-        let answer = self.ask_in_cycle(call, "post-bind", |context, cycle| {
+        let answer = self.tell_in_cycle(call, "post-bind", |context, cycle| {
             Ok(guest(&context.exports.post_bind)?.call_post_bind(context.store, cycle, node.0)?)
         });
         self.note(answer);

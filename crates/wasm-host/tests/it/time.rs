@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use berth_framework::{Code, Plugin};
+use berth_framework::{Code, Plugin, Share};
 use berth_model::{NodeIdx, Pod};
 use berth_test_guests::Behavior;
-use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, Share, WhenNotAsked};
+use berth_wasm_host::{Binary, ComponentFactory, Engine, EngineOptions, Limits, WhenNotAsked};
 
 use crate::cluster::{Cluster, build};
 

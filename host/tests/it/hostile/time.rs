@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use berth_test_guests::{At, harmless, holds, never_hands_over, slow_hint, slow_reserve, slow_unreserve};
+use berth_test_guests::{At, harmless, holds, never_hands_over, slow_at, slow_hint, slow_reserve, slow_unreserve};
 use berth_wasm_host::Binary;
 use serde_json::json;
 
@@ -89,7 +89,7 @@ async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     const HELD: usize = 250;
     let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
     let guest = Guest::new("Unreserves", At::Permit, slow_unreserve("Unreserves").expect("a component"));
-    let bench = Bench::start(cluster, vec![guest], "").await;
+    let mut bench = Bench::start(cluster, vec![guest], "").await;
     bench.create("Unreserves", HELD).await;
     let is_rejected = |seen: &Seen| seen.messages.values().any(|text| text.contains("rejected due to timeout"));
     bench.cluster.until("a pod that was held for too long", is_rejected).await;
@@ -97,4 +97,47 @@ async fn pods_that_a_plugin_rejects_all_at_once_hold_up_nobody() {
     bench.scheduler.process.line("has used up its time").await;
     let seen = bench.cluster.until("everything", |_| true).await;
     assert!((0..HELD).all(|number| !is_bound(&seen, &name_of("Unreserves", number))));
+}
+
+/// Each is within its own time; all together take every moment that there is.
+#[tokio::test(flavor = "multi_thread")]
+async fn plugins_that_are_slow_together_hold_up_nobody() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "20"]).await;
+    let names = ["SlowA", "SlowB", "SlowC", "SlowD"];
+    let guest = |name| Guest::new(name, At::Filter, slow_at(name, At::Filter, 20).expect("a component"));
+    let mut bench = Bench::start(cluster, names.map(guest).into(), "").await;
+    for name in names {
+        bench.create(name, 100).await;
+    }
+    healthy_pods_are_bound(&bench, 0..20).await;
+    bench.scheduler.process.line("all plugins together have used up their time, 300 ms of each second").await;
+    bench.counts("berth_plugins_share_spent_total", 1).await;
+    let took = |text: &str| text.contains("berth_plugin_scheduling_thread_seconds_total{plugin=\"SlowA\"}");
+    bench.scheduler.until("/metrics", took).await;
+}
+
+/// Native DefaultPreemption asks the plugin about all nodes without some of their pods, again and again.
+#[tokio::test(flavor = "multi_thread")]
+async fn dry_runs_that_take_long_hold_up_nobody() {
+    let cluster = Cluster::start(&["--no-scheduler", "--nodes", "10"]).await;
+    let guest = Guest::new("SlowDryRun", At::DryRun, slow_at("SlowDryRun", At::DryRun, 500).expect("a component"));
+    let rules = "plugins:\n- {name: SlowDryRun, limits: {callMilliseconds: 5000}}\n";
+    let bench = Bench::start(cluster, vec![guest], rules).await;
+    // Five of them leave half a processor of a node.
+    let fillers = (0..60).map(|number| {
+        let mut filler = pod_of("SlowDryRun", number);
+        filler["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("3100m");
+        filler
+    });
+    bench.cluster.create_all(fillers).await;
+    let is_full = |seen: &Seen| seen.messages.values().any(|text| text.contains("Insufficient cpu"));
+    bench.cluster.until("nodes that are full", is_full).await;
+    let mut preemptor = pod_of("SlowDryRun", 100);
+    preemptor["spec"]["priorityClassName"] = json!("system-cluster-critical");
+    preemptor["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("1");
+    bench.cluster.create(&preemptor).await;
+    healthy_pods_are_bound(&bench, 0..10).await;
+    let (preemptor, says) = (name_of("SlowDryRun", 100), "have used up their time");
+    let is_told = |seen: &Seen| seen.messages.get(&preemptor).is_some_and(|text| text.contains(says));
+    bench.cluster.until("a preemptor that is told so", is_told).await;
 }

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use berth_model::{PodIdx, Time};
 
 use super::*;
-use crate::Removal;
+use crate::{DeltaSource, Hosted, Removal};
 
 /// Nodes hold two pods; remembers what it was asked.
 #[derive(Default)]
@@ -13,6 +13,11 @@ struct Room {
     manifest: Manifest,
     answer: Option<Result<Vec<Status>, Status>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// Calls for which it has time; any number by default.
+    time: Option<usize>,
+    /// Whether pods may do without it.
+    may_be_passed_over: bool,
+    is_passed_over: bool,
 }
 
 impl Plugin for Room {
@@ -22,8 +27,30 @@ impl Plugin for Room {
     fn version(&self) -> PluginVersion {
         PluginVersion::default()
     }
-    crate::points!(Filter);
-    crate::hooks!();
+    fn points(&self) -> Points {
+        Points::of(&[Point::Filter])
+    }
+    fn at(&mut self, point: Point) -> Option<PointRef<'_>> {
+        (point == Point::Filter && !self.is_passed_over).then(|| PointRef::Filter(self))
+    }
+    crate::hooks!(Hosted);
+}
+
+impl Hosted for Room {
+    fn sync(&mut self, _source: &dyn DeltaSource) -> Result<(), Status> {
+        Ok(())
+    }
+    fn out_of_service(&self) -> Option<Status> {
+        None
+    }
+    fn has_time(&mut self) -> Result<(), Status> {
+        self.is_passed_over = self.may_be_passed_over && self.is_out_of_time();
+        if self.is_out_of_time() && !self.is_passed_over { Err(Status::error("no time")) } else { Ok(()) }
+    }
+    fn is_out_of_time(&self) -> bool {
+        self.time == Some(0)
+    }
+    fn answered_badly(&mut self, _reason: &str) {}
 }
 
 impl Filter for Room {
@@ -35,6 +62,7 @@ impl Filter for Room {
     }
     fn dry_run(&mut self, call: &Call<'_>, pods: &[&Pod], cases: &[DryRunCase]) -> Result<Vec<Status>, Status> {
         let named = |indices: &[u32]| indices.iter().map(|&at| &*pods[at as usize].name).collect::<Vec<_>>().join(",");
+        self.time = self.time.map(|time| time.saturating_sub(1));
         let mut asked = self.asked.lock().expect("one thread");
         asked.extend(cases.iter().map(|it| format!("n{} -{} +{}", it.node.0, named(&it.minus), named(&it.plus))));
         let fits = |case: &DryRunCase| {
@@ -107,6 +135,19 @@ fn a_broken_plugin_ends_the_dry_run() {
     // What breaks about one node leaves the others.
     let (statuses, _) = ask(vec![answering(Ok(vec![Status::error("boom"), Status::success()]))], None, &cases);
     assert_eq!(statuses, Ok(vec![Status::error("running \"\" filter plugin: boom"), Status::success()]));
+}
+
+#[test]
+fn a_plugin_is_asked_for_as_long_as_it_has_time() {
+    // Those with nominated pods come first.
+    let cases = [removal(1, &[2, 3]), removal(0, &[0])];
+    let hurried = || Room { time: Some(1), ..Room::default() };
+    let (statuses, asked) = ask(vec![hurried()], None, &cases);
+    assert_eq!(statuses, Err(Status::error("running \"\" filter plugin: no time")));
+    assert_eq!(asked, ["n1 -c,d +rival"]);
+    let (statuses, asked) = ask(vec![Room { may_be_passed_over: true, ..hurried() }], None, &cases);
+    assert_eq!(statuses, Ok(vec![Status::success(); 2]), "pods do without it from there on");
+    assert_eq!(asked.len(), 1);
 }
 
 #[test]

@@ -1,0 +1,517 @@
+//! Who may spend how much of the scheduling thread: one plugin, all plugins together, and the pods of one namespace.
+//!
+//! Each has a bucket that fills by so many milliseconds in each second up to a burst, and whatever takes time empties it. A
+//! call is never cut short for that, so a bucket may owe time. Whoever would begin something asks first: what is left out while
+//! a bucket is empty is decided there. The guide lists all bounds of time in one table (`docs/src/scheduling-thread.md`).
+//!
+//! Native plugins and the program's own components are trusted with their time: they have no account here.
+
+use std::{
+    collections::BTreeMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use crate::meter::Clock;
+
+/// A share of the scheduling thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// Of each second; a whole second is no bound.
+    pub per_second: Duration,
+    /// What may be saved up.
+    pub burst: Duration,
+}
+
+/// What holds beside the shares of single plugins. `None` bounds nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeBounds {
+    /// Of all plugins together, while pods of profiles without them wait.
+    pub all_plugins: Option<Share>,
+    /// Of the pods of one namespace, by searches that take longer than [`SchedulingTime::LONG_SEARCH`], while other pods wait.
+    pub namespace: Option<Share>,
+}
+
+/// The accounts of all. Cheap to clone; one serves the whole process.
+#[derive(Clone, Debug)]
+pub struct SchedulingTime(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    clock: Box<dyn Clock>,
+    accounts: Mutex<Accounts>,
+    /// Whether anything is charged to plugins or namespaces: if not, nobody need look at the clock.
+    is_used: AtomicBool,
+    /// Nanoseconds that plugins have taken so far.
+    taken_by_plugins: AtomicU64,
+    /// What they had taken when the present step began.
+    taken_before_step: AtomicU64,
+}
+
+#[derive(Debug, Default)]
+struct Accounts {
+    bounds: TimeBounds,
+    all_plugins: Bucket,
+    plugins: BTreeMap<Arc<str>, PluginBucket>,
+    /// Those that took time lately.
+    namespaces: BTreeMap<Arc<str>, Bucket>,
+    /// Whether nothing else could be done at the moment.
+    is_idle: bool,
+    reports: Vec<TimeReport>,
+}
+
+#[derive(Debug, Default)]
+struct PluginBucket {
+    bucket: Bucket,
+    /// Taken since the last report about all plugins.
+    since_report: Duration,
+    /// Taken since the start.
+    total: Duration,
+}
+
+#[derive(Debug, Default)]
+struct Bucket {
+    /// Taken and not refilled yet.
+    taken: Duration,
+    /// Up to when it was refilled; `None` before anything was taken.
+    refilled: Option<Duration>,
+    /// When it was last told that the bucket is empty.
+    reported: Option<Duration>,
+}
+
+/// Why a plugin may not be asked now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OutOfTime {
+    /// It has used up its own share.
+    Plugin(Share),
+    /// All plugins together have used up theirs.
+    AllPlugins(Share),
+}
+
+/// Something to be told about time that is used up. Of each kind there is one in [`SchedulingTime::REPORT_EVERY`] at most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TimeReport {
+    /// A plugin was not asked.
+    Plugin {
+        /// Which plugin.
+        plugin: Arc<str>,
+        /// Its share.
+        share: Share,
+    },
+    /// Pods of profiles with plugins wait for pods of profiles without.
+    AllPlugins {
+        /// Their share.
+        share: Share,
+        /// What each plugin took since the last report, the greediest first.
+        taken: Vec<(Arc<str>, Duration)>,
+    },
+    /// Pods of a namespace wait for pods of others.
+    Namespace {
+        /// Which namespace.
+        namespace: Arc<str>,
+        /// Its share.
+        share: Share,
+    },
+}
+
+/// The account of one plugin, over all of its instances and binaries.
+#[derive(Clone, Debug)]
+pub struct PluginAccount {
+    time: SchedulingTime,
+    plugin: Arc<str>,
+}
+
+impl Bucket {
+    fn refill(&mut self, share: Share, now: Duration) {
+        let passed = self.refilled.map_or(Duration::ZERO, |before| now.saturating_sub(before));
+        self.taken = self.taken.saturating_sub(passed.mul_f64(share.per_second.as_secs_f64()));
+        self.refilled = Some(now);
+    }
+
+    fn take(&mut self, used: Duration, share: Share, now: Duration) {
+        self.refill(share, now);
+        self.taken = self.taken.saturating_add(used);
+    }
+
+    fn is_spent(&mut self, share: Share, now: Duration) -> bool {
+        self.refill(share, now);
+        share.per_second < Duration::from_secs(1) && self.taken >= share.burst
+    }
+
+    /// Whether it is time to tell that the bucket is empty.
+    fn is_to_be_reported(&mut self, now: Duration) -> bool {
+        let is_due = self.reported.is_none_or(|told| now.saturating_sub(told) >= SchedulingTime::REPORT_EVERY);
+        if is_due {
+            self.reported = Some(now);
+        }
+        is_due
+    }
+}
+
+impl Accounts {
+    /// What all plugins share, if it is used up.
+    fn spent_by_plugins(&mut self, now: Duration) -> Option<Share> {
+        let share = self.bounds.all_plugins?;
+        self.all_plugins.is_spent(share, now).then_some(share)
+    }
+
+    /// What each plugin took since this was last asked, the greediest first.
+    fn take_since_report(&mut self) -> Vec<(Arc<str>, Duration)> {
+        let plugins = self.plugins.iter_mut();
+        let taken = plugins.map(|(name, plugin)| (Arc::clone(name), std::mem::take(&mut plugin.since_report)));
+        let mut taken: Vec<_> = taken.filter(|(_, taken)| !taken.is_zero()).collect();
+        taken.sort_by_key(|(_, taken)| std::cmp::Reverse(*taken));
+        taken
+    }
+}
+
+/// Stands still.
+#[derive(Debug)]
+struct NoClock;
+
+impl Clock for NoClock {
+    fn now(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
+impl Default for SchedulingTime {
+    /// Without bounds and clock.
+    fn default() -> Self {
+        Self::new(Box::new(NoClock))
+    }
+}
+
+impl SchedulingTime {
+    /// A search for a node that takes no longer is charged to nobody: in a cluster of thousands of nodes each takes some
+    /// milliseconds.
+    pub const LONG_SEARCH: Duration = Duration::from_millis(5);
+
+    /// What all plugins together may take of one step: a cycle, or what is asked about a pod after it.
+    pub const STEP: Duration = Duration::from_secs(1);
+
+    /// Time that is used up is told of no more often.
+    pub const REPORT_EVERY: Duration = Duration::from_secs(10);
+
+    /// Accounts by this clock, without bounds yet.
+    #[must_use]
+    pub fn new(clock: Box<dyn Clock>) -> Self {
+        Self(Arc::new(Shared {
+            clock,
+            accounts: Mutex::default(),
+            is_used: AtomicBool::new(false),
+            taken_by_plugins: AtomicU64::new(0),
+            taken_before_step: AtomicU64::new(0),
+        }))
+    }
+
+    /// From here on these bounds hold.
+    pub fn set_bounds(&self, bounds: TimeBounds) {
+        self.accounts().bounds = bounds;
+    }
+
+    /// The account of a plugin, the same for each of its binaries.
+    #[must_use]
+    pub fn plugin(&self, plugin: &str) -> PluginAccount {
+        PluginAccount { time: self.clone(), plugin: Arc::from(plugin) }
+    }
+
+    /// Whether pods of profiles with plugins are to wait for others: all plugins together have used up their share.
+    #[must_use]
+    pub fn plugins_are_spent(&self) -> bool {
+        if !self.is_used() {
+            return false;
+        }
+        let now = self.0.clock.now();
+        self.accounts().spent_by_plugins(now).is_some()
+    }
+
+    /// Pods of profiles with plugins wait for others.
+    pub fn plugins_wait(&self) {
+        let now = self.0.clock.now();
+        let mut accounts = self.accounts();
+        if let Some(share) = accounts.bounds.all_plugins
+            && accounts.all_plugins.is_to_be_reported(now)
+        {
+            let taken = accounts.take_since_report();
+            accounts.reports.push(TimeReport::AllPlugins { share, taken });
+        }
+    }
+
+    /// What all plugins have taken so far, since some moment.
+    #[must_use]
+    pub fn taken_by_plugins(&self) -> Duration {
+        Duration::from_nanos(self.0.taken_by_plugins.load(Ordering::Relaxed))
+    }
+
+    /// A cycle begins, or what is asked about a pod after it.
+    pub fn begin_step(&self) {
+        let taken = self.0.taken_by_plugins.load(Ordering::Relaxed);
+        self.0.taken_before_step.store(taken, Ordering::Relaxed);
+    }
+
+    /// The same by plugin.
+    #[must_use]
+    pub fn totals(&self) -> Vec<(Arc<str>, Duration)> {
+        self.accounts().plugins.iter().map(|(name, plugin)| (Arc::clone(name), plugin.total)).collect()
+    }
+
+    /// A search for the node of a pod of this namespace took so long, without what is charged to plugins.
+    pub fn searched(&self, namespace: &Arc<str>, took: Duration) {
+        if took <= Self::LONG_SEARCH {
+            return;
+        }
+        let now = self.0.clock.now();
+        let mut accounts = self.accounts();
+        if let Some(share) = accounts.bounds.namespace {
+            accounts.namespaces.entry(Arc::clone(namespace)).or_default().take(took, share, now);
+            self.0.is_used.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// The namespaces whose pods are to wait for others: they have used up their share.
+    #[must_use]
+    pub fn spent_namespaces(&self) -> Vec<Arc<str>> {
+        let mut spent = Vec::new();
+        if !self.is_used() {
+            return spent;
+        }
+        let mut accounts = self.accounts();
+        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, namespaces, .. } = &mut *accounts else {
+            return spent;
+        };
+        if namespaces.is_empty() {
+            return spent;
+        }
+        let now = self.0.clock.now();
+        namespaces.retain(|namespace, bucket| {
+            if bucket.is_spent(*share, now) {
+                spent.push(Arc::clone(namespace));
+            }
+            !bucket.taken.is_zero()
+        });
+        spent
+    }
+
+    /// Pods of this namespace wait for others.
+    pub fn namespace_waits(&self, namespace: &Arc<str>) {
+        let now = self.0.clock.now();
+        let mut accounts = self.accounts();
+        let Accounts { bounds: TimeBounds { namespace: Some(share), .. }, namespaces, reports, .. } = &mut *accounts
+        else {
+            return;
+        };
+        if namespaces.get_mut(namespace).is_some_and(|bucket| bucket.is_to_be_reported(now)) {
+            reports.push(TimeReport::Namespace { namespace: Arc::clone(namespace), share: *share });
+        }
+    }
+
+    /// What is to be told since the last call.
+    #[must_use]
+    pub fn take_reports(&self) -> Vec<TimeReport> {
+        if self.is_used() { std::mem::take(&mut self.accounts().reports) } else { Vec::new() }
+    }
+
+    fn is_used(&self) -> bool {
+        self.0.is_used.load(Ordering::Relaxed)
+    }
+
+    /// What is taken while nothing else could be done is held against nobody: as long as `is_idle`, all plugins together may
+    /// take more than their share.
+    pub fn set_idle(&self, is_idle: bool) {
+        self.accounts().is_idle = is_idle;
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl PluginAccount {
+    /// A call on the scheduling thread took so long. The plugin's own share is `own`.
+    pub fn take(&self, used: Duration, own: Share) {
+        let Shared { clock, is_used, taken_by_plugins, .. } = &*self.time.0;
+        is_used.store(true, Ordering::Relaxed);
+        taken_by_plugins.fetch_add(u64::try_from(used.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        let now = clock.now();
+        let mut accounts = self.time.accounts();
+        if !accounts.plugins.contains_key(&self.plugin) {
+            accounts.plugins.insert(Arc::clone(&self.plugin), PluginBucket::default());
+        }
+        let Accounts { bounds, all_plugins, plugins, is_idle, .. } = &mut *accounts;
+        if let Some(plugin) = plugins.get_mut(&self.plugin) {
+            plugin.bucket.take(used, own, now);
+            plugin.since_report = plugin.since_report.saturating_add(used);
+            plugin.total = plugin.total.saturating_add(used);
+        }
+        if let Some(share) = bounds.all_plugins {
+            all_plugins.take(used, share, now);
+            if *is_idle {
+                all_plugins.taken = all_plugins.taken.min(share.burst);
+            }
+        }
+    }
+
+    /// Why the plugin may not be asked now; `None`: it may.
+    #[must_use]
+    pub fn out_of_time(&self, own: Share) -> Option<OutOfTime> {
+        if !self.time.is_used() {
+            return None;
+        }
+        let now = self.time.0.clock.now();
+        let mut accounts = self.time.accounts();
+        let bucket = accounts.plugins.get_mut(&self.plugin).map(|plugin| &mut plugin.bucket);
+        if bucket.is_some_and(|bucket| bucket.is_spent(own, now)) {
+            return Some(OutOfTime::Plugin(own));
+        }
+        if accounts.is_idle {
+            return None;
+        }
+        accounts.spent_by_plugins(now).map(OutOfTime::AllPlugins)
+    }
+
+    /// Whether plugins have taken so much of the present step that they are asked nothing more in it.
+    #[must_use]
+    pub fn step_is_over(&self) -> bool {
+        let Shared { taken_by_plugins, taken_before_step, .. } = &*self.time.0;
+        let taken = taken_by_plugins.load(Ordering::Relaxed).saturating_sub(taken_before_step.load(Ordering::Relaxed));
+        Duration::from_nanos(taken) >= SchedulingTime::STEP
+    }
+
+    /// The plugin was not asked: that is told now and then.
+    pub fn was_not_asked(&self, why: OutOfTime) {
+        let OutOfTime::Plugin(share) = why else { return self.time.plugins_wait() };
+        let now = self.time.0.clock.now();
+        let mut accounts = self.time.accounts();
+        let Accounts { plugins, reports, .. } = &mut *accounts;
+        if plugins.get_mut(&self.plugin).is_some_and(|plugin| plugin.bucket.is_to_be_reported(now)) {
+            reports.push(TimeReport::Plugin { plugin: Arc::clone(&self.plugin), share });
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::AtomicU64;
+
+    use super::*;
+
+    /// Milliseconds.
+    #[derive(Clone, Debug, Default)]
+    struct Hand(Arc<AtomicU64>);
+
+    impl Clock for Hand {
+        fn now(&self) -> Duration {
+            Duration::from_millis(self.0.load(Ordering::Relaxed))
+        }
+    }
+
+    fn share(per_second: u64, burst: u64) -> Share {
+        Share { per_second: Duration::from_millis(per_second), burst: Duration::from_millis(burst) }
+    }
+
+    fn milliseconds(number: u64) -> Duration {
+        Duration::from_millis(number)
+    }
+
+    fn accounts(bounds: TimeBounds) -> (SchedulingTime, impl Fn(u64)) {
+        let hand = Hand::default();
+        let time = SchedulingTime::new(Box::new(hand.clone()));
+        time.set_bounds(bounds);
+        (time, move |at| hand.0.store(at, Ordering::Relaxed))
+    }
+
+    #[test]
+    fn what_a_plugin_takes_comes_back_with_time() {
+        let (time, at) = accounts(TimeBounds::default());
+        let (plugin, own) = (time.plugin("A"), share(200, 1000));
+        assert_eq!(plugin.out_of_time(own), None);
+        plugin.take(milliseconds(900), own);
+        assert_eq!(plugin.out_of_time(own), None);
+        plugin.take(milliseconds(300), own);
+        at(900);
+        let spent = Some(OutOfTime::Plugin(own));
+        assert_eq!(plugin.out_of_time(own), spent, "200 ms over, and 180 ms came back");
+        assert_eq!(time.plugin("A").out_of_time(own), spent, "another binary of it");
+        assert_eq!(time.plugin("B").out_of_time(own), None);
+        at(1100);
+        assert_eq!(plugin.out_of_time(own), None);
+        at(100_000);
+        plugin.take(milliseconds(900), own);
+        assert_eq!(plugin.out_of_time(own), None, "no more is saved up than the burst");
+        plugin.take(milliseconds(100), own);
+        assert_eq!(plugin.out_of_time(own), spent);
+    }
+
+    #[test]
+    fn plugins_within_their_own_shares_use_up_that_of_all() {
+        let (all, own) = (share(300, 300), share(500, 1000));
+        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), namespace: None });
+        for name in ["A", "B", "C"] {
+            assert!(!time.plugins_are_spent());
+            time.plugin(name).take(milliseconds(100), own);
+        }
+        assert!(time.plugins_are_spent());
+        let other = time.plugin("D");
+        assert_eq!(other.out_of_time(own), Some(OutOfTime::AllPlugins(all)));
+        time.set_idle(true);
+        assert_eq!(other.out_of_time(own), None, "nobody waits");
+        other.take(milliseconds(5000), own);
+        time.set_idle(false);
+        at(100);
+        assert!(!time.plugins_are_spent(), "what was taken while nobody waited is no debt of all");
+        assert_eq!(other.out_of_time(own), Some(OutOfTime::Plugin(own)), "but its own");
+    }
+
+    #[test]
+    fn who_took_the_time_is_told_now_and_then() {
+        let (all, own) = (share(300, 300), share(500, 1000));
+        let (time, at) = accounts(TimeBounds { all_plugins: Some(all), namespace: None });
+        time.plugin("A").take(milliseconds(100), own);
+        time.plugin("B").take(milliseconds(400), own);
+        time.plugins_wait();
+        time.plugins_wait();
+        let taken = vec![(Arc::from("B"), milliseconds(400)), (Arc::from("A"), milliseconds(100))];
+        assert_eq!(time.take_reports(), [TimeReport::AllPlugins { share: all, taken }]);
+        at(10_000);
+        time.plugin("A").take(milliseconds(2000), own);
+        time.plugin("A").was_not_asked(OutOfTime::Plugin(own));
+        time.plugins_wait();
+        let taken = vec![(Arc::from("A"), milliseconds(2000))];
+        let of_one = TimeReport::Plugin { plugin: Arc::from("A"), share: own };
+        assert_eq!(time.take_reports(), [of_one, TimeReport::AllPlugins { share: all, taken }]);
+    }
+
+    #[test]
+    fn plugins_together_may_take_so_much_of_a_step() {
+        let (time, _) = accounts(TimeBounds::default());
+        let own = share(500, 1000);
+        for name in ["A", "B"] {
+            assert!(!time.plugin(name).step_is_over());
+            time.plugin(name).take(milliseconds(500), own);
+        }
+        assert!(time.plugin("C").step_is_over());
+        time.begin_step();
+        assert!(!time.plugin("C").step_is_over());
+    }
+
+    #[test]
+    fn long_searches_use_up_the_share_of_a_namespace() {
+        let (time, at) = accounts(TimeBounds { all_plugins: None, namespace: Some(share(500, 1000)) });
+        let (greedy, other): (Arc<str>, Arc<str>) = (Arc::from("greedy"), Arc::from("other"));
+        (0..10_000).for_each(|_| time.searched(&other, SchedulingTime::LONG_SEARCH));
+        time.searched(&greedy, milliseconds(1100));
+        assert_eq!(time.spent_namespaces(), [Arc::clone(&greedy)]);
+        time.namespace_waits(&greedy);
+        time.namespace_waits(&greedy);
+        assert_eq!(time.take_reports().len(), 1);
+        at(300);
+        assert!(time.spent_namespaces().is_empty());
+        at(3000);
+        assert!(time.spent_namespaces().is_empty());
+        assert!(time.accounts().namespaces.is_empty(), "whose bucket is full again is forgotten");
+    }
+}
