@@ -1,7 +1,7 @@
 //! What `/healthz`, `/livez` and `/readyz` say, and who keeps it true.
 //!
 //! The scheduling thread beats with each turn of its loop, at least once a second. A loop that has not turned for a while hangs,
-//! and only a new process helps.
+//! and only a new process helps. Before its first turn the process starts: it is alive, and not ready.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -10,9 +10,9 @@ use std::{
 
 use berth_cluster::Leadership;
 
-/// A turn takes microseconds; one that fills new instances of all plugins, or takes hundreds of objects that each plugin
-/// may look at until its deadline, takes seconds.
-const LONGEST_TURN: Duration = Duration::from_secs(60);
+/// A turn takes microseconds; one that fills new instances of all plugins takes seconds. The kubelet asks three times before it
+/// acts: a pod whose loop hangs is replaced within a minute.
+const LONGEST_TURN: Duration = Duration::from_secs(30);
 
 /// How often a wait is told of.
 const BEAT_EVERY: Duration = Duration::from_secs(1);
@@ -24,7 +24,8 @@ pub(crate) struct Health(Arc<Mutex<State>>);
 #[derive(Debug)]
 struct State {
     readiness: Readiness,
-    last_turn: Instant,
+    /// `None`: the loop has not begun.
+    last_turn: Option<Instant>,
     /// `None`: there is no election.
     leadership: Option<Leadership>,
 }
@@ -68,7 +69,7 @@ enum Readiness {
 
 impl Health {
     pub(crate) fn new() -> Self {
-        let state = State { readiness: Readiness::Listing, last_turn: Instant::now(), leadership: None };
+        let state = State { readiness: Readiness::Listing, last_turn: None, leadership: None };
         Self(Arc::new(Mutex::new(state)))
     }
 
@@ -97,7 +98,7 @@ impl Health {
 
     /// The scheduling loop has turned.
     pub(crate) fn beat(&self, now: Instant) {
-        self.state().last_turn = now;
+        self.state().last_turn = Some(now);
     }
 
     /// Waits for an answer that is bounded otherwise: the scheduling loop, which waits for it, does not hang.
@@ -143,7 +144,7 @@ impl Health {
 
 impl State {
     fn turns(&self, now: Instant) -> Result<(), Unhealthy> {
-        let silent = now.saturating_duration_since(self.last_turn);
+        let silent = self.last_turn.map_or(Duration::ZERO, |last_turn| now.saturating_duration_since(last_turn));
         if silent > LONGEST_TURN { Err(Unhealthy::Hangs { seconds: silent.as_secs() }) } else { Ok(()) }
     }
 }
@@ -186,8 +187,10 @@ mod tests {
         let health = Health::new();
         let start = Instant::now();
         let turns = |now| result(&health, Probe::Livez, "scheduling-loop", now);
+        assert_eq!(turns(start + 2 * LONGEST_TURN), Some(Ok(())), "it has not begun");
         health.beat(start);
-        assert_eq!(turns(start + LONGEST_TURN), Some(Ok(())));
+        assert_eq!(turns(start + Duration::from_secs(30)), Some(Ok(())));
+        assert_eq!(turns(start + Duration::from_secs(31)), Some(Err(Unhealthy::Hangs { seconds: 31 })));
         let later = start + 2 * LONGEST_TURN;
         assert_eq!(turns(later), Some(Err(Unhealthy::Hangs { seconds: 2 * LONGEST_TURN.as_secs() })));
         health.beat(later);

@@ -1,7 +1,7 @@
 //! The manifests in `examples/kubernetes` do what they say: their command lines are read by the parsers that would read
 //! them, their roles are those that `berth rbac` prints, and their containers may do little on their nodes.
 
-use std::fs;
+use std::{fs, path::Path};
 
 use berth_config::{InTree, Settings};
 use berth_wasm_host::FaultSink;
@@ -54,9 +54,20 @@ fn kubeadms_static_pod_says_nothing_that_is_not_understood() {
 fn the_deployment_runs_three_replicas_of_which_one_schedules() {
     let deployment = object("second-scheduler.yaml", "Deployment");
     assert_eq!(deployment["spec"]["replicas"], 3);
-    let cli = Cli::try_parse_from(command(&deployment["spec"]["template"]["spec"]["containers"][0]));
+    let container = &deployment["spec"]["template"]["spec"]["containers"][0];
+    for (probe, path) in [("startupProbe", "/livez"), ("livenessProbe", "/livez"), ("readinessProbe", "/readyz")] {
+        assert_eq!(container[probe]["httpGet"], json!({"path": path, "port": "http"}), "{probe}");
+    }
+    let cli = Cli::try_parse_from(command(container));
     let Command::Run(arguments) = cli.expect("a command line of berth").command else { panic!("it runs no scheduler") };
     assert_eq!(arguments.leader_elect, None);
+    let state = arguments.scheduling.plugin_state.expect("a file for the state of plugins");
+    let mounts = container["volumeMounts"].as_array().expect("mounts");
+    let folder = state.parent().and_then(Path::to_str);
+    assert!(
+        mounts.iter().any(|mount| mount["mountPath"].as_str() == folder && mount["readOnly"].is_null()),
+        "{state:?}"
+    );
     let config_map = object("second-scheduler.yaml", "ConfigMap");
     let text = config_map["data"]["scheduler.yaml"].as_str().expect("a configuration");
     let settings = Settings::from_text("scheduler.yaml", text, &InTree::new(&berth_builtins::factories()));
